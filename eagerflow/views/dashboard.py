@@ -6,13 +6,16 @@ import weakref
 from time import perf_counter
 from typing import Any, final
 
+from eagerflow.formatting import seconds_text
 from eagerflow.pictures.svg import to_svg
 from eagerflow.runtime.executable import find_executable
 from eagerflow.views.live import LiveView
-from eagerflow.views.shown import cost_lines
+from eagerflow.views.show import cost_lines
 from eagerflow.views.view import bars, bars_svg, preformatted
 from eagerflow.watching import Watcher, shared
-from eagerflow.watching.sentence import name_of, seconds_text, sentence
+from eagerflow.watching.diagnosing.diagnosis import diagnoses
+from eagerflow.watching.naming import name_of
+from eagerflow.watching.sentence import sentence
 
 
 @final
@@ -49,10 +52,16 @@ class Dashboard:
         self._watcher.collect()
         return sentence(self._watcher, perf_counter())
 
+    @property
+    def diagnoses(self) -> list[str]:
+        """What is wrong, each in a sentence that names node, queue, device or function."""
+        self._watcher.collect()
+        return [found.text for found in diagnoses(self._watcher, perf_counter())]
+
     def __repr__(self) -> str:
         watcher = self._watcher
         with watcher.held():
-            lines = [self.sentence]
+            lines = [self.sentence, *self.diagnoses]
             times = watcher.log.busiest(perf_counter())
             if times is not None:
                 means = [bucket.mean for bucket in times.series.buckets(1.0)]
@@ -112,16 +121,16 @@ class Dashboard:
 def dashboard() -> Dashboard:
     """Look at all that runs, from now on.
 
-    What it gives shows, whenever it is printed or displayed, one sentence (how long steps take,
-    where the time goes, what they wait for), the time of steps over the last two minutes, the
-    slowest nodes, queues, and what was traced again. To look takes one or two hundredths of the
-    time of a step, more where steps shorter than a few milliseconds use queues.
+    What it gives shows, whenever it is printed or displayed, one sentence (whose steps run, how
+    long they take, where the time goes, what they wait for), the time of steps over the last two
+    minutes, the slowest nodes, queues, and what was traced again. To look takes one or two
+    hundredths of the time of a step, more where steps shorter than a few milliseconds use queues.
 
-    >>> f = ef.trace(lambda x: ef.exp(x) + 1)
+    >>> f = ef.trace(lambda x: ef.exp(x) + 1, name="fit")
     >>> with ef.dashboard() as look:
     ...     for _ in range(412):
     ...         y = f(ef.ones(3))
     ...     print(look.sentence.split(",")[0])
-    step 412
+    step 412 of fit
     """
     return Dashboard()

@@ -6,7 +6,7 @@ from typing import Any
 
 from eagerflow.profiling import Profile, profile
 from eagerflow.views.dashboard import Dashboard, dashboard
-from eagerflow.views.shown import show
+from eagerflow.views.show import show
 from eagerflow.views.view import View
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
+from eagerflow.formatting import escape
 from eagerflow.watching.value_pictures import png_size
 
 #: rows of a table that are shown
@@ -55,8 +56,6 @@ Probe = Callable[[], Panel]
 
 def picture_svg(url: str, label: str) -> str:
     """An image as SVG, with sharp pixels."""
-    from html import escape  # noqa: PLC0415 - notebooks have it; it would be part of every import
-
     width, height = png_size(url)
     scale = max(min(256 // max(width, height), 24), 1)
     return (

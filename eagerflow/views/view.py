@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
+from eagerflow.formatting import escape
 from eagerflow.views.live import LiveView
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -69,8 +70,6 @@ def bars_svg(values: list[float], label: str) -> str:
         values: at least 0.
         label: what it shows, for those who do not see it.
     """
-    from html import escape  # noqa: PLC0415 - notebooks have it; it would be part of every import
-
     top, width, height = max(values, default=0.0) or 1.0, 6, 40
     parts = [
         f'<rect x="{i * width}" y="{height - v / top * height:.1f}" width="{width - 1}" '
@@ -86,6 +85,4 @@ def bars_svg(values: list[float], label: str) -> str:
 
 def preformatted(text: str) -> str:
     """Text as HTML, line by line as it is."""
-    from html import escape  # noqa: PLC0415 - as above
-
     return f'<pre style="white-space:pre-wrap;line-height:1.3">{escape(text)}</pre>'

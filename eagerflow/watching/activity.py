@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, final
 
 import numpy as np
@@ -27,6 +28,8 @@ _MOST: Final = 4096
 _RETRACES: Final = 64
 #: transfers and waits that have ended, of which the times are kept
 _ENDED: Final = 256
+#: seconds for which waits are remembered one by one
+_LATELY: Final = 16
 #: operations that take something in; who waits there starves
 TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
 
@@ -67,6 +70,7 @@ class WaitActivity:
         runner: of the runner that it happened for.
         count: how many waits have ended.
         seconds: what these took.
+        lately: the same by the second in which they ended, of the last ones.
     """
 
     name: str
@@ -74,8 +78,22 @@ class WaitActivity:
     executable: int
     node: str
     runner: str
-    count: int
-    seconds: float
+    count: int = 0
+    seconds: float = 0.0
+    lately: deque[tuple[int, float]] = field(default_factory=partial(deque, maxlen=_LATELY))
+
+    def add(self, seconds: float, stop: float) -> None:
+        """A wait has ended."""
+        self.count += 1
+        self.seconds += seconds
+        second = int(stop)
+        if self.lately and self.lately[-1][0] == second:
+            seconds += self.lately.pop()[1]
+        self.lately.append((second, seconds))
+
+    def seconds_since(self, since: float) -> float:
+        """What those took that have ended since then, to a second."""
+        return sum(seconds for second, seconds in self.lately if second + 1 > since)
 
     @property
     def starves(self) -> bool:
@@ -197,10 +215,8 @@ class Activity:
         key = event.name, event.operation, event.executable, event.node, event.runner
         if key not in self.waits:
             _make_room(self.waits)
-            self.waits[key] = WaitActivity(*key, 0, 0.0)
-        known = self.waits[key]
-        known.count += 1
-        known.seconds += event.seconds
+            self.waits[key] = WaitActivity(*key)
+        self.waits[key].add(event.seconds, event.start + event.seconds)
         queue = self.queues.get(event.name)
         if queue is not None and event.operation in _SINGLE:
             queue.put += 1

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from eagerflow.profiling.nodes import median
-from eagerflow.runtime.observation import NodeTimes, Observation
+from eagerflow.runtime.observed_step import NodeTimes, Observation
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
-from eagerflow.watching.structure import NodeIndex
+from eagerflow.watching.graph_columns import NodeIndex
 
 #: observed steps that the times of a node stand on, at most
 _KEPT: Final = 9
@@ -112,6 +112,11 @@ class NodeCosts:
     def steps(self) -> int:
         """How many observed steps the figures stand on."""
         return len(self._observed)
+
+    def least(self) -> dict[int, float]:
+        """The shortest time of each node in one step: who was interrupted in some is not slow."""
+        observed = [o.seconds for o in self._observed]
+        return {node: min(o.get(node, 0.0) for o in observed) for node in set().union(*observed)}
 
     def table(self) -> list[NodeCost]:
         """The nodes that ran, the slowest first."""

@@ -9,10 +9,10 @@ from typing import Any, Final, final
 from eagerflow.events import TransferEvent
 from eagerflow.pictures.groups import is_move
 from eagerflow.runtime.executable import find_executable
-from eagerflow.runtime.generated.tier import devices_of_regions
+from eagerflow.runtime.generated.generated_tier import devices_of_regions
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
-from eagerflow.watching.observing import Observed, StepObserver
+from eagerflow.watching.observed_steps import Observed, StepObserver
 from eagerflow.watching.sampler import Place, Sampler
 from eagerflow.watching.step_times import StepLog
 from eagerflow.watching.tables import Row

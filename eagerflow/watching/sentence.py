@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from eagerflow.runtime.executable import find_executable
-from eagerflow.watching.activity import TAKING
+from eagerflow.formatting import seconds_text
+from eagerflow.watching.naming import name_of
 from eagerflow.watching.node_costs import NodeCost, scope_shares
-from eagerflow.watching.step_times import LATELY, StepTimes
+from eagerflow.watching.step_times import StepTimes
 
 if TYPE_CHECKING:
     from eagerflow.watching.watcher import Watcher
@@ -15,27 +15,10 @@ if TYPE_CHECKING:
 #: a scope with more is the step itself, about: those within say more
 _ALL: Final = 0.95
 _MUCH: Final = 0.2
-#: the part of its time from which on what waits starves
-_STARVES: Final = 0.25
 #: shares below are not worth a word
 _LITTLE: Final = 0.05
-
-
-def seconds_text(seconds: float) -> str:
-    """A time with its unit, to two or three places.
-
-    >>> from eagerflow.watching.sentence import seconds_text
-    >>> seconds_text(0.00472), seconds_text(0.0000123), seconds_text(2.5), seconds_text(0.25)
-    ('4.7 ms', '12 us', '2.5 s', '250 ms')
-    """
-    for scale, unit in ((1e-6, "us"), (1e-3, "ms")):
-        if seconds < 999.5 * scale:
-            return f"{_places(seconds / scale)} {unit}"
-    return f"{_places(seconds)} s"
-
-
-def _places(number: float) -> str:
-    return f"{number:.1f}" if number < 9.95 else f"{number:.0f}"
+#: nor are waits for input that would be told as 0 %
+_WORTH: Final = 0.005
 
 
 def sentence(watcher: Watcher, now: float) -> str:
@@ -47,9 +30,10 @@ def sentence(watcher: Watcher, now: float) -> str:
     """
     times = watcher.log.busiest(now)
     if times is None:
-        return "; ".join(["no step yet", *stuck(watcher, now)])
+        return "no step yet"
     p50, p95 = times.recent.percentiles(50, 95)
-    parts = [f"step {times.count:,}, {seconds_text(p50)}, p95 {_beside(p95, p50)}"]
+    name = name_of(times.executable)
+    parts = [f"step {times.count:,} of {name}, {seconds_text(p50)}, p95 {_beside(p95, p50)}"]
     observed = watcher.observed(times.executable)
     costs = [] if observed is None else observed.costs.table()
     largest = largest_part(costs)
@@ -57,9 +41,9 @@ def sentence(watcher: Watcher, now: float) -> str:
         part, share = largest
         parts.append(f"{share:.0%} in {part}".replace("%", " %"))
     waited = input_share(watcher, times, now)
-    if waited is not None:
+    if waited is not None and waited >= _WORTH:
         parts.append(f"input waits {waited:.0%}".replace("%", " %"))
-    return "; ".join([*parts, *starving(watcher, now), *stuck(watcher, now)])
+    return "; ".join(parts)
 
 
 def _beside(seconds: float, other: float) -> str:
@@ -116,38 +100,3 @@ def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:
         return None
     seconds = sum(w.seconds for w in mine) + taken + sum(now - w.start for w in going)
     return min(seconds / max(now - watcher.opened, 1e-9), 1.0)
-
-
-def starving(watcher: Watcher, now: float) -> list[str]:
-    """The operation that waited most for something to come lately, if its steps do little else."""
-    since = max(now - LATELY, watcher.opened)
-    seconds: dict[tuple[str, str, int], float] = {}
-    activity = watcher.activity
-    for wait in (*activity.waited, *activity.waiting):
-        if wait.operation in TAKING and not wait.runner:
-            key = wait.operation, wait.name, wait.executable
-            stop = now if wait.stop is None else wait.stop
-            seconds[key] = seconds.get(key, 0.0) + max(stop - max(wait.start, since), 0.0)
-    most = max(seconds, key=seconds.__getitem__, default=None)
-    if most is None or seconds[most] < _LITTLE * (now - since):
-        return []
-    operation, name, number = most
-    times = watcher.log.executables.get(number)
-    share = seconds[most] / max(now - since if times is None else times.seconds_since(since), 1e-9)
-    if share < _STARVES:
-        return []
-    return [f"{operation} of {name!r} waits {min(share, 1.0):.0%}".replace("%", " %")]
-
-
-def stuck(watcher: Watcher, now: float) -> list[str]:
-    """The waits that have gone on for a second or more."""
-    return [
-        f"{w.operation} of {w.name!r} has waited {seconds_text(now - w.start)}"
-        for w in watcher.activity.waiting if now - w.start >= 1.0
-    ][:3]  # fmt: skip
-
-
-def name_of(number: int) -> str:
-    """The name of the graph that an executable runs."""
-    executable = find_executable(number)
-    return "a graph that is gone" if executable is None else executable.graph.name or "graph"

@@ -22,6 +22,7 @@ _TIMELINE: Final = 1024
 #: executables that are remembered
 _MOST: Final = 512
 _first: Final = itemgetter(0)
+_thread: Final = itemgetter(3)
 _Brief = TypeVar("_Brief", BriefStep, BriefRegion)
 
 
@@ -35,6 +36,7 @@ class StepTimes:
         seconds: what they took together.
         first: when the first of them began.
         last: when the last of them ended.
+        detached: whether no caller waited for any of them, as those of runners.
         recent: the last durations.
         series: all durations over time.
         regions: for each region the last durations.
@@ -46,6 +48,7 @@ class StepTimes:
         self.seconds = 0.0
         self.first = 0.0
         self.last = 0.0
+        self.detached = True
         self.recent = Recent()
         self.series = Series()
         self.regions: dict[int, Recent] = {}
@@ -117,7 +120,9 @@ class StepLog:
         steps = _taken(self._steps) if self._steps else ()
         if steps:
             for number in set(map(_first, steps)):
-                self.of(number).add(*_columns([s for s in steps if s[0] == number], 1, 2))
+                mine, times = [s for s in steps if s[0] == number], self.of(number)
+                times.add(*_columns(mine, 1, 2))
+                times.detached = times.detached and not any(map(_thread, mine))
             self._timeline.extend(steps[-_TIMELINE:])
             self._told += len(steps)
         if self._regions:
@@ -164,11 +169,16 @@ class StepLog:
         return _last(self._regions_line, self._regions_told - since, most)
 
     def busiest(self, now: float) -> StepTimes | None:
-        """The executable whose steps take most of the time now, or took most of it."""
-        running = [s for s in self.executables.values() if s.last >= now - LATELY]
+        """The executable whose steps take most of the time now, or took most of it.
+
+        Steps that somebody waits for count before those of runners, which idle while they wait.
+        """
+        known = self.executables.values()
+        called = [s for s in known if not s.detached]
+        running = [s for s in called or known if s.last >= now - LATELY]
         if len(running) > 1:
             return max(running, key=lambda s: s.seconds_since(now - LATELY))
-        return max(running or self.executables.values(), key=lambda s: s.seconds, default=None)
+        return max(running or called or known, key=lambda s: s.seconds, default=None)
 
 
 def _taken(log: list[_Brief]) -> list[_Brief]:

@@ -43,8 +43,8 @@ def picture_of(array: np.ndarray[Any, Any]) -> tuple[str, str]:
     least, largest = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
     bound = max(abs(least), abs(largest)) if least < 0 < largest else 0.0
     low, high = (-bound, bound) if bound else (least, largest)
-    span = high - low if high > low else 1.0
     with np.errstate(all="ignore"):  # of what is infinite, or nearly so
+        span = high - low if high > low else 1.0
         parts = np.clip((numbers - low) / span, 0.0, 1.0)
     missing = np.isnan(parts)
     places = np.where(missing, 0, 1 + np.where(missing, 0, parts) * 253).astype(np.uint8)

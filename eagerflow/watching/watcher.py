@@ -13,13 +13,14 @@ from eagerflow.running_node import node_at, nodes_of_threads, places_of_threads
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
 from eagerflow.watching.connection import Comm, Connection
-from eagerflow.watching.observing import Observed, StepObserver
-from eagerflow.watching.panels import Panels
+from eagerflow.watching.diagnosing.diagnosis import diagnoses
+from eagerflow.watching.graph_columns import encode_structure, pieces
+from eagerflow.watching.observed_steps import Observed, StepObserver
+from eagerflow.watching.refreshed_texts import Panels
 from eagerflow.watching.rows import BoardRows
 from eagerflow.watching.sampler import SHORT, Sampler
 from eagerflow.watching.sentence import sentence
 from eagerflow.watching.step_times import StepLog
-from eagerflow.watching.structure import encode_structure, pieces
 
 #: seconds between two looks while long steps run, and else
 _OFTEN: Final = 0.02
@@ -240,6 +241,11 @@ class Watcher:
             busiest = self.log.busiest(now)
             row = (0 if busiest is None else busiest.executable, sentence(self, now))
             self.board.put("summary", [row])
+            name = self.board.name
+            self.board.put("diagnoses", [
+                (d.kind, d.text, d.executable, d.node, name(d.queue), name(d.device))
+                for d in diagnoses(self, now)
+            ])  # fmt: skip
 
     def _put_structures(self, numbers: Iterable[int]) -> None:
         for number in numbers:

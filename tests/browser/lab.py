@@ -57,13 +57,14 @@ class Lab:
              f"--port={self.port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=",
              "--ServerApp.disable_check_xsrf=True", "--LabApp.expose_app_in_browser=True",
              f"--LabApp.app_settings_dir={settings}",
+             f"--LabApp.extra_labextensions_path={ROOT / 'widgets' / 'labextensions'}",
              f"--ServerApp.root_dir={folder / 'notebooks'}"],
             env=environment, stdout=self.log, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self._wait()
 
     def _wait(self) -> None:
-        end = monotonic() + 60
+        end = monotonic() + 180
         while True:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api", timeout=5).close()
@@ -118,10 +119,10 @@ class Notebook:
     def go(self) -> None:
         """Open the page, or load it anew."""
         where = f"lab/workspaces/{self.name}/tree/{self.name}.ipynb?reset"
-        self.page.goto(f"http://127.0.0.1:{self.lab.port}/{where}")
+        self.page.goto(f"http://127.0.0.1:{self.lab.port}/{where}", timeout=60_000)
         self.page.wait_for_function(
             "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
-            "?.status === 'idle'", timeout=60_000,
+            "?.status === 'idle'", timeout=120_000,
         )  # fmt: skip
 
     def command(self, command: str) -> None:
@@ -145,7 +146,7 @@ class Notebook:
     def wait_for_end(self, cell: int) -> None:
         prompt = self.cell(cell).locator(".jp-InputPrompt")
         self.page.wait_for_function(
-            r"e => /\[\d+\]/.test(e.textContent)", arg=prompt.element_handle(), timeout=60_000
+            r"e => /\[\d+\]/.test(e.textContent)", arg=prompt.element_handle(), timeout=120_000
         )
         error = self.cell(cell).locator('[data-mime-type="application/vnd.jupyter.error"]')
         assert error.count() == 0, error.first.inner_text()
@@ -180,3 +181,8 @@ class Notebook:
 
     def close(self) -> None:
         self.page.context.close()
+
+    def shut_down(self) -> None:
+        """End the kernel, whatever it does, and close the page."""
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+        self.close()

@@ -62,6 +62,8 @@ CELLS = {
     "run": "run(3)", "graph": "ef.show(train)", "objects": OBJECTS,
     "assign": "weights.assign(weights.value * float('nan'))",
     "model": "ef.show(net)", "hundred": HUNDRED,
+    "told": "number = over.latest().executable.number\n"
+    "print(f'{look._watcher.log.of(number).count:,}')",
 }  # fmt: skip
 #: of views that are closed before the page has begun with them, which anywidget tells itself
 EARLY = "[anywidget] Failed to initialize model"
@@ -141,6 +143,46 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Noteboo
     expect(dashboard.locator(".ef-moved text")).to_have_text(["16.4 kB", "16.4 kB"])
 
 
+def test_all_views_at_once(notebook: Notebook) -> None:
+    dashboard = notebook.view(AT["dashboard"])
+    grid = dashboard.get_by_role("button", name="all views at once")
+    grid.click()
+    names = ("graph", "timeline", "queues", "nodes")
+    panels = [dashboard.get_by_role("tabpanel", name=name) for name in names]
+    for panel in panels:
+        expect(panel).to_be_visible()
+    grid.click()
+    assert [panel.is_visible() for panel in panels].count(True) == 1
+
+
+def test_a_view_in_a_panel_of_its_own(notebook: Notebook) -> None:
+    view = notebook.view(AT["dashboard"])
+    view.get_by_role("button", name="a panel of its own").click()
+    panel = notebook.page.locator(".ef-own")
+    inner = panel.locator(".ef-root")
+    expect(inner).to_have_attribute("data-status", "live")
+    boxes, cell = panel.bounding_box(), view.bounding_box()
+    assert boxes is not None
+    assert cell is not None
+    assert boxes["x"] > cell["x"] + 100  # beside the notebook
+    before = int(inner.get_attribute("data-updates") or 0)
+    notebook.run(AT["run"])
+    assert int(inner.get_attribute("data-updates") or 0) - before >= 15  # five a second
+    told = notebook.view(AT["dashboard"]).locator(".ef-sentence").inner_text()
+    expect(inner.locator(".ef-sentence")).to_have_text(told)
+    expect(inner.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    assert inner.get_by_role("button", name="a panel of its own").count() == 0
+    handle = notebook.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="dashboard")
+    handle.locator(".lm-TabBar-tabCloseIcon").click()
+    expect(panel).to_have_count(0)
+    expect(view).to_have_attribute("data-status", "live")
+    # the palette has the same, for the notebook that is seen
+    notebook.command("eagerflow:panel")
+    expect(inner).to_have_attribute("data-status", "live")
+    handle.locator(".lm-TabBar-tabCloseIcon").click()
+    expect(panel).to_have_count(0)
+
+
 def test_objects_follow_their_values(notebook: Notebook) -> None:
     view = notebook.view(AT["objects"])
     expect(view.locator("h4")).to_have_text("weights")
@@ -158,17 +200,17 @@ def test_a_hundred_views_leave_nothing(notebook: Notebook) -> None:
 
 def test_a_frozen_page_goes_on_where_the_kernel_is(notebook: Notebook) -> None:
     session = notebook.page.context.new_cdp_session(notebook.page)
-    session.send("Page.setWebLifecycleState", {"state": "frozen"})
-    notebook.page.context.set_offline(False)
-    session.send("Page.setWebLifecycleState", {"state": "active"})
-    notebook.run(AT["run"])
     view = notebook.view(AT["dashboard"])
-    expect(view).to_have_attribute("data-status", "live")
     tab(view, "graph")
-    before = int(view.get_attribute("data-updates") or 0)
-    notebook.page.wait_for_function(
-        "([e, n]) => Number(e.dataset.updates) > n", arg=[view.element_handle(), before]
-    )
+    notebook.start(AT["run"])
+    session.send("Page.setWebLifecycleState", {"state": "frozen"})
+    notebook.page.wait_for_timeout(4000)  # the cell ends meanwhile
+    session.send("Page.setWebLifecycleState", {"state": "active"})
+    notebook.wait_for_end(AT["run"])
+    expect(view).to_have_attribute("data-status", "live")
+    notebook.run(AT["told"])
+    told = notebook.printed(AT["told"]).strip()
+    expect(view.locator(".ef-graph-view .ef-now")).to_contain_text(f"{told} steps")
 
 
 def test_everything_has_a_name_and_fits_into_400_pixels(notebook: Notebook) -> None:

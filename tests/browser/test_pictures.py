@@ -1,4 +1,4 @@
-"""Screenshots of every view, light and dark, for the documentation: `make screenshots`."""
+"""Screenshots of every view, light and dark; `make screenshots` keeps them for the pages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.lab import Lab
+from tests.browser.lab import Lab, Notebook
 from tests.browser.test_views import SETUP, tab
+from tests.source_tree import ROOT
 
+#: of pictures to be kept
 _FOLDER = os.environ.get("EAGERFLOW_SCREENSHOTS")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(_FOLDER is None, reason="pictures are taken by `make screenshots`"),
-]
+_IMAGES = ROOT / "docs" / "images"
+pytestmark = pytest.mark.browser
 
 TRAIN = """
 batches = ef.Queue(8, "f32[256,64]", name="batches")
@@ -26,7 +26,7 @@ def make():
 
 runner = ef.spawn(make)
 runner.__enter__()
-end = time.time() + 16
+end = time.time() + 22
 while time.time() < end:
     train(batches.dequeue(), y)
 runner.__exit__(None, None, None)
@@ -67,32 +67,45 @@ second = ef.dashboard()
 second
 """
 AGAIN = """
-end = time.time() + 5
+end = time.time() + 7
 while time.time() < end:
     infer(x)
     time.sleep(0.02)
 """
 CELLS = [SETUP, "look = ef.dashboard()\nlook", TRAIN, LOOP, "ef.show(settle)",
-         "for _ in range(6): settle(ef.zeros((400, 400)))", "ef.show(train)",
+         "for _ in range(10): settle(ef.zeros((400, 400)))", "ef.show(train)",
          "ef.show(net.layers[2].weight)", DEVICES, MOVES, AGAIN]  # fmt: skip
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_pictures(lab: Lab, browser: Browser, theme: str) -> None:
-    pictures = Path(str(_FOLDER))
-    pictures.mkdir(exist_ok=True)
-    name = f"pictures-{theme}"
-    size = {"width": 1240, "height": 1000}
-    notebook = lab.open(browser, name, CELLS, viewport=size, device_scale_factor=1.25)
-    notebook.command("application:toggle-left-area")
-    notebook.theme(f"JupyterLab {theme}")
+class Camera:
+    """Takes pictures of views, in both themes."""
 
-    def take(cell: int, what: str) -> None:
-        view = notebook.view(cell)
+    def __init__(self, notebook: Notebook, folder: Path) -> None:
+        self.notebook, self.folder = notebook, folder
+        self.taken: set[str] = set()
+
+    def take(self, cell: int, what: str) -> None:
+        view = self.notebook.view(cell)
         view.scroll_into_view_if_needed()
-        notebook.page.wait_for_timeout(600)  # what glides has come to its place
-        (pictures / f"view-{what}-{theme.lower()}.png").write_bytes(view.screenshot())
+        self.notebook.page.wait_for_timeout(600)  # what glides has come to its place
+        shots = {"light": view.screenshot()}
+        self.notebook.theme("JupyterLab Dark")
+        expect(view).not_to_have_css("background-color", "rgb(255, 255, 255)")
+        shots["dark"] = view.screenshot()
+        self.notebook.theme("JupyterLab Light")
+        assert shots["light"] != shots["dark"]
+        for theme, shot in shots.items():
+            self.taken.add(f"view-{what}-{theme}.png")
+            (self.folder / f"view-{what}-{theme}.png").write_bytes(shot)
 
+
+def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
+    size = {"width": 1240, "height": 1000}
+    notebook = lab.open(browser, "pictures", CELLS, viewport=size, device_scale_factor=1.25)
+    notebook.command("application:toggle-left-area")
+    notebook.theme("JupyterLab Light")
+    camera = Camera(notebook, tmp_path if _FOLDER is None else Path(_FOLDER))
+    take = camera.take
     notebook.run(0, 1)
     dashboard = notebook.view(1)
     notebook.start(2)
@@ -137,4 +150,5 @@ def test_pictures(lab: Lab, browser: Browser, theme: str) -> None:
     take(9, "transfers")
     notebook.wait_for_end(10)
     assert notebook.complaints == []
+    assert camera.taken == {file.name for file in _IMAGES.glob("view-*.png")}
     notebook.close()

@@ -51,6 +51,11 @@ while time.time() < end:
     loss = train(x, y) if rounds % 20_000 == 0 else None
 print(rounds // 20_000, "steps in", rounds, "rounds")
 """
+PRINTS = """
+for line in range(1000):
+    loss = train(x, y)
+    print("line", line)
+"""
 LOOP = """
 def wait(i):
     if int(i) == 7:
@@ -78,7 +83,7 @@ CELLS = {
     "setup": SETUP, "dashboard": "look = ef.dashboard()\nlook", "numpy": NUMPY, "python": PYTHON,
     "graph": "ef.show(train)", "prepare": LOOP,
     "show loop": "ef.show(count)", "loop": "print('end', int(count(ef.tensor(9))))",
-    "queues": QUEUES,
+    "queues": QUEUES, "prints": PRINTS,
 }  # fmt: skip
 AT = {name: number for number, name in enumerate(CELLS)}
 
@@ -139,6 +144,13 @@ def test_views_update_while_a_cell_computes(notebook: Notebook, graph: Locator, 
     expect(graph.locator(".ef-now")).to_have_text(expected)
 
 
+def test_what_a_cell_prints_is_never_lost(notebook: Notebook) -> None:
+    notebook.run(AT["prints"])
+    lines = "".join(f"line {line}\n" for line in range(1000))
+    notebook.page.wait_for_timeout(300)  # what was sent before the end may be drawn after it
+    assert notebook.printed(AT["prints"]) == lines
+
+
 def test_each_tab_shows_something(notebook: Notebook, dashboard: Locator) -> None:
     notebook.run(AT["numpy"])
     expect(tab(dashboard, "timeline").locator(".ef-summary")).to_contain_text("median")
@@ -172,7 +184,7 @@ def test_the_depth_of_a_queue_and_who_waits(notebook: Notebook, dashboard: Locat
     expect(letters).to_contain_text("nobody waits")
     answers = panel.locator('[data-queue="answers"]')
     expect(answers).to_contain_text("1 waits to take, for")
-    expect(panel.locator(".ef-verdict")).to_contain_text("answers runs empty: dequeue waits")
+    expect(dashboard.locator(".ef-faults")).to_contain_text("dequeue of 'answers' has waited")
     (notebook.lab.folder / "notebooks" / "queues").touch()
     notebook.wait_for_end(AT["queues"])
     assert notebook.printed(AT["queues"]) == "read\n"
@@ -185,8 +197,59 @@ def test_groups_open_and_close(graph: Locator) -> None:
     expect(boxes).to_have_attribute("data-boxes", "6")
     graph.locator('[data-box="/phase:forward"]').dblclick()
     expect(graph.locator('[data-group="/phase:forward"]')).to_be_visible()
-    graph.locator('[data-group="/phase:forward"] text').click()
+    graph.locator('[data-group="/phase:forward"] .ef-name').click()
     expect(boxes).to_have_attribute("data-boxes", "6")
+
+
+_PLACES = """e => Object.fromEntries([...e.querySelectorAll('.ef-box')].map(box => {
+  const at = box.querySelector('.ef-shape').getBoundingClientRect();
+  return [box.dataset.box, [at.x + at.width / 2, at.y + at.height / 2]];
+}))"""
+
+
+def test_what_is_opened_leaves_other_boxes_about_where_they_are(graph: Locator) -> None:
+    graph.get_by_role("button", name="close all groups").click()
+    boxes = graph.locator(".ef-graph-view")
+    expect(boxes).to_have_attribute("data-boxes", "6")
+    canvas = graph.locator(".ef-canvas")
+    glides = "e => getComputedStyle(e).transition"
+    assert canvas.locator(".ef-box").first.evaluate(glides).startswith("transform 0.2s")
+    for group in ("forward", "backward", "update"):
+        graph.page.wait_for_timeout(400)  # what glides has come to its place
+        count, size = boxes.get_attribute("data-boxes"), canvas.bounding_box()
+        assert size is not None
+        before = canvas.evaluate(_PLACES)
+        canvas.locator(f'[data-box="/phase:{group}"]').dispatch_event("dblclick")
+        expect(boxes).not_to_have_attribute("data-boxes", str(count))
+        graph.page.wait_for_timeout(400)
+        after = canvas.evaluate(_PLACES)
+        stayed = before.keys() & after.keys()
+        assert len(stayed) >= 5
+        for box in stayed:
+            (x0, y0), (x1, y1) = before[box], after[box]
+            assert abs(x1 - x0) <= 0.2 * size["width"] + 1, box
+            assert abs(y1 - y0) <= 0.2 * size["height"] + 1, box
+
+
+def test_zoom_keeps_what_is_in_the_middle(graph: Locator) -> None:
+    graph.get_by_role("button", name="close all groups").click()
+    expect(graph.locator(".ef-graph-view")).to_have_attribute("data-boxes", "6")
+    scale = "e => new DOMMatrix(getComputedStyle(e).transform).a"
+    stage, canvas = graph.locator(".ef-stage"), graph.locator(".ef-canvas")
+    graph.get_by_role("button", name="fit the whole graph").click()
+    graph.page.wait_for_timeout(400)
+    before = stage.evaluate(scale)
+    canvas.focus()
+    canvas.press("+")
+    graph.page.wait_for_function(
+        "([e, s]) => new DOMMatrix(getComputedStyle(e).transform).a > 1.29 * s",
+        arg=[stage.element_handle(), before],
+    )
+    canvas.press("0")
+    graph.page.wait_for_function(
+        "([e, s]) => Math.abs(new DOMMatrix(getComputedStyle(e).transform).a - s) < 1e-3",
+        arg=[stage.element_handle(), before],
+    )
 
 
 def test_search_opens_what_hides_a_node(graph: Locator) -> None:

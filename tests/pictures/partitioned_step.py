@@ -12,8 +12,8 @@ from eagerflow.graph.edit import copy_node
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import lower
 from eagerflow.pictures.svg import to_svg
-from eagerflow.placement.check import verify_cut
 from eagerflow.placement.cut import Cut, cut
+from eagerflow.placement.partition_check import verify_cut
 from tests.source_tree import ROOT
 
 STORED: Final = ROOT / "docs" / "images" / "partitions.svg"

@@ -7,8 +7,9 @@ import eagerflow as ef
 from eagerflow import events
 from eagerflow.views.dashboard import Dashboard
 from eagerflow.watching import Watcher
+from eagerflow.watching.diagnosing.diagnosis import diagnoses
 from eagerflow.watching.node_costs import Duty
-from eagerflow.watching.sentence import input_share, sentence, stuck
+from eagerflow.watching.sentence import input_share, sentence
 
 
 def quiet() -> Watcher:
@@ -34,11 +35,27 @@ def test_before_the_first_step() -> None:
 
 def test_the_sentence() -> None:
     watcher = quiet()
+    fit = ef.trace(lambda x: x + 1, name="fit")
+    fit(ef.ones(2))
+    number = fit.latest().executable.number
     with Dashboard(watcher) as look:
-        step(watcher, [0.0047] * 400 + [0.0051] * 12)
-        assert look.sentence == "step 412, 4.7 ms, p95 4.7"
-        step(watcher, [0.0051] * 10)
-        assert look.sentence == "step 422, 4.7 ms, p95 5.1"
+        step(watcher, [0.0047] * 400 + [0.0051] * 12, number)
+        assert look.sentence == "step 412 of fit, 4.7 ms, p95 4.7"
+        step(watcher, [0.0051] * 10, number)
+        assert look.sentence == "step 422 of fit, 4.7 ms, p95 5.1"
+
+
+def test_waits_for_input_are_told_from_one_in_a_hundred_on() -> None:
+    watcher = quiet()
+    with Dashboard(watcher):
+        step(watcher, [0.1])
+        now = watcher.opened + 10.0
+        for seconds, told in ((0.04, ""), (0.06, "input waits 1 %")):
+            wait = events.WaitEvent(name="a", operation="dequeue", start=1.0)
+            wait.stop = 1.0 + seconds
+            watcher.end(wait)
+            watcher.collect()
+            assert sentence(watcher, now).partition("; ")[2] == told
 
 
 def test_where_the_time_goes() -> None:
@@ -78,12 +95,13 @@ def test_what_waits_is_named() -> None:
         while not events.open_waits():
             pass
         later = perf_counter() + 5
-        assert stuck(watcher, later)[0].startswith("dequeue of 'letters' has waited ")
-        assert sentence(watcher, later).startswith("no step yet; dequeue of 'letters'")
+        (found,) = diagnoses(watcher, later)
+        assert (found.kind, found.queue) == ("stuck", "letters")
+        assert "dequeue of 'letters' has waited " in found.text
         queue.enqueue(1)
         thread.join()
         watcher.collect()
-        assert stuck(watcher, perf_counter() + 5) == []
+        assert diagnoses(watcher, perf_counter() + 5) == []
 
 
 def test_the_share_of_input_waits() -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 import eagerflow as ef
+from eagerflow.views.object_panels import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.views.panels import MOST_ROWS, picture_svg, table_of
-from eagerflow.views.probes import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.watching import Watcher
-from eagerflow.watching.panels import Panels
+from eagerflow.watching.refreshed_texts import Panels
 from eagerflow.watching.value_pictures import picture_of, png_size
 
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 import eagerflow as ef
-from eagerflow.watching.structure import NodeIndex, decode_structure, encode_structure, pieces
+from eagerflow.watching.graph_columns import NodeIndex, decode_structure, encode_structure, pieces
 from eagerflow.watching.tables import TABLES, decode, encode
 from tests.messages import says
 

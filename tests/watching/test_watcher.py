@@ -14,9 +14,9 @@ import eagerflow as ef
 from eagerflow import events
 from eagerflow.events import AbstractEvent, RegionEvent, StepEvent
 from eagerflow.watching import Watcher
+from eagerflow.watching.diagnosing.diagnosis import diagnoses
+from eagerflow.watching.graph_columns import decode_structure
 from eagerflow.watching.node_costs import Duty
-from eagerflow.watching.sentence import sentence
-from eagerflow.watching.structure import decode_structure
 from tests.watching.fake_comm import FakeComm
 from tests.watching.held_loop import held_loop
 
@@ -364,7 +364,7 @@ def test_objects_are_told_while_a_view_shows_them() -> None:
     assert watcher.board.rows["panels"] == {}  # a notebook shows very many in a day
 
 
-def test_the_sentence_names_the_queue_that_starves_somebody_lately() -> None:
+def test_the_queue_that_starves_eager_code_lately_is_named() -> None:
     f, queue, watcher = small(), ef.Queue(1, "f32[]", name="letters"), quiet()
     with watcher:
         f(ef.ones(2))
@@ -378,6 +378,10 @@ def test_the_sentence_names_the_queue_that_starves_somebody_lately() -> None:
         (wait,) = watcher.activity.waited
         assert wait.stop is not None
         watcher.opened = wait.start - 1.0
-        wait.stop = wait.start + 1.0
-        assert "; dequeue of 'letters' waits 50 %" in sentence(watcher, wait.stop)
-        assert "letters" not in sentence(watcher, wait.stop + 60.0)
+        (known,) = watcher.activity.waits.values()
+        known.lately[-1] = int(wait.stop), 1.0  # as if it had taken that long
+        (found,) = diagnoses(watcher, wait.start + 1.0)
+        assert found.text == (
+            "letters runs empty: what fills it is too slow; eager code waits 50 % of the time"
+        )
+        assert diagnoses(watcher, wait.start + 60.0) == []

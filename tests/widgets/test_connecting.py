@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import resources
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ import eagerflow as ef
 from eagerflow.views.live import LiveView
 from eagerflow.views.panels import Panel
 from eagerflow.watching import Watcher, shared
-from eagerflow.watching.structure import decode_structure
+from eagerflow.watching.graph_columns import decode_structure
 from eagerflow.watching.tables import TABLES, decode
 from eagerflow_widgets import connecting, front_end
 from eagerflow_widgets.connecting import Feed
@@ -221,3 +222,11 @@ def test_a_panel_is_looked_at_until_its_view_closes(monkeypatch) -> None:
     assert view.panel in panels._asked
     view.close()
     assert view.panel not in panels._asked
+
+
+def test_a_widget_carries_at_most_200_kilobytes() -> None:
+    static = resources.files("eagerflow_widgets") / "static"
+    if not static.is_dir():
+        pytest.skip("the front-end is not built: `make widgets`")
+    sizes = [len((static / name).read_bytes()) for name in ("index.js", "index.css")]
+    assert 10_000 < sum(sizes) <= 200_000

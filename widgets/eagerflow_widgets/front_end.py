@@ -17,7 +17,7 @@ from eagerflow.graph.ir import Graph
 from eagerflow.runtime.executable import find_executable
 from eagerflow.views.live import LiveView
 from eagerflow.watching import shared
-from eagerflow.watching.structure import NodeIndex, encode_structure
+from eagerflow.watching.graph_columns import NodeIndex, encode_structure
 from eagerflow_widgets.connecting import Feed, answer_in_subshells, asset
 from eagerflow_widgets.passes import pass_stages
 
@@ -38,7 +38,8 @@ class ViewWidget(anywidget.AnyWidget):
         queues: the names of those that it shows; all if there are none.
         limit: boxes of a graph that are seen at once.
         panel: of a panel the number of its row; 0 for none.
-        structure: of a graph, as `eagerflow.watching.structure` writes it; empty to be asked for.
+        structure: of a graph, as `eagerflow.watching.graph_columns` writes it; empty to be
+            asked for.
         feed: what it hears.
         graph: of a view of a graph, that graph.
     """

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import DEFAULT, run_passes
-from eagerflow.watching.structure import NodeIndex, encode_structure
+from eagerflow.watching.graph_columns import NodeIndex, encode_structure
 
 #: lines of a report that are shown
 _LINES: Final = 40

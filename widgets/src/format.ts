@@ -5,7 +5,7 @@ const UNITS = [
   [1e-3, "ms"],
 ] as const;
 
-/** As `seconds_text` of eagerflow/watching/sentence.py words it. */
+/** As `seconds_text` of eagerflow/formatting.py words it. */
 export function seconds(value: number): string {
   for (const [scale, unit] of UNITS) {
     if (value < 999.5 * scale) return `${places(value / scale)} ${unit}`;

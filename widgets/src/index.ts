@@ -6,6 +6,7 @@ import { Feed, type FeedModel } from "./feed/feed";
 import { readStructure } from "./graph/structure";
 import type { ViewModel } from "./passes/stages";
 import { GraphView } from "./graph/view";
+import { panels, type Showable } from "./lab/panels";
 import { DashboardView } from "./views/dashboard_view";
 import { PanelView } from "./views/panel_view";
 import { QueuesView } from "./views/queues_view";
@@ -28,11 +29,8 @@ async function render({ model, el }: Given): Promise<() => void> {
   const id = String(model.get("feed")).replace("IPY_MODEL_", "");
   const feed = Feed.of(await model.widget_manager.get_model(id));
   const view = viewOf(model, feed);
-  const full = button("", "the whole screen, and back", () => { toggleFull(root); });
-  full.classList.add("ef-full");
-  full.append(svg("svg", { width: 12, height: 12, "aria-hidden": "true" },
-    svg("path", { d: "M1,4V1h3M8,1h3v3M11,8v3h-3M4,11H1V8" }))); // prettier-ignore
-  root.append(view.element, full);
+  const showable = showableOf(model, root);
+  root.append(view.element, signs(root, showable));
   const shown = unique("view");
   const unsubscribe = feed.subscribe(update);
   const size = new ResizeObserver(() => {
@@ -40,8 +38,10 @@ async function render({ model, el }: Given): Promise<() => void> {
   });
   size.observe(root);
   feed.show(shown);
+  panels().views.add(showable);
   update();
   return () => {
+    panels().views.delete(showable);
     size.disconnect();
     unsubscribe();
     feed.hide(shown);
@@ -63,6 +63,29 @@ async function render({ model, el }: Given): Promise<() => void> {
       root.dataset["status"] = "trouble";
     }
   }
+}
+
+/** What is at the top right of a view: where else it can be seen. */
+function signs(root: HTMLElement, showable: Showable): HTMLElement {
+  const sign = (path: string, title: string, press: () => void): HTMLElement => {
+    const made = button("", title, press);
+    made.append(svg("svg", { width: 12, height: 12, "aria-hidden": "true" }, svg("path", { d: path })));
+    return made;
+  };
+  const { show } = panels();
+  const inside = root.closest(".ef-own") !== null;
+  return html("div", { class: "ef-signs" },
+    ...(show && !inside ? [sign("M1,1h10v10h-10zM7,1v10", "a panel of its own", () => { show(showable); })] : []),
+    sign("M1,4V1h3M8,1h3v3M11,8v3h-3M4,11H1V8", "the whole screen, and back", () => { toggleFull(root); }),
+  ); // prettier-ignore
+}
+
+function showableOf(model: Model, root: HTMLElement): Showable {
+  return {
+    root, kind: String(model.get("kind")), title: model.get("title") as string,
+    open: (el) => render({ model, el }),
+    onEnd: (ended) => { model.on("destroy", ended); },
+  }; // prettier-ignore
 }
 
 function toggleFull(root: HTMLElement): void {

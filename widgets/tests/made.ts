@@ -100,3 +100,41 @@ export class FakeModel implements FeedModel {
     (this.heard.get("comm_live_update") as () => void)();
   }
 }
+
+/** Blocks with scopes in them, half of them one after the other. */
+export function nested(blocks: number, scopes: readonly string[], each: number): Structure {
+  const nodes: Parameters<typeof makeStructure>[0][number][] = [];
+  const edges: [number, number][] = [];
+  for (let block = 0; block < blocks; block++) {
+    for (let i = 0; i < scopes.length * each; i++) {
+      const at = nodes.length;
+      const scope = `net/block${block}/${scopes[Math.floor(i / each)]!}`;
+      nodes.push({ op: "exp", name: `exp_${at}`, kind: "op", scope, device: "cpu:0" });
+      if (at) edges.push([i || block % 2 ? at - 1 : 0, at]);
+      if (i % 7 === 3) edges.push([at - 3, at]);
+    }
+  }
+  return makeStructure(nodes, edges);
+}
+
+/** A training step of some layers: each has a derivative beside it and an update of its own. */
+export function wideStep(count: number): Structure {
+  const nodes: Parameters<typeof makeStructure>[0][number][] = [];
+  const edges: [number, number][] = [];
+  const ops = ["read", "matmul", "relu"];
+  for (let i = 0; i < count; i++) {
+    const at = nodes.length;
+    for (const op of ops) nodes.push({ op, name: `${op}_${i}`, kind: "op", scope: `net/layer${i}` });
+    edges.push([at, at + 1], [at + 1, at + 2], [at - 1, at + 1]);
+  }
+  for (let i = count - 1; i >= 0; i--) {
+    const at = nodes.length;
+    for (const op of ["where", "matmul", "multiply"]) {
+      nodes.push({ op, name: `d${op}_${i}`, kind: "op", scope: `net/layer${i}`, forward: 3 * i + 1 });
+    }
+    edges.push([at - 1, at], [at, at + 1], [at, at + 2], [3 * i + 1, at + 2]);
+    nodes.push({ op: "assign", name: `assign_${i}`, kind: "op", scope: `adam/layer${i}` });
+    edges.push([at + 2, at + 3]);
+  }
+  return makeStructure(nodes, edges);
+}

@@ -57,6 +57,15 @@ export class Activity {
     return undefined;
   }
 
+  /** Whether the kernel says that something is wrong with a node, or with its device. */
+  faults(): (node: number, device: string) => boolean {
+    const rows = this.feed.list("diagnoses").filter((r) => number(r, "executable") === this.executable);
+    const nodes = new Set(rows.map((row) => number(row, "node")));
+    const devices = new Set(rows.filter((r) => number(r, "node") < 0).map((r) => this.feed.name(r, "device")));
+    devices.delete("");
+    return (node, device) => nodes.has(node) || devices.has(device);
+  }
+
   look(node: number): void {
     this.feed.look(this.executable, node);
   }

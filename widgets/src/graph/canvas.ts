@@ -2,13 +2,19 @@
 
 import { deviceColour } from "../colours";
 import { KEYS, setText, svg, unique } from "../dom";
-import { bytes } from "../format";
+import { sizeOf } from "../layout/dot";
 import type { Layout, Placed } from "../layout/types";
-import type { Box, Contents, Edge } from "./contents";
+import { edgeKey, type Box, type Contents } from "./contents";
+import type { Group } from "./groups";
+import { arrowHead, edgeLine, outline, run, setNumbers } from "./shapes";
 
 const [LEAST, MOST] = [0.05, 4];
 /** below this names cannot be read: then the picture begins at its top, and the minimap has all */
 const READABLE = 0.55;
+/** likewise the second line of a box, and below that all lines */
+const [SHORT, MUTE] = [0.45, 0.16];
+/** what is looked at closely is drawn so large */
+const CLOSE = 0.9;
 const ROOM = 20;
 /** pixels of the picture that stay in sight */
 const EDGE = 40;
@@ -30,9 +36,11 @@ export class Canvas {
   private readonly edges = svg("g");
   private readonly boxes = svg("g");
   private readonly small = svg("g");
-  private readonly window = svg("rect", { class: "ef-window" });
+  private readonly part = svg("rect", { class: "ef-window" });
   private readonly drawn = new Map<string, SVGGElement>();
+  private frames = new Map<string, SVGGElement>();
   private lines: readonly SVGGElement[] = [];
+  private byKey = new Map<string, SVGGElement>();
   /** of arrows: another view, perhaps hidden, has others */
   private readonly arrow = unique("arrow");
   private layout: Layout | null = null;
@@ -43,55 +51,99 @@ export class Canvas {
   /** pixels of the page, as far as known: to ask the page would have it laid out at once */
   private size = { width: 0, height: 0 };
   private placing = false;
+  /** what is drawn smallest, as a part of its full size */
+  private smallest = 1;
+  /** the scale that names of boxes were shown for */
+  private named = 0;
 
   constructor(private readonly events: CanvasEvents) {
     this.element = svg("svg", {
       class: "ef-canvas", tabindex: 0, role: "application", "aria-roledescription": "graph", ...KEYS,
     }); // prettier-ignore
     this.stage.append(this.clusters, this.edges, this.boxes);
-    this.element.append(markers(this.arrow), this.stage);
-    this.minimap = svg("svg", { class: "ef-minimap", "aria-hidden": "true" }, this.small, this.window);
+    this.element.append(arrowHead(this.arrow), this.stage);
+    this.minimap = svg("svg", { class: "ef-minimap", "aria-hidden": "true" }, this.small, this.part);
     this.listen();
   }
 
   // --- drawing ---
 
-  /** Show a layout; what stays glides to its new place, and ``anchor`` stays where it is seen. */
-  show(contents: Contents, layout: Layout, anchor: string | null): void {
-    const before = anchor === null ? undefined : this.middleOf(anchor);
+  /**
+   * Show a layout; what stays glides to its new place.
+   * @param still whether what is seen stays: else the picture is fitted
+   */
+  show(contents: Contents, layout: Layout, still: boolean): void {
     this.contents = contents;
     this.layout = layout;
+    this.smallest = Math.min(1, ...[...layout.boxes.values()].map((b) => b.scale));
+    this.named = 0;
+    this.element.classList.toggle("ef-many", contents.boxes.length > STILL);
     this.drawClusters();
     this.drawBoxes();
-    this.lines = contents.edges.map((e, i) => edgeOf(e, layout.edges[i] ?? "", this.arrow));
-    this.edges.replaceChildren(...this.lines);
-    this.element.classList.toggle("ef-many", contents.boxes.length > STILL);
+    this.drawEdges();
     this.drawMinimap();
-    const after = anchor === null ? undefined : this.middleOf(anchor);
-    if (before && after && (this.moved || !this.fits())) {
-      this.move(before.x - after.x, before.y - after.y);
-    } else this.fit();
+    if (still) this.place();
+    else this.fit();
   }
 
   private drawClusters(): void {
-    const { contents, layout } = this;
-    this.clusters.replaceChildren();
-    for (const group of contents!.clusters) {
-      const at = layout!.clusters.get(group.id);
+    const frames = new Map<string, SVGGElement>();
+    for (const group of this.contents!.clusters) {
+      const at = this.layout!.clusters.get(group.id);
       if (!at) continue;
-      const colour = group.kind === "device" ? deviceColour(group.name) : "";
-      const name = group.kind === "body" ? group.name : group.name || "…";
-      const frame = svg("rect", { ...corner(at), rx: 6 });
-      if (colour) frame.style.stroke = colour;
-      const label = svg("text", { x: at.x + 9, y: at.y + 16 }, `▾ ${name}`);
-      const made = svg("g", { class: `ef-cluster ef-${group.kind}`, "data-group": group.id },
-        frame, svg("title", {}, `${name}: ${group.total} nodes. Press to close.`), label); // prettier-ignore
-      label.addEventListener("click", (event) => {
-        event.stopPropagation();
-        this.events.close(group.id);
-      });
-      this.clusters.append(made);
+      const made = this.frames.get(group.id) ?? this.drawCluster(group);
+      const [frame, , label, near] = [...made.children] as [SVGElement, Element, SVGElement, SVGElement];
+      for (const side of ["x", "y", "width", "height"] as const) frame.style.setProperty(side, `${at[side]}px`);
+      frame.setAttribute("rx", String(6 * at.scale));
+      made.style.setProperty("--ef-size", String(at.scale));
+      label.style.transform = `translate(${at.x}px, ${at.y}px) scale(${at.scale})`;
+      near.style.transform = `translate(${at.x + at.width}px, ${at.y}px) scale(${at.scale})`;
+      frames.set(group.id, made);
     }
+    this.frames = frames;
+    this.clusters.replaceChildren(...frames.values());
+  }
+
+  private drawCluster(group: Group): SVGGElement {
+    const name = group.kind === "body" ? group.name : group.name || "…";
+    const frame = svg("rect");
+    if (group.kind === "device") frame.style.stroke = deviceColour(group.name);
+    const label = svg("text", { x: 9, y: 16, class: "ef-name" }, `▾ ${name}`);
+    const near = svg("text", { x: -16, y: 16, class: "ef-closer" }, svg("title", {}, "see it closely"), "⤢");
+    const when = (element: Element, event: string, act: () => void): void => {
+      element.addEventListener(event, (heard) => {
+        heard.stopPropagation();
+        act();
+      });
+    };
+    when(label, "click", () => { this.events.close(group.id); }); // prettier-ignore
+    when(near, "click", () => { this.closeUp(group.id); }); // prettier-ignore
+    when(frame, "dblclick", () => { this.closeUp(group.id); }); // prettier-ignore
+    const said = `${name}: ${group.total} nodes. Press the name to close it, twice inside to see it closely.`;
+    return svg("g", { class: `ef-cluster ef-${group.kind} ef-come`, "data-group": group.id },
+      frame, svg("title", {}, said), label, near); // prettier-ignore
+  }
+
+  private drawEdges(): void {
+    const { boxes, edges } = this.layout!;
+    const byKey = new Map<string, SVGGElement>();
+    this.lines = this.contents!.edges.map((edge) => {
+      const key = edgeKey(edge);
+      const path = edges.get(key) ?? "";
+      const said = `${edge.kind} ${edge.values} ${edge.moved}`;
+      let made = this.byKey.get(key);
+      if (made?.dataset["said"] !== said) {
+        made = edgeLine(edge, this.arrow);
+        made.dataset["said"] = said;
+      }
+      run(made, path);
+      const scale = Math.min(boxes.get(edge.from.id)?.scale ?? 1, boxes.get(edge.to.id)?.scale ?? 1);
+      made.style.setProperty("--ef-size", String(scale));
+      byKey.set(key, made);
+      return made;
+    });
+    this.byKey = byKey;
+    this.edges.replaceChildren(...this.lines);
   }
 
   private drawBoxes(): void {
@@ -109,18 +161,19 @@ export class Canvas {
       const text = box.lines.join("\n");
       if (made?.dataset["text"] !== text) {
         made?.remove();
-        made = this.drawBox(box, at);
+        made = this.drawBox(box);
         made.dataset["text"] = text;
         this.drawn.set(box.id, made);
         this.boxes.append(made);
       }
-      made.style.transform = `translate(${at.x}px, ${at.y}px)`;
+      made.style.transform = `translate(${at.x}px, ${at.y}px) scale(${at.scale})`;
     }
   }
 
-  private drawBox(box: Box, { width, height }: Placed): SVGGElement {
+  private drawBox(box: Box): SVGGElement {
+    const { width, height } = sizeOf(box);
     const colour = deviceColour(box.device);
-    const shape = frameOf(box, width, height);
+    const shape = outline(box, width, height);
     shape.classList.add("ef-shape");
     const lid = box.kind === "variable" || box.kind === "queue" ? 5 : 0;
     const first = -height / 2 + 19 + lid;
@@ -131,11 +184,11 @@ export class Canvas {
           svg("title", {}, `also takes ${box.taken.join(", ")}`))]
       : []; // prettier-ignore
     const made = svg("g", {
-      class: `ef-box ef-${box.kind}${box.group ? " ef-closed" : ""}`,
+      class: `ef-box ef-come ef-${box.kind}${box.group ? " ef-closed" : ""}`,
       "data-box": box.id, role: "button", "aria-label": box.lines.join(", "),
     }, svg("title", {}, box.lines.join("\n")), ...stubs, shape, ...lines); // prettier-ignore
     if (box.group) {
-      const under = frameOf(box, width, height);
+      const under = outline(box, width, height);
       under.classList.add("ef-under");
       shape.before(under);
       made.append(svg("path", { class: "ef-sign", d: `M${width / 2 - 13},${-height / 2 + 8}h7m-3.5,-3.5v7` }));
@@ -175,7 +228,7 @@ export class Canvas {
     if (!box || !at) return;
     const known = box.querySelector(".ef-badge");
     if (known) setText(known, text);
-    else if (text) box.append(svg("text", { class: "ef-badge", y: at.height / 2 + 11 }, text));
+    else if (text) box.append(svg("text", { class: "ef-badge", y: at.height / at.scale / 2 + 11 }, text));
   }
 
   // --- moving ---
@@ -184,13 +237,14 @@ export class Canvas {
   fit(whole = false): void {
     if (!this.layout) return;
     const { width, height } = this.seen();
+    const { left, top } = this.layout;
     const scale = Math.min(
       (width - 2 * ROOM) / Math.max(this.layout.width, 1),
       (height - 2 * ROOM) / Math.max(this.layout.height, 1), 1.25,
     ); // prettier-ignore
-    this.view.scale = Math.min(Math.max(scale, whole ? LEAST : READABLE), MOST);
-    this.view.x = (width - this.layout.width * this.view.scale) / 2;
-    this.view.y = Math.max((height - this.layout.height * this.view.scale) / 2, ROOM);
+    this.view.scale = Math.max(scale, whole ? LEAST : READABLE);
+    this.view.x = (width - this.layout.width * this.view.scale) / 2 - left * this.view.scale;
+    this.view.y = Math.max((height - this.layout.height * this.view.scale) / 2, ROOM) - top * this.view.scale;
     this.moved = false;
     this.place();
   }
@@ -198,7 +252,7 @@ export class Canvas {
   zoom(factor: number, at?: { x: number; y: number }): void {
     const { width, height } = this.seen();
     const { x, y } = at ?? { x: width / 2, y: height / 2 };
-    const scale = Math.min(Math.max(this.view.scale * factor, LEAST), MOST);
+    const scale = Math.min(Math.max(this.view.scale * factor, LEAST), MOST / this.smallest);
     const change = scale / this.view.scale;
     this.view = { x: x - (x - this.view.x) * change, y: y - (y - this.view.y) * change, scale };
     this.moved = true;
@@ -212,24 +266,42 @@ export class Canvas {
     this.place();
   }
 
-  /** Bring a box into view, if it is not. */
-  reveal(box: Box): void {
-    const at = this.middleOf(box.id);
+  /**
+   * Bring a box into view, if it is not.
+   * @param legible whether also so near that its name can be read
+   */
+  reveal(box: Box, legible = false): void {
+    const at = this.layout?.boxes.get(box.id);
     if (!at) return;
     const { width, height } = this.seen();
-    const out = at.x < 40 || at.y < 20 || at.x > width - 40 || at.y > height - 20;
-    if (out) this.move(width / 2 - at.x, height / 2 - at.y);
+    const far = at.scale * this.view.scale;
+    if (legible && far < READABLE) this.zoom(CLOSE / far);
+    const { scale } = this.view;
+    const [x, y] = [at.x * scale + this.view.x, at.y * scale + this.view.y];
+    const out = x < 40 || y < 20 || x > width - 40 || y > height - 20;
+    if (out) this.move(width / 2 - x, height / 2 - y);
+  }
+
+  /** Move and enlarge the picture so that an open group fills what is seen of it. */
+  closeUp(group: string): void {
+    const at = this.layout?.clusters.get(group);
+    if (!at) return;
+    const { width, height } = this.seen();
+    const fitting = Math.min((width - 2 * ROOM) / at.width, (height - 2 * ROOM) / at.height);
+    this.zoom(Math.min(fitting, 1.25 / at.scale) / this.view.scale);
+    const { x, y, scale } = this.view;
+    this.move(width / 2 - (at.x + at.width / 2) * scale - x, height / 2 - (at.y + at.height / 2) * scale - y);
   }
 
   get scale(): number {
     return this.view.scale;
   }
 
-  /** Whether all of it is seen at the size that it has now. */
-  private fits(): boolean {
+  /** The part of the picture that is seen, by its top left. */
+  get window(): Placed {
     const { width, height } = this.seen();
-    const { scale } = this.view;
-    return this.layout!.width * scale <= width && this.layout!.height * scale <= height;
+    const { x, y, scale } = this.view;
+    return { x: -x / scale, y: -y / scale, width: width / scale, height: height / scale };
   }
 
   /** The page has given the picture another size. */
@@ -249,14 +321,6 @@ export class Canvas {
     return { width: width || 640, height: height || 400 };
   }
 
-  private middleOf(id: string): { x: number; y: number } | undefined {
-    const cluster = this.layout?.clusters.get(id);
-    const box = this.layout?.boxes.get(id);
-    const at = box ?? (cluster && { x: cluster.x + cluster.width / 2, y: cluster.y + 20 });
-    const { x, y, scale } = this.view;
-    return at && { x: at.x * scale + x, y: at.y * scale + y };
-  }
-
   /** Once a frame, however often it is asked for. */
   private place(): void {
     if (this.placing) return;
@@ -272,12 +336,24 @@ export class Canvas {
     const { x, y, scale } = this.view;
     // as a style: while it is dragged the stage is a layer, which moves without being drawn anew
     this.stage.style.transform = `translate(${x}px,${y}px) scale(${scale})`;
-    this.stage.classList.toggle("ef-far", scale < 0.45);
+    this.stage.classList.toggle("ef-far", scale < SHORT);
+    this.showNames(scale);
     const { width, height } = this.seen();
-    set(this.window, { x: -x / scale, y: -y / scale, width: width / scale, height: height / scale });
+    setNumbers(this.part, this.window);
     const layout = this.layout;
     const whole = !layout || (layout.width * scale <= width && layout.height * scale <= height);
     this.minimap.classList.toggle("ef-needless", whole);
+  }
+
+  /** Boxes that are drawn small have names from nearer on. */
+  private showNames(scale: number): void {
+    if (scale === this.named) return;
+    this.named = scale;
+    for (const [id, element] of this.drawn) {
+      const size = (this.layout?.boxes.get(id)?.scale ?? 1) * scale;
+      element.classList.toggle("ef-short", size < SHORT);
+      element.classList.toggle("ef-mute", size < MUTE);
+    }
   }
 
   /** Some of the picture is always seen: it cannot be lost by moving it. */
@@ -285,15 +361,15 @@ export class Canvas {
     const { layout, view } = this;
     if (!layout) return;
     const { width, height } = this.seen();
-    const between = (at: number, size: number, room: number): number =>
-      Math.min(Math.max(at, EDGE - size * view.scale), room - EDGE);
-    view.x = between(view.x, layout.width, width);
-    view.y = between(view.y, layout.height, height);
+    const between = (at: number, from: number, size: number, room: number): number =>
+      Math.min(Math.max(at, EDGE - (from + size) * view.scale), room - EDGE - from * view.scale);
+    view.x = between(view.x, layout.left, layout.width, width);
+    view.y = between(view.y, layout.top, layout.height, height);
   }
 
   private drawMinimap(): void {
     const layout = this.layout!;
-    this.minimap.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`);
+    this.minimap.setAttribute("viewBox", `${layout.left} ${layout.top} ${layout.width} ${layout.height}`);
     this.small.replaceChildren(
       ...[...layout.boxes.values()].map((b) =>
         svg("rect", corner({ ...b, x: b.x - b.width / 2, y: b.y - b.height / 2 }))),
@@ -353,57 +429,4 @@ export class Canvas {
 
 function corner(at: Placed): { x: number; y: number; width: number; height: number } {
   return { x: at.x, y: at.y, width: at.width, height: at.height };
-}
-
-function set(element: Element, attributes: Readonly<Record<string, number>>): void {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value.toFixed(1));
-}
-
-/** The outline of a box, around its middle: what it is can be told from its shape. */
-function frameOf(box: Box, width: number, height: number): SVGElement {
-  const [x, y] = [-width / 2, -height / 2];
-  switch (box.kind) {
-    case "variable": // a cylinder
-      return svg("path", { d:
-        `M${x},${y + 5}a${width / 2},5 0 0 1 ${width},0v${height - 10}a${width / 2},5 0 0 1 ${-width},0z` +
-        `m0,0a${width / 2},5 0 0 0 ${width},0` }); // prettier-ignore
-    case "queue": // a tube that lies, open at its end
-      return svg("path", { d:
-        `M${x + 7},${y}h${width - 14}a7,${height / 2} 0 0 1 0,${height}h${14 - width}` +
-        `a7,${height / 2} 0 0 1 0,${-height}m${width - 14},0a7,${height / 2} 0 0 0 0,${height}` }); // prettier-ignore
-    case "loop": // cut corners
-      return svg("path", { d: `M${x + 10},${y}h${width - 20}l10,${height / 2}l-10,${height / 2}h${20 - width}l-10,${-height / 2}z` });
-    case "branches": // a diamond, flat
-      return svg("path", { d: `M${x + 14},${y}h${width - 28}l14,${height / 2}l-14,${height / 2}h${28 - width}l-14,${-height / 2}z` });
-    case "group":
-      return svg("rect", { x, y, width, height, rx: 3 });
-    case "input":
-    case "output":
-      return svg("rect", { x, y, width, height, rx: height / 2 });
-    default:
-      return svg("rect", { x, y, width, height, rx: 5 });
-  }
-}
-
-function edgeOf(edge: Edge, path: string, arrow: string): SVGGElement {
-  const what = edge.kind === "control" ? "runs before" : edge.moved ? `${bytes(edge.moved)} a step` : "";
-  const values = edge.values > 1 ? `${edge.values} values` : "";
-  const title = [`${edge.from.lines[0] ?? ""} → ${edge.to.lines[0] ?? ""}`, values, what];
-  const line = svg("path", { d: path, "marker-end": `url(#${arrow})` });
-  const made = svg("g", {
-    class: `ef-edge ef-${edge.kind}${edge.moved ? " ef-moved" : ""}`,
-    "data-from": edge.from.id, "data-to": edge.to.id,
-  }, svg("title", {}, title.filter(Boolean).join("\n")), line); // prettier-ignore
-  const middle = edge.moved ? /C(?:\S+ ){1}(\S+)/.exec(path)?.[1]?.split(",").map(Number) : undefined;
-  if (middle) {
-    const [x = 0, y = 0] = middle;
-    made.append(svg("text", { x: x + 4, y }, bytes(edge.moved)));
-  }
-  return made;
-}
-
-function markers(id: string): SVGDefsElement {
-  return svg("defs", {}, svg("marker", {
-    id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto",
-  }, svg("path", { d: "M0,1L7,4L0,7z", fill: "context-stroke" }))); // prettier-ignore
 }

@@ -35,6 +35,8 @@ export interface Edge {
 }
 
 export interface Contents {
+  /** all is drawn in it, and it has no frame of its own */
+  readonly root: Group;
   readonly boxes: readonly Box[];
   readonly edges: readonly Edge[];
   /** open groups with something in them, each before those within */
@@ -43,6 +45,11 @@ export interface Contents {
   readonly boxOf: readonly (Box | undefined)[];
   /** for boxes of derivatives that of the op whose derivative they are: both are drawn side by side */
   readonly beside: ReadonlyMap<Box, Box>;
+}
+
+/** The same for an edge in two pictures, if it is from and to the same boxes. */
+export function edgeKey({ from, to }: Edge): string {
+  return `${from.id}>${to.id}`;
 }
 
 /** users of one box, from which on edges become marks */
@@ -111,7 +118,7 @@ class Drawing {
     const edges = this.marked(withoutImplied([...this.edges.values()]));
     const homes = new Set(boxes.flatMap((b) => [...around(b.home)]));
     const clusters = [...walk(this.tree.root)].filter((g) => g.parent && homes.has(g));
-    return { boxes, edges, clusters, boxOf: this.boxOf, beside: this.beside() };
+    return { root: this.tree.root, boxes, edges, clusters, boxOf: this.boxOf, beside: this.beside() };
   }
 
   /** Of a box with derivatives of several ops, the one that most of its nodes belong to. */

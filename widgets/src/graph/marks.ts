@@ -11,6 +11,7 @@ export class Marks {
   private lit = new Map<string, Doing>();
   private badges = new Map<string, string>();
   private found = new Set<string>();
+  private faulty = new Set<string>();
   private chosen: string | null = null;
   /** places of the edges at the chosen box */
   private near: number[] = [];
@@ -19,13 +20,15 @@ export class Marks {
 
   /** Boxes were drawn anew: all is to be marked again. */
   again(): void {
-    const { lit, badges, found, chosen } = this;
+    const { lit, badges, found, faulty, chosen } = this;
     this.lit = new Map<string, Doing>();
     this.badges = new Map<string, string>();
     this.found = new Set<string>();
+    this.faulty = new Set<string>();
     this.light(lit);
     this.number(badges);
     this.find(found);
+    this.blame(faulty);
     this.choose(chosen);
   }
 
@@ -49,6 +52,13 @@ export class Marks {
     for (const id of this.found) this.canvas.of(id)?.classList.remove("ef-found");
     for (const id of ids) this.canvas.of(id)?.classList.add("ef-found");
     this.found = new Set(ids);
+  }
+
+  /** Boxes with a node of which the kernel says that something is wrong with it. */
+  blame(ids: ReadonlySet<string>): void {
+    for (const id of this.faulty) if (!ids.has(id)) this.canvas.of(id)?.classList.remove("ef-faulty");
+    for (const id of ids) if (!this.faulty.has(id)) this.canvas.of(id)?.classList.add("ef-faulty");
+    this.faulty = new Set(ids);
   }
 
   choose(id: string | null): void {

@@ -1,4 +1,4 @@
-/** A graph as columns (eagerflow/watching/structure.py): what is needed to draw it. */
+/** A graph as columns (eagerflow/watching/graph_columns.py): what is needed to draw it. */
 
 import { padded } from "../feed/tables";
 

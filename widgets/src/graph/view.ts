@@ -5,7 +5,9 @@ import { button, html, KEYS, select, setText } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { bytes, count, rate, seconds, share } from "../format";
+import { Arrangement } from "../layout/arrangement";
 import { Layouts } from "../layout/layouts";
+import type { Layout } from "../layout/types";
 import { askStages, type ViewModel } from "../passes/stages";
 import { PassesView } from "../passes/view";
 import { Activity, type Doing, type NodePlace } from "./activity";
@@ -31,6 +33,7 @@ export class GraphView {
   readonly element: HTMLElement;
   private readonly canvas: Canvas;
   private readonly layouts: Layouts;
+  private readonly arrangement: Arrangement;
   private readonly marks: Marks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
@@ -48,7 +51,6 @@ export class GraphView {
   private chosen: Box | null = null;
   private colouring: Colouring = "device";
   private found: number[] = [];
-  private drawing = 0;
   /** what the details say, and when they were made */
   private said = "";
   private toldAt = 0;
@@ -66,6 +68,7 @@ export class GraphView {
     private readonly model: ViewModel | null = null,
   ) {
     this.layouts = new Layouts(feed);
+    this.arrangement = new Arrangement(this.layouts);
     this.canvas = new Canvas({
       select: (box) => { this.choose(box); },
       toggle: (box) => { this.toggle(box); },
@@ -93,6 +96,7 @@ export class GraphView {
       button("fit", "fit the whole graph", () => { this.canvas.fit(true); }),
       button("collapse", "close all groups", () => { this.collapse(); }),
       button("expand", "open groups as far as there is room", () => { this.expand(); }),
+      button("arrange", "lay out anew what is open", () => { void this.arrange(); }),
       ...(model ? [button("passes", "before and after each pass", () => { this.showPasses(); })] : []),
     ); // prettier-ignore
     const picture = html("div", { class: "ef-picture" },
@@ -101,7 +105,7 @@ export class GraphView {
       html("div", { class: "ef-whole" }, tools, html("div", { class: "ef-split" }, picture, this.details)),
       this.now); // prettier-ignore
     this.unlisten = feed?.onChoice((chosen) => { this.follow(chosen); });
-    void this.layouts.prepare().then(() => this.draw(null));
+    void this.layouts.prepare().then(() => this.arrange());
   }
 
   /** Show a graph, and what runs in it. */
@@ -151,7 +155,7 @@ export class GraphView {
     this.tree = new GroupTree(this.structure, by);
     this.open = groupsToOpen(this.tree, FIRST);
     this.select(null);
-    void this.draw(null);
+    void this.arrange();
   }
 
   private toggle(box: Box): void {
@@ -163,7 +167,7 @@ export class GraphView {
       this.open.add(g.groups[0]!.id);
     }
     this.makeRoom(group);
-    void this.draw(group.id);
+    void this.draw();
   }
 
   /** Close what lies neither around a group nor in it, until few enough boxes are left. */
@@ -185,43 +189,47 @@ export class GraphView {
     for (const open of [...this.open]) {
       if (open === id || open.startsWith(`${id}/`)) this.open.delete(open);
     }
-    void this.draw(id);
+    void this.draw();
   }
 
   private collapse(): void {
     if (!this.tree) return;
     this.open = new Set([this.tree.root.id]);
-    this.canvas.fit();
-    void this.draw(null);
+    void this.arrange();
   }
 
   private expand(): void {
     if (!this.tree) return;
     this.open = groupsToOpen(this.tree, this.most, true);
-    void this.draw(null);
+    void this.arrange();
   }
 
-  private async draw(anchor: string | null): Promise<void> {
+  /** Lay out all that is open, anew: boxes may come to lie anywhere. */
+  private async arrange(): Promise<void> {
     if (!this.tree) return;
-    const turn = ++this.drawing;
     const contents = contentsOf(this.tree, this.open);
-    if (!this.layouts.ready) this.put(contents, this.layouts.simple(contents), anchor);
-    const layout = await this.layouts.lay(contents);
-    if (turn !== this.drawing) return;
-    if (layout) this.put(contents, layout, anchor);
-    else if (this.layouts.ready) this.put(contents, this.layouts.simple(contents), anchor);
-    this.element.dataset["boxes"] = String(contents.boxes.length);
-    this.element.dataset["layout"] = layout ? "graphviz" : "layered";
+    const layout = await this.arrangement.anew(contents);
+    if (layout) this.put(contents, layout, false);
   }
 
-  private put(contents: Contents, layout: Parameters<Canvas["show"]>[1], anchor: string | null): void {
+  /** What is open has changed: what is there stays about where it is. */
+  private async draw(): Promise<void> {
+    if (!this.tree) return;
+    const contents = contentsOf(this.tree, this.open);
+    const layout = await this.arrangement.next(contents, this.canvas.window);
+    if (layout) this.put(contents, layout, true);
+  }
+
+  private put(contents: Contents, layout: Layout, still: boolean): void {
     this.contents = contents;
     this.chosen &&= boxNow(this.chosen, contents);
-    this.canvas.show(contents, layout, anchor);
+    this.canvas.show(contents, layout, still);
     const total = this.structure!.count;
     this.canvas.element.setAttribute(
       "aria-label", `graph ${this.structure!.graph} of ${total} nodes, ${contents.boxes.length} boxes`,
     ); // prettier-ignore
+    this.element.dataset["boxes"] = String(contents.boxes.length);
+    this.element.dataset["layout"] = layout.engine;
     this.colour(this.colouring);
     this.marks.again();
     this.mark();
@@ -302,12 +310,12 @@ export class GraphView {
     for (let g: Group | null = home; g; g = g.parent) this.open.add(g.id);
     const opened = this.open.size !== before;
     if (opened) this.makeRoom(home);
-    void (opened ? this.draw(null) : Promise.resolve()).then(() => {
+    void (opened ? this.draw() : Promise.resolve()).then(() => {
       const box = this.contents?.boxOf[node];
       if (!box) return;
       if (chosen) this.choose(box);
       else this.select(box);
-      this.canvas.reveal(box);
+      this.canvas.reveal(box, true);
     });
   }
 
@@ -388,10 +396,17 @@ export class GraphView {
       if (box) doing.set(box.id, place.doing);
     }
     this.marks.light(doing);
+    this.marks.blame(this.faulty(contents));
     this.count(contents, places);
     setText(this.now, this.sentence(places));
     if (this.colouring === "time" && this.feed?.revision("nodes") !== this.coloured) this.colour("time");
     if (performance.now() - this.toldAt > OFTEN) this.tell();
+  }
+
+  private faulty(contents: Contents): Set<string> {
+    const is = this.activity!.faults();
+    const wrong = contents.boxOf.filter((_, node) => is(node, this.structure!.text("device", node)));
+    return new Set(wrong.map((box) => box?.id ?? ""));
   }
 
   /** Iterations beside loops, depths beside queues. */
@@ -452,6 +467,7 @@ export class GraphView {
     "-": () => { this.canvas.zoom(1 / 1.3); },
     0: () => { this.canvas.fit(true); },
     "/": () => { this.search.focus(); },
+    z: () => { if (this.chosen?.home.parent) this.canvas.closeUp(this.chosen.home.id); },
     Escape: () => { this.choose(null); },
     Enter: () => { if (this.chosen) this.toggle(this.chosen); },
     " ": () => { if (this.chosen) this.toggle(this.chosen); },

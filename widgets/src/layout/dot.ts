@@ -1,8 +1,8 @@
 /** A picture in the language of Graphviz, and what that made of it. */
 
-import type { Box, Contents, Edge } from "../graph/contents";
+import { edgeKey, type Box, type Contents, type Edge } from "../graph/contents";
 import type { Group } from "../graph/groups";
-import type { Layout, Placed } from "./types";
+import type { Layout, Scaled } from "./types";
 
 const POINTS = 72;
 const QUICK = 100;
@@ -45,8 +45,7 @@ export function writeDot(contents: Contents): string {
       lines.push("}");
     }
   };
-  const root = contents.boxes[0] ? rootOf(contents.boxes[0].home) : null;
-  if (root) draw(root);
+  draw(contents.root);
   for (const [box, op] of contents.beside) lines.push(`{rank=same ${keys.get(op)!} ${keys.get(box)!}}`);
   for (const edge of contents.edges) {
     const weight = edge.kind === "data" ? 2 : 1;
@@ -75,10 +74,6 @@ function labelWidth(group: Group): number {
   return Math.min(Math.round(group.name.length * CHARACTER) + 24, 240);
 }
 
-function rootOf(group: Group): Group {
-  return group.parent ? rootOf(group.parent) : group;
-}
-
 interface Drawn {
   bb: string;
   objects?: { _gvid: number; name: string; bb?: string; pos?: string }[];
@@ -89,20 +84,21 @@ export function readLayout(text: string, contents: Contents): Layout {
   const drawn = JSON.parse(text) as Drawn;
   const objects = drawn.objects ?? [];
   const [, , width = 0, height = 0] = numbers(drawn.bb);
-  const boxes = new Map<string, Placed>();
-  const clusters = new Map<string, Placed>();
+  const boxes = new Map<string, Scaled>();
+  const clusters = new Map<string, Scaled>();
   for (const { name, bb, pos } of objects) {
     if (bb && name.startsWith("cluster")) {
       const [x0 = 0, y0 = 0, x1 = 0, y1 = 0] = numbers(bb);
       const group = contents.clusters[Number(name.slice(7))]!;
-      clusters.set(group.id, { x: x0, y: height - y1, width: x1 - x0, height: y1 - y0 });
+      clusters.set(group.id, { x: x0, y: height - y1, width: x1 - x0, height: y1 - y0, scale: 1 });
     } else if (pos) {
       const [x = 0, y = 0] = numbers(pos);
       const box = contents.boxes[Number(name.slice(1))]!;
-      boxes.set(box.id, { x, y: height - y, ...sizeOf(box) });
+      boxes.set(box.id, { x, y: height - y, ...sizeOf(box), scale: 1 });
     }
   }
-  return { width, height, boxes, clusters, edges: edgesOf(drawn, contents, height) };
+  const edges = edgesOf(drawn, contents, height);
+  return { engine: "graphviz", left: 0, top: 0, width, height, boxes, clusters, edges };
 }
 
 function numbers(text: string): number[] {
@@ -110,17 +106,17 @@ function numbers(text: string): number[] {
 }
 
 /** Graphviz gives edges in an order of its own; of two boxes there is one in each direction. */
-function edgesOf(drawn: Drawn, contents: Contents, height: number): string[] {
+function edgesOf(drawn: Drawn, contents: Contents, height: number): Map<string, string> {
   const names = new Map(drawn.objects?.map((o) => [o._gvid, o.name]));
   const paths = new Map<string, string>();
   for (const { tail, head, pos } of drawn.edges ?? []) {
     paths.set(`${names.get(tail)!}>${names.get(head)!}`, curve(pos ?? "", height));
   }
   const keys = new Map(contents.boxes.map((box, i) => [box, `b${i}`]));
-  return contents.edges.map((e) => {
+  return new Map(contents.edges.map((e) => {
     const [a, b] = [keys.get(e.from)!, keys.get(e.to)!];
-    return paths.get(`${a}>${b}`) ?? reversed(paths.get(`${b}>${a}`) ?? "");
-  });
+    return [edgeKey(e), paths.get(`${a}>${b}`) ?? reversed(paths.get(`${b}>${a}`) ?? "")];
+  })); // prettier-ignore
 }
 
 /** A path of one curve, or several, the other way round. */

@@ -1,4 +1,4 @@
-/** Where boxes, edges and clusters are, in pixels from the top left. */
+/** Where boxes, edges and clusters are, in pixels of the picture. */
 
 export interface Placed {
   readonly x: number;
@@ -7,13 +7,53 @@ export interface Placed {
   readonly height: number;
 }
 
+export interface Scaled extends Placed {
+  /** how large it is drawn, as a part of its full size: what was opened later may be smaller */
+  readonly scale: number;
+}
+
 export interface Layout {
+  readonly engine: "graphviz" | "layered";
+  readonly left: number;
+  readonly top: number;
   readonly width: number;
   readonly height: number;
   /** by identifier: the middle of each box, and its size */
-  readonly boxes: ReadonlyMap<string, Placed>;
-  /** by identifier: the top left of each cluster, and its size */
-  readonly clusters: ReadonlyMap<string, Placed>;
-  /** in the order of the edges: paths of SVG */
-  readonly edges: readonly string[];
+  readonly boxes: ReadonlyMap<string, Scaled>;
+  /** by identifier: the top left of each cluster, and its size; the scale is that of what is in it */
+  readonly clusters: ReadonlyMap<string, Scaled>;
+  /** by the keys of edges: paths of SVG, made of curves */
+  readonly edges: ReadonlyMap<string, string>;
+}
+
+/** A rectangle by its top left. */
+export function frameOf(box: Placed): Placed {
+  return { ...box, x: box.x - box.width / 2, y: box.y - box.height / 2 };
+}
+
+/** The smallest rectangle around others, by its top left; none around none. */
+export function around(frames: readonly Placed[]): Placed | null {
+  if (!frames.length) return null;
+  const [x, y] = [Math.min(...frames.map((f) => f.x)), Math.min(...frames.map((f) => f.y))];
+  const right = Math.max(...frames.map((f) => f.x + f.width));
+  const bottom = Math.max(...frames.map((f) => f.y + f.height));
+  return { x, y, width: right - x, height: bottom - y };
+}
+
+/** A path from box to box: between the sides that face each other. */
+export function link(from: Placed, to: Placed): string {
+  const [a, b] = [frameOf(from), frameOf(to)];
+  const path = (...points: [number, number][]): string => {
+    const [first, ...rest] = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`);
+    return `M${first!}C${rest.join(" ")}`;
+  };
+  const down = b.y >= a.y + a.height;
+  if (down || b.y + b.height <= a.y) {
+    const [y0, y1] = down ? [a.y + a.height, b.y] : [a.y, b.y + b.height];
+    const middle = (y0 + y1) / 2;
+    return path([from.x, y0], [from.x, middle], [to.x, middle], [to.x, y1]);
+  }
+  const [x0, x1] = to.x > from.x ? [a.x + a.width, b.x] : [a.x, b.x + b.width];
+  const middle = (x0 + x1) / 2;
+  return path([x0, from.y], [middle, from.y], [middle, to.y], [x1, to.y]);
 }

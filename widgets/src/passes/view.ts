@@ -5,6 +5,7 @@ import type { Feed } from "../feed/feed";
 import { Canvas } from "../graph/canvas";
 import { contentsOf, groupsToOpen, type Box, type Contents } from "../graph/contents";
 import { GroupTree, type Group } from "../graph/groups";
+import { Arrangement } from "../layout/arrangement";
 import { Layouts } from "../layout/layouts";
 import { changesOf, type Change, type Stage } from "./stages";
 
@@ -22,7 +23,7 @@ export class PassesView {
 
   constructor(feed: Feed | null, closed: () => void) {
     const act = {
-      toggle: (id: string) => { if (!this.open.delete(id)) this.open.add(id); this.draw(id); },
+      toggle: (id: string) => { if (!this.open.delete(id)) this.open.add(id); this.draw(); },
       choose: (name: string | null) => { for (const pane of this.panes) pane.choose(name); },
     }; // prettier-ignore
     this.panes = [new Pane("before", feed, act), new Pane("after", feed, act)];
@@ -68,11 +69,11 @@ export class PassesView {
       pane.load(tree, changes[i]!);
       for (const id of openAround(tree, changes[i]!)) this.open.add(id);
     });
-    this.draw(null);
+    this.draw();
   }
 
-  private draw(anchor: string | null): void {
-    for (const pane of this.panes) void pane.draw(this.open, anchor);
+  private draw(): void {
+    for (const pane of this.panes) void pane.draw(this.open);
   }
 }
 
@@ -98,14 +99,15 @@ class Pane {
   readonly element: HTMLElement;
   private readonly canvas: Canvas;
   private readonly layouts: Layouts;
+  private readonly arrangement: Arrangement;
   private readonly count = html("small", {});
   private tree: GroupTree | null = null;
   private contents: Contents | null = null;
   private changes: ReadonlyMap<number, Change> = new Map();
-  private drawing = 0;
 
   constructor(private readonly title: string, feed: Feed | null, act: Act) {
     this.layouts = new Layouts(feed);
+    this.arrangement = new Arrangement(this.layouts);
     this.canvas = new Canvas({
       select: (box) => { act.choose(box && this.nameOf(box)); },
       toggle: (box) => { if (box.group) act.toggle(box.group.id); },
@@ -123,15 +125,15 @@ class Pane {
     this.canvas.element.setAttribute("aria-label", `graph ${tree.structure.graph} ${this.title} the pass`);
   }
 
-  async draw(open: ReadonlySet<string>, anchor: string | null): Promise<void> {
+  async draw(open: ReadonlySet<string>): Promise<void> {
     if (!this.tree) return;
-    const now = ++this.drawing;
     const contents = contentsOf(this.tree, open);
     await this.layouts.prepared();
-    const layout = (await this.layouts.lay(contents)) ?? this.layouts.simple(contents);
-    if (now !== this.drawing) return;
+    const still = this.contents?.root === contents.root;
+    const layout = await this.arrangement.next(contents, this.canvas.window);
+    if (!layout) return;
     this.contents = contents;
-    this.canvas.show(contents, layout, anchor);
+    this.canvas.show(contents, layout, still);
     this.mark(contents);
   }
 

@@ -1,7 +1,7 @@
 /** The first screen: one sentence, the time of steps, and all views in tabs. */
 
 import { onTheme, themeOf } from "../colours";
-import { html, KEYS, setText } from "../dom";
+import { button, html, KEYS, setText } from "../dom";
 import type { Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { seconds } from "../format";
@@ -18,6 +18,8 @@ const [FEWEST, MOST] = [30, 120];
 
 /** seconds without a step, from which on a function runs no more */
 const IDLE = 3;
+/** seconds from the first picture on in which another function may still turn out to be the one */
+const SETTLED = 5;
 
 interface Tab {
   readonly name: string;
@@ -29,6 +31,7 @@ interface Tab {
 export class DashboardView implements View {
   readonly element = html("div", { class: "ef-dashboard" });
   private readonly sentence = html("p", { class: "ef-sentence" }, "no step yet");
+  private readonly faults = html("ul", { class: "ef-faults", "aria-label": "what is wrong" });
   private readonly spark = new Canvas2d(40, "mean time of a step over the last two minutes");
   private readonly range = html("small", { class: "ef-range" });
   private readonly choice = html("select", { "aria-label": "function", class: "ef-choice", ...KEYS });
@@ -36,9 +39,14 @@ export class DashboardView implements View {
   private readonly nodes: NodesView;
   private readonly timeline: TimelineView;
   private readonly tabs: Tab[] = [];
+  private readonly panels = html("div", { class: "ef-panels" });
+  /** whether all views are seen at once */
+  private all = false;
   private readonly unlisten: () => void;
   private current = 0;
   private executable = 0;
+  /** when a function was shown first, by the clock of the kernel */
+  private first: number | null = null;
   /** whether the reader has chosen which function to see */
   private picked = false;
 
@@ -66,11 +74,19 @@ export class DashboardView implements View {
       this.tabs[this.current]!.label.focus();
     });
     this.choice.addEventListener("change", () => { this.pick(Number(this.choice.value)); }); // prettier-ignore
+    const grid = button("grid", "all views at once, or one in a tab", () => {
+      this.all = !this.all;
+      grid.setAttribute("aria-pressed", String(this.all));
+      this.turn(this.current);
+    });
+    grid.setAttribute("aria-pressed", "false");
+    this.panels.append(...this.tabs.map((tab) => tab.panel));
     this.element.append(
       html("div", { class: "ef-head" }, this.sentence,
         html("div", { class: "ef-spark" }, this.spark.element, this.range)),
-      html("div", { class: "ef-bar" }, bar, this.choice),
-      ...this.tabs.map((tab) => tab.panel),
+      this.faults,
+      html("div", { class: "ef-bar" }, bar, html("div", { class: "ef-choices" }, this.choice, grid)),
+      this.panels,
     ); // prettier-ignore
     this.unlisten = onTheme(() => { this.drawSpark(); }); // prettier-ignore
     this.turn(0);
@@ -87,11 +103,12 @@ export class DashboardView implements View {
   private turn(to: number): void {
     this.current = to;
     this.tabs.forEach((tab, i) => {
-      tab.panel.hidden = i !== to;
+      tab.panel.hidden = !this.all && i !== to;
       tab.label.setAttribute("aria-selected", String(i === to));
       tab.label.tabIndex = i === to ? 0 : -1;
     });
-    this.tabs[to]!.view.resize();
+    this.element.classList.toggle("ef-grid", this.all);
+    for (const tab of this.tabs) if (!tab.panel.hidden) tab.view.resize();
   }
 
   /** Show the graph of another function, until the reader takes another one. */
@@ -116,13 +133,33 @@ export class DashboardView implements View {
     const [summary] = this.feed.list("summary");
     if (summary) {
       setText(this.sentence, summary["sentence"] as string);
-      if (!this.picked && this.isIdle()) this.choose(number(summary, "busiest"));
+      if (!this.picked && (this.isNew() || this.isIdle())) this.choose(number(summary, "busiest"));
+      this.tellFaults();
     }
     this.listFunctions();
     this.tabs.forEach((tab, i) => {
-      tab.view.update(seen && i === this.current);
+      tab.view.update(seen && (this.all || i === this.current));
     });
     if (seen) this.drawSpark();
+  }
+
+  /** What is wrong, a line each; one line is always there, so that nothing below it jumps. */
+  private tellFaults(): void {
+    const rows = this.feed.list("diagnoses");
+    const lines = rows.map((row) => row["text"] as string);
+    if (!lines.length) lines.push(this.executable ? "Nothing stands out." : "Nothing runs yet.");
+    while (this.faults.children.length > lines.length) this.faults.lastElementChild!.remove();
+    lines.forEach((text, i) => {
+      const line = this.faults.children[i] ?? this.faults.appendChild(html("li", {}));
+      setText(line as HTMLElement, text);
+      line.classList.toggle("ef-none", !rows.length);
+    });
+  }
+
+  /** Whether nobody can have read much: runners begin before what they work for. */
+  private isNew(): boolean {
+    if (this.executable) this.first ??= this.feed.now();
+    return this.first === null || this.feed.now() - this.first < SETTLED;
   }
 
   /** Whether what is shown runs no more: while it does it stays, for nothing jumps while one reads. */
@@ -166,7 +203,7 @@ export class DashboardView implements View {
   }
 
   resize(): void {
-    this.tabs[this.current]!.view.resize();
+    for (const tab of this.tabs) if (!tab.panel.hidden) tab.view.resize();
     this.drawSpark();
   }
 

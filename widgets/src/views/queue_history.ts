@@ -1,7 +1,7 @@
 /** How full queues were, as far as this page has seen it. */
 
 import type { Feed } from "../feed/feed";
-import { number, type Row } from "../feed/tables";
+import { number } from "../feed/tables";
 
 export interface Sample {
   readonly time: number;
@@ -15,7 +15,6 @@ const RATE_SECONDS = 3;
 
 export class QueueHistory {
   private readonly samples = new Map<string, Sample[]>();
-  private readonly waits: { time: number; seconds: Map<string, number> }[] = [];
   private last = 0;
 
   constructor(private readonly feed: Feed) {}
@@ -34,13 +33,6 @@ export class QueueHistory {
       if (known.length > KEPT) known.shift();
       this.samples.set(name, known);
     }
-    const seconds = new Map<string, number>();
-    for (const row of this.feed.table("waits")) {
-      const key = waitKey(this.feed.name(row, "queue"), this.feed.name(row, "operation"));
-      seconds.set(key, (seconds.get(key) ?? 0) + number(row, "seconds"));
-    }
-    this.waits.push({ time, seconds });
-    if (this.waits.length > KEPT) this.waits.shift();
   }
 
   of(name: string): readonly Sample[] {
@@ -56,30 +48,4 @@ export class QueueHistory {
     const passed = last.time - first.time;
     return { put: (last.put - first.put) / passed, taken: (last.taken - first.taken) / passed };
   }
-
-  /** The part of the time that was spent in waits of an operation, lately; all of its threads. */
-  waiting(name: string, operation: string, open: readonly Row[]): number {
-    const last = this.waits[this.waits.length - 1];
-    const first = last && this.waits.find((w) => w.time >= last.time - RATE_SECONDS);
-    if (!last || !first || first === last) return 0;
-    const key = waitKey(name, operation);
-    let seconds = (last.seconds.get(key) ?? 0) - (first.seconds.get(key) ?? 0);
-    for (const row of open) seconds += Math.min(last.time - number(row, "since"), last.time - first.time);
-    return Math.min(seconds / (last.time - first.time), 1);
-  }
-
-  operations(name: string): string[] {
-    const prefix = waitKey(name, "");
-    const keys = this.waits[this.waits.length - 1]?.seconds.keys() ?? [];
-    return [...keys].filter((k) => k.startsWith(prefix)).map((k) => k.slice(prefix.length));
-  }
-}
-
-function waitKey(name: string, operation: string): string {
-  return `${name}\n${operation}`;
-}
-
-/** Whether an operation takes something in: who waits in it starves. */
-export function takes(operation: string): boolean {
-  return /^(dequeue|take|read|get)/.test(operation);
 }

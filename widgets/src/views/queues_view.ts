@@ -4,15 +4,13 @@ import { themeOf, type Theme } from "../colours";
 import { html, setText } from "../dom";
 import type { Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
-import { count, rate, seconds, share } from "../format";
+import { count, rate, seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
-import { QueueHistory, takes } from "./queue_history";
+import { QueueHistory } from "./queue_history";
 import type { View } from "./view";
 
 /** seconds that a chart shows */
 const SHOWN = 30;
-/** the part of the time from which on somebody starves, or is held up */
-const MUCH = 0.25;
 
 interface Card {
   readonly element: HTMLElement;
@@ -47,7 +45,8 @@ export class QueuesView implements View {
     this.empty.hidden = rows.length > 0;
     setText(this.verdict, this.sentence(rows));
     this.verdict.hidden = !this.verdict.textContent;
-    for (const row of rows) this.draw(row);
+    const wrong = new Set(this.feed.list("diagnoses").map((row) => this.feed.name(row, "queue")));
+    for (const row of rows) this.draw(row, wrong.has(this.feed.name(row, "queue")));
   }
 
   resize(): void {
@@ -63,29 +62,15 @@ export class QueuesView implements View {
     return this.feed.list("places").filter((row) => this.feed.name(row, "queue") === name);
   }
 
-  /** Which stage is too slow, in words. */
+  /** Which stage is too slow, in words, as the kernel tells it. */
   private sentence(rows: readonly Row[]): string {
-    const worst = rows
-      .flatMap((row) => {
-        const name = this.feed.name(row, "queue");
-        const open = this.open(name);
-        const operations = new Set(this.history.operations(name));
-        if (number(row, "consumers")) operations.add("dequeue");
-        if (number(row, "producers")) operations.add("enqueue");
-        return [...operations].map((operation) => {
-          const waits = number(row, takes(operation) ? "consumers" : "producers") > 0 ? open : [];
-          return { name, operation, part: this.history.waiting(name, operation, waits) };
-        });
-      })
-      .sort((a, b) => b.part - a.part)[0];
-    if (!worst || worst.part < MUCH) return "";
-    const { name, operation, part } = worst;
-    return takes(operation)
-      ? `${name} runs empty: ${operation} waits ${share(part)} of the time. What fills it is too slow.`
-      : `${name} is full: ${operation} waits ${share(part)} of the time. What empties it is too slow.`;
+    if (!this.only.length) return ""; // the dashboard tells it above its tabs
+    const shown = new Set(rows.map((row) => this.feed.name(row, "queue")));
+    const told = this.feed.list("diagnoses").filter((row) => shown.has(this.feed.name(row, "queue")));
+    return told.map((row) => row["text"] as string).join(" ");
   }
 
-  private draw(row: Row): void {
+  private draw(row: Row, wrong: boolean): void {
     const name = this.feed.name(row, "queue");
     const card = this.cards.get(name) ?? this.add(name, this.feed.name(row, "resource"));
     const [depth, capacity] = [number(row, "depth"), number(row, "capacity")];
@@ -95,7 +80,7 @@ export class QueuesView implements View {
     setText(card.level, `${count(depth)}${capacity ? ` of ${count(capacity)}` : ""}${closed}`);
     setText(card.flow, `${rate(put)} in, ${rate(taken)} out a second`);
     setText(card.who, this.waiters(row, name));
-    card.who.classList.toggle("ef-warn", card.who.textContent !== "nobody waits");
+    card.element.classList.toggle("ef-wrong", wrong);
     this.chart(card, name, capacity);
   }
 

@@ -10,21 +10,21 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError, TraceError
+from eagerflow.formatting import seconds_text
 from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.pictures.svg import to_svg
 from eagerflow.profiling.profiles import Profile
 from eagerflow.resources.barrier import BarrierState
-from eagerflow.resources.levels import to_html
 from eagerflow.resources.meetings import AbstractMeeting
+from eagerflow.resources.queue_levels import to_html
 from eagerflow.views.live import MOST_BOXES, LiveView
+from eagerflow.views.object_panels import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.views.panels import Probe, picture_svg
-from eagerflow.views.probes import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.views.view import View, bars, bars_svg, preformatted
 from eagerflow.watching import shared
+from eagerflow.watching.graph_columns import NodeIndex
 from eagerflow.watching.node_costs import NodeCost
-from eagerflow.watching.sentence import seconds_text
-from eagerflow.watching.structure import NodeIndex
 from eagerflow.watching.value_pictures import picture_of
 from eagerflow.watching.value_statistics import value_statistics
 

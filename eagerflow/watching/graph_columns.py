@@ -51,7 +51,7 @@ class NodeIndex:
         parents: for each node the number of the one whose subgraph it is in; -1 for none.
         within: for each node what that subgraph is called, such as ``body``.
 
-    >>> from eagerflow.watching.structure import NodeIndex
+    >>> from eagerflow.watching.graph_columns import NodeIndex
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
     >>> index = NodeIndex(graph)
     >>> index.of(graph.nodes[0]), index.named("y")

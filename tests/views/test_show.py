@@ -9,10 +9,11 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
+from eagerflow.formatting import seconds_text
 from eagerflow.views.view import bars, bars_svg
 from eagerflow.watching import shared
 from eagerflow.watching.node_costs import NodeCost
-from eagerflow.watching.sentence import largest_part, seconds_text
+from eagerflow.watching.sentence import largest_part
 
 
 @ef.trace

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, Final
 
+from eagerflow.formatting import seconds_text
 from eagerflow.profiling.profiles import Profile
 from eagerflow.views.panels import Panel, table_of
 from eagerflow.watching import Watcher
-from eagerflow.watching.sentence import seconds_text
 from eagerflow.watching.value_pictures import picture_of
 from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
 

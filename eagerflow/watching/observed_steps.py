@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from eagerflow.runtime.executable import find_executable
-from eagerflow.runtime.observation import Observation
+from eagerflow.runtime.observed_step import Observation
+from eagerflow.watching.diagnosing.first_nan import NanCheck
+from eagerflow.watching.graph_columns import NodeIndex
 from eagerflow.watching.node_costs import Duty, NodeCosts
 from eagerflow.watching.step_times import StepLog, StepTimes
-from eagerflow.watching.structure import NodeIndex
 from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
 
 #: what it takes to write the code for the first observation, per node; a guess that is corrected
@@ -24,6 +25,11 @@ _SLOWEST: Final = 5e-3
 _COLD: Final = 2
 #: seconds between two observed steps of one executable
 _PAUSE: Final = 0.5
+#: observed steps that times stand on before values are looked at for NaN, seconds between two such
+#: looks, and what one costs a node, as a first guess
+_TIMED: Final = 3
+_CHECKED: Final = 5.0
+_CHECK: Final = 3e-5
 #: executables that are observed at the same time
 _MOST: Final = 64
 
@@ -44,6 +50,10 @@ class Observed:
         asked: the observation that waits for a step.
         next: when the next step may be observed.
         expected: seconds that observing one is expected to cost.
+        checked: how many steps were looked at for NaN.
+        check: when the next one may be, and what that is expected to cost, in seconds.
+        checking: what looks at a step for NaN; else None.
+        first_nan: the number of the node that made the NaN in the last of them, if there was one.
     """
 
     executable: int
@@ -55,6 +65,10 @@ class Observed:
     asked: Observation | None = None
     next: float = 0.0
     expected: float = 0.0
+    checked: int = 0
+    check: tuple[float, float] = (0.0, 0.0)
+    checking: NanCheck | None = None
+    first_nan: int | None = None
 
 
 @final
@@ -86,6 +100,7 @@ class StepObserver:
             index = NodeIndex(executable.graph)
             known = Observed(number, index, NodeCosts(index))
             known.expected = _WRITING * (len(index.nodes) + 1)
+            known.check = 0.0, known.expected
             self.executables[number] = known
         return known
 
@@ -114,7 +129,18 @@ class StepObserver:
         if known is None or known.asked is not None or now < known.next:
             return
         executable = find_executable(times.executable)
-        if executable is not None and self.duty.allows(known.expected):
+        if executable is None:
+            return
+        due, cost = known.check
+        checks = known.costs.steps >= _TIMED and now >= due and not known.wanted
+        if checks and self.duty.allows(cost):
+            known.checking, known.check = NanCheck(known.index), (now + _CHECKED, cost)
+            known.asked = Observation(
+                times.executable, lambda seen: self._done.append((seen, {})),
+                known.checking.looks(),
+            )  # fmt: skip
+            executable.observe(known.asked)
+        elif self.duty.allows(known.expected):
             statistics: dict[int, ValueStatistics] = {}
             looks = {known.index.nodes[n].name: _look(statistics, n) for n in known.wanted}
             known.wanted.clear()
@@ -149,13 +175,25 @@ class StepObserver:
         most = _DEAREST * looks if known.count and looks else _SLOWEST * len(known.index.nodes)
         extra = min(max(took - times.median, 0.0), most)
         self.duty.looked(extra)
-        known.expected = _LOOK * looks if looks else extra
         known.count += 1
+        if known.checking is not None:
+            self._checked(known, extra)
+            return
+        known.expected = _LOOK * looks if looks else extra
         if observation.values:
             known.values |= {n: (seen, observation.stop) for n, seen in statistics.items()}
         elif known.count > _COLD:
             regions = {n: r.percentiles(50)[0] for n, r in times.regions.items()}
             known.costs.add(observation, times.median, regions)
+
+    def _checked(self, known: Observed, extra: float) -> None:
+        """All values of a step were looked at."""
+        assert known.checking is not None
+        known.first_nan = known.checking.first()
+        known.checking = None
+        # the first had to write the code, which later ones need not
+        known.check = known.check[0], extra if known.checked else _CHECK * len(known.index.nodes)
+        known.checked += 1
 
     def stop(self) -> None:
         """Let no step be observed any more."""
@@ -163,7 +201,7 @@ class StepObserver:
             executable = find_executable(known.executable)
             if known.asked is not None and executable is not None:
                 executable.observe(None)
-            known.asked = None
+            known.asked = known.checking = None
 
 
 def _look(

@@ -1,0 +1,1 @@
+"""What is wrong with what runs: its cause, in words."""

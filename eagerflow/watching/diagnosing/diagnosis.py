@@ -1,0 +1,127 @@
+"""What is wrong with what runs, in words: the cause, and not what follows from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from eagerflow.formatting import seconds_text
+from eagerflow.watching.diagnosing.first_nan import takes_arguments
+from eagerflow.watching.diagnosing.queue_causes import queue_causes
+from eagerflow.watching.diagnosing.slowness import slow_node, straggler
+from eagerflow.watching.naming import place_of, share_text
+from eagerflow.watching.step_times import LATELY
+
+if TYPE_CHECKING:
+    from eagerflow.watching.observed_steps import Observed
+    from eagerflow.watching.watcher import Watcher
+
+#: traces of one function lately, from which on it is traced all the time
+_OFTEN: Final = 4
+
+
+class Diagnosis(NamedTuple):
+    """Something that is wrong.
+
+    Attributes:
+        kind: ``"nan"``, ``"stuck"``, ``"starves"``, ``"straggler"``, ``"slow"`` or ``"retraces"``.
+        text: a sentence that names node, queue, device or function.
+        executable: the number of what it is in, 0 for none.
+        node: the number of the node, -1 for none.
+        queue: the name of the queue.
+        device: the device.
+    """
+
+    kind: str
+    text: str
+    executable: int = 0
+    node: int = -1
+    queue: str = ""
+    device: str = ""
+
+
+def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
+    """All that is wrong, the worst first; nothing of what runs as it should.
+
+    Args:
+        watcher: what has looked.
+        now: the time, in seconds of ``time.perf_counter``.
+    """
+    found = _nans(watcher, now)
+    for cause in queue_causes(watcher, now):
+        kind = "stuck" if cause.is_stuck else "starves"
+        found.append(Diagnosis(kind, cause.text, cause.executable, cause.node, cause.queue))
+    times = watcher.log.busiest(now)
+    observed = None if times is None else watcher.observed(times.executable)
+    if observed is not None:
+        found += _slow(observed)
+    return [*found, *_retraces(watcher, now)]
+
+
+def _nans(watcher: Watcher, now: float) -> list[Diagnosis]:
+    """The nodes that make a NaN which gets into a result.
+
+    A function that gets an argument with NaN is named only where it may have come from nowhere
+    else.
+    """
+    made, given = list[Diagnosis](), list[Diagnosis]()
+    for number, observed in watcher.observer.executables.items():
+        times, first = watcher.log.executables.get(number), observed.first_nan
+        if first is None or times is None or times.last < now - LATELY:
+            continue
+        node = observed.index.nodes[first]
+        does = "makes NaN of finite values" if node.inputs else "holds NaN"
+        if takes_arguments(node):
+            does = "gives NaN"
+        where = f"{place_of(node)} on {node.device}" if node.device else place_of(node)
+        text = f"NaN: {where} {does}, and a result has them, too"
+        found = Diagnosis("nan", text, number, first, "", str(node.device or ""))
+        (given if takes_arguments(node) else made).append(found)
+    return made or (given[:1] if _all_checked(watcher, now) else [])
+
+
+def _all_checked(watcher: Watcher, now: float) -> bool:
+    """Whether all that runs now was looked at for NaN; what has one node only moves values."""
+    return all(
+        observed.checked or len(observed.index.nodes) == 1
+        for number, observed in watcher.observer.executables.items()
+        if (times := watcher.log.executables.get(number)) and times.last >= now - LATELY
+    )
+
+
+def _slow(observed: Observed) -> list[Diagnosis]:
+    """A device that is slower than others at the same, or else one node that is too slow."""
+    device = straggler(observed)
+    if device is not None:
+        text = (
+            f"{device.name} takes {device.factor:.0f} times as long as other devices for the same "
+            f"ops: {share_text(device.share)} of a step"
+        )
+        return [Diagnosis("straggler", text, observed.executable, -1, "", device.name)]
+    slow = slow_node(observed)
+    if slow is None:
+        return []
+    node = observed.index.nodes[slow.number]
+    text = (
+        f"{place_of(node)} on {node.device} takes {seconds_text(slow.seconds)}, "
+        f"{share_text(slow.share)} of a step: {_factor(slow.factor)} what its size lets expect"
+    )
+    return [
+        Diagnosis("slow", text, observed.executable, slow.number, "", str(node.device or ""))
+    ]  # fmt: skip
+
+
+def _factor(factor: float) -> str:
+    return "over 100 times" if factor > 100 else f"{factor:.0f} times"  # estimates are rough
+
+
+def _retraces(watcher: Watcher, now: float) -> list[Diagnosis]:
+    """Functions that are traced again and again."""
+    lately: dict[str, list[str]] = {}
+    for event in watcher.activity.retraces:
+        if event.start >= now - LATELY:
+            lately.setdefault(event.name, []).append(event.reason)
+    return [
+        Diagnosis("retraces", f"{name} is traced anew again and again, {len(reasons)} times in "
+                  f"{LATELY:.0f} s, because of {reasons[-1]}")
+        for name, reasons in lately.items() if len(reasons) >= _OFTEN
+    ]  # fmt: skip

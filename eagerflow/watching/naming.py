@@ -1,0 +1,28 @@
+"""Shares and nodes in words."""
+
+from __future__ import annotations
+
+from eagerflow.graph.ir import Node
+from eagerflow.runtime.executable import find_executable
+
+
+def share_text(share: float) -> str:
+    """A part of a whole, in percent.
+
+    >>> from eagerflow.watching.naming import share_text
+    >>> share_text(0.713)
+    '71 %'
+    """
+    return f"{share:.0%}".replace("%", " %")
+
+
+def name_of(number: int) -> str:
+    """The name of the graph that an executable runs."""
+    executable = find_executable(number)
+    return "a graph that is gone" if executable is None else executable.graph.name or "graph"
+
+
+def place_of(node: Node) -> str:
+    """A node by its name, with its scope and its line."""
+    scope = f" in {node.scope}" if node.scope else ""
+    return f"{node.name}{scope}"

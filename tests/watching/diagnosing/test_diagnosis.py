@@ -1,0 +1,83 @@
+"""What a watcher says is wrong with real programs."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.watching import Watcher
+from eagerflow.watching.diagnosing.diagnosis import diagnoses
+from eagerflow.watching.node_costs import Duty
+
+
+def quiet() -> Watcher:
+    """A watcher whose thread the test plays."""
+    watcher = Watcher()
+    watcher._run = lambda: None  # type: ignore[method-assign]  # the test looks
+    watcher.observer.duty = Duty(share=1.0)
+    return watcher
+
+
+def observe(watcher: Watcher) -> None:
+    """Have the next step observed, whatever was before."""
+    watcher.collect()
+    for known in watcher.observer.executables.values():
+        known.next, known.check = 0.0, (0.0, 0.0)
+    watcher.observer.step(perf_counter())
+
+
+def test_a_nan_is_found_without_being_asked_for() -> None:
+    @ef.trace
+    def f(x: ef.Tensor) -> ef.Tensor:
+        with ef.name_scope("outer"):
+            y = ef.sqrt(x - 2.0)
+        return (y * 3.0).sum()
+
+    x = ef.ones(4)
+    f(x)
+    with quiet() as watcher:
+        for _ in range(12):
+            f(x)
+            observe(watcher)
+        (found,) = [d for d in diagnoses(watcher, perf_counter()) if d.kind == "nan"]
+        for _ in range(12):
+            f(x * 3.0)
+            observe(watcher)
+        after = [d for d in diagnoses(watcher, perf_counter()) if d.kind == "nan"]
+    assert found.text == (
+        "NaN: sqrt in outer on cpu:0 makes NaN of finite values, and a result has them, too"
+    )
+    assert after == []
+
+
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")  # it is meant
+def test_a_function_that_is_traced_again_and_again() -> None:
+    @ef.trace
+    def scale(x: ef.Tensor, label: str) -> ef.Tensor:
+        return x * len(label)
+
+    with quiet() as watcher:
+        for i in range(3):
+            scale(ef.ones(2), f"step {i}")
+        watcher.collect()
+        assert diagnoses(watcher, perf_counter()) == []
+        scale(ef.ones(2), "step 3")
+        watcher.collect()
+        (found,) = diagnoses(watcher, perf_counter())
+        later = diagnoses(watcher, perf_counter() + 60)
+    assert found.kind == "retraces"
+    assert found.text.startswith("scale is traced anew again and again, 4 times in 10 s, because")
+    assert later == []
+
+
+def test_runs_as_they_should_be_have_none() -> None:
+    f = ef.trace(lambda x: ef.exp(x @ x).sum())
+    x = ef.zeros((64, 64))
+    f(x)
+    with quiet() as watcher:
+        for _ in range(12):
+            f(x)
+            observe(watcher)
+        assert diagnoses(watcher, perf_counter()) == []

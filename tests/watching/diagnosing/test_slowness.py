@@ -1,0 +1,85 @@
+"""A node, and a device, that takes longer than others at the same is found, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.watching.diagnosing.slowness import slow_node, straggler
+from eagerflow.watching.graph_columns import NodeIndex
+from eagerflow.watching.node_costs import NodeCost, NodeCosts
+from eagerflow.watching.observed_steps import Observed
+
+_OPS = ("exp", "sin", "tanh", "log")
+_DEVICES = 3
+
+
+@pytest.fixture
+def index() -> Iterator[NodeIndex]:
+    """Each of some ops on each of some devices."""
+    with ef.config(cpu_devices=_DEVICES):
+        lines = []
+        for device in range(_DEVICES):
+            before = f"x{device}"
+            lines.append(f"%{before} = transfer(%x) {{device=device(\"cpu:{device}\")}} : "
+                         f"f32[1000]@cpu:{device}")  # fmt: skip
+            for op in _OPS:
+                lines.append(f"%{op}{device} = {op}(%{before}) : f32[1000]@cpu:{device}")
+                before = f"{op}{device}"
+        text = f"graph f(%x: f32[1000]@cpu:0) {{ {' '.join(lines)} return %log0 }}"
+        yield NodeIndex(ef.Graph.parse(text))
+
+
+def observed(
+    index: NodeIndex, monkeypatch: pytest.MonkeyPatch, seconds: Callable[[str, str], float]
+) -> Observed:  # fmt: skip
+    """As if each node took as long as a function of op and device says."""
+    took = {
+        i: seconds(n.op, str(n.device)) for i, n in enumerate(index.nodes) if n.op in _OPS
+    }  # fmt: skip
+    whole = sum(took.values())
+    rows = [
+        NodeCost(i, index.nodes[i].name, "", s, s / whole, 1.0, 9, 0.0) for i, s in took.items()
+    ]
+    monkeypatch.setattr(NodeCosts, "table", lambda self: rows)
+    monkeypatch.setattr(NodeCosts, "least", lambda self: took)
+    monkeypatch.setattr(NodeCosts, "steps", property(lambda self: 9))
+    return Observed(1, index, NodeCosts(index))
+
+
+def test_what_takes_its_time_is_well(index: NodeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An op that is dearer than others everywhere is what that op costs."""
+    known = observed(index, monkeypatch, lambda op, device: 5e-3 if op == "tanh" else 1e-4)
+    assert slow_node(known) is None
+    assert straggler(known) is None
+
+
+def test_one_slow_node(index: NodeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = observed(index, monkeypatch, lambda op, device: (
+        0.05 if (op, device) == ("sin", "cpu:1") else 1e-4
+    ))  # fmt: skip
+    slow = slow_node(known)
+    assert slow is not None
+    assert index.nodes[slow.number].name == "sin1"
+    assert slow.seconds == 0.05
+    assert slow.factor > 100
+    assert straggler(known) is None
+
+
+def test_a_device_that_is_slower_at_all(index: NodeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = observed(index, monkeypatch, lambda op, device: 4e-4 if device == "cpu:2" else 1e-4)
+    slow = straggler(known)
+    assert slow is not None
+    assert (slow.name, round(slow.factor, 3), round(slow.share, 3)) == ("cpu:2", 4.0, 0.667)
+    assert slow_node(known) is None
+
+
+def test_nothing_is_said_before_some_steps(
+    index: NodeIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = observed(index, monkeypatch, lambda op, device: 4e-4 if device == "cpu:2" else 1e-4)
+    monkeypatch.setattr(NodeCosts, "steps", property(lambda self: 2))
+    assert straggler(known) is None
+    assert slow_node(known) is None
