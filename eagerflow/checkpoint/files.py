@@ -13,7 +13,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ _NO_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP,
 
 
 @final
-class Damaged(Exception):  # noqa: N818 - an answer to be worded, not the error that users see
+class Damaged(Exception):
     """A file that is not what a checkpoint needs.
 
     Args:
@@ -194,34 +194,6 @@ def token() -> str:
 def shard_name(index: int, count: int, unique: str) -> str:
     """The name of a shard, counted from 0."""
     return f"shard-{index + 1:05}-of-{count:05}-{unique}.safetensors"
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[Callable[[memoryview | bytes], None]]:
-    """Gives a function that appends to a new file, which is on the disk when the block ends."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-
-    def write(data: memoryview | bytes) -> None:
-        rest = memoryview(data)
-        while len(rest):
-            rest = rest[os.write(descriptor, rest) :]
-
-    try:
-        yield write
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names of the files of ``folder`` to the disk."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def publish(temporary: Path, folder: Path) -> None:

@@ -16,8 +16,8 @@ from eagerflow.checkpoint import files, shards
 from eagerflow.checkpoint.digests import hashing
 from eagerflow.checkpoint.manifest import text_of
 from eagerflow.checkpoint.nodes import ARRAYS, TreeNode, describe, encode, leaves
-from eagerflow.errors import TensorValueError, TraceError, hides_frames
-from eagerflow.extending import is_traced, unwritable
+from eagerflow.errors import CheckpointError, TensorValueError, TraceError, hides_frames
+from eagerflow.extending import is_traced, new_file, sync_folder, unwritable
 
 GIGABYTE: Final = 10**9
 
@@ -51,7 +51,8 @@ def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE
         shard_bytes: about how large a file becomes; a larger tensor has a file of its own.
 
     Raises:
-        CheckpointError: something in the tree cannot be saved, or the folder has other files.
+        CheckpointError: something in the tree cannot be saved, the folder has other files, or
+            ``path`` is no path.
         FileError: the files cannot be written; what was written is removed. It is an OSError.
 
     >>> import os, tempfile
@@ -62,6 +63,13 @@ def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE
     {'weights': Tensor([1., 2.], f32[2]@cpu:0), 'epoch': 3}
     """
     outside_traces("save")
+    if not isinstance(path, str | os.PathLike):
+        raise CheckpointError(
+            "save: the first argument is no path",
+            given=f"a {type(path).__name__}",
+            expected="the path of a folder",
+            hint="the path comes first: ef.checkpoint.save(path, tree)",
+        )
     if shard_bytes < 1:
         raise TensorValueError("save: a shard has at least a byte", given=f"{shard_bytes=}")
     save_noted(Path(path), tree, {}, shard_bytes)
@@ -97,9 +105,9 @@ def save_noted(
             try:
                 new = _write_shards(path, tensors, shard_bytes, written)
                 written.append(path / f"manifest-{files.token()}.tmp")
-                with files.new_file(written[-1]) as append:
+                with new_file(written[-1]) as append:
                     append(text := text_of(*head, *new))
-                files.sync_folder(path)
+                sync_folder(path)
                 files.publish(written[-1], path)
             except BaseException:
                 _undo(path, written, lock, text)
@@ -169,8 +177,8 @@ def _undo(path: Path, written: list[Path], lock: files.Lock, text: bytes) -> Non
 
 def _settle(path: Path, lock: files.Lock, before: Collection[str], now: list[str]) -> None:
     """Once the new checkpoint is surely on the disk, remove the files of the one before."""
-    files.sync_folder(path)
+    sync_folder(path)
     if lock.created:
-        files.sync_folder(path.parent)
+        sync_folder(path.parent)
     with suppress(OSError):  # the next save tries again
         files.remove_left_over(path, now, None if lock.exclusive else before)

@@ -25,8 +25,8 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.checkpoint.digests import Checksum, pieces
-from eagerflow.checkpoint.files import Damaged, new_file, reported
-from eagerflow.extending import pack, packed_size, progress_bar, unpack
+from eagerflow.checkpoint.files import Damaged, reported
+from eagerflow.extending import new_file, pack, packed_size, progress_bar, unpack
 from eagerflow.types import BYTES, DType
 
 _ALIGNMENT: Final = 64

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.data.base.calls import OnError, UserCall
 from eagerflow.data.base.checks import (
     buckets_of,
     check_map,
@@ -20,6 +19,7 @@ from eagerflow.data.base.checks import (
 from eagerflow.data.base.elements import Fill, as_element
 from eagerflow.data.base.orders import Seed
 from eagerflow.data.base.stage import AbstractStage
+from eagerflow.data.base.user_calls import OnError, UserCall
 from eagerflow.data.iterator import DatasetIterator
 from eagerflow.data.sources.files import LineStage, Paths, RecordStage
 from eagerflow.data.sources.memory import TensorStage, iterable_stage

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, final
 
 from eagerflow.data.base.stage import AbstractCursor, once, seeds, threaded
-from eagerflow.data.workers.opening import open_stage
+from eagerflow.data.workers.open_stage import open_stage
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
 from eagerflow.extending import QueueState, ending, is_traced, to_html, tree
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.attributes import ACCUMULATORS, ALSO_FUNCTIONS, ARRAYS, QUEUES
+from eagerflow.hints.attribute_names import ACCUMULATORS, ALSO_FUNCTIONS, ARRAYS, QUEUES
 from eagerflow.hints.data import DATA, DATASETS
-from eagerflow.hints.elsewhere import PROGRAMS
-from eagerflow.hints.names import FUNCTIONS, RANDOM, SPELLINGS
-from eagerflow.hints.nn import MODULES, NN, function_hint
+from eagerflow.hints.function_names import FUNCTIONS, RANDOM, SPELLINGS
+from eagerflow.hints.nn import DISTRIBUTIONS, FUNCTIONAL, MODULES, NN, function_hint, initial_hint
 from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS
+from eagerflow.hints.replacement_programs import PROGRAMS
 
 __all__ = ["ATTRIBUTES", "MODULE_NAMES", "find"]
 
@@ -20,10 +20,14 @@ __all__ = ["ATTRIBUTES", "MODULE_NAMES", "find"]
 MODULE_NAMES: Final = {
     "eagerflow": PROGRAMS | FUNCTIONS | {name: ARRAYS[name] for name in ALSO_FUNCTIONS},
     "eagerflow.data": DATA,
+    "eagerflow.distributions": DISTRIBUTIONS,
     "eagerflow.nn": NN,
+    "eagerflow.nn.functional": FUNCTIONAL,
     "eagerflow.optim": OPTIM,
     "eagerflow.random": RANDOM,
 }
+#: by module, what has no table
+_RULES: Final = {"eagerflow.nn": function_hint, "eagerflow.nn.init": initial_hint}
 #: by class; each class lists the names, of which `hint_at` makes attributes
 ATTRIBUTES: Final = {
     "AbstractArray": ARRAYS,
@@ -48,7 +52,8 @@ def find(owner: str, name: str) -> str | None:
     table = MODULE_NAMES.get(owner, {})
     if name in table:
         return table[name]
-    match = function_hint(name) if owner == "eagerflow.nn" else None
+    by_rule = _RULES.get(owner)
+    match = None if by_rule is None else by_rule(name)
     if match is None and name in SPELLINGS:
         match = f"did you mean {SPELLINGS[name]!r}?"
     return match

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import eagerflow as ef
-from eagerflow.hints.names import LOSS, by_name
+from eagerflow.hints.function_names import LOSS, SPELLINGS, by_name
 from eagerflow.hints.optim import VALUES
 
 _SET: Final = "set it as an attribute: self.name"
@@ -24,9 +24,22 @@ NN: Final = {
     "Parameter": "assign an ef.Variable to an attribute",
     "ParameterDict": "a plain dict of variables will do",
     "ParameterList": "a plain list of variables will do",
+    "Transformer": "ef.nn.TransformerEncoder and ef.nn.TransformerDecoder: "
+    "decoder(y, encoder(x), is_causal=True)",
     "Upsample": "use the function ef.nn.functional.interpolate",
     "ZeroPad2d": "use the function ef.nn.functional.pad",
-    "utils": "ef.optim.clip_by_global_norm(grads, max_norm) clips gradients",
+    "utils": "ef.optim.clip_by_global_norm(grads, max_norm) clips gradients; recurrent layers take "
+    "padded sequences with lengths=",
+}
+
+#: of ``ef.nn.functional``
+FUNCTIONAL: Final = {
+    "gumbel_softmax": "F.softmax((logits + ef.random.gumbel(logits.shape)) / tau)",
+}
+#: of ``ef.distributions``
+DISTRIBUTIONS: Final = {
+    "MultivariateNormal": "mean + scale_tril @ ef.random.normal(shape) draws from one",
+    "kl_divergence": "ef.distributions.kl(p, q)",
 }
 
 #: of modules
@@ -35,6 +48,8 @@ MODULES: Final = by_name(
         f"{_SET} = module": "add_module",
         "for path, module in net.modules(): ...": "apply",
         "net.modules() gives the path and the module of all below": "children named_children",
+        "a new one: ef.nn.Sequential(*layers, layer)": "append extend",
+        "layers take a dtype: ef.nn.Linear(3, 2, dtype=ef.float64)": "bfloat16 double float half",
         _LOOP: "compile fit",
         _PLACE: "cpu cuda to",
         "call the net in its mode for use: net.eval()(x)": "evaluate predict",
@@ -53,6 +68,22 @@ MODULES: Final = by_name(
         VALUES: "zero_grad",
     }
 )
+
+
+def initial_hint(name: str) -> str | None:
+    """What is written for a function of ``ef.nn.init`` that elsewhere sets what it is given.
+
+    >>> from eagerflow.hints.nn import initial_hint
+    >>> initial_hint("zeros_")
+    'it gives a value: v.assign(ef.nn.init.zeros(v.shape))'
+
+    Args:
+        name: of what is no function there.
+    """
+    plain = SPELLINGS.get(name, name.removesuffix("_"))
+    if not name.endswith("_") or plain not in vars(ef.nn.init):
+        return None
+    return f"it gives a value: v.assign(ef.nn.init.{plain}(v.shape))"
 
 
 def function_hint(name: str) -> str | None:

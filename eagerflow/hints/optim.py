@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from eagerflow.hints.names import LOSS
+from eagerflow.hints.function_names import LOSS
 
 _SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"
 _STEP: Final = f"{LOSS}; optimiser.update(grads)"
@@ -10,6 +10,8 @@ VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept
 
 #: of ``ef.optim``
 OPTIM: Final = {
+    "AveragedModel": "ef.optim.ExponentialMovingAverage(net.parameters, decay=0.999)",
+    "MultiSteps": "ef.optim.GradientAccumulation(optimiser, steps)",
     "ChainedScheduler": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
     "CosineAnnealingLR": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
     "CosineDecay": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
@@ -32,7 +34,8 @@ OPTIMISERS: Final = {
     "learning_rate": "optimiser.lr",
     "load_state_dict": "optimiser.load_state(state)",
     "minimize": _STEP,
-    "param_groups": "lr_scale= and weight_decay= may be functions of a variable's path",
+    "param_groups": "optimiser.lr is the learning rate, and may be set; lr_scale= and "
+    "weight_decay= may be functions of a variable's path",
     "state_dict": "optimiser.state is a dict of its variables",
     "step": _STEP,
     "variables": "optimiser.state",

@@ -18,6 +18,7 @@ from eagerflow.nn.layers.normalisation import *
 from eagerflow.nn.layers.pooling import *
 from eagerflow.nn.layers.recurrent import *
 from eagerflow.nn.layers.recurrent_cells import *
+from eagerflow.nn.layers.transformer import *
 from eagerflow.nn.module import Module as Module
 from eagerflow.nn.summary import Summary as Summary
 

@@ -10,11 +10,14 @@ import math
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.extending import one_of
+from eagerflow.errors import PrecisionWarning, ShapeError, TensorValueError
+from eagerflow.extending import one_of, warn
+from eagerflow.nn.module import Module
 
-_SPATIAL = ("height", "width")
+#: the axes after that of the channels in messages, by how many there are
+_SPATIAL = {1: "length", 2: "height, width", 3: "depth, height, width"}
 _LAYERS = "eagerflow.nn.layers."
+_DOUBLE = ("float64", "complex128")
 #: of recurrent steps
 NONLINEARITY = one_of("tanh", "relu")
 
@@ -91,7 +94,7 @@ def check_channels(layer: Any, x: Any, axes: int | None = None) -> None:
     else:
         channels = layer.in_channels
         fits = len(shape) in (axes + 1, axes + 2) and shape[-axes - 1] == channels
-        spatial = ", ".join(_SPATIAL) if axes == 2 else "length"
+        spatial = _SPATIAL[axes]
     if not fits:
         plural = "channel" if channels == 1 else "channels"
         single = "" if axes is None else f" or [{channels}, {spatial}]"
@@ -113,6 +116,27 @@ def _channels_hint(shape: tuple[Any, ...], channels: int, axes: int | None) -> s
             return "an axis for the channel is missing: x[:, None]"
         return f"{len(shape)} axes are one sample, with {shape[0]} channels"
     return None
+
+
+def note_precision(out: ef.Tensor, weight: ef.Variable) -> None:
+    """Warn if an input in double precision made a layer of single precision or less compute so.
+
+    The user's line is that which called the outermost module: there the input came from.
+
+    Args:
+        out: the output of the layer.
+        weight: one of its variables.
+    """
+    dtype = weight.dtype
+    if out.dtype is dtype or out.dtype.name not in _DOUBLE or dtype.name in _DOUBLE:
+        return
+    warn(
+        f"inputs of {out.dtype.short} and parameters of {dtype.short}: all is computed in "
+        f"{out.dtype.short}. Convert the data once, before the training: "
+        f"ef.asarray(x, dtype=ef.{dtype.name}) or x.astype(ef.{dtype.name})",
+        PrecisionWarning,
+        Module.__call__.__code__,
+    )
 
 
 def check_positions(name: str, x: Any) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 import eagerflow as ef
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
 from eagerflow.extending import hint_at, is_traced, note_set, put_state, walk
-from eagerflow.nn.calls import call
+from eagerflow.nn.module_calls import call
+from eagerflow.nn.module_text import outline
 from eagerflow.nn.properties import never_called
-from eagerflow.nn.structure import made, note_modules, note_walk
 from eagerflow.nn.summary import Summary, summarise
-from eagerflow.nn.text import outline
+from eagerflow.nn.trace_assumptions import made, note_modules, note_walk
 
 _M = TypeVar("_M", bound="Module")
 _P = ParamSpec("_P")
@@ -241,7 +241,8 @@ class Module:
 
 #: names of other frameworks; what there is instead: `hints/nn.py`
 _ELSEWHERE: Final = """
-    add_module apply children compile cpu cuda evaluate fit get_weights load_state_dict
+    add_module append apply bfloat16 children compile cpu cuda double evaluate extend fit float
+    get_weights half load_state_dict
     load_weights named_buffers named_children named_modules named_parameters predict
     register_buffer register_parameter requires_grad_ save save_weights set_weights state_dict
     to trainable_variables trainable_weights variables weights zero_grad

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import eagerflow as ef
-from eagerflow.errors import TraceWarning
+from eagerflow.errors import PrecisionWarning, TraceWarning
 from eagerflow.extending import children, table_html, table_lines, tree, walk
-from eagerflow.nn.calls import noting
-from eagerflow.nn.text import short_type
+from eagerflow.nn.module_calls import noting
+from eagerflow.nn.module_text import short_type
 
 _HEADINGS: Final = ("layer", "class", "output", "parameters", "bytes")
 _LEFT: Final = 3  # columns of texts
@@ -140,6 +140,7 @@ def _called(run: Callable[..., None], args: Any, kwargs: Any) -> list[tuple[Any,
     with noting() as notes, warnings.catch_warnings():
         # whatever a trace cannot follow does not matter: this one is never run
         warnings.simplefilter("ignore", TraceWarning)
+        warnings.simplefilter("ignore", PrecisionWarning)  # the table says it
         ef.trace(run).graph(*args, **kwargs)
         return notes
 

@@ -9,8 +9,10 @@ Variable([ 0.9, -1.9], f32[2]@cpu:0, name='v')
 """
 
 from eagerflow.extending import module_getattr as _module_getattr
+from eagerflow.optim.accumulation import *
 from eagerflow.optim.adam import *
 from eagerflow.optim.adaptive import *
+from eagerflow.optim.averages import *
 from eagerflow.optim.clipping import *
 from eagerflow.optim.lbfgs import *
 from eagerflow.optim.optimiser import AbstractOptimiser as AbstractOptimiser

@@ -104,6 +104,15 @@ class AbstractOptimiser(ABC):
         self.state["count"] = self.count
         keep_together(first, *[self.state[name] for name in _COUNTS if name in self.state])
 
+    @property
+    def parameters(self) -> Parameters:
+        """The variables, with what belongs to each: for classes that wrap optimisers.
+
+        >>> len(ef.optim.SGD([ef.Variable(0.0)], lr=0.1).parameters)
+        1
+        """
+        return self._parameters
+
     def _accumulators(
         self, path: str, v: ef.Variable, wanted: Mapping[str, float]
     ) -> dict[str, ef.Variable]:

@@ -64,6 +64,10 @@ class Parameters:
     def __iter__(self) -> Iterator[Parameter]:
         return iter(self._rows)
 
+    def tree_of(self, leaves: Sequence[Any]) -> Any:
+        """The tree that holds these in the place of the variables."""
+        return self._treedef.unflatten(leaves)
+
     def match(self, gradients: Any) -> list[tuple[Parameter, Any]]:
         """Each parameter that has a gradient, and that in its dtype: a tensor, `IndexedSlices`.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import eagerflow as ef
+from eagerflow import atomic_files
 from eagerflow.checkpoint import files
 from eagerflow.checkpoint.files import LOCK, MANIFEST
 from eagerflow.errors import CheckpointError, FileError
@@ -33,9 +34,14 @@ def _save(path: Path, tree: object) -> None:
     ef.checkpoint.save(path, tree, shard_bytes=4)
 
 
+def _let_write(monkeypatch: pytest.MonkeyPatch, disk: Disk) -> None:
+    for module in (atomic_files, files):
+        monkeypatch.setattr(module, "os", disk)
+
+
 def calls_of_a_save(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[tuple[str, str]]:
     disk = Disk()
-    monkeypatch.setattr(files, "os", disk)
+    _let_write(monkeypatch, disk)
     _save(path, NEW)
     monkeypatch.undo()
     return [(name, what.removeprefix(f"{path}/")) for name, what in disk.calls]
@@ -73,7 +79,7 @@ def test_any_call_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wron
         _save(path, OLD)
         before = sorted(os.listdir(path))
         disk = Disk(number, wrong)
-        monkeypatch.setattr(files, "os", disk)
+        _let_write(monkeypatch, disk)
         with suppress(OSError, KeyboardInterrupt):
             _save(path, NEW)
         monkeypatch.undo()
@@ -98,7 +104,7 @@ def test_a_first_save_that_fails_leaves_nothing(
     count = len(calls_of_a_save(monkeypatch, tmp_path / "other"))
     for number in range(count - 5):  # the last five come after it is published
         disk = Disk(number, wrong)
-        monkeypatch.setattr(files, "os", disk)
+        _let_write(monkeypatch, disk)
         with pytest.raises((OSError, KeyboardInterrupt)):
             _save(tmp_path / "c", NEW)
         monkeypatch.undo()
@@ -108,7 +114,7 @@ def test_a_first_save_that_fails_leaves_nothing(
 
 def test_the_error_says_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kept in ("nothing was saved", "what was there is intact"):
-        monkeypatch.setattr(files, "os", Disk(3, full))
+        _let_write(monkeypatch, Disk(3, full))
         with pytest.raises(FileError, match="No space left") as caught:
             _save(tmp_path / "c", NEW)
         monkeypatch.undo()

@@ -16,6 +16,7 @@ from typing import IO
 import pytest
 
 import eagerflow as ef
+from eagerflow import atomic_files, extending
 from eagerflow.checkpoint import files
 from eagerflow.errors import CheckpointError, TensorValueError, TraceError
 from tests.checkpoint.disks import Disk
@@ -104,7 +105,7 @@ def _save_and_die(path: Path, number: int) -> bool:
     """In a process of its own, save and be killed before one change of files; whether it was."""
     child = os.fork()
     if child == 0:
-        files.os = Disk(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        files.os = atomic_files.os = Disk(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
         ef.checkpoint.save(path, {"x": [ef.tensor(2.0)] * 2}, shard_bytes=4)
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -173,7 +174,7 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
 def test_a_variable_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is saved are the values at the start."""
     variables = [ef.Variable([1.0, 2.0]), ef.Variable([3.0, 4.0])]
-    new_file = files.new_file
+    new_file = extending.new_file
 
     def changing(path: Path) -> object:
         for v in variables:

@@ -97,7 +97,10 @@ def unpack(source: Path = TARGET) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def rows() -> list[Setting]:
-    return [*_linear(), *_convolutions(), *_transposed(), *_pools(), *_norms(), *_rest()]
+    return [
+        *_linear(), *_convolutions(), *_transposed(), *_pools(), *_norms(), *_rest(),
+        *_transformers(),
+    ]  # fmt: skip
 
 
 def _linear() -> list[Setting]:
@@ -141,6 +144,12 @@ def _convolutions() -> list[Setting]:
         conv2("empty batch", (0, 4, 5, 5)),
         Setting("conv2d depthwise", "Conv2d", (4, 8, 3), {"groups": 4, "padding": 1},
                 [(2, 4, 5, 5)]),
+        Setting("conv3d plain", "Conv3d", (2, 4, 2), shapes=[(2, 2, 3, 4, 3)]),
+        Setting("conv3d all together", "Conv3d", (4, 2, (2, 3, 1)),
+                {"stride": (1, 2, 2), "padding": (1, 2, 0), "dilation": (2, 1, 1), "groups": 2},
+                [(1, 4, 4, 4, 3)]),
+        Setting("conv3d same, without batch", "Conv3d", (2, 3, 3), {"padding": "same"},
+                [(2, 3, 2, 4)]),
     ]  # fmt: skip
 
 
@@ -159,6 +168,8 @@ def _transposed() -> list[Setting]:
         row("output padding", two, (2, 4, 3, 3), stride=2, padding=1, output_padding=1),
         row("all together", two, (2, 4, 3, 4), kernel_size=(3, 2), stride=(3, 2), padding=(2, 0),
             output_padding=(2, 1), dilation=(2, 3), groups=2),
+        row("all together", "ConvTranspose3d", (1, 4, 2, 3, 2), kernel_size=(2, 3, 2),
+            stride=(2, 1, 2), padding=(0, 1, 1), output_padding=(1, 0, 1), groups=2),
         row("without batch or bias", two, (4, 3, 3), bias=False),
         row("empty batch", two, (0, 4, 3, 3)),
     ]  # fmt: skip
@@ -179,6 +190,8 @@ def _pools() -> list[Setting]:
             ceil_mode=True),
         row("without batch", "MaxPool2d", 2, (3, 5, 5)),
         row("empty batch", "MaxPool2d", 2, (0, 3, 4, 4)),
+        row("ceil mode, padding", "MaxPool3d", (2, 3, 2), (1, 2, 3, 5, 4), stride=2, padding=1,
+            ceil_mode=True),
         row("plain", "AvgPool1d", 3, (2, 3, 8)),
         row("ceil mode", "AvgPool1d", 3, (2, 3, 8), stride=2, padding=1, ceil_mode=True),
         row("plain", "AvgPool2d", 2, (2, 3, 6, 5)),
@@ -194,6 +207,13 @@ def _pools() -> list[Setting]:
         row("uneven", "AdaptiveAvgPool2d", (3, 2), (2, 3, 7, 5)),
         row("one axis", "AdaptiveAvgPool2d", (None, 2), (2, 3, 4, 5)),
         row("enlarging", "AdaptiveAvgPool2d", 5, (1, 2, 3, 4)),
+        row("padding does not count", "AvgPool3d", 2, (1, 2, 3, 4, 5), padding=1,
+            count_include_pad=False),
+        row("uneven", "AdaptiveAvgPool1d", 3, (2, 3, 7)),
+        row("uneven", "AdaptiveAvgPool3d", (2, None, 3), (1, 2, 3, 2, 4)),
+        row("uneven", "AdaptiveMaxPool1d", 3, (2, 3, 7)),
+        row("uneven", "AdaptiveMaxPool2d", (3, 2), (2, 3, 7, 5)),
+        row("uneven", "AdaptiveMaxPool3d", (2, None, 3), (1, 2, 3, 2, 4)),
     ]  # fmt: skip
 
 
@@ -255,3 +275,30 @@ def _rest() -> list[Setting]:
         attend("padding mask", cross, "padding"),
         attend("causal", [(2, 5, 8)], "causal"),
     ]  # fmt: skip
+
+
+def _transformers() -> list[Setting]:
+    """PyTorch's argument names; dropout is off, as its draws are not ours."""
+
+    def layer(
+        name: str, kind: str, shapes: Sequence[Shape], mask: str | None = None, **options: Any
+    ) -> Setting:
+        settings = {"dropout": 0.0, "batch_first": True, **options}
+        return Setting(f"{kind} {name}", kind, (8, 2, 12), settings, shapes, mask=mask)
+
+    one, two = "TransformerEncoderLayer", "TransformerDecoderLayer"
+    alone, pair = [(2, 4, 8)], [(2, 3, 8), (2, 5, 8)]
+    return [
+        layer("plain", one, alone),
+        layer("norm first, gelu", one, alone, norm_first=True, activation="gelu"),
+        layer("without bias", one, alone, bias=False, layer_norm_eps=0.1),
+        layer("sequence first", one, [(4, 2, 8)], batch_first=False),
+        layer("without batch", one, [(4, 8)]),
+        layer("causal", one, alone, "causal"),
+        layer("padding mask", one, alone, "padding"),
+        layer("float mask", one, alone, "float"),
+        layer("plain", two, pair),
+        layer("norm first, causal", two, pair, "causal", norm_first=True),
+        layer("sequence first", two, [(3, 2, 8), (5, 2, 8)], batch_first=False),
+        layer("padding mask", two, pair, "padding"),
+    ]

@@ -265,6 +265,7 @@ def test_repr_is_a_tree() -> None:
     assert repr(model).split("\n") == [
         "Sequential()",
         "  layers.0: Linear(2, 3, bias=False)",
+        "  layers.1: abs",
         "  layers.2: Dropout(p=0.1)",
         "  layers.3: Scale(weight: f32[2], seen: i64[])",
         "  inner: Sequential()",

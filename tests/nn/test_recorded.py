@@ -58,7 +58,8 @@ def options_of(setting: Setting, dtype: Any) -> dict[str, Any]:
     if mask is None:
         return {"is_causal": True} if setting.mask == "causal" else {}
     mask = mask[:, None, None, :] if setting.mask == "padding" else mask
-    return {"mask": ef.tensor(mask, dtype=None if mask.dtype == bool else dtype)}
+    of = "memory_mask" if "Decoder" in setting.layer else "mask"
+    return {of: ef.tensor(mask, dtype=None if mask.dtype == bool else dtype)}
 
 
 def run(setting: Setting, dtype: Any, wrap: Callable[[Any], Any] = lambda f: f) -> Arrays:
@@ -125,7 +126,7 @@ def _traced_is_eager(setting: Setting) -> None:
 @pytest.mark.parametrize("setting", rows(), ids=str)
 def test_live(setting: Setting) -> None:
     pytest.importorskip("torch")
-    from tests.nn import torch_layers  # noqa: PLC0415 - needs torch
+    from tests.nn import torch_layers
 
     assert_close(run(setting, ef.float64), torch_layers.run(setting), TOLERANCES[ef.float64])
 

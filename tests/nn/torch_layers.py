@@ -28,8 +28,20 @@ _PARTS = ("query", "key", "value")
 
 def _names(module: Any) -> dict[str, Any]:
     """The parameters and buffers of PyTorch by our paths; slices of packed ones."""
-    if not isinstance(module, torch.nn.MultiheadAttention):
-        return dict(module.state_dict(keep_vars=True))
+    found: dict[str, Any] = {}
+    packed = ()
+    for path, part in module.named_modules():
+        start = f"{path}." if path else ""
+        if isinstance(part, torch.nn.MultiheadAttention):
+            found |= {f"{start}{name}": entry for name, entry in _attention_names(part).items()}
+            packed = (*packed, start)
+        elif not any(path.startswith(other) for other in packed):
+            own = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+            found |= {f"{start}{name}": value for name, value in own}
+    return found
+
+
+def _attention_names(module: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for i, part in enumerate(_PARTS):
         if module.in_proj_weight is not None:
@@ -51,6 +63,8 @@ def _value(entry: Any, gradient: bool = False) -> Any:
 
 
 def _call(setting: Setting, module: Any, inputs: list[Any]) -> Any:
+    if setting.layer.startswith("Transformer"):
+        return module(*inputs, **_transformer_options(setting))
     if setting.layer != "MultiHeadAttention":
         return module(*inputs)
     query, key, value = inputs * 3 if len(inputs) == 1 else inputs
@@ -64,6 +78,19 @@ def _call(setting: Setting, module: Any, inputs: list[Any]) -> Any:
     elif mask is not None:  # PyTorch's boolean ones say what is hidden here
         options["attn_mask"] = torch.from_numpy(~mask if mask.dtype == bool else mask)
     return module(query, key, value, **options)[0]
+
+
+def _transformer_options(setting: Setting) -> dict[str, Any]:
+    """The masks of a call. That of the padding is one of the memory, if there is one."""
+    mask = mask_of(setting) if setting.mask not in (None, "causal") else None
+    own = "tgt" if "Decoder" in setting.layer else "src"
+    if setting.mask == "padding":
+        of = "memory" if own == "tgt" else own
+        return {f"{of}_key_padding_mask": torch.from_numpy(~mask)}
+    if setting.mask == "causal":
+        size = setting.shapes[0][1]
+        return {f"{own}_mask": torch.ones(size, size, dtype=torch.bool).triu(1)}
+    return {} if mask is None else {f"{own}_mask": torch.from_numpy(mask)}
 
 
 def run(setting: Setting) -> Arrays:

@@ -305,7 +305,7 @@ class _Numbers:
 
 @pytest.fixture
 def numbers_only() -> Any:
-    from eagerflow.hardware import registry  # noqa: PLC0415 - to take the kind back
+    from eagerflow.hardware import registry
 
     ef.hardware.register_backend(_Numbers())
     yield "numbers:0"

@@ -10,8 +10,9 @@ from tests.bench.measures.checkout import Checkout, Module
 from tests.bench.measures.op_tables import op_tables
 from tests.source_tree import ROOT
 
-#: collections of names of public functions, not of ops; `_FOR_LIBRARIES` is what completion hides
-NO_TABLES: Final = {"('tanh', 'relu')", "_FOR_LIBRARIES"}
+#: collections of names of public functions, not of ops: activations that callers name, and in
+#: `_FOR_LIBRARIES` what completion hides
+NO_TABLES: Final = {"('tanh', 'relu')", "Activation", "_ACTIVATIONS", "_FOR_LIBRARIES"}
 
 #: comparisons with the name of one op that stay, by file and name, and why
 SINGLE: Final = {

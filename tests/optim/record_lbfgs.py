@@ -40,7 +40,7 @@ def run(torch: Any, problem: Problem) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Record all problems, in float64."""
-    import torch  # noqa: PLC0415 - the tests import this module without it
+    import torch
 
     found = {str(p): run(torch, p) for p in PROBLEMS}
     lines = [f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in found.items()]

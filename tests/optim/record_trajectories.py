@@ -47,7 +47,7 @@ def run(torch: Any, setting: Setting, dtype: Any) -> list[list[list[float]]]:
 
 def main() -> None:
     """Record all settings, in float64."""
-    import torch  # noqa: PLC0415 - the tests import this module without it
+    import torch
 
     found = {str(s): run(torch, s, torch.float64) for s in SETTINGS}
     lines = [f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in found.items()]

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from eagerflow.data.base.calls import OnError
 from eagerflow.data.base.stage import AbstractStage
+from eagerflow.data.base.user_calls import OnError
 from eagerflow.errors import DTypeError, SettingError, TensorValueError
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeAlias, final
 
 import eagerflow as ef
-from eagerflow.data.base.calls import OnError, skips
 from eagerflow.data.base.stage import AbstractCursor, AbstractStage
+from eagerflow.data.base.user_calls import OnError, skips
 from eagerflow.errors import RecordError, TensorValueError, relocate
 from eagerflow.extending import capture, replaced
 from eagerflow_kernels.records import framed, read_record

@@ -10,7 +10,6 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow.data.base.calls import OnError, skips
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractIndexed,
@@ -19,6 +18,7 @@ from eagerflow.data.base.stage import (
     Rows,
     collected,
 )
+from eagerflow.data.base.user_calls import OnError, skips
 from eagerflow.data.sources.columns import (
     Column,
     arrow,

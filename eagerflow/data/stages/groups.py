@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from eagerflow.data.base.calls import UserCall
 from eagerflow.data.base.elements import Fill
 from eagerflow.data.base.stage import (
     AbstractCursor,
@@ -23,7 +22,8 @@ from eagerflow.data.base.stage import (
     Threads,
     collected,
 )
-from eagerflow.data.workers.opening import open_stage
+from eagerflow.data.base.user_calls import UserCall
+from eagerflow.data.workers.open_stage import open_stage
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import QueueState
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from eagerflow.data.base.calls import AbstractMapped, OnError, UserCall, skips
 from eagerflow.data.base.elements import stack
 from eagerflow.data.base.orders import Seed, generator
 from eagerflow.data.base.stage import (
@@ -19,7 +18,8 @@ from eagerflow.data.base.stage import (
     Rows,
     Threads,
 )
-from eagerflow.data.workers.opening import open_stage
+from eagerflow.data.base.user_calls import AbstractMapped, OnError, UserCall, skips
+from eagerflow.data.workers.open_stage import open_stage
 from eagerflow.data.workers.parallel import ParallelMapCursor
 from eagerflow.data.workers.processes import Pool
 

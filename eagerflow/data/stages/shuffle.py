@@ -17,7 +17,7 @@ from eagerflow.data.base.stage import (
     AbstractStep,
     ReorderedAccess,
 )
-from eagerflow.data.workers.opening import open_stage
+from eagerflow.data.workers.open_stage import open_stage
 from eagerflow.events import LevelEvent
 from eagerflow.extending import QueueState, ShuffleStore
 

@@ -15,7 +15,7 @@ from eagerflow.data.base.stage import (
     ReorderedAccess,
     behind_end,
 )
-from eagerflow.data.workers.opening import open_stage
+from eagerflow.data.workers.open_stage import open_stage
 
 
 @final

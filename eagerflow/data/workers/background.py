@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import eagerflow as ef
 from eagerflow.data.base.stage import AbstractCursor, AbstractFollower, AbstractStep
 from eagerflow.data.workers.jobs import AbstractOutcome, Handover, observed
-from eagerflow.data.workers.opening import open_stage
+from eagerflow.data.workers.open_stage import open_stage
 from eagerflow.extending import QueueState, ending, tree
 
 _NAME: Final = "prefetch"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, final
 
-from eagerflow.data.base.calls import AbstractMapped, OnError, skips
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractFollower,
@@ -19,6 +18,7 @@ from eagerflow.data.base.stage import (
     AbstractRandomAccess,
     Threads,
 )
+from eagerflow.data.base.user_calls import AbstractMapped, OnError, skips
 from eagerflow.data.workers.jobs import Crew, Handover, Job
 from eagerflow.extending import QueueState
 

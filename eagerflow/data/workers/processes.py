@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.data.workers.wire import IDLE, Wire, dump, load
+from eagerflow.data.workers.element_transfer import IDLE, Wire, dump, load
 from eagerflow.errors import CancelledError, SettingError, WorkerError, relocate
 from eagerflow.extending import Source
 

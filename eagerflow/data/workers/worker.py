@@ -29,7 +29,7 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.data.base.elements import as_element, stack
 from eagerflow.data.base.orders import generator
-from eagerflow.data.workers.wire import IDLE, Rebuilt, Wire, dump, load
+from eagerflow.data.workers.element_transfer import IDLE, Rebuilt, Wire, dump, load
 from eagerflow.errors import DTypeError
 
 #: seconds after which a server without workers ends

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Literal
 
 import eagerflow as ef
-from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import TensorLike
 
 __all__ = [
@@ -44,8 +45,15 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 
 def as_floating(x: TensorLike) -> ef.Tensor:
     """``x``, integers in float32."""
-    """``x`` as a tensor; integers count as float32."""
+    """``x`` as a tensor; integers count as float32, complex numbers are refused."""
     tensor = ef.asarray(x)
+    if tensor.dtype.name.startswith("complex"):
+        raise DTypeError(
+            f"{sys._getframe(1).f_code.co_name}: the input is complex",
+            given=f"x={tensor.type}",
+            expected="a floating dtype",
+            hint="take ef.real(x), ef.imag(x) or ef.abs(x) first",
+        )
     return tensor if tensor.dtype.is_floating else tensor.astype(ef.float32)
 
 

@@ -1,19 +1,23 @@
-"""Convolution over one and two axes."""
+"""Convolution over one, two and three axes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError
 from eagerflow.extending import TensorLike, tree
-from eagerflow.nn.functional.messages import speaks_for_parts
+from eagerflow.nn.functional.op_errors import speaks_for_parts
 
-__all__ = ["conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"]
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+]  # fmt: skip
 
 Sizes = int | tuple[int, ...]
+#: what sizes are called in messages, by how many there are
+_SIZES: Final = {1: "length", 2: "height, width", 3: "depth, height, width"}
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -35,7 +39,7 @@ def over_axes(axes: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
             if x.ndim == axes + 2:
                 return function(x, *args, **settings)
             if x.ndim != axes + 1:
-                sizes = "height, width" if axes == 2 else "length"
+                sizes = _SIZES[axes]
                 raise ShapeError(
                     f"{function.__name__}: the input has {x.ndim} axes",
                     given=f"input={x.type}",
@@ -134,6 +138,45 @@ def conv2d(
     return _shifted(out, bias)
 
 
+@over_axes(3)
+def conv3d(
+    input: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> ef.Tensor:
+    """Convolution over three axes, as `conv2d` does it over two: of volumes, and of videos.
+
+    Args:
+        input: floating, ``[n, channels, depth, height, width]``, with or without the batch axis.
+        weight: floating, ``[outputs, channels/groups, *window]``.
+        bias: floating, ``[outputs]``, or none.
+        stride: from one position of the window to the next; a number, or one per axis.
+        padding: how many zeros at both ends of each axis, ``"valid"`` (none) or ``"same"``.
+        dilation: from one element of the window to the next.
+        groups: how many parts the channels fall into.
+
+    Returns:
+        ``[n, outputs, depth, height, width]``.
+
+    Raises:
+        ShapeError: the shapes do not fit, or the window is larger than the padded input.
+
+    >>> x = ef.ones((1, 2, 3, 3, 3))
+    >>> ef.nn.functional.conv3d(x, ef.ones((1, 2, 2, 3, 3)))
+    Tensor([[[[[36.]],
+    <BLANKLINE>
+              [[36.]]]]], f32[1,1,2,1,1]@cpu:0)
+    """
+    out = ef.convolution(
+        input, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
+    )
+    return _shifted(out, bias)
+
+
 @over_axes(1)
 def conv_transpose1d(
     input: TensorLike,
@@ -208,6 +251,46 @@ def conv_transpose2d(
     >>> x = ef.ones((1, 8, 4, 4))
     >>> ef.nn.functional.conv_transpose2d(x, ef.ones((8, 3, 4, 4)), stride=2, padding=1).shape
     (1, 3, 8, 8)
+    """
+    out = ef.convolution_transpose(
+        input, weight, stride=stride, padding=padding, output_padding=output_padding,
+        dilation=dilation, groups=groups,
+    )  # fmt: skip
+    return _shifted(out, bias)
+
+
+@over_axes(3)
+def conv_transpose3d(
+    input: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> ef.Tensor:
+    """Transposed convolution over three axes, as `conv_transpose2d` does it over two.
+
+    Args:
+        input: floating, ``[n, channels, depth, height, width]``, with or without the batch axis.
+        weight: floating, ``[channels, outputs/groups, *window]``.
+        bias: floating, ``[outputs]``, or none.
+        stride: from one position of the window to the next, in the result.
+        padding: how much of the result is left out at both ends of each axis.
+        output_padding: how much is added to the result at the end of each axis.
+        groups: how many parts the channels fall into.
+        dilation: from one element of the window to the next.
+
+    Returns:
+        ``[n, outputs, depth, height, width]``.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+
+    >>> x = ef.ones((1, 4, 2, 3, 3))
+    >>> ef.nn.functional.conv_transpose3d(x, ef.ones((4, 1, 2, 2, 2)), stride=2).shape
+    (1, 1, 4, 6, 6)
     """
     out = ef.convolution_transpose(
         input, weight, stride=stride, padding=padding, output_padding=output_padding,

@@ -9,7 +9,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import TensorLike, may_equal
 from eagerflow.hardware import home_of
 from eagerflow.nn.functional.losses import Reduction, paired, reduced
-from eagerflow.nn.functional.messages import speaks_for_parts
+from eagerflow.nn.functional.op_errors import speaks_for_parts
 
 __all__ = [
     "binary_cross_entropy",

@@ -8,7 +8,7 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.extending import TensorLike
-from eagerflow.nn.functional.messages import speaks_for_parts
+from eagerflow.nn.functional.op_errors import speaks_for_parts
 
 __all__ = ["embedding", "linear", "one_hot", "pad"]
 

@@ -10,7 +10,7 @@ from eagerflow.errors import ShapeError, VariableError
 from eagerflow.extending import TensorLike, maximum, may_equal
 from eagerflow.hardware import beside
 from eagerflow.nn.functional.activations import as_floating
-from eagerflow.nn.functional.messages import speaks_for_parts
+from eagerflow.nn.functional.op_errors import speaks_for_parts
 
 __all__ = [
     "batch_norm",

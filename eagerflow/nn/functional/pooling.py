@@ -1,4 +1,4 @@
-"""Pooling over one and two axes."""
+"""Pooling over one, two and three axes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from eagerflow.nn.functional.convolution import Sizes, over_axes
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
 ]
 
 
@@ -98,6 +102,45 @@ def max_pool2d(
     )  # fmt: skip
 
 
+@over_axes(3)
+def max_pool3d(
+    input: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window of a volume, as `max_pool2d` of a picture.
+
+    Args:
+        input: real, ``[n, channels, depth, height, width]``, with or without the batch axis.
+        kernel_size: the sizes of the window, a number or one per axis.
+        stride: from one window to the next; the sizes of the window if None.
+        padding: how far windows reach over both ends of each axis, at most half of what they
+            span, dilation included.
+        dilation: from one element of the window to the next.
+        ceil_mode: whether windows may reach further over the end, if they start before it.
+        return_indices: whether to give the positions of the elements as well.
+
+    Returns:
+        ``[n, channels, depth, height, width]``; with ``return_indices`` also int64 of that shape:
+        the positions in each volume, in row-major order.
+
+    Raises:
+        ShapeError: the window is larger than the padded input.
+
+    >>> x = ef.reshape(ef.arange(8.0), (1, 1, 2, 2, 2))
+    >>> ef.nn.functional.max_pool3d(x, 2).item()
+    7.0
+    """
+    return ef.max_pool(
+        input, kernel_size, stride=stride, padding=padding, dilation=dilation,
+        ceil_mode=ceil_mode, return_indices=return_indices,
+    )  # fmt: skip
+
+
 @over_axes(1)
 def avg_pool1d(
     input: TensorLike,
@@ -170,6 +213,43 @@ def avg_pool2d(
     )  # fmt: skip
 
 
+@over_axes(3)
+def avg_pool3d(
+    input: TensorLike,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> ef.Tensor:
+    """The mean of each window of a volume, as `avg_pool2d` of a picture.
+
+    Args:
+        input: floating, ``[n, channels, depth, height, width]``, with or without the batch axis.
+        kernel_size: the sizes of the window, a number or one per axis.
+        stride: from one window to the next; the sizes of the window if None.
+        padding: how many zeros at both ends of each axis, at most half a window.
+        ceil_mode: whether windows may reach further over the end, if they start before it.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: what to divide the sums by in place of the counts.
+
+    Returns:
+        ``[n, channels, depth, height, width]``.
+
+    Raises:
+        ShapeError: the window is larger than the padded input.
+
+    >>> x = ef.reshape(ef.arange(8.0), (1, 1, 2, 2, 2))
+    >>> ef.nn.functional.avg_pool3d(x, 2).item()
+    3.5
+    """
+    return ef.avg_pool(
+        input, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad, divisor_override=divisor_override,
+    )  # fmt: skip
+
+
 @over_axes(1)
 def adaptive_avg_pool1d(input: TensorLike, output_size: Any) -> ef.Tensor:
     """The means of windows that share one axis out to a given number of positions.
@@ -201,6 +281,24 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
 
     >>> ef.nn.functional.adaptive_avg_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), 1)
     Tensor([[[[4.]]]], f32[1,1,1,1]@cpu:0)
+    """
+    return ef.adaptive_avg_pool(input, output_size)
+
+
+@over_axes(3)
+def adaptive_avg_pool3d(input: TensorLike, output_size: Any) -> ef.Tensor:
+    """The means of windows that share a volume out to a given number of positions.
+
+    Args:
+        input: floating, ``[n, channels, depth, height, width]``, with or without the batch axis.
+        output_size: how many positions, a number or one per axis; None keeps a size.
+
+    Returns:
+        ``[n, channels, *output_size]``.
+
+    >>> x = ef.reshape(ef.arange(8.0), (1, 1, 2, 2, 2))
+    >>> ef.nn.functional.adaptive_avg_pool3d(x, (2, 1, 1)).flatten()
+    Tensor([1.5, 5.5], f32[2]@cpu:0)
     """
     return ef.adaptive_avg_pool(input, output_size)
 
@@ -237,5 +335,24 @@ def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: boo
 
     >>> ef.nn.functional.adaptive_max_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), (1, None))
     Tensor([[[[7., 5.]]]], f32[1,1,1,2]@cpu:0)
+    """
+    return ef.adaptive_max_pool(input, output_size, return_indices=return_indices)
+
+
+@over_axes(3)
+def adaptive_max_pool3d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows that share a volume out to a given number of positions.
+
+    Args:
+        input: real, ``[n, channels, depth, height, width]``, with or without the batch axis.
+        output_size: how many positions, a number or one per axis; None keeps a size.
+        return_indices: whether to give the positions of the elements as well.
+
+    Returns:
+        ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape.
+
+    >>> x = ef.reshape(ef.arange(8.0), (1, 1, 2, 2, 2))
+    >>> ef.nn.functional.adaptive_max_pool3d(x, (2, 1, 1)).flatten()
+    Tensor([3., 7.], f32[2]@cpu:0)
     """
     return ef.adaptive_max_pool(input, output_size, return_indices=return_indices)

@@ -11,11 +11,13 @@ from eagerflow.errors import TensorValueError
 from eagerflow.extending import SIZE, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_channels, check_divides
+from eagerflow.nn.checks import check_channels, check_divides, note_precision
 from eagerflow.nn.layers.linear import small_bias
 from eagerflow.nn.module import Module
 
-__all__ = ["Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"]
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+]  # fmt: skip
 
 Sizes = int | tuple[int, ...]
 
@@ -65,7 +67,7 @@ class _AbstractKernels(Module):
 
 
 class _AbstractConvolution(_AbstractKernels):
-    """What `Conv1d` and `Conv2d` have in common."""
+    """What `Conv1d`, `Conv2d` and `Conv3d` have in common."""
 
     def __init__(
         self,
@@ -88,9 +90,11 @@ class _AbstractConvolution(_AbstractKernels):
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
         check_channels(self, x, self._axes)
-        return self._function(
+        out = self._function(
             x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
         )
+        note_precision(out, self.weight)
+        return out
 
 
 @final
@@ -159,8 +163,41 @@ class Conv2d(_AbstractConvolution):
     _function = staticmethod(F.conv2d)
 
 
+@final
+class Conv3d(_AbstractConvolution):
+    """Slides windows of weights over volumes and videos (LeCun et al., 1989).
+
+    Input ``[batch, in_channels, depth, height, width]``, or without the batch axis; output
+    ``[batch, out_channels, new depth, new height, new width]``. Weight and bias are drawn from
+    U(-k, k) with ``k = 1 / sqrt(fan_in)``: He et al. (2015) with a negative slope of √5.
+
+    Args:
+        in_channels: of inputs.
+        out_channels: how many windows.
+        kernel_size: depth, height and width of the windows, or one number for all.
+        stride: by how much they move, likewise.
+        padding: zeros at each side, or ``"valid"`` (none), or ``"same"`` (as many as keep the
+            sizes).
+        dilation: the distance of the inputs of neighbouring elements of the window.
+        groups: how many groups of channels are convolved by themselves.
+        bias: whether there is a bias.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight: ``[out_channels, in_channels / groups, *kernel_size]``.
+        bias: ``[out_channels]``, or None.
+
+    >>> ef.nn.Conv3d(3, 16, 3, padding=1)(ef.ones((2, 3, 4, 8, 8))).shape
+    (2, 16, 4, 8, 8)
+    """
+
+    _axes = 3
+    _function = staticmethod(F.conv3d)
+
+
 class _AbstractTransposed(_AbstractKernels):
-    """What `ConvTranspose1d` and `ConvTranspose2d` have in common."""
+    """What `ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d` have in common."""
 
     _transposed = True
 
@@ -187,10 +224,12 @@ class _AbstractTransposed(_AbstractKernels):
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
         check_channels(self, x, self._axes)
-        return self._function(
+        out = self._function(
             x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
             self.groups, self.dilation,
         )  # fmt: skip
+        note_precision(out, self.weight)
+        return out
 
 
 @final
@@ -257,3 +296,36 @@ class ConvTranspose2d(_AbstractTransposed):
 
     _axes = 2
     _function = staticmethod(F.conv_transpose2d)
+
+
+@final
+class ConvTranspose3d(_AbstractTransposed):
+    """The transpose of `Conv3d` (Zeiler et al., 2010): it enlarges by its stride.
+
+    Input ``[batch, in_channels, depth, height, width]``, or without the batch axis; the output has
+    ``out_channels``, and along each axis ``(size - 1) * stride - 2 * padding + dilation *
+    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as those of `Conv3d`.
+
+    Args:
+        in_channels: of inputs.
+        out_channels: of outputs.
+        kernel_size: depth, height and width of the windows, or one number for all.
+        stride: by how much outputs of neighbouring inputs are apart, likewise.
+        padding: how much is cut off at each side.
+        output_padding: how much the output is larger at its ends; less than stride or dilation.
+        groups: how many groups of channels are convolved by themselves.
+        bias: whether there is a bias.
+        dilation: the distance of the outputs of neighbouring elements of the window.
+        dtype: of the variables; float32 by default.
+        generator: where to draw the initial values from.
+
+    Attributes:
+        weight: ``[in_channels, out_channels / groups, *kernel_size]``.
+        bias: ``[out_channels]``, or None.
+
+    >>> ef.nn.ConvTranspose3d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 2, 5, 5))).shape
+    (2, 3, 4, 10, 10)
+    """
+
+    _axes = 3
+    _function = staticmethod(F.conv_transpose3d)

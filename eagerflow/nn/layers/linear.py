@@ -11,7 +11,7 @@ from eagerflow.errors import EagerflowError, ShapeError, TensorValueError
 from eagerflow.extending import SIZE, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_one, linear_error
+from eagerflow.nn.checks import check_one, linear_error, note_precision
 from eagerflow.nn.module import Module
 
 __all__ = ["Flatten", "Identity", "Linear", "Sequential"]
@@ -59,9 +59,11 @@ class Linear(Module):
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
         try:
-            return F.linear(x, self.weight, self.bias)
+            out = F.linear(x, self.weight, self.bias)
         except ShapeError as error:  # asked afterwards: it costs nothing where all is well
             raise linear_error(self, x, error) from None
+        note_precision(out, self.weight)
+        return out
 
 
 def small_bias(shape: tuple[int, ...], generator: Any, dtype: ef.types.DTypeLike) -> ef.Variable:
@@ -153,4 +155,4 @@ class Flatten(Module):
         self.end_axis = end_axis
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
-        return x.flatten(self.start_axis, self.end_axis)
+        return ef.asarray(x).flatten(self.start_axis, self.end_axis)

@@ -9,13 +9,18 @@ import eagerflow as ef
 from eagerflow.nn import functional as F
 from eagerflow.nn.module import Module
 
-__all__ = ["AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d"]
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
+    "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "MaxPool1d", "MaxPool2d", "MaxPool3d",
+]  # fmt: skip
 
 Sizes = int | tuple[int, ...]
 
 
 class _AbstractMaxPool(Module):
-    """What `MaxPool1d` and `MaxPool2d` have in common."""
+    """What `MaxPool1d`, `MaxPool2d` and `MaxPool3d` have in common."""
 
     _function: ClassVar[Callable[..., ef.Tensor]]
 
@@ -81,8 +86,29 @@ class MaxPool2d(_AbstractMaxPool):
     _function = staticmethod(F.max_pool2d)
 
 
+@final
+class MaxPool3d(_AbstractMaxPool):
+    """The largest element of each window of a volume.
+
+    Input ``[batch, channels, depth, height, width]``, or without the batch axis; output likewise.
+
+    Args:
+        kernel_size: depth, height and width of windows, or one number for all.
+        stride: by how much they move; by default by their sizes.
+        padding: how far they may reach over each side, at most half of their size, dilation
+            included.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether windows that reach over the end count, too.
+
+    >>> ef.nn.MaxPool3d(2)(ef.ones((2, 3, 4, 8, 8))).shape
+    (2, 3, 2, 4, 4)
+    """
+
+    _function = staticmethod(F.max_pool3d)
+
+
 class _AbstractAvgPool(Module):
-    """What `AvgPool1d` and `AvgPool2d` have in common."""
+    """What `AvgPool1d`, `AvgPool2d` and `AvgPool3d` have in common."""
 
     _function: ClassVar[Callable[..., ef.Tensor]]
 
@@ -152,7 +178,57 @@ class AvgPool2d(_AbstractAvgPool):
 
 
 @final
-class AdaptiveAvgPool2d(Module):
+class AvgPool3d(_AbstractAvgPool):
+    """The mean of each window of a volume.
+
+    Input ``[batch, channels, depth, height, width]``, or without the batch axis; output likewise.
+
+    Args:
+        kernel_size: depth, height and width of windows, or one number for all.
+        stride: by how much they move; by default by their sizes.
+        padding: zeros at each side, at most half the size of a window.
+        ceil_mode: whether windows that reach over the end count, too.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: what to divide sums by; by default the number of elements.
+
+    >>> ef.nn.AvgPool3d(2)(ef.ones((2, 3, 4, 8, 8))).shape
+    (2, 3, 2, 4, 4)
+    """
+
+    _function = staticmethod(F.avg_pool3d)
+
+
+class _AbstractAdaptivePool(Module):
+    """What pooling to a given number of positions has in common."""
+
+    _function: ClassVar[Callable[..., ef.Tensor]]
+
+    def __init__(self, output_size: int | tuple[int | None, ...] | None) -> None:
+        self.output_size = output_size
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return self._function(x, self.output_size)
+
+
+@final
+class AdaptiveAvgPool1d(_AbstractAdaptivePool):
+    """The means of as many equal parts of a sequence as the output has elements.
+
+    Input ``[batch, channels, length]``, or without the batch axis; output
+    ``[batch, channels, output_size]``.
+
+    Args:
+        output_size: how many positions.
+
+    >>> ef.nn.AdaptiveAvgPool1d(1)(ef.ones((2, 3, 7))).shape
+    (2, 3, 1)
+    """
+
+    _function = staticmethod(F.adaptive_avg_pool1d)
+
+
+@final
+class AdaptiveAvgPool2d(_AbstractAdaptivePool):
     """The means of as many equal parts of an image as the output has elements.
 
     Input ``[batch, channels, height, width]``, or without the batch axis; output
@@ -166,8 +242,75 @@ class AdaptiveAvgPool2d(Module):
     (2, 3, 1, 1)
     """
 
-    def __init__(self, output_size: int | tuple[int | None, ...] | None) -> None:
-        self.output_size = output_size
+    _function = staticmethod(F.adaptive_avg_pool2d)
 
-    def forward(self, x: ef.Tensor) -> ef.Tensor:
-        return F.adaptive_avg_pool2d(x, self.output_size)
+
+@final
+class AdaptiveAvgPool3d(_AbstractAdaptivePool):
+    """The means of as many equal parts of a volume as the output has elements.
+
+    Input ``[batch, channels, depth, height, width]``, or without the batch axis; output
+    ``[batch, channels, *output_size]``.
+
+    Args:
+        output_size: depth, height and width of the output, or one number for all; None leaves an
+            axis as it is.
+
+    >>> ef.nn.AdaptiveAvgPool3d(1)(ef.ones((2, 3, 4, 7, 5))).shape
+    (2, 3, 1, 1, 1)
+    """
+
+    _function = staticmethod(F.adaptive_avg_pool3d)
+
+
+@final
+class AdaptiveMaxPool1d(_AbstractAdaptivePool):
+    """The largest elements of as many equal parts of a sequence as the output has elements.
+
+    Input ``[batch, channels, length]``, or without the batch axis; output
+    ``[batch, channels, output_size]``.
+
+    Args:
+        output_size: how many positions.
+
+    >>> ef.nn.AdaptiveMaxPool1d(1)(ef.ones((2, 3, 7))).shape
+    (2, 3, 1)
+    """
+
+    _function = staticmethod(F.adaptive_max_pool1d)
+
+
+@final
+class AdaptiveMaxPool2d(_AbstractAdaptivePool):
+    """The largest elements of as many equal parts of an image as the output has elements.
+
+    Input ``[batch, channels, height, width]``, or without the batch axis; output
+    ``[batch, channels, *output_size]``.
+
+    Args:
+        output_size: height and width of the output, or one number for both; None leaves an axis
+            as it is.
+
+    >>> ef.nn.AdaptiveMaxPool2d(1)(ef.ones((2, 3, 7, 5))).shape
+    (2, 3, 1, 1)
+    """
+
+    _function = staticmethod(F.adaptive_max_pool2d)
+
+
+@final
+class AdaptiveMaxPool3d(_AbstractAdaptivePool):
+    """The largest elements of as many equal parts of a volume as the output has elements.
+
+    Input ``[batch, channels, depth, height, width]``, or without the batch axis; output
+    ``[batch, channels, *output_size]``.
+
+    Args:
+        output_size: depth, height and width of the output, or one number for all; None leaves an
+            axis as it is.
+
+    >>> ef.nn.AdaptiveMaxPool3d(1)(ef.ones((2, 3, 4, 7, 5))).shape
+    (2, 3, 1, 1, 1)
+    """
+
+    _function = staticmethod(F.adaptive_max_pool3d)

@@ -7,7 +7,7 @@ from typing import Any, final
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.extending import PROBABILITY, SIZE, TensorLike, require
-from eagerflow.nn.checks import NONLINEARITY
+from eagerflow.nn.checks import NONLINEARITY, note_precision
 from eagerflow.nn.module import Module
 from eagerflow.nn.recurrence import State, Weights, make_weights, run, suffixes, weights_of
 from eagerflow.nn.sequences import check_sequences, first_state, mask_of
@@ -79,6 +79,7 @@ class AbstractRecurrent(Module):
         dropout = self.dropout if self.training and self.num_layers > 1 else 0.0
         ways = 2 if self.bidirectional else 1
         out, state = run(self._kind, weights, ways, x, state, inside, dropout)
+        note_precision(out, weights[0].ih)
         if alone:
             return out[:, 0], tuple([part[:, 0] for part in state])
         return (ef.moveaxis(out, 0, 1) if self.batch_first else out), state

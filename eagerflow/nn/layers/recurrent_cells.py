@@ -6,7 +6,7 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.extending import SIZE, TensorLike, require
-from eagerflow.nn.checks import NONLINEARITY
+from eagerflow.nn.checks import NONLINEARITY, note_precision
 from eagerflow.nn.module import Module
 from eagerflow.nn.recurrence import State, StepWeights, make_weights, one_step
 from eagerflow.nn.sequences import check_rows, first_state
@@ -49,7 +49,9 @@ class AbstractCell(Module):
         shapes = [(*x.shape[:-1], self.hidden_size)] * count
         state = first_state(name, hx, x, shapes, dtype)
         w = StepWeights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None)
-        return one_step(self._kind, w, x, state)
+        state = one_step(self._kind, w, x, state)
+        note_precision(state[0], self.weight_ih)
+        return state
 
 
 class AbstractPlainCell(AbstractCell):

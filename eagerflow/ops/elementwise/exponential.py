@@ -275,6 +275,8 @@ _logaddexp = binary(
 def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """log(exp(x1) + exp(x2)), without overflow.
 
+    Where one is -inf, the result is the other, with a derivative of 1: also where both are.
+
     Args:
         x1: floating, integers count as float32; broadcasts against ``x2``.
         x2: likewise; both promote to one dtype.

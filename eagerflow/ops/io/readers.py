@@ -15,9 +15,15 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
+from eagerflow.ops.state.counts_and_timeouts import (
+    bind_wait,
+    checked_count,
+    named,
+    timeout_of,
+    waiting_op,
+)
 from eagerflow.ops.state.elements import told
 from eagerflow.ops.state.queues import Queue
-from eagerflow.ops.state.waits import bind_wait, checked_count, named, timeout_of, waiting_op
 from eagerflow.resources.reader import (
     AbstractFormat,
     BlockFormat,

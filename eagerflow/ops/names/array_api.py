@@ -66,7 +66,7 @@ class NamespaceInfo:
 _info: Final = NamespaceInfo()
 
 
-def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name
+def __array_namespace_info__() -> NamespaceInfo:
     """Answers about devices and dtypes (array API standard, "Inspection APIs").
 
     >>> ef.__array_namespace_info__().default_dtypes()["integral"]

@@ -14,21 +14,21 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.creation.arrays import tensor
+from eagerflow.ops.creation.arrays import tensor, zeros
 from eagerflow.ops.creation.ranges import arange, linspace
 from eagerflow.ops.elementwise.arithmetic import floor_divide, remainder
 from eagerflow.ops.elementwise.exponential import sqrt, square
 from eagerflow.ops.elementwise.logic import bitwise_invert, isnan, logical_not
 from eagerflow.ops.elementwise.numeric import abs, round
-from eagerflow.ops.indexing.gather import where
-from eagerflow.ops.ordering.sets import unique_all, unique_counts, unique_values
+from eagerflow.ops.indexing.gather import take, where
+from eagerflow.ops.ordering.sets import unique_all, unique_counts, unique_inverse, unique_values
 from eagerflow.ops.ordering.sort import searchsorted
 from eagerflow.ops.reduction.statistics import Method, nansum, quantile
 from eagerflow.ops.reduction.totals import Axis, mean, sum
 from eagerflow.ops.rules.arguments import DeviceLike, axis_of, sequence_of
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
 from eagerflow.ops.shape.axes import atleast_3d, moveaxis, permute_dims, reshape
-from eagerflow.ops.shape.joining import concat
+from eagerflow.ops.shape.joining import concat, unstack
 from eagerflow.types import DTYPES, DTypeLike, as_dtype
 
 __all__ = [
@@ -366,25 +366,54 @@ def unique(
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
+    axis: int | None = None,
 ) -> Any:
     """The distinct values, sorted; each NaN is one of its own.
 
     Args:
-        x: any dtype.
+        x: any dtype; with ``axis`` no complex one.
         return_index: gives as well where each value occurs first.
         return_inverse: gives as well which value each element is.
         return_counts: gives as well how often each value occurs.
+        axis: the distinct slices along this axis, such as rows for 0, in the order of their
+            elements; indices and counts are of slices.
 
     Returns:
         A tensor, or a tuple of it and what else was asked for, in this order.
 
+    Raises:
+        AxisError: there is no such axis.
+
     >>> ef.unique(ef.tensor([3, 1, 3]), return_counts=True)
     (Tensor([1, 3], i64[2]@cpu:0), Tensor([1, 2], i64[2]@cpu:0))
+    >>> ef.unique(ef.tensor([[2, 1], [0, 5], [2, 1]]), axis=0)
+    Tensor([[0, 5],
+            [2, 1]], i64[2,2]@cpu:0)
     """
     wanted = (return_index, return_inverse, return_counts)
+    if axis is not None:
+        parts = _unique_slices(tensor_of(x), axis)
+        return parts[0] if not any(wanted) else _asked(parts, wanted)
     if not any(wanted):
         return unique_values(x)
     if wanted == (False, False, True):
         return tuple(unique_counts(x))
-    parts = unique_all(x)
-    return parts[0], *(part for part, ask in zip(parts[1:], wanted, strict=True) if ask)
+    return _asked(unique_all(x), wanted)
+
+
+def _unique_slices(x: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """What `unique_all` gives, of slices: of numbers that are in the order of the slices."""
+    axis = axis_of("unique", x, axis)
+    rows = moveaxis(x, axis, 0)
+    rows = reshape(rows, (x.shape[axis], math.prod(x.shape[:axis] + x.shape[axis + 1 :])))
+    order = zeros(x.shape[axis], dtype="int64", device=x.device)
+    for column in unstack(rows, axis=1):
+        values, ranks = unique_inverse(column)
+        # of ranks again, so that products stay below the square of their number
+        order = unique_inverse(order * values.shape[0] + ranks).inverse_indices
+    found = unique_all(order)
+    return take(x, found.indices, axis=axis), *found[1:]
+
+
+def _asked(parts: Sequence[Tensor], wanted: Sequence[bool]) -> tuple[Tensor, ...]:
+    return parts[0], *[part for part, ask in zip(parts[1:], wanted, strict=True) if ask]

@@ -16,7 +16,7 @@ from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.scope_moves import device_for
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims.asked import AbstractAsked
+from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.indexing.gather import where

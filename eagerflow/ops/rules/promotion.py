@@ -18,7 +18,7 @@ from eagerflow.core.op import OPS_OF_BYTES, bind, define
 from eagerflow.core.scope_moves import device_of, lane_here
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
-from eagerflow.dims.asked import AbstractAsked
+from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.types import (

@@ -14,8 +14,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorVal
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.type_rules import count_type, effect_op
-from eagerflow.ops.state.elements import Elements, check_part, checked, part_of
-from eagerflow.ops.state.waits import (
+from eagerflow.ops.state.counts_and_timeouts import (
     bind_wait,
     checked_count,
     integer,
@@ -24,6 +23,7 @@ from eagerflow.ops.state.waits import (
     timeout_of,
     waiting_op,
 )
+from eagerflow.ops.state.elements import Elements, check_part, checked, part_of
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.types import BYTES, DTYPES, INT64, TensorType, as_dtype
@@ -162,7 +162,11 @@ class Accumulator:
             TensorIndexError: a row out of range.
         """
         state = self.resource
-        parts = self._slices(value) if state.sparse else self._elements.split("add", value)
+        parts = (
+            self._slices(value)
+            if state.sparse
+            else self._elements.split("add", value, holder=state)
+        )
         accepted: Tensor = checked(_add, "add", [self._step("add", step), *parts], state)
         return accepted
 
@@ -182,7 +186,7 @@ class Accumulator:
             if len(slices.shape) != kind.ndim or not may_equal(slices.shape[0], kind.shape[0]):
                 raise ShapeError("add: slices of another array", given=repr(slices),
                                  expected=str(kind))  # fmt: skip
-            parts += [slices.indices, part_of("add", slices.values, kind)]
+            parts += [slices.indices, part_of("add", slices.values, kind, holder=self.resource)]
         return parts
 
     def take(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
@@ -232,7 +236,7 @@ class Accumulator:
         return bind(_size, resource=self.resource, device=self.resource.device)
 
 
-# names of other frameworks; what there is instead: `hints/attributes.py`
+# names of other frameworks; what there is instead: `hints/attribute_names.py`
 hint_at(Accumulator, ["apply_grad", "num_accumulated", "set_global_step", "take_grad"])
 
 
@@ -366,7 +370,7 @@ class Barrier:
         kind = state.specs[component]
         inputs = [
             part_of("insert_many: keys", keys, TensorType(state.key_dtype, ()).on(state.device)),
-            part_of("insert_many: values", values, kind, many=True),
+            part_of("insert_many: values", values, kind, many=True, holder=state),
         ]
         checked(_insert_many, "insert_many", inputs, state, component=component)
 

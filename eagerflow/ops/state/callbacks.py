@@ -6,7 +6,8 @@ Both are fences: they wait for all effects before them, and later effects wait f
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
 from eagerflow.core import tree
@@ -16,13 +17,15 @@ from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import Op, bind, common_device
 from eagerflow.core.placeholders import Placeholder, text_parts
 from eagerflow.core.scope_moves import to_home
-from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
-from eagerflow.errors import DTypeError, ShapeError, hides_frames
-from eagerflow.hardware import Device, current_device, current_device_scope, home_of
+from eagerflow.errors import DTypeError, ResourceError, ShapeError, TensorValueError, hides_frames
+from eagerflow.hardware import Device, as_device, current_device, current_device_scope, home_of
 from eagerflow.hardware.scopes import within
 from eagerflow.ops.rules.type_rules import effect_op
 from eagerflow.ops.state.elements import as_spec, fresh_types
+from eagerflow.ops.state.imported_functions import call_name, import_name, read_call
+from eagerflow.resources.containers import ResourceName
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 __all__ = ["print", "py_call"]
@@ -64,6 +67,29 @@ class PyFunction:
         self._argument_tree = argument_tree
         self._treedef = treedef
         self._scope = current_device_scope()  # it computes where its call stands
+        self._is_users = not (title or checks)
+
+    @property
+    def import_name(self) -> str | None:
+        """``"module:function"`` of a user's function that a module holds; else None."""
+        return import_name(self._function) if self._is_users else None
+
+    @property
+    def identity(self) -> ResourceName | None:
+        """By which another process may know the call, if that has listed the function.
+
+        None where the function, an argument or the structure of the result is of this process.
+        """
+        if self.import_name is None:
+            return None
+        inputs = [x.spec for x in self._template if type(x) is _Argument and x.is_tensor]
+        flat = tuple(range(len(inputs)))
+        if len(inputs) < len(self._template) or self._argument_tree != tree.flatten(flat)[1]:
+            return None
+        for structure in _STRUCTURES:
+            if self._treedef == _result_tree(structure, len(self.specs)):
+                return call_name(self._function, inputs, self.specs, structure)
+        return None
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Call the function with tensors of the arrays; gives the arrays of its result."""
@@ -115,20 +141,64 @@ def _has_shape(x: Tensor, kind: TensorSpec, names: dict[str, Any]) -> bool:
     )
 
 
+#: how results may be put together that other processes understand
+_STRUCTURES: Final = ("none", "one", "tuple")
+
+
+def _result_tree(structure: str, count: int) -> tree.TreeDef | None:
+    leaves = tuple(range(count))
+    if structure == "tuple":
+        return tree.flatten(leaves)[1]
+    if count != (structure == "one"):
+        return None
+    return tree.flatten(leaves[0] if leaves else None)[1]
+
+
+def imported_call(call: str, listed: Mapping[str, Callable[..., Any]]) -> PyFunction:
+    """What another process means by the name of a call (`PyFunction.identity`).
+
+    Args:
+        call: the name.
+        listed: the functions that may be called, by ``"module:function"``.
+
+    Raises:
+        ResourceError: the function is not listed, or this names no call.
+        EagerflowError: a type in it is none.
+    """
+    function, inputs, outputs, structure = read_call(call)
+    if function not in listed:
+        raise ResourceError(
+            f"the function {function!r} may not be called here",
+            expected=", ".join(listed) or "none: no function is listed",
+            hint=f"eagerflow serve --allow-python {function}",
+        )
+    made = _result_tree(structure, len(outputs))
+    if made is None:
+        raise ResourceError("this names no call of a function", given=repr(call))
+    arguments = tree.flatten(tuple(range(len(inputs))))[1]
+    template = [_Argument(spec, None) for spec in inputs]
+    return PyFunction(listed[function], template, arguments, made, outputs)
+
+
 @final
 class _Argument:
     """In the place of an argument that is an array when the op runs."""
 
-    __slots__ = ("_device", "_like", "_made")
+    __slots__ = ("_lane", "_made", "spec")
 
-    def __init__(self, like: Tensor, made: Callable[[Tensor], Any] | None) -> None:
-        self._like = like.dtype
-        self._device = like.device
+    def __init__(self, like: TensorSpec, made: Callable[[Tensor], Any] | None) -> None:
+        self.spec = like
+        self._lane = as_device(like.device).lanes[like.dtype]
         self._made = made  # what makes a number, or an array of NumPy, of the tensor
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the function gets the tensor itself."""
+        return self._made is None
 
     def restore(self, arrays: Iterator[Any]) -> Any:
         """The tensor, the number or the array of NumPy; takes its array."""
-        x = make_tensor(next(arrays), self._device.lanes[self._like])
+        x = make_tensor(next(arrays), self._lane)
         return x if self._made is None else self._made(x)
 
 
@@ -222,9 +292,37 @@ def _split(args: Any, *, gathers: bool = False) -> tuple[list[Tensor], list[Any]
             return leaf
         value = tensor_of(value)
         tensors.append(to_home(value, home_of(value.device)) if gathers else value)
-        return _Argument(tensors[-1], made)
+        return _Argument(type_of(tensors[-1]), made)
 
     return tensors, [marked(leaf) for leaf in leaves], treedef
+
+
+def _check_arguments(function: Any, out_types: Any, args: tuple[Any, ...]) -> None:
+    """Raise if what is in the place of ``out_types`` is surely the first argument."""
+    if not isinstance(out_types, AbstractArray):
+        return
+    if isinstance(count := getattr(function, "nin", None), int):  # of NumPy, without a signature
+        misplaced = len(args) + 1 == count
+    else:
+        misplaced = not _may_take(function, args) and _may_take(function, (out_types, *args))
+    if misplaced:
+        name = getattr(function, "__name__", "f")
+        raise TensorValueError(
+            "py_call: the types of what the function gives are missing",
+            given=f"py_call({name}, x{', ...' * bool(args)})",
+            expected=f"py_call({name}, out_types, x{', ...' * bool(args)})",
+            hint=f'for a result like x: ef.py_call({name}, x.type, x), or a type as text, "f32[8]"',
+        )
+
+
+def _may_take(function: Any, args: tuple[Any, ...]) -> bool:
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature
+        return True
+    return True
 
 
 @hides_frames
@@ -263,6 +361,8 @@ def check(function: Callable[..., Any], *args: Any) -> None:
 
 def _py_called(function: Callable[..., Any], out_types: Any, args: Any, op: Op, **more: Any) -> Any:
     computes = op is _py_call and "checks" not in more  # all others look only
+    if computes:
+        _check_arguments(function, out_types, args)
     tensors, template, argument_tree = _split(args, gathers=computes)
     device = tensors[0].device if tensors else current_device()
     kinds, treedef = tree.flatten(out_types)

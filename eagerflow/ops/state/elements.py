@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar, final
 
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.execute import line_of_operand
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, infer_specs
 from eagerflow.core.scope_moves import to_home
@@ -16,6 +17,7 @@ from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError, strip
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.promotion import kept_tensor
+from eagerflow.source import capture
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype, may_be_same_shape
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
@@ -138,13 +140,16 @@ class Elements:
         self.specs = tuple(specs)
         self._paths = tree.paths(self.treedef)
 
-    def split(self, what: str, value: Any, *, many: bool = False) -> list[Tensor]:
+    def split(
+        self, what: str, value: Any, *, many: bool = False, holder: Any = None
+    ) -> list[Tensor]:
         """The parts of an element, or of several in one tree, as tensors of the right dtypes.
 
         Args:
             what: the operation that asks, for messages.
             value: the tree.
             many: whether it is of several elements.
+            holder: as for `part_of`.
 
         Raises:
             ShapeError: another structure.
@@ -153,7 +158,7 @@ class Elements:
         """
         leaves = self.leaves(what, value)
         return [
-            part_of(f"{what}{path and ': part '}{path}", leaf, kind, many=many)
+            part_of(f"{what}{path and ': part '}{path}", leaf, kind, many=many, holder=holder)
             for leaf, kind, path in zip(leaves, self.specs, self._paths, strict=True)
         ]
 
@@ -192,7 +197,9 @@ def _varied(kind: TensorSpec, leaf: Any, part: int) -> TensorSpec:
     return kind.like(shape=shape)
 
 
-def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> Tensor:
+def part_of(
+    what: str, value: Any, kind: TensorSpec, *, many: bool = False, holder: Any = None
+) -> Tensor:
     """A tensor of the dtype and device of ``kind``, as which an empty list counts.
 
     Args:
@@ -200,6 +207,7 @@ def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> T
         value: the tensor, or what becomes one.
         kind: the type and device of a part.
         many: whether it is of several elements; an empty list is none, whatever their sizes.
+        holder: the resource that takes it, for messages: a queue, say.
 
     Raises:
         DTypeError: another dtype, or none that fits.
@@ -222,13 +230,20 @@ def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> T
         )
     x = to_home(x, kind.device)
     if x.device is not kind.device:
-        raise DeviceError(
-            f"{what}: another device",
-            given=str(type_of(x)),
-            expected=str(kind.device),
-            hint=f"move it with .to('{kind.device}')",
-        )
+        raise _elsewhere(what, x, kind.device, holder)
     return x
+
+
+def _elsewhere(what: str, x: Tensor, device: Device, holder: Any) -> DeviceError:
+    """The error for a value that is not where the resource is that takes it, with both lines."""
+    whose = "" if holder is None else f", where the {holder!r} is"
+    made = getattr(holder, "made", None)
+    return DeviceError(
+        f"{what}: another device",
+        given="\n    ".join(filter(None, [str(type_of(x)), line_of_operand(x, str(capture()))])),
+        expected=f"{device}{whose}" + ("" if made is None else f", made at {made}"),
+        hint=f"move it with .to('{device}')",
+    )
 
 
 def _is_empty(value: Any) -> bool:

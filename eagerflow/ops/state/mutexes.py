@@ -13,7 +13,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import current_device
 from eagerflow.ops.rules.type_rules import effect_op
-from eagerflow.ops.state.waits import bind_wait, named, timeout_of, waiting_op
+from eagerflow.ops.state.counts_and_timeouts import bind_wait, named, timeout_of, waiting_op
 from eagerflow.resources.mutex import MutexState, this_thread
 from eagerflow.types import INT64, TensorType
 

@@ -19,16 +19,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
-from eagerflow.ops.state.elements import (
-    Elements,
-    check,
-    check_names,
-    check_part,
-    fresh_types,
-    part_of,
-    told,
-)
-from eagerflow.ops.state.waits import (
+from eagerflow.ops.state.counts_and_timeouts import (
     WAITING,
     bind_wait,
     check_asked,
@@ -38,7 +29,16 @@ from eagerflow.ops.state.waits import (
     timeout_of,
     waiting_op,
 )
-from eagerflow.resources.levels import to_html
+from eagerflow.ops.state.elements import (
+    Elements,
+    check,
+    check_names,
+    check_part,
+    fresh_types,
+    part_of,
+    told,
+)
+from eagerflow.resources.queue_levels import to_html
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.queue_stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
 from eagerflow.types import DTYPES, INT64, TensorType
@@ -304,7 +304,7 @@ class Queue:
         self, op: Op, what: str, element: Any, priority: TensorLike, timeout: TensorLike
     ) -> None:
         state, seconds = self.resource, timeout_of(what, timeout)
-        inputs = self._elements.split(what, element, many=op is _enqueue_many)
+        inputs = self._elements.split(what, element, many=op is _enqueue_many, holder=state)
         if (state.kind == "priority") != (priority is not None):
             raise TensorValueError(
                 f"{what}: a priority is for priority queues, and they need one",
@@ -429,7 +429,7 @@ class Queue:
             bind_wait(_close, [], state.device, timeout_of("close", timeout), resource=state)
 
 
-#: names of other frameworks; what there is instead: `hints/attributes.py`
+#: names of other frameworks; what there is instead: `hints/attribute_names.py`
 _ELSEWHERE: Final = """
     append empty full get get_nowait is_closed maxsize pop popleft push put put_nowait qsize
     shutdown

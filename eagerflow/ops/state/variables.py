@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack, final
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Unpack, final
 
 from eagerflow.core.convert import TensorLike, as_tensor
 from eagerflow.core.cost_rules import FREE
@@ -32,6 +32,7 @@ from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import NUMERIC, check_kind, of_state, repeats_to
+from eagerflow.resources.shared_variables import join_variable
 from eagerflow.resources.variable import Companions, VariableState
 from eagerflow.types import DType, DTypeLike, Shape, TensorType, may_be_same_shape
 
@@ -155,6 +156,16 @@ def _refuse(what: str, hint: str) -> Any:
     return method
 
 
+def _joined(first: Tensor, trainable: bool, name: str | None, container: str) -> VariableState:
+    if is_traced():
+        raise VariableError(
+            "a variable that clients share is made outside of traced functions",
+            given=f"{name!r} in the container {container!r}",
+            hint="make it before, and use it in the function",
+        )
+    return join_variable(first._data, first._lane, trainable, name, container)
+
+
 def _no_in_place(symbol: str) -> Any:
     # reading and assigning would be two steps, between which another thread may assign
     return _refuse(f"{symbol}=", f"write v.assign(v {symbol} x)")
@@ -174,10 +185,17 @@ class Variable(AbstractArray):
         dtype: its dtype; by default that of the value.
         device: where it lives; by default where the value is.
         trainable: whether tapes watch it by themselves.
-        name: for display.
+        name: for display, and for others in a container.
+        container: the name of a container of the task where it lives (`eagerflow.cluster`). A
+            variable of that name and type which another client has made there is this one, with
+            the value that it has. By default a variable is this process's own.
 
     Attributes:
         resource: the state.
+
+    Raises:
+        ResourceError: in the container there is something else of that name, or the device is that
+            of no task.
 
     >>> v = ef.Variable([1.0, 2.0], name="w")
     >>> v * 10
@@ -200,7 +218,11 @@ class Variable(AbstractArray):
         device: DeviceLike = None,
         trainable: bool = True,
         name: str | None = None,
+        container: str | None = None,
     ) -> None:
+        if container is not None:
+            self.resource = _joined(new_tensor(value, dtype, device), trainable, name, container)
+            return
         tensor = new_tensor(value, dtype, device)
         first = tensor if not tensor._lane.symbolic else _stand_in(tensor)
         self.resource = VariableState(first._data, first._lane, trainable, name)
@@ -222,6 +244,15 @@ class Variable(AbstractArray):
     def value(self) -> Tensor:
         """The value it has now."""
         return self.__tensor__()
+
+    @value.setter
+    def value(self, new: Never) -> None:
+        raise VariableError(
+            "a variable's value is not set as an attribute",
+            given="v.value = x",
+            expected="an assignment that returns when it is done",
+            hint="v.assign(x)",
+        )
 
     @property
     def dtype(self) -> DType:

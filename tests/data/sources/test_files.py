@@ -393,7 +393,7 @@ def test_rows_of_tables_and_files(tmp_path: Path) -> None:
     ):
         assert len(make()) == 17
         every_position(make, rows, plain)
-        ids = lambda dataset: [x["id"].tolist() for x in dataset]  # noqa: E731 - short
+        ids = lambda dataset: [x["id"].tolist() for x in dataset]
         assert ids(make().batch(6)) == [[*range(6)], [*range(6, 12)], [*range(12, 17)]]
         order = ids(Dataset.from_arrow(table(17)).shuffle(seed=3).batch(5))
         assert ids(make().shuffle(seed=3).batch(5)) == order

@@ -80,7 +80,7 @@ def test_buckets_hold_like_lengths(
 
 @given(lengths, st.integers(1, 5))
 def test_positions_of_padded_batches(sizes: list[int], count: int) -> None:
-    make = lambda: dataset(sizes).shuffle(seed=0).padded_batch(count)  # noqa: E731 - made anew
+    make = lambda: dataset(sizes).shuffle(seed=0).padded_batch(count)
     whole = lists(make())
     iterator = iter(make())
     for position in range(len(whole) + 1):

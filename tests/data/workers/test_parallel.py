@@ -208,7 +208,7 @@ def test_traced_functions_map(how: dict[str, Any]) -> None:
 
 def test_processes_share_no_random_numbers() -> None:
     def draw(x: Any) -> Any:
-        return os.getpid(), ef.random.uniform(()), np.random.rand()  # noqa: NPY002 - what users call
+        return os.getpid(), ef.random.uniform(()), np.random.rand()
 
     found = [tuple(x.item() for x in e) for e in numbers(40).map(draw, **PROCESSES)]
     assert len({pid for pid, _, _ in found}) == 2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.errors import DTypeError
 from eagerflow.nn import functional as F
 
 ENDS = [300.0, -300.0]
@@ -60,3 +61,11 @@ def test_slopes_of_exponentials_do_not_cancel() -> None:
     np.testing.assert_allclose(_slopes(F.selu, x).numpy(), want, rtol=1e-6)
     np.testing.assert_allclose(_slopes(ef.expm1, x[:1]).numpy(), [low], rtol=1e-6)
     np.testing.assert_allclose(_slopes(F.elu, x[:1], 2).numpy(), [low], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["softsign", "mish", "layer_norm", "rms_norm", "normalize"])
+def test_complex_inputs(name: str) -> None:
+    x = ef.tensor([[1j, 2.0]])
+    more = (2,) if name.endswith("_norm") else ()
+    with pytest.raises(DTypeError, match=f"{name}: the input is complex(.|\n)*ef.abs"):
+        getattr(F, name)(x, *more)

@@ -128,7 +128,7 @@ def _traced_is_eager(setting: Setting) -> None:
 @pytest.mark.parametrize("setting", rows(), ids=str)
 def test_live(setting: Setting) -> None:
     pytest.importorskip("torch")
-    from tests.nn.functional import torch_functions  # noqa: PLC0415 - needs torch
+    from tests.nn.functional import torch_functions
 
     assert_close(run(setting, ef.float64), torch_functions.run(setting), 1e-7)
 

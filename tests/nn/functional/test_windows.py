@@ -88,7 +88,7 @@ def _some(rng: np.random.Generator, axes: int, low: int, high: int) -> Any:
 
 
 def convolution(rng: np.random.Generator) -> Case:
-    axes = int(rng.integers(1, 3))
+    axes = int(rng.integers(1, 4))
     groups = int(rng.choice([1, 1, 2, 3]))
     inner, each = (int(n) for n in rng.integers(1, 4, 2))
     sizes, kernel = rng.integers(2, 9, axes), rng.integers(1, 5, axes)
@@ -107,7 +107,7 @@ def convolution(rng: np.random.Generator) -> Case:
 
 
 def transposed(rng: np.random.Generator) -> Case:
-    axes = int(rng.integers(1, 3))
+    axes = int(rng.integers(1, 4))
     groups = int(rng.choice([1, 1, 2, 3]))
     inner, each = (int(n) for n in rng.integers(1, 4, 2))
     sizes, kernel = rng.integers(1, 6, axes), rng.integers(1, 5, axes)
@@ -124,8 +124,9 @@ def transposed(rng: np.random.Generator) -> Case:
 
 
 def pooling(rng: np.random.Generator) -> Case:
-    axes = int(rng.integers(1, 3))
-    x = rng.normal(size=(rng.integers(1, 4), 2, *rng.integers(1, 9, axes)))
+    axes = int(rng.integers(1, 4))
+    least = 3 if axes == 3 else 1  # PyTorch's avg_pool3d wants the window to fit without padding
+    x = rng.normal(size=(rng.integers(1, 4), 2, *rng.integers(least, 9, axes)))
     if rng.random() < 0.3:
         x = np.round(x)  # with ties
     settings = {
@@ -140,13 +141,13 @@ def pooling(rng: np.random.Generator) -> Case:
             settings["dilation"] = _some(rng, axes, 1, 4)
         return f"max_pool{axes}d", [x], settings
     settings["count_include_pad"] = bool(rng.random() < 0.5)
-    if axes == 2 and rng.random() < 0.3:
+    if axes > 1 and rng.random() < 0.3:
         settings["divisor_override"] = 5
     return f"avg_pool{axes}d", [x], settings
 
 
 def adaptive(rng: np.random.Generator) -> Case:
-    axes = int(rng.integers(1, 3))
+    axes = int(rng.integers(1, 4))
     x = rng.normal(size=(rng.integers(1, 4), 2, *rng.integers(1, 9, axes)))
     kind = rng.choice(["avg", "max"])
     return f"adaptive_{kind}_pool{axes}d", [x], {"output_size": _some(rng, axes, 1, 7)}
@@ -184,9 +185,11 @@ def test_random_settings(torch, kind: str) -> None:
     assert accepted > 40
 
 
-@pytest.mark.parametrize("name", ["max_pool2d", "adaptive_max_pool2d"])
+@pytest.mark.parametrize("name", ["max_pool2d", "adaptive_max_pool2d", "max_pool3d"])
 def test_indices(torch, name: str) -> None:
-    x = np.round(np.random.default_rng(0).normal(size=(2, 3, 7, 6)), 1)
+    x = np.round(
+        np.random.default_rng(0).normal(size=(2, 3, 7, 6, 5)[: 5 if "3d" in name else 4]), 1
+    )
     values, indices = getattr(F, name)(ef.tensor(x), 3, return_indices=True)
     want, places = getattr(torch.nn.functional, name)(torch.tensor(x), 3, return_indices=True)
     np.testing.assert_array_equal(values.numpy(), want.numpy())

@@ -107,7 +107,7 @@ def _traced_is_eager(setting: Setting) -> None:
 @pytest.mark.parametrize("setting", rows(), ids=str)
 def test_live(setting: Setting) -> None:
     pytest.importorskip("torch")
-    from tests.nn.recurrent import with_torch  # noqa: PLC0415 - needs torch
+    from tests.nn.recurrent import with_torch
 
     assert_close(run(setting, ef.float64), with_torch.run(setting), TOLERANCES[ef.float64])
 

@@ -91,7 +91,7 @@ def test_pictures_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_palette_is_looked_up() -> None:
-    from PIL import Image  # noqa: PLC0415 - one test needs it
+    from PIL import Image
 
     buffer = io.BytesIO()
     image = Image.new("P", (2, 1))

@@ -47,6 +47,26 @@ def test_unique_gives_what_is_asked_for(asked) -> None:
         np.testing.assert_array_equal(a.numpy(), b)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("shape", [(6, 2), (4, 2, 3), (3, 0), (0, 3)])
+def test_unique_slices(shape, axis) -> None:
+    x = np.random.default_rng(0).integers(0, 2, shape).astype(np.float32)
+    if 0 in shape and shape[axis] == 0:
+        assert ef.unique(ef.asarray(x), axis=axis).shape == shape
+        return
+    got = ef.unique(ef.asarray(x), True, True, True, axis=axis)
+    want = np.unique(x, True, True, True, axis=axis)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b)
+    np.testing.assert_array_equal(ef.unique(ef.asarray(x), axis=axis).numpy(), want[0])
+
+
+def test_the_gradient_of_unique_slices_goes_to_the_first() -> None:
+    x = ef.tensor([[2.0, 1.0], [0.0, 5.0], [2.0, 1.0]])
+    slope = ef.grad(lambda x: (ef.unique(x, axis=0) * 3).sum())(x)
+    assert slope.tolist() == [[3.0, 3.0], [3.0, 3.0], [0.0, 0.0]]
+
+
 @pytest.mark.parametrize(
     ("act", "error", "words"),
     [

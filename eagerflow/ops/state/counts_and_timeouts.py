@@ -15,7 +15,7 @@ from eagerflow.core.facts import OpFacts, Positions
 from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, unknown
-from eagerflow.dims.asked import AbstractAsked
+from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import (
     CancelledError,
     DTypeError,

@@ -1,6 +1,6 @@
 """Names of NumPy, PyTorch, TensorFlow and JAX for functions, and what is written here.
 
-Methods and attributes: `hints/attributes.py`.
+Methods and attributes: `hints/attribute_names.py`.
 """
 
 from __future__ import annotations
@@ -102,6 +102,8 @@ FUNCTIONS: Final = {
 
 #: of ``ef.random``
 RANDOM: Final = {
+    **dict.fromkeys(["manual_seed", "set_seed"], "ef.random.seed(number)"),
+    **dict.fromkeys(["PRNGKey", "RandomState", "default_rng", "key"], "ef.random.Generator(seed)"),
     "choice": "x[ef.random.randint((count,), 0, len(x))]; without repetitions, "
     "ef.random.permutation(x)[:count]; with weights, x[ef.random.categorical((count,), logits)]",
 }

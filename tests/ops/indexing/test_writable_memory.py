@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core.interpreter import AbstractInterpreter, installed
-from eagerflow.ops.indexing.buffers import may_reuse
+from eagerflow.ops.indexing.writable_memory import may_reuse
 
 
 class Holder:

@@ -13,8 +13,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import wrong_calls
-from eagerflow.hints import calls
-from eagerflow.hints.parameters import CALLED, NAMES, NOT_HERE
+from eagerflow.hints import refused_calls
+from eagerflow.hints.parameter_names import CALLED, NAMES, NOT_HERE
 from eagerflow.wrong_calls import add_remedy
 from tests.each import check_each
 from tests.test_public_api import lookup, public
@@ -92,7 +92,7 @@ def test_each_method_of_tensors() -> None:
         ("ef.optim.Adam([v], learning_rate=1)", "lr= is what learning_rate= is elsewhere"),
         ("ef.nn.Linear(2, units=3)", "out_features= is what units= is elsewhere"),
         ("ef.nn.Linear(2, 3, biass=True)", "did you mean bias="),
-        ("ef.random.normal(3, 4)", "the call is normal(shape=()"),
+        ("ef.random.normal(3, 4)", "the shape is one tuple, such as (2, 3): normal(shape=()"),
         ("ef.broadcast_to(x)", "the call is broadcast_to(x, /, shape"),
         ("x.size(0)", "x.shape[i]"),
         ("v.size(0)", "x.shape[i]"),
@@ -210,6 +210,6 @@ def test_what_is_named_is_there() -> None:
     functions = [*map(lookup, public()), ef.Tensor.flatten, *vars(ef.data.Dataset).values()]
     taken = {p for f in functions if callable(f) for p in inspect.signature(f).parameters}
     assert {p for ours in NAMES.values() for p in ours} <= taken
-    assert calls.of_argument(ef.sum, "dim", "sum") == (
+    assert refused_calls.of_argument(ef.sum, "dim", "sum") == (
         "axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)"
     )

@@ -1,13 +1,13 @@
 """Attributes of arrays, queues and accumulators in other frameworks, and what is written here.
 
-Functions: `hints/names.py`.
+Functions: `hints/function_names.py`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.names import DTYPES, LOSS, by_name
+from eagerflow.hints.function_names import DTYPES, LOSS, by_name
 
 ASKED: Final = (
     "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
@@ -44,7 +44,7 @@ ARRAYS: Final = {
     "copy_": "x[...] = y; of a variable, x.assign(y)",
     "cpu": "x.to('cpu')",
     "cuda": "x.to('gpu:0')",
-    "data": "x.value of a variable; a tensor is a value itself",
+    "data": "x.value of a variable, which x.assign(y) sets; a tensor is a value itself",
     "detach": "ef.stop_gradient(x)",
     "dim": "x.ndim",
     "expand": "ef.broadcast_to(x, shape)",
@@ -56,6 +56,7 @@ ARRAYS: Final = {
     "log_softmax": "ef.nn.functional.log_softmax(x)",
     "masked_fill": "ef.where(mask, value, x)",
     "mul_": "x *= y",
+    "nelement": "x.size",
     "norm": "ef.linalg.norm(x)",
     "numel": "x.size",
     "permute": "ef.permute_dims(x, axes)",
@@ -78,7 +79,7 @@ ARRAYS: Final = {
 }
 
 #: what is no method everywhere
-ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "numel")
+ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "nelement", "numel")
 #: of queues
 QUEUES: Final = by_name(
     {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.attributes import ASKED
-from eagerflow.hints.names import by_name
+from eagerflow.hints.attribute_names import ASKED
+from eagerflow.hints.function_names import by_name
 
 _VALUES: Final = "tensors are values: take the result instead"
 _COMMON: Final = "leave it out: how elements lie in memory does not matter"
@@ -26,7 +26,9 @@ _COUNTERPARTS: Final = {
     "p": "prob rate keep_prob dropout",
     "start_axis": "start_dim",
     "end_axis": "end_dim",
-    "k": "count",
+    "k": "count diagonal offset",
+    "num": "steps count",
+    "capacity": "maxsize size",
     "indices_or_sections": "sections num_or_size_splits split_size_or_sections chunks",
     "repeats": "repeat repetitions dims",
     "repetitions": "reps multiples",
@@ -83,6 +85,7 @@ NOT_HERE: Final = by_name(
         "ef.where(mask, x, neutral) first: what is not meant becomes an element that changes "
         "nothing": "where mask",
         _COMMON: "order memory_format layout pin_memory non_blocking subok",
+        "logits are logarithms of probabilities: logits=ef.log(probs)": "probs",
         "a value without a dtype of its own takes that of its neighbours: x.astype(dtype) says "
         "which": "casting",
         "the loop is written out, and what it prints with it": "verbose",
@@ -93,13 +96,33 @@ NOT_HERE: Final = by_name(
         "weight_init bias_initializer",
         "name scopes name what is made within: with ef.name_scope(name): ...": "name",
         "a function of its own: ef.nn.functional.relu(layer(x))": "activation",
+        "mask= is what src_mask= and tgt_mask= are elsewhere; in a boolean one True means that a "
+        "position is seen": "src_mask tgt_mask attn_mask",
+        "mask=(tokens != padding)[:, None, None, :] hides padding; in a boolean mask True means "
+        "that a position is seen": "src_key_padding_mask tgt_key_padding_mask key_padding_mask "
+        "memory_key_padding_mask",
+        "is_causal=True hides later positions": "tgt_is_causal",
+        "the output comes alone, without the weights of attention": "need_weights "
+        "average_attn_weights",
     }
 )
+
+#: by a function, what is said of a wrong number of its arguments
+COUNTS: Final = {
+    "Tensor": "ef.tensor(data) makes one; Tensor is the class",
+    "Tensor.repeat": "ef.tile(x, (2, 1)) repeats the whole, as x.repeat(2, 1) elsewhere; "
+    "x.repeat(2, axis) repeats elements",
+    "where": "ef.nonzero(condition) gives the indices where it holds; ef.where(condition, a, b) "
+    "chooses",
+}
+#: said of functions whose first parameter is a shape
+SHAPES: Final = "the shape is one tuple, such as (2, 3)"
 
 #: attributes of tensors that are methods elsewhere, and what is written
 CALLED: Final = {
     "size": "x.shape is the sizes of all axes, x.shape[i] of one; x.size is how many elements",
     "shape": "x.shape is a tuple, without a call",
+    "type": "x.astype(dtype) converts; x.type is dtype, shape and device, without a call",
     "ndim": "x.ndim is a number, without a call",
     "dtype": "x.dtype is the dtype, without a call; x.astype(dtype) converts",
     "device": "x.device is the device, without a call; x.to(device) moves",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.names import by_name
+from eagerflow.hints.function_names import by_name
 
 _HOST: Final = "NumPy has it: {}; eagerflow takes and gives its arrays"
 _SETTING: Final = "dtypes and devices are arguments: ef.zeros(shape, dtype=..., device=...)"
@@ -123,7 +123,10 @@ PROGRAMS: Final = {
             "ef.tensor(data, dtype=ef.float32)": "FloatTensor LongTensor IntTensor DoubleTensor "
                 "BoolTensor",
             "a tuple: x.shape": "Size TensorShape",
-            "ef.grad, ef.GradientTape and their like are in ef itself": "autograd func",
+            "ef.grad, ef.GradientTape and their like are in ef itself; ef.custom_vjp makes a "
+            "function with a derivative of its own, as torch.autograd.Function, "
+            "ef.check_grads checks it, and ef.config(check_nan=True) finds NaN": "autograd",
+            "ef.grad, ef.vmap, ef.jvp and their like are in ef itself": "func",
             "ef.devices() lists them, ef.device chooses one": "backends",
             "ef.cluster": "distributed distribute",
             "ef.profile()": "profiler",

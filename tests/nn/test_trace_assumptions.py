@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow import nn
 from eagerflow.capture.modules.probe import Probe
-from eagerflow.capture.modules.structure import _Structure
+from eagerflow.capture.modules.walk_assumptions import _Structure
 from tests.exploring import examples
 
 ZERO = ef.zeros(())

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.extending import nearest
-from eagerflow.hints.parameters import CALLED, NAMES, NOT_HERE
+from eagerflow.hints.parameter_names import CALLED, COUNTS, NAMES, NOT_HERE, SHAPES
 
 __all__ = ["remedy"]
 
@@ -41,7 +41,7 @@ def remedy(error: TypeError) -> str | None:
     >>> try:
     ...     ef.sum(ef.ones(3), dim=0)
     ... except TypeError as error:
-    ...     print(ef.hints.calls.remedy(error))
+    ...     print(ef.hints.refused_calls.remedy(error))
     axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)
     """
     trace = _last(error.__traceback__)
@@ -68,9 +68,9 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
         keyword: empty if the error is about the number of arguments.
         name: what to call the function.
 
-    >>> ef.hints.calls.of_argument(ef.random.uniform, "size", "uniform").partition(":")[0]
+    >>> ef.hints.refused_calls.of_argument(ef.random.uniform, "size", "uniform").partition(":")[0]
     'shape= is what size= is elsewhere'
-    >>> ef.hints.calls.of_argument(ef.stack, "arrays", "stack")
+    >>> ef.hints.refused_calls.of_argument(ef.stack, "arrays", "stack")
     'arrays is given by position: stack(arrays, /, axis=0)'
     """
     parameters = _parameters(function)
@@ -78,7 +78,7 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
         return None
     form = f"{name}({_text(parameters)})"
     if not keyword:
-        return f"the call is {form}"
+        return _of_count(form, name, parameters)
     known = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
     counterpart = next((p for p in NAMES.get(keyword, ()) if p in known), None)
     if counterpart is not None:
@@ -91,6 +91,15 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
         return f"{other} is given by position: {form}"
     close = nearest(keyword, known)
     return f"did you mean {close}=? {form}" if close else f"the call is {form}"
+
+
+def _of_count(form: str, name: str, parameters: Sequence[inspect.Parameter]) -> str:
+    """What to write in the place of a wrong number of arguments."""
+    if name in COUNTS:
+        return f"{COUNTS[name]}: {form}" if parameters else COUNTS[name]
+    if parameters and parameters[0].name == "shape":
+        return f"{SHAPES}: {form}"
+    return f"the call is {form}"
 
 
 def _first_of(names: Sequence[str], among: Sequence[str]) -> str | None:

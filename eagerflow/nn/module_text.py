@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import eagerflow as ef
@@ -26,10 +28,36 @@ def _lines(module: Any, kind: type, above: frozenset[int]) -> list[str]:
         for path, value in children(module, kind)
         if isinstance(value, kind)
     ]
+    functions = list(_functions(module, kind))
+    if functions:
+        order = list(vars(module))
+        parts = sorted([*parts, *functions], key=lambda part: _place(part[0], order))
     for paths, (first, *rest) in _alike(parts):
         start = paths[0] if len(paths) == 1 else f"{paths[0]} to {paths[-1]}"
         lines += [f"  {start}: {first}", *[f"  {line}" for line in rest]]
     return lines
+
+
+def _functions(module: Any, kind: type) -> Iterator[tuple[str, list[str]]]:
+    """The functions in lists and tuples that a module holds, such as activations."""
+    for name, value in vars(module).items():
+        for i, part in enumerate(value if isinstance(value, list | tuple) else ()):
+            if callable(part) and not isinstance(part, kind | type):
+                yield f"{name}.{i}", [_name_of(part)]
+
+
+def _name_of(function: Any) -> str:
+    if isinstance(function, partial):
+        return f"partial({_name_of(function.func)})"
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name.strip("<>")
+
+
+def _place(path: str, attributes: list[str]) -> tuple[int, int]:
+    """Where a part comes: by its attribute, and its place in that."""
+    name, _, rest = path.partition(".")
+    item = rest.partition(".")[0]
+    return attributes.index(name), int(item) if item.isdigit() else 0
 
 
 def _alike(parts: list[tuple[str, list[str]]]) -> list[tuple[list[str], list[str]]]:

@@ -1,0 +1,116 @@
+"""What newcomers write at first: the error or the warning says what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import (
+    CheckpointError,
+    DeviceError,
+    TensorValueError,
+    UnknownNameError,
+    VariableError,
+)
+from eagerflow.wrong_calls import add_remedy
+from tests.messages import says
+
+
+def _three(x: Any) -> Any:
+    return x * 3
+
+
+def _sum(x: Any, y: Any) -> Any:
+    return x + y
+
+
+X = ef.ones((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "written"),
+    [
+        (np.sin, (X,), r"py_call\(sin, out_types, x\)"),
+        (_three, (X,), r"py_call\(_three, out_types, x\)"),
+        (_sum, (X, X), r"py_call\(_sum, out_types, x, ...\)"),
+    ],
+)
+def test_py_call_without_types(function: Any, args: tuple[Any, ...], written: str) -> None:
+    with pytest.raises(TensorValueError, check=says(written)):
+        ef.py_call(function, *args)
+
+
+def test_py_call_whose_types_are_a_tensor() -> None:
+    assert ef.py_call(_three, X, X).numpy().tolist() == [[3.0] * 3] * 2
+    assert ef.py_call(lambda: X, X).shape == (2, 3)
+
+
+def test_checkpoint_in_the_wrong_order(tmp_path: Any) -> None:
+    with pytest.raises(CheckpointError, check=says(r"save\(path, tree\)")):
+        ef.checkpoint.save({"x": X}, str(tmp_path / "c"))  # type: ignore[arg-type] - is refused
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_value_of_a_variable_is_assigned() -> None:
+    v = ef.Variable([1.0])
+    with pytest.raises(VariableError, check=says(r"hint: v.assign\(x\)")):
+        v.value = ef.ones(1)  # type: ignore[assignment] - is refused
+    assert v.numpy() == [1.0]
+
+
+NAMES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ef.autograd, "ef.custom_vjp"),
+    (lambda: ef.random.manual_seed, r"ef.random.seed\(number\)"),
+    (lambda: ef.nn.init.xavier_uniform_, r"v.assign\(ef.nn.init.xavier_uniform\(v.shape\)\)"),
+    (lambda: ef.nn.functional.gumbel_softmax, "ef.random.gumbel"),
+    (lambda: ef.distributions.kl_divergence, "ef.distributions.kl"),
+    (lambda: ef.nn.Sequential().append, "ef.nn.Sequential"),
+    (lambda: ef.nn.Linear(2, 3).half, "dtype="),
+    (lambda: X.nelement, "x.size"),
+    (lambda: ef.nn.Transformer, "ef.nn.TransformerEncoder"),
+    (lambda: ef.optim.AveragedModel, "ef.optim.ExponentialMovingAverage"),
+    (lambda: ef.optim.SGD([ef.Variable([1.0])], lr=0.1).param_groups, "optimiser.lr"),
+]
+
+
+@pytest.mark.parametrize(("look", "hint"), NAMES)
+def test_names(look: Callable[[], Any], hint: str) -> None:
+    with pytest.raises(UnknownNameError, check=says(hint)):
+        look()
+
+
+def test_transposing_into_the_order_that_is_there() -> None:
+    with pytest.warns(UserWarning, match="x.swapaxes"):
+        assert X.transpose(0, 1).shape == (2, 3)
+    assert X.transpose((0, 1)).shape == (2, 3)
+    assert X.transpose(1, 0).shape == (3, 2)
+    assert ef.ones((2, 3, 4)).transpose(0, 2, 1).shape == (2, 4, 3)
+
+
+CALLS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ef.zeros(*(2, 3, 4)), "the shape is one tuple"),
+    (lambda: ef.random.normal(2, 3), "the shape is one tuple"),  # type: ignore[misc] - is refused
+    (lambda: X.repeat(2, 1, 1), r"ef.tile\(x, \(2, 1\)\)"),  # type: ignore[call-arg] - is refused
+    (lambda: ef.where(X > 0), "ef.nonzero"),  # type: ignore[call-arg] - is refused
+    (lambda: ef.Tensor([1, 2]), "ef.tensor"),  # type: ignore[call-arg] - is refused
+    (lambda: ef.triu(X, diagonal=1), "k= is what diagonal= is"),  # type: ignore[call-arg] - is refused
+    (lambda: ef.nn.TransformerEncoderLayer(4, 2)(X, src_mask=X), "mask= is what src_mask="),  # type: ignore[call-arg] - is refused
+]
+
+
+@pytest.mark.parametrize(("call", "hint"), CALLS)
+def test_arguments(call: Callable[[], Any], hint: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        call()
+    add_remedy(caught.value)
+    assert re.search(hint, "\n".join(caught.value.__notes__))
+
+
+def test_a_dtype_is_no_device() -> None:
+    with pytest.raises(DeviceError, check=says(r"x.astype\(dtype\)")):
+        X.to(ef.float64)  # type: ignore[arg-type] - is refused
