@@ -89,7 +89,7 @@ globals().update(_DTYPES, bytes=_BYTES)
 #: what programs of plain ops do without, and where it is: gradients, graphs, control flow
 _LATER = {
     "vmap": "batching.vmap",
-    "check_grads": "autodiff.check",
+    "check_grads": "autodiff.check_grads",
     "custom_jvp": "autodiff.custom_jvp",
     "custom_vjp": "autodiff.custom_vjp",
     "stop_gradient": "autodiff.custom_vjp",
@@ -172,7 +172,9 @@ def _load_family(name: str) -> None:
 
 
 _unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
-_wrong_calls.find_remedies_by(lambda error: _import_module("eagerflow.hints.calls").remedy(error))
+_wrong_calls.find_remedies_by(
+    lambda error: _import_module("eagerflow.hints.refused_calls").remedy(error)
+)
 _wrong_calls.add_remedies_where_shown()
 _einops_backend.register()
 _op.load_families_by(_load_families)

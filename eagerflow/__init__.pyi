@@ -12,7 +12,7 @@ from eagerflow import nn as nn
 from eagerflow import optim as optim
 from eagerflow import placement as placement
 from eagerflow import types as types
-from eagerflow.autodiff.check import check_grads as check_grads
+from eagerflow.autodiff.check_grads import check_grads as check_grads
 from eagerflow.autodiff.custom_jvp import custom_jvp as custom_jvp
 from eagerflow.autodiff.custom_vjp import custom_vjp as custom_vjp
 from eagerflow.autodiff.custom_vjp import stop_gradient as stop_gradient

@@ -1,9 +1,10 @@
-"""Files that appear whole or not at all, and the error where they cannot be written."""
+"""Files that appear whole or not at all and are on the disk then; the error where they cannot."""
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -116,3 +117,55 @@ def replaced(
             with suppress(OSError):
                 os.unlink(part)
         raise
+
+
+@contextmanager
+def new_file(
+    path: str | os.PathLike[str], mode: int = 0o666
+) -> Iterator[Callable[[memoryview | bytes], None]]:
+    """Gives a function that appends to a new file, which is on the disk when the block ends.
+
+    Args:
+        path: where no file is, nor a link.
+        mode: its permissions from the first moment on, less those that the umask takes away.
+
+    Raises:
+        FileExistsError: there is one.
+
+    >>> import pathlib, tempfile
+    >>> from eagerflow.extending import new_file, sync_folder
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "a.bin")
+    ...     with new_file(path) as write:
+    ...         write(b"whole")
+    ...     sync_folder(folder)
+    ...     path.read_bytes()
+    b'whole'
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+    def write(data: memoryview | bytes) -> None:
+        rest = memoryview(data)
+        while len(rest):
+            rest = rest[os.write(descriptor, rest) :]
+
+    try:
+        yield write
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Bring the names of the files of ``folder`` to the disk, so that they outlive a crash.
+
+    >>> from eagerflow.extending import sync_folder
+    >>> sync_folder(".")
+    """
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

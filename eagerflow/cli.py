@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
@@ -56,7 +57,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 def _demo(options: argparse.Namespace) -> None:
     try:
         # scikit-learn and Matplotlib are for this command alone
-        from eagerflow import demo  # noqa: PLC0415
+        from eagerflow import demo
     except ModuleNotFoundError as error:
         if (error.name or "eagerflow").startswith("eagerflow"):
             raise
@@ -84,6 +85,10 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "--allow-files", type=Path, metavar="DIR",
         help="let ops of clients read and write files in there; links are not followed",
     )  # fmt: skip
+    parser.add_argument(
+        "--allow-python", action="append", default=[], metavar="MODULE:FUNCTION",
+        help="let ef.py_call of clients call that function here; may be given again",
+    )  # fmt: skip
     parser.add_argument("--cpu-devices", type=_positive, default=1, help="how many it has")
     parser.add_argument(
         "--with-parent", type=Path, metavar="DIR",
@@ -110,7 +115,7 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
 
 def _keys(options: argparse.Namespace) -> None:
     # ZeroMQ is for clusters alone
-    from eagerflow.cluster.processes.keys import KeyFolder  # noqa: PLC0415
+    from eagerflow.cluster.processes.keys import KeyFolder
 
     keys = KeyFolder(options.folder)
     for text in options.task:
@@ -125,28 +130,34 @@ def _keys(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> None:
     # ZeroMQ is for clusters alone
-    from eagerflow.cluster.processes import doors  # noqa: PLC0415
-    from eagerflow.cluster.processes.keys import server_credentials  # noqa: PLC0415
-    from eagerflow.cluster.processes.server import TaskServer  # noqa: PLC0415
+    from eagerflow.cluster.processes import (
+        listening,
+    )
+    from eagerflow.cluster.processes.keys import server_credentials
+    from eagerflow.cluster.processes.permissions import Permissions
+    from eagerflow.cluster.processes.server import TaskServer
 
-    task = doors.checked_name(options.task)
+    task = listening.checked_name(options.task)
     credentials = None
     if options.folder is not None:
         if options.keys is not None or options.plain_tcp:
             sys.exit("--folder needs no keys: nobody else enters it")
-        doors.check_folder(options.folder)
-        where = doors.doors_in(options.folder.resolve(), task)  # clients may name it otherwise
+        listening.check_folder(options.folder)
+        where = listening.doors_in(options.folder.resolve(), task)  # clients may name it otherwise
     else:
-        where = doors.doors_at(options.listen)
+        where = listening.doors_at(options.listen)
         if options.keys is not None:
             credentials = server_credentials(options.keys, task)
     ef.config(cpu_devices=options.cpu_devices)
     _ = ef.grad  # gradients have ops of their own
+    permissions = Permissions(options.allow_files, options.allow_python)
     server = TaskServer(task, where, ef.__version__, credentials, plain=options.plain_tcp,
-                        files=options.allow_files)  # fmt: skip
+                        permissions=permissions)  # fmt: skip
     gc.freeze()  # what is loaded stays: collections of garbage need not look at it
     print("ready", *server.doors, flush=True)
     left = options.with_parent
+    if left is not None:  # nobody reads what functions print there, but the log
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     server.serve(None if left is None else sys.stdin.fileno(), left)
 
 

@@ -7,75 +7,34 @@ of the builtin that a user would catch.
 
 from __future__ import annotations
 
-import sys
 import traceback as _traceback
-from collections.abc import Callable, Iterator
-from functools import wraps
-from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, TypeVar
 
-from eagerflow.source import Source, capture, cell_name, is_framework_frame, users_context
-from eagerflow.wrong_calls import add_remedy
+from eagerflow.source import (
+    Source,
+    capture,
+    hide_frames,
+    hides_frames,
+    show_all_frames,
+    shown_frames,
+)
+from eagerflow.source import strip as strip
 
 __all__ = [
-    "AuthenticationError",
-    "AxisError",
-    "CancelledError",
-    "CheckpointError",
-    "CheckpointWarning",
-    "ClusterWarning",
-    "CompileWarning",
-    "DTypeError",
-    "DataDependentError",
-    "DeadlineError",
-    "DeviceError",
-    "DimError",
-    "EagerflowError",
-    "EnqueueCancelledError",
-    "FileError",
-    "GradientError",
-    "GraphError",
-    "GraphFileError",
-    "GraphSyntaxError",
-    "InterchangeError",
-    "KernelError",
-    "LeakedTensorError",
-    "LengthError",
-    "MutexError",
-    "NonFiniteError",
-    "OpDefinitionError",
-    "OutOfMemoryError",
-    "PlacementError",
-    "PlacementWarning",
-    "ProtocolError",
-    "QueueClosedError",
-    "RecordError",
-    "RendezvousError",
-    "ResourceError",
-    "RetraceWarning",
-    "SettingError",
-    "ShapeError",
-    "TaskLost",
-    "TensorIndexError",
-    "TensorValueError",
-    "TraceError",
-    "TraceWarning",
-    "UnhashableError",
-    "UnknownNameError",
-    "VariableError",
-    "VmapError",
-    "WaitTimeoutError",
-    "WorkerError",
-    "hide_frames",
-    "hides_frames",
-    "relocate",
-    "traceback",
-]
+    "AuthenticationError", "AxisError", "CancelledError", "CheckpointError", "CheckpointWarning",
+    "ClusterWarning", "CompileWarning", "DTypeError", "DataDependentError", "DeadlineError",
+    "DeviceError", "DimError", "EagerflowError", "EnqueueCancelledError", "FileError",
+    "GradientError", "GraphError", "GraphFileError", "GraphSyntaxError", "InterchangeError",
+    "KernelError", "LeakedTensorError", "LengthError", "MutexError", "NonFiniteError",
+    "OpDefinitionError", "OutOfMemoryError", "PlacementError", "PlacementWarning",
+    "PrecisionWarning", "ProtocolError",
+    "QueueClosedError", "RecordError", "RendezvousError", "ResourceError", "RetraceWarning",
+    "SettingError", "ShapeError", "TaskLost", "TensorIndexError", "TensorValueError", "TraceError",
+    "TraceWarning", "UnhashableError", "UnknownNameError", "VariableError", "VmapError",
+    "WaitTimeoutError", "WorkerError", "hide_frames", "hides_frames", "relocate", "traceback",
+]  # fmt: skip
 
 _E = TypeVar("_E", bound=BaseException)
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_full_traceback = False
 
 
 class EagerflowError(Exception):
@@ -137,15 +96,7 @@ class EagerflowError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the user's frames and the message, no frames of eagerflow."""
-        trace = self.__traceback__
-        frames = _traceback.extract_tb(trace)
-        if not _full_traceback:
-            frames = _traceback.StackSummary.from_list(
-                f for f, tb in zip(frames, _walk(trace), strict=True) if not _hidden(tb)
-            )
-        for frame in frames:
-            _ = frame.line  # of the file, before it gets the name of the cell
-            frame.filename = cell_name(frame.filename)
+        frames = shown_frames(self)
         lines = ["Traceback (most recent call last):\n"] if frames else []
         lines += frames.format()
         lines += _traceback.format_exception_only(type(self), self)
@@ -249,6 +200,10 @@ class PlacementWarning(UserWarning):
 
     Results are the same. ``f.explain("placement")`` tells what is where, and why.
     """
+
+
+class PrecisionWarning(UserWarning):
+    """Float64, as NumPy makes it, came into layers with float32 parameters: all runs in float64."""
 
 
 class TraceError(EagerflowError, TypeError):
@@ -479,7 +434,7 @@ class WorkerError(EagerflowError, RuntimeError):
     """A worker process of a pipeline ended before its work did."""
 
 
-class TaskLost(EagerflowError, RuntimeError):  # noqa: N818 - the name in the literature
+class TaskLost(EagerflowError, RuntimeError):
     """A task server died or fell silent."""
 
 
@@ -503,9 +458,8 @@ class MoveWarning(UserWarning):
     """A variable that crosses to another device in each step, because of a scope or a rule.
 
     Results are right, and each step waits for the bytes; `eagerflow.move` moves the variable. To
-    hide it:
-    ``warnings.simplefilter("ignore", ef.errors.MoveWarning)``; ``ef.config(moves="error")`` makes
-    errors of all moves that scopes ask for.
+    hide it: ``warnings.simplefilter("ignore", ef.errors.MoveWarning)``;
+    ``ef.config(moves="error")`` makes errors of all moves that scopes ask for.
     """
 
 
@@ -518,54 +472,17 @@ def traceback(mode: Literal["full", "short"]) -> None:
     >>> ef.traceback("full")
     >>> ef.traceback("short")
     """
-    global _full_traceback
     if mode not in ("full", "short"):
         raise TensorValueError(
             f"traceback: {mode!r} is not a mode", expected="'full' or 'short'", source=capture(2)
         )
-    _full_traceback = mode == "full"
-
-
-def strip(error: _E) -> _E:
-    """Drop the frames below the caller from ``error``, so that they free what they hold."""
-    return error if _full_traceback else error.with_traceback(None)
-
-
-def hide_frames(error: BaseException) -> None:
-    """Leave only the user's own frames in the traceback of ``error``, and what they handled.
-
-    To be followed by a bare ``raise``, which adds none to them: any other adds its own frame.
-    """
-    add_remedy(error)
-    if _full_traceback:
-        return
-    chain: TracebackType | None = None
-    for trace in reversed([*_walk(error.__traceback__)]):
-        if not is_framework_frame(trace.tb_frame):
-            chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-    error.__traceback__ = chain
-    error.__context__ = users_context(error)
-
-
-def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let errors that leave ``function`` show only the user's own frames, in it and below."""
-
-    @wraps(function)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            return function(*args, **kwargs)
-        except BaseException as error:
-            hide_frames(error)
-            raise
-
-    return call
+    show_all_frames(mode == "full")
 
 
 def relocate(error: _E, source: Source | str | None, *, settled: bool = False) -> _E:
     """Say that ``error`` is about another line than that of the call, if ``source`` is one.
 
-    A line that is ``settled`` stays: a late failure is about the line that issued the work, whoever
-    reads what comes from it.
+    A line that is ``settled`` stays: a late failure is about the line that issued the work.
     """
     if isinstance(error, EagerflowError) and source is not None and not error._settled:
         error.source = source
@@ -581,17 +498,3 @@ def note_place(error: BaseException, note: str) -> None:
     """
     if not getattr(error, "_settled", False):
         error.add_note(note)
-
-
-def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
-
-
-def _hidden(trace: TracebackType) -> bool:
-    if is_framework_frame(trace.tb_frame):
-        return True
-    # IPython's own frames above the cell
-    file = trace.tb_frame.f_code.co_filename.replace("\\", "/")
-    return "IPython" in sys.modules and "/IPython/" in file

@@ -47,7 +47,7 @@ class _StepOf(threading.local):
         caller: the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that the thread works for, if it does for one.
         stopped: tells whether the step is to end; None if that is not asked for.
-        observation: how the step is observed, if it is (see `eagerflow.runtime.observation`).
+        observation: how the step is observed, if it is (see `eagerflow.runtime.observed_step`).
         telling: whether the thread is telling an instrument, which is told nothing of what it runs
             meanwhile: else it would be told of that, and so on without end.
         told: seconds that the thread has spent telling instruments, ever.
@@ -546,7 +546,7 @@ def _tell(listeners: tuple[Instrument, ...], what: str, event: AbstractEvent) ->
 
 
 @final
-class told:  # noqa: N801 - used like a function
+class told:
     """Tell of what the block does: that it begins, and its end, however it ends."""
 
     __slots__ = ("_event",)

@@ -146,7 +146,7 @@ def _check(changes: Changes) -> None:
 
 
 @final
-class config:  # noqa: N801 - used like a function
+class config:
     """Change settings: for good as a call, for a block as a context manager.
 
     A call is for the whole process. So are ``cpu_devices`` and ``threads`` of a block, until it

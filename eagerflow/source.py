@@ -1,4 +1,4 @@
-"""Where in the user's own code something happened.
+"""Where in the user's own code something happened, and which frames of an error are shown.
 
 A source is kept as (code object, instruction offset), never as a frame: a frame would keep every
 local variable of the user alive. It costs one walk up the stack, and is turned into a file name
@@ -11,12 +11,16 @@ import dis
 import linecache
 import os
 import sys
+import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from itertools import pairwise
-from types import CodeType, FrameType, ModuleType
-from typing import Any, Final, final
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import Any, Final, ParamSpec, TypeVar, final
+
+from eagerflow.wrong_calls import add_remedy
 
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
@@ -32,6 +36,10 @@ _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of i
 _by_file: dict[str, bool | str] = {}
 #: the files of libraries, whose lines say little to the user
 _libraries: set[str] = set()
+_E = TypeVar("_E", bound=BaseException)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_all_frames = False
 
 
 @final
@@ -140,8 +148,14 @@ def source_of_thread(ident: int) -> Source | None:
     return None
 
 
-def warn(text: str, category: type[Warning]) -> None:
+def warn(text: str, category: type[Warning], call: CodeType | None = None) -> None:
     """Warn at the user's line: the innermost one that is not of eagerflow.
+
+    Args:
+        text: the message.
+        category: its class.
+        call: code of eagerflow that calls itself by way of the user's; then the line is that of
+            its outermost call.
 
     >>> import warnings
     >>> from eagerflow.extending import warn
@@ -152,9 +166,22 @@ def warn(text: str, category: type[Warning]) -> None:
     'this was passed over'
     """
     frame, level = sys._getframe(), 1
-    while frame.f_back is not None and is_framework_frame(frame):
+    last = _depth_of(call) if call is not None else 0
+    while frame.f_back is not None and (level <= last or is_framework_frame(frame)):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
+
+
+def _depth_of(call: CodeType) -> int:
+    """How many frames above its caller the outermost one of some code is."""
+    frame: FrameType | None = sys._getframe(1)
+    level = found = 0
+    while frame is not None:
+        level += 1
+        if frame.f_code is call:
+            found = level
+        frame = frame.f_back
+    return found
 
 
 def is_framework_frame(frame: FrameType) -> bool:
@@ -275,3 +302,75 @@ def user_line(error: BaseException) -> Source | None:
             source = Source(trace.tb_frame.f_code, trace.tb_lasti)
         trace = trace.tb_next
     return source
+
+
+# --- what is shown of an error ------------------------------------------------------------------
+
+
+def show_all_frames(choice: bool) -> None:
+    """Whether errors show the frames of eagerflow as well, from now on."""
+    global _all_frames
+    _all_frames = choice
+
+
+def strip(error: _E) -> _E:
+    """Drop the frames below the caller from ``error``, so that they free what they hold."""
+    return error if _all_frames else error.with_traceback(None)
+
+
+def hide_frames(error: BaseException) -> None:
+    """Leave only the user's own frames in the traceback of ``error``, and what they handled.
+
+    To be followed by a bare ``raise``, which adds none to them: any other adds its own frame.
+    """
+    add_remedy(error)
+    if _all_frames:
+        return
+    chain: TracebackType | None = None
+    for trace in reversed([*_walk(error.__traceback__)]):
+        if not is_framework_frame(trace.tb_frame):
+            chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    error.__traceback__ = chain
+    error.__context__ = users_context(error)
+
+
+def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let errors that leave ``function`` show only the user's own frames, in it and below."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    return call
+
+
+def shown_frames(error: BaseException) -> traceback.StackSummary:
+    """The frames of ``error`` that a notebook shows, cells by their names."""
+    trace = error.__traceback__
+    frames = traceback.extract_tb(trace)
+    if not _all_frames:
+        frames = traceback.StackSummary.from_list(
+            f for f, tb in zip(frames, _walk(trace), strict=True) if not _hidden(tb)
+        )
+    for frame in frames:
+        _ = frame.line  # of the file, before it gets the name of the cell
+        frame.filename = cell_name(frame.filename)
+    return frames
+
+
+def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _hidden(trace: TracebackType) -> bool:
+    if is_framework_frame(trace.tb_frame):
+        return True
+    # IPython's own frames above the cell
+    file = trace.tb_frame.f_code.co_filename.replace("\\", "/")
+    return "IPython" in sys.modules and "/IPython/" in file

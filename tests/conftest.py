@@ -90,7 +90,7 @@ def _held() -> list[object]:
             gc.collect(generation)
     held = living()
     for x in held:
-        getattr(x, "tracer").handed_out.clear()  # noqa: B009 - they have no class in common
+        getattr(x, "tracer").handed_out.clear()
     return held
 
 

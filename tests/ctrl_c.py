@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ctrl_c_raises", "interrupted"]
+__all__ = ["ctrl_c_raises", "interrupted", "places"]
 
 
 @contextmanager
@@ -24,19 +24,41 @@ def ctrl_c_raises() -> Iterator[None]:
 def interrupted(call: Callable[[], Any], after: int) -> Any:
     """Call with Ctrl-C at the ``after``-th place where Python looks for it; what it gave.
 
-    It does so where functions begin, and after calls of C functions.
+    It does so where functions begin, and after calls of C functions; not in generator expressions,
+    since what is raised as one is closed nobody hears of.
     """
     left = after
 
-    def count(frame: Any, event: str, argument: Any) -> None:
+    def press(frame: Any, event: str, argument: Any) -> None:
         nonlocal left
-        if event in ("call", "c_return") and "/eagerflow" in frame.f_code.co_filename:
-            left -= 1
-            if left == 0:
-                sys.setprofile(None)
-                signal.raise_signal(signal.SIGINT)
+        left -= _is_place(frame, event)
+        if left == 0:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
 
-    sys.setprofile(count)
+    return _profiled(call, press)
+
+
+def places(call: Callable[[], Any]) -> int:
+    """At how many places of a call `interrupted` can press Ctrl-C."""
+    found = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal found
+        found += _is_place(frame, event)
+
+    _profiled(call, count)
+    return found
+
+
+def _is_place(frame: Any, event: str) -> bool:
+    code = frame.f_code
+    inside = "/eagerflow" in code.co_filename and code.co_name != "<genexpr>"
+    return inside and event in ("call", "c_return")
+
+
+def _profiled(call: Callable[[], Any], look: Callable[[Any, str, Any], None]) -> Any:
+    sys.setprofile(look)
     try:
         return call()
     finally:

@@ -61,7 +61,7 @@ def _serve() -> None:
     """Fork a process for each job; the last line printed has their exit statuses."""
     folder, path, jobs = json.load(sys.stdin)
     sys.path[:] = path
-    import eagerflow  # noqa: F401, PLC0415 - what all of them load
+    import eagerflow  # noqa: F401 - what all of them load
 
     os.chdir(folder)
     statuses = []

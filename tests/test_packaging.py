@@ -32,7 +32,8 @@ def _run(*command: object, cwd: Path) -> str:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is under version control, so that a build leaves nothing in the checkout."""
     copy = tmp_path_factory.mktemp("source") / "eagerflow"
-    skip = shutil.ignore_patterns(".*", "__pycache__", "dist", "build", "node_modules", "static")
+    built = ("dist", "build", "node_modules", "static", "labextensions")
+    skip = shutil.ignore_patterns(".*", "__pycache__", *built)
     shutil.copytree(ROOT, copy, ignore=skip)
     shutil.copy(ROOT / ".gitignore", copy)
     return copy
@@ -63,7 +64,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
-    assert {t for t in tops if not t.endswith(".dist-info")} == set(PACKAGES)
+    assert {t for t in tops if not t.endswith((".dist-info", ".data"))} == set(PACKAGES)
+    data = {name.partition(".data/data/")[2] for name in names if ".data/" in name}
+    lab = "share/jupyter/labextensions/eagerflow"
+    assert data == {f"{lab}/package.json", f"{lab}/panel.js"}
     assert {f"{p}/py.typed" for p in PACKAGES} <= set(names)
     assert "eagerflow/__init__.pyi" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)

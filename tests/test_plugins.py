@@ -307,22 +307,24 @@ def python(tmp_path: Path) -> Path:
     return tmp_path / "env" / "bin" / "python"
 
 
+def install(python: Path, name: str, package: dict[str, str], place: Path) -> None:
+    """Put a package into a wheel, and have pip install it."""
+    wheel, record = place / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info/RECORD"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, text in package.items():
+            archive.writestr(path, dedent(text).lstrip())
+        archive.writestr(record, "".join(f"{path},,\n" for path in (*package, record)))
+    run(
+        sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps",
+        "--no-index", "--disable-pip-version-check", wheel, cwd=place,
+    )  # fmt: skip
+
+
 @pytest.mark.slow
 def test_an_installed_package_adds_an_op_a_kernel_and_a_device(
     python: Path, tmp_path: Path
 ) -> None:
-    wheel = tmp_path / "abacus-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name, text in PACKAGE.items():
-            archive.writestr(name, dedent(text).lstrip())
-        archive.writestr(
-            "abacus-1.0.dist-info/RECORD",
-            "".join(f"{name},,\n" for name in (*PACKAGE, "abacus-1.0.dist-info/RECORD")),
-        )
-    run(
-        sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps",
-        "--no-index", "--disable-pip-version-check", wheel, cwd=tmp_path,
-    )  # fmt: skip
+    install(python, "abacus", PACKAGE, tmp_path)
     assert json.loads(run(python, "-c", dedent(PROGRAM), cwd=tmp_path)) == {
         "early": False,  # `import eagerflow` loads no plug-in
         "cube": [1.0, 8.0],
@@ -331,6 +333,73 @@ def test_an_installed_package_adds_an_op_a_kernel_and_a_device(
         "devices": ["cpu:0", "abacus:0"],
         "there": ["f32[2]@abacus:0", "Beads", 3.0],
     }
+
+
+SUNDIAL = {
+    "sundial/__init__.py": "",
+    "sundial/device.py": '''
+        """A kind of device whose work is done later."""
+
+        from eagerflow_kernels.asynchronous import AsyncBackend
+
+        def backend():
+            return AsyncBackend("sundial", devices=2)
+    ''',
+    "sundial-1.0.dist-info/METADATA": """
+        Metadata-Version: 2.1
+        Name: sundial
+        Version: 1.0
+    """,
+    "sundial-1.0.dist-info/WHEEL": PACKAGE["abacus-1.0.dist-info/WHEEL"],
+    "sundial-1.0.dist-info/entry_points.txt": """
+        [eagerflow.devices]
+        sundial = sundial.device:backend
+    """,
+}
+
+CELL = """
+    from eagerflow import hardware
+    from eagerflow_kernels.asynchronous import AsyncBackend
+
+    hardware.register_backend(AsyncBackend("hourglass", threads=False))
+"""
+
+TABLE = """
+    import json, sys
+    from IPython.core.interactiveshell import InteractiveShell
+    import eagerflow as ef
+    from tests.each import check_each, in_groups
+    from tests.ops.cases import ALL_CASES
+    from tests.ops.table import layout_of, one_of_each_kind
+    from tests.ops.test_device_kinds import check, check_slopes, check_traced
+
+    InteractiveShell.instance().run_cell(sys.argv[1]).raise_error()
+    traceable = [case for case in ALL_CASES if not case.untraceable]
+    smooth = [case for case in ALL_CASES if case.grad]
+    for kind in ("sundial", "hourglass"):
+        check_each(((c, one_of_each_kind(c)[0], kind) for c in ALL_CASES), check)
+        for some in in_groups(traceable):
+            check_traced([(c, one_of_each_kind(c)[0], layout_of(c)) for c in some], kind)
+        check_each(((c, kind, 1) for c in smooth), check_slopes)
+    print(json.dumps({
+        "cases": [len(ALL_CASES), len(traceable), len(smooth)],
+        "devices": [str(d) for d in ef.devices()],
+        "installed": "site-packages" in sys.modules["sundial"].__file__,
+    }))
+"""
+
+
+@pytest.mark.slow
+def test_the_table_of_ops_on_kinds_of_an_installed_package_and_of_a_cell(
+    python: Path, tmp_path: Path
+) -> None:
+    """Values, traced values and gradients of all cases; entry points and a cell tell, no test."""
+    install(python, "sundial", SUNDIAL, tmp_path)
+    *_, line = run(python, "-c", dedent(TABLE), dedent(CELL), cwd=tmp_path).splitlines()
+    found = json.loads(line)
+    assert found["installed"]
+    assert {"sundial:0", "sundial:1", "hourglass:0", "hourglass:1"} <= {*found["devices"]}
+    assert min(found["cases"]) > 300
 
 
 def test_places_that_are_no_texts_are_passed_by(

@@ -110,7 +110,7 @@ def test_nothing_strange_is_public() -> None:
         "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "option_checks", "extending", "hints", "plugins", "progress", "state_loading",
-            "text_tables", "unknown_names", "views", "watching", "wrong_calls",
+            "formatting", "unknown_names", "views", "watching", "wrong_calls",
     }  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def test_dtypes_differ_from_other_things() -> None:
     assert ef.float32 != ef.float64
     assert ef.float32 != "float64"
     assert ef.float32 != 3
-    assert ef.float32 != None  # noqa: E711 - the operator is what is tested
+    assert ef.float32 != None
 
 
 STANDARD_KINDS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",

@@ -23,7 +23,7 @@ _WHAT: Final = "custom_jvp"
 
 
 @final
-class custom_jvp:  # noqa: N801 - a decorator
+class custom_jvp:
     """A function with a forward-mode rule of its own; give it with `defjvp` or `defjvps`.
 
     Reverse mode transposes the rule, which must be linear in the tangents and made of ops. So one

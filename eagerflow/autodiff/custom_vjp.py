@@ -54,7 +54,7 @@ def stop_gradient(x: Any, /) -> Any:
 
 
 @final
-class custom_vjp:  # noqa: N801 - a decorator
+class custom_vjp:
     """A function with a reverse-mode rule of its own; give it with `defvjp`.
 
     Its arguments may be trees; leaves that are not tensors are constants. The rule holds for

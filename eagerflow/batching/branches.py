@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, final
 from weakref import ref
 
-from eagerflow.batching.values import Batched, innermost
+from eagerflow.batching.batched_values import Batched, innermost
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.batch_rules import ROWS, BatchSite

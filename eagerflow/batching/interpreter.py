@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, final
 from weakref import ref
 
-from eagerflow.batching.values import Batched, batched
+from eagerflow.batching.batched_values import Batched, batched
 from eagerflow.core.batch_rules import ROWS, SIZES, BatchSite, Shared, aligned, each_row
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, Passed, installed, use

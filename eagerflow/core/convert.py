@@ -14,7 +14,7 @@ from eagerflow.core.byte_arrays import byte_array
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
-from eagerflow.dims.asked import AbstractAsked
+from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import (
     DeviceError,
     DTypeError,

@@ -162,15 +162,18 @@ def _with_lines(error: DeviceError, inputs: Sequence[Tensor]) -> DeviceError:
     first: dict[Device, Tensor] = {}
     for x in inputs:
         first.setdefault(x._lane.device, x)
-    lines = [line for x in first.values() if (line := _line_of(x, str(error.source)))]
+    lines = [line for x in first.values() if (line := line_of_operand(x, str(error.source)))]
     return DeviceError(
         error.wrong, given="\n    ".join([str(error.given), *lines]), expected=error.expected,
         hint=error.hint,
     )  # fmt: skip
 
 
-def _line_of(x: Tensor, here: str) -> str:
-    """The line that an operand is from, or that put a tensor on its device last; not ``here``."""
+def line_of_operand(x: Tensor, here: str = "") -> str:
+    """The line that an operand is from, or that put a tensor on its device last; not ``here``.
+
+    It is empty if that is not known.
+    """
     device, assigned = x._lane.device, assignment_of(x)
     if assigned is not None:
         name, source = assigned

@@ -254,7 +254,7 @@ def is_differentiated() -> bool:
 
 
 @final
-class applying_rules:  # noqa: N801 - a context manager
+class applying_rules:
     """Tell all differentiators of this thread's chain that rules run within the block.
 
     Each runs on the device of the op that it belongs to, whatever scope is open.
@@ -353,7 +353,7 @@ current: Final = _current.get
 
 
 @final
-class use:  # noqa: N801 - a context manager
+class use:
     """Make ``interpreter`` the top of this thread's chain within the block, as it is."""
 
     __slots__ = ("_interpreter", "_token")
@@ -386,7 +386,7 @@ def _unlink(top: ContextVar[Any], interpreter: AbstractInterpreter) -> None:
 
 
 @final
-class installed:  # noqa: N801 - a context manager
+class installed:
     """Put a transform on top of this thread's chain for the length of the block."""
 
     __slots__ = ("_interpreter",)
@@ -408,7 +408,7 @@ class installed:  # noqa: N801 - a context manager
 
 
 @final
-class monitored:  # noqa: N801 - a context manager
+class monitored:
     """Put a monitor below the transforms of this thread for the length of the block."""
 
     __slots__ = ("_interpreter",)

@@ -11,6 +11,7 @@ import numpy as np
 
 from eagerflow.core.op import functions
 from eagerflow.errors import AxisError, TensorValueError
+from eagerflow.source import warn
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -194,6 +195,13 @@ class AbstractMethods(ABC):
 
     def transpose(self, *axes: Any) -> Tensor:
         """With axes permuted: reversed, or in the order given."""
+        # of two axes, nobody asks for the order in which they are
+        if axes == (0, 1) and len(self.shape) == 2:
+            warn(
+                "x.transpose(0, 1) puts the axes in this order, in which they are; the two are "
+                "swapped by x.T or x.swapaxes(0, 1)",
+                UserWarning,
+            )
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return functions["transpose"](self, order or None)
 
@@ -206,12 +214,12 @@ class AbstractMethods(ABC):
         return functions["repeat"](self, repeats, axis=axis)
 
     @property
-    def T(self) -> Tensor:  # noqa: N802 - the standard's name
+    def T(self) -> Tensor:
         """The axes in reverse order."""
         return functions["transpose"](self)
 
     @property
-    def mT(self) -> Tensor:  # noqa: N802 - the standard's name
+    def mT(self) -> Tensor:
         """The last two axes exchanged."""
         return functions["matrix_transpose"](self)
 

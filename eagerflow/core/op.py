@@ -81,7 +81,7 @@ def _apart(one: Any, other: Any) -> DeviceError:
 
 
 @final
-class joint:  # noqa: N801 - reads as a marker in op records
+class joint:
     """Marks a vjp rule that gives the cotangents of all inputs at once, as a tuple.
 
     The rule is called ``rule(g, out, *inputs, **attrs)``, as rules per input are.

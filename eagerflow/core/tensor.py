@@ -326,13 +326,13 @@ class AbstractArray(AbstractConversions):
             raise
 
 
-#: names of other frameworks; what there is instead: `hints/attributes.py`
+#: names of other frameworks; what there is instead: `hints/attribute_names.py`
 _ELSEWHERE: Final = """
     abs add add_ backward bfloat16 bmm bool ceil chunk clamp clone contiguous copy_ cos cosh cpu
     cuda data detach diag diagonal diff dim div double eq erf exp expand expand_as expm1 fill_
     flip float floor gather grad half index_select int isfinite isinf isnan log log10 log1p log2
-    log_softmax logsumexp long masked_fill matmul maximum median minimum mm mul mul_ norm numel
-    outer permute pow relu repeat_interleave requires_grad requires_grad_ roll rsqrt sigmoid
+    log_softmax logsumexp long masked_fill matmul maximum median minimum mm mul mul_ nelement norm
+    numel outer permute pow relu repeat_interleave requires_grad requires_grad_ roll rsqrt sigmoid
     sign sin sinh softmax split sqrt square sub sub_ t tan tanh tile topk trace tril triu trunc
     type_as unbind unique unsqueeze view view_as where zero_
 """

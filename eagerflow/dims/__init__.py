@@ -10,9 +10,9 @@ from eagerflow.dims.dim import may_equal as may_equal
 from eagerflow.dims.dim import minimum as minimum
 from eagerflow.dims.dim import number_of as number_of
 from eagerflow.dims.dim import parse_dim as parse_dim
-from eagerflow.dims.dim import resolving as resolving
 from eagerflow.dims.dim import same as same
-from eagerflow.dims.dim import spelled as spelled
 from eagerflow.dims.dim import substitute as substitute
 from eagerflow.dims.dim import symbols as symbols
-from eagerflow.dims.dim import unknown as unknown
+from eagerflow.dims.size_questions import resolving as resolving
+from eagerflow.dims.size_questions import spelled as spelled
+from eagerflow.dims.size_questions import unknown as unknown

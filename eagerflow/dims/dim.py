@@ -11,18 +11,15 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
 from functools import reduce
 from numbers import Integral, Number
-from types import FrameType
 from typing import Any, Final, final
 
 from eagerflow.dims import polynomial, text
-from eagerflow.dims.asked import EXACT_UFUNCS, AbstractAsked, has_a_say
+from eagerflow.dims.number_stand_ins import EXACT_UFUNCS, AbstractAsked, has_a_say
 from eagerflow.dims.polynomial import Terms
-from eagerflow.errors import DataDependentError, DimError, UnhashableError
-from eagerflow.source import is_framework_frame
+from eagerflow.dims.size_questions import by_name, resolver
+from eagerflow.errors import DimError, UnhashableError
 
 #: what is an integer, dims included
 _INTEGERS: Final = (int, Integral)
@@ -47,7 +44,7 @@ def _operator(
     def forward(self: Dim, other: Any) -> Any:
         if exact is not None and _is_size(other):
             return _wrap(exact(self.terms, _terms_of(other)))
-        if not isinstance(other, Number) and (has_a_say(other, name) or _resolver.get() is None):
+        if not isinstance(other, Number) and (has_a_say(other, name) or resolver.get() is None):
             return NotImplemented
         return function(self._number(), other)
 
@@ -220,7 +217,7 @@ class Dim(AbstractAsked):
 
     def __hash__(self) -> int:
         # not of the expression: {4: ...}[n] must find what it finds eagerly
-        if _resolver.get() is None:
+        if resolver.get() is None:
             raise UnhashableError(f"the size {self} is not known here, so it has no hash")
         return hash(self.ask(f"hash({self})"))
 
@@ -246,38 +243,38 @@ class Dim(AbstractAsked):
             DimError: there is none.
             TraceError: it depends on data.
         """
-        resolver = _resolver.get()
-        if resolver is None or resolver.size is None:
+        block = resolver.get()
+        if block is None or block.size is None:
             raise DimError(
                 f"the size {self} is not known here",
                 given=what,
                 hint="a size outlived its trace: keep x.shape[i] inside the traced function",
             )
-        return resolver.size(self, what)
+        return block.size(self, what)
 
     def _number(self) -> Any:
-        resolver = _resolver.get()
-        if resolver is not None and resolver.number is not None:
-            return resolver.number(self)
+        block = resolver.get()
+        if block is not None and block.number is not None:
+            return block.number(self)
         return self.ask(f"{self} as a number")
 
     # --- text ---
 
     def __str__(self) -> str:
         shown = self._shown()
-        return shown if _by_name(sys._getframe(1)) else self._spelled(str, f"str({shown})")
+        return shown if by_name(sys._getframe(1)) else self._spelled(str, f"str({shown})")
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
         shown = self._shown()
-        if not spec and _by_name(sys._getframe(1)):
+        if not spec and by_name(sys._getframe(1)):
             return shown
         return self._spelled(lambda size: format(size, spec), f"formatting {shown}")
 
     def _spelled(self, spell: Callable[[int], str], why: str) -> str:
-        resolver = _resolver.get()
-        unknown = resolver.text if resolver is not None else None
+        block = resolver.get()
+        unknown = block.text if block is not None else None
         text = unknown(self, spell) if unknown is not None else None
         return spell(self.ask(why)) if text is None else text
 
@@ -293,100 +290,9 @@ class Dim(AbstractAsked):
 Size = int | Dim
 
 
-# --- where sizes are known ------------------------------------------------------------------
-
-
-@final
-@dataclass(slots=True, eq=False)
-class resolving:  # noqa: N801 - a context manager
-    """Say, for this thread and the length of the block, what is asked for the size of a dim.
-
-    Args:
-        size: ``size(dim, why)`` gives the size; ``why`` says in Python's terms what asks. None as
-            outside of all traces, where no size is known: a trace around is not asked.
-        number: ``number(dim)`` gives an object that does arithmetic with floats in its place;
-            without it, that asks for the size as well.
-        fresh: ``fresh(name)`` gives a new name for a size that depends on data; without it, such
-            a size is an error.
-        text: ``text(dim, spell)`` gives a text in the place of ``spell(size)``, None for a size
-            that can be asked for; without it, all sizes are asked for.
-
-    >>> from eagerflow.dims import resolving
-    >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
-    ...     list(range(ef.Dim("n")))
-    [0, 1, 2]
-    """
-
-    size: Callable[[Dim, str], int] | None
-    number: Callable[[Dim], Any] | None = None
-    fresh: Callable[[str], Dim] | None = None
-    text: Callable[[Dim, Callable[[int], str]], str | None] | None = None
-    spells: bool = field(default=False, init=False)  # whether a text of the user's code is made
-    _token: Token[resolving | None] = field(init=False)
-
-    def __enter__(self) -> None:
-        self._token = _resolver.set(None if self.size is None else self)
-
-    def __exit__(self, *raised: object) -> None:
-        _resolver.reset(self._token)
-
-
-_resolver: Final[ContextVar[resolving | None]] = ContextVar("resolver", default=None)
-
-
-def _by_name(frame: FrameType) -> bool:
-    """Whether a text that code in ``frame`` makes shows sizes by their names: none of the user's.
-
-    The user's code wants the numbers.
-    """
-    resolver = _resolver.get()
-    return resolver is None or (not resolver.spells and is_framework_frame(frame))
-
-
-def spelled(spell: Callable[[Any], str], x: Any) -> str:
-    """``spell(x)`` for the user's code: whatever makes the text, sizes in it are numbers.
-
-    >>> from eagerflow.dims import resolving, spelled
-    >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
-    ...     spelled(repr, KeyError(ef.Dim("n")))
-    'KeyError(3)'
-    """
-    resolver = _resolver.get()
-    if resolver is None:
-        return spell(x)
-    before, resolver.spells = resolver.spells, True
-    try:
-        return spell(x)
-    finally:
-        resolver.spells = before
-
-
 def number_of(dim: Dim) -> Any:
     """An object that does arithmetic as the number does: the size itself, if it is known."""
     return dim._number()
-
-
-def unknown(name: str, why: str, hint: str | None = None) -> Any:
-    """A size that depends on data; in a trace a new name.
-
-    Args:
-        name: what to call it.
-        why: says of which data, for the error.
-        hint: what to do, likewise.
-
-    Raises:
-        DataDependentError: no trace is under way.
-
-    >>> from eagerflow.dims import resolving, unknown
-    >>> with resolving(lambda dim, why: 0, fresh=ef.Dim):
-    ...     size = unknown("k", "how many are not zero depends on the data")
-    >>> size
-    k
-    """
-    resolver = _resolver.get()
-    if resolver is None or resolver.fresh is None:
-        raise DataDependentError(why, hint=hint)
-    return resolver.fresh(name)
 
 
 # --- between sizes and polynomials --------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 from typing import Final as _Final
 
-from eagerflow.atomic_files import replaced, unwritable
+from eagerflow.atomic_files import new_file, replaced, sync_folder, unwritable
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import number_now
 from eagerflow.core.byte_arrays import pack, packed_size, unpack
@@ -19,6 +19,7 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import is_part
 from eagerflow.dims import Size, maximum, may_equal, same
+from eagerflow.formatting import table_html, table_lines
 from eagerflow.ops.random.draws import in_range, is_weak
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.state.variables import keep_together
@@ -36,7 +37,6 @@ from eagerflow.option_checks import (
 from eagerflow.progress import progress_bar
 from eagerflow.source import Source, capture, warn
 from eagerflow.state_loading import first_names, put_state, renaming
-from eagerflow.text_tables import table_html, table_lines
 from eagerflow.unknown_names import hint_at, module_getattr, nearest, unknown_name
 
 if _TYPE_CHECKING:
@@ -55,11 +55,10 @@ __all__ = [
     "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source", "TensorLike",
     "begin_told", "call_in_scope", "capture", "children", "ending", "first_names", "hint_at",
     "in_range", "is_part", "is_traced", "is_weak", "keep_together", "matched", "maximum",
-    "may_equal",
-    "module_getattr", "nearest", "note_set", "note_walk", "number_now", "one_of", "pack",
-    "packed_size", "progress_bar", "put_state", "renaming", "replaced", "require", "same",
-    "slept", "table_html", "table_lines", "to_html", "tree", "undo_by", "unknown_name",
-    "unpack", "unwritable", "walk", "warn",
+    "may_equal", "module_getattr", "nearest", "new_file", "note_set", "note_walk", "number_now",
+    "one_of", "pack", "packed_size", "progress_bar", "put_state", "renaming", "replaced",
+    "require", "same", "slept", "sync_folder", "table_html", "table_lines", "to_html", "tree",
+    "undo_by", "unknown_name", "unpack", "unwritable", "walk", "warn",
 ]  # fmt: skip
 
 

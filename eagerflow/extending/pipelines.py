@@ -2,7 +2,7 @@
 
 from eagerflow.resources.attempt_events import begin_told
 from eagerflow.resources.attempts import slept
-from eagerflow.resources.levels import to_html
+from eagerflow.resources.queue_levels import to_html
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.queue_stores import FifoStore, SequenceStore, ShuffleStore
 from eagerflow.runtime.threads.ending import ending

@@ -3,8 +3,8 @@
 # what is public comes first: it loads all that is imported below, at once and in one thread
 from eagerflow import trace as _trace  # noqa: F401 - for what its import does
 from eagerflow.autograph.calls_in_graphs import call_in_scope
-from eagerflow.capture.modules.structure import note_set, note_walk
 from eagerflow.capture.modules.walk import children, walk
+from eagerflow.capture.modules.walk_assumptions import note_set, note_walk
 from eagerflow.capture.undoing import undo_by
 
 __all__ = ["call_in_scope", "children", "note_set", "note_walk", "undo_by", "walk"]

@@ -7,7 +7,7 @@ and the `devices` of a record.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, repeat
 from typing import Any, Final, final
 
 from eagerflow.core.op import Op, common_device, find_op, infer_devices
@@ -237,16 +237,18 @@ class _Moves:
         for node in nodes:
             if is_structured(node.op):
                 self.structured(node)
-            node.inputs = moves(node.inputs, _wanted(node), node)
+                node.inputs = moves(node.inputs, _wanted(node), node)
+            elif node.device is not None:
+                node.inputs = moves(node.inputs, repeat(node.device), node)
             graph.nodes.append(node)
 
     def within(self, graph: Graph) -> Callable[..., tuple[Value, ...]]:
         """Gives values of ``graph`` where they are wanted, for a node; moves none twice."""
         moved: dict[tuple[Value, Any], Value] = {}
 
-        def move(values: Sequence[Value], wanted: Sequence[Any], taker: Node) -> tuple[Value, ...]:
+        def move(values: Sequence[Value], wanted: Iterable[Any], taker: Node) -> tuple[Value, ...]:
             there = []
-            for value, device in zip_longest(values, wanted[: len(values)]):
+            for value, device in zip(values, chain(wanted, repeat(None)), strict=False):
                 now = value.device
                 if device is None or now is None or now is device:
                     there.append(value)  # the usual case
@@ -293,9 +295,7 @@ def _moved_from(value: Value, device: Any) -> Value:
 
 
 def _wanted(node: Node) -> Sequence[Any]:
-    """For each operand where the node takes it."""
-    if not is_structured(node.op):
-        return [node.device] * len(node.inputs)
+    """For each operand where a call, a branch or a loop takes it."""
     inner = node.inner
     params = [] if inner is None else [v.device for v in inner.inputs]
     return [None, *params] if kind_of(node.op) == "branches" else params  # the predicate

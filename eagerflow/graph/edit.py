@@ -10,6 +10,7 @@ from eagerflow.dims import Dim, Size, substitute
 from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.value_types import NumberType, ValueSpec, ValueType
+from eagerflow.hardware import Device
 from eagerflow.types import TensorSpec, TensorType
 
 # --- looking ----------------------------------------------------------------------------------
@@ -82,6 +83,11 @@ def named_axes(kind: ValueType | ValueSpec) -> Iterator[tuple[int, str]]:
     for axis, size in enumerate(kind.shape):
         if isinstance(size, Dim) and size.is_name:
             yield axis, str(size)
+
+
+def tells_size(kind: ValueType | ValueSpec) -> bool:
+    """Whether the size of some axis is a name alone."""
+    return any(isinstance(size, Dim) and size.is_name for size in kind.shape)
 
 
 def size_places(types: Iterable[ValueType]) -> dict[str, tuple[int, int]]:
@@ -165,30 +171,32 @@ def clone(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
     return result, values
 
 
-def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any) -> Node:
+def copy_node(
+    graph: Graph, node: Node, inputs: Iterable[Value], control_inputs: tuple[Node, ...] = (),
+    home: Device | None = None,
+) -> Node:  # fmt: skip
     """Append to ``graph`` a copy of ``node`` that takes ``inputs``.
 
     Args:
         graph: where to.
         node: what to copy.
         inputs: values of ``graph``.
-        changes: arguments of `Graph.add_node` that differ from those of ``node``; its control
-            edges are not copied.
+        control_inputs: nodes of ``graph`` that it waits for; those of ``node`` are not copied.
+        home: where the copy and all that it makes is, if not where those of ``node`` are.
     """
-    same: dict[str, Any] = {
-        "types": [v.type for v in node.outputs],
-        "devices": [v.stated for v in node.outputs],
-        "attrs": node.attrs,
-        "name": node.name,
-        "reuses": node.reuses,
-        "device": node.device,
-        "because": node.because,
-        "scope": node.scope,
-        "source": node.source,
-        "forward": node.forward,
-        "within": node.within,
-    }
-    return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
+    made = Node(
+        node.op, graph.unique(node.name), tuple(inputs), dict(node.attrs), (), control_inputs,
+        node.device if home is None else home, node.because, node.scope, node.source, node.reuses,
+        node.forward, node.within,
+    )  # fmt: skip
+    made.outputs = tuple(
+        [
+            Value(value.type, made, i, "", value.stated if home is None else None)
+            for i, value in enumerate(node.outputs)
+        ]
+    )
+    graph.nodes.append(made)
+    return made
 
 
 def with_graphs(item: Any, change: Callable[[Graph], Graph]) -> Any:

@@ -153,7 +153,7 @@ class Node:
         >>> graph.nodes[0].reason
         'where its operands are: %x on cpu:0, which is an input'
         """
-        return str(_above(".reasons", "reason_of")(self))
+        return str(_above(".placement_reasons", "reason_of")(self))
 
     def subgraphs(self) -> Iterator[tuple[str, Graph]]:
         """The graphs among the attributes (bodies, branches), with what to call them."""
@@ -204,11 +204,13 @@ class Graph:
 
     def unique(self, base: str) -> str:
         """A name that is not taken: ``base``, ``base_1``, …; takes it."""
-        name = base = base.replace(".", "_")  # "name.0" is an output of "name"
-        while name in self._names:
-            self._names[base] += 1
-            name = f"{base}_{self._names[base]}"
-        self._names[name] = 0
+        if "." in base:
+            base = base.replace(".", "_")  # "name.0" is an output of "name"
+        name, names = base, self._names
+        while name in names:
+            names[base] += 1
+            name = f"{base}_{names[base]}"
+        names[name] = 0
         return name
 
     def add_input(

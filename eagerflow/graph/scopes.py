@@ -11,7 +11,7 @@ from contextvars import ContextVar, Token
 from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
-from eagerflow.resources.kinds import kind_name
+from eagerflow.resources.kind_names import kind_name
 
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
@@ -26,7 +26,7 @@ resource_names: Final[ContextVar[dict[int, str] | None]] = ContextVar("names", d
 
 
 @final
-class name_scope:  # noqa: N801 - used like a function
+class name_scope:
     """Put the nodes traced within a ``with`` block into a scope; scopes nest.
 
     Pictures draw a scope as a box, and profiles add up its nodes. Eagerly it changes nothing.
@@ -61,7 +61,7 @@ class name_scope:  # noqa: N801 - used like a function
 
 
 @final
-class belonging:  # noqa: N801 - a context manager
+class belonging:
     """Put the nodes traced within a ``with`` block into this scope, whatever is open around it.
 
     Args:

@@ -160,10 +160,11 @@ def late_reads(node: Node) -> list[int]:
     there when the op that makes them has returned. So are the operands of an op whose results have
     as many elements as the data says (a mask, `nonzero`): who runs it needs their number.
     """
-    read = sorted(read_on_host(node))
-    if find_op(node.op) is not None and _is_sized_by_data(node):
-        read = list(range(len(node.inputs)))
-    return [i for i in read if is_late(node.inputs[i])]
+    late = [i for i, value in enumerate(node.inputs) if is_late(value)]
+    if not late or (find_op(node.op) is not None and _is_sized_by_data(node)):
+        return late
+    read = read_on_host(node)
+    return [i for i in late if i in read]
 
 
 def _is_sized_by_data(node: Node) -> bool:
@@ -196,12 +197,12 @@ def read_on_host(node: Node) -> frozenset[int]:
 
 def is_late(value: Value) -> bool:
     """Whether a value may not be there yet when the op that makes it has returned."""
-    if not isinstance(value.type, TensorType) or not isinstance(value.device, Device):
+    device = value.device
+    if not isinstance(device, Device) or device.is_ready_at_once:
         return False
     maker = None if value.node is None else find_op(value.node.op)
-    if maker is not None and value.index in maker.host_outputs:
-        return False
-    return not value.device.is_ready_at_once
+    made_on_host = maker is not None and value.index in maker.host_outputs
+    return not made_on_host and isinstance(value.type, TensorType)
 
 
 def _asks_late(node: Node) -> bool:

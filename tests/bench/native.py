@@ -52,8 +52,8 @@ nodes = [FusedNode(w[0], tuple(map(int, w[1:]))) for w in map(str.split, ops)]
 last, inputs, given = 21, [LoopArray("f32")] * 2, (x, y)
 """
 _REGION = """
-from eagerflow_kernels.native.form import LoopArray
-from eagerflow_kernels.native.regions import FusedNode, NativeRegion, fuse
+from eagerflow_kernels.native.loop_form import LoopArray
+from eagerflow_kernels.native.fusion import FusedNode, NativeRegion, fuse
 """
 _JAX = """
 import jax, jax.numpy as jnp
@@ -70,7 +70,7 @@ check(reference(a, b, torch).numpy())
 
 
 def _ours(threads: int) -> str:
-    return f"from eagerflow_kernels.native.calls import pool\npool().threads = {threads}\n"
+    return f"from eagerflow_kernels.native.callable_ops import pool\npool().threads = {threads}\n"
 
 
 def chain(name: str, shape: tuple[int, ...], code: str, nodes: str, threads: int) -> Contest:
@@ -100,7 +100,7 @@ def op(name: str, shape: tuple[int, ...], of_numpy: str, of_torch: str, threads:
         ", axis=(1,), keepdims=False" if name == "sum" else ", axis=1" if name == "softmax" else ""
     )
     ours = _ours(threads) + (
-        "from eagerflow_kernels.native.calls import native_kernel\n"
+        "from eagerflow_kernels.native.callable_ops import native_kernel\n"
         f"kernel = native_kernel({name!r}, ('float32',))\ncheck(kernel(x{axes}))\n"
     )
     torch = f"import torch\ntorch.set_num_threads({threads})\na = torch.from_numpy(x)\n"

@@ -21,8 +21,8 @@ import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.graph.lowering import lower
 from eagerflow.hardware import as_device
+from eagerflow.placement.apply_rules import place
 from eagerflow.placement.cut import cut
-from eagerflow.placement.placing import place
 from eagerflow.placement.rules import as_rules
 from eagerflow.types import TensorType
 from tests.bench.harness import arguments
@@ -82,7 +82,7 @@ def measure(count: int, blocks: int, make_rules: Callable[[int], Any]) -> dict[s
 
 def reasons(count: int, blocks: int) -> float:
     """Seconds in which the reasons of all nodes are found, and the table of them made."""
-    from eagerflow.placement.explanations import PlacementExplanation  # noqa: PLC0415 - as users do
+    from eagerflow.placement.explanations import PlacementExplanation
 
     rules = as_rules(by_pattern(blocks), soft=False, source=None)
     assert rules is not None

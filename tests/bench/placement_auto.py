@@ -2,14 +2,18 @@
 
 Run: ``python -m tests.bench.placement_auto``, on a machine where nothing else runs. Each function
 is placed by ``f.place("auto")``, which tries what it has planned and keeps the faster. Then both
-placements run alternately: the median of the ratios counts, auto by own. *Predicted* is the step
-that the cost model predicts for what is kept, after it has watched steps, *measured* the median.
+placements run alternately: the median of the ratios counts, auto by own. *At first* is what the
+cost model predicts for a step of what is kept from the rates of the machine alone, *watched* what
+it predicts once it has watched steps of it, one for every sixth that is timed. Neither is scaled to
+steps that were timed, as those in `explain` are. The model was made better on the ten programs, and
+never on the others, whose graphs are random: they are for its predictions.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -20,7 +24,10 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.function.placing.automatic import traits
+from eagerflow.function.placing.watched_steps import Seen, StepWatcher
+from eagerflow.graph.passes import optimise
 from eagerflow.placement.automatic.cost_model import CostModel
+from eagerflow.placement.automatic.executor_steps import predict
 from eagerflow.placement.automatic.planning import as_request, plan
 from eagerflow.placement.automatic.rates import MachineRates
 from tests.bench.harness import arguments
@@ -204,9 +211,46 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
 }
 
 
+def drawn(seed: int) -> Callable[[int], Program]:
+    """A random graph of products, functions of elements and sums, whose parts are dealt out."""
+
+    draws = random.Random(seed)
+    part = draws.choice((40, 5, 1))
+    steps = [
+        (draws.randrange(DEVICES), draws.choice(STEPS), *draws.sample(range(-min(i + 2, 4), 0), 2))
+        for i in range(draws.randint(8, 30))
+    ]
+
+    def program(n: int) -> Program:
+        def f(x: Any, w: Any) -> Any:
+            rows = max(n // part, 1)
+            values = [x[:rows], x[:rows] * 0.5]
+            for device, step, a, b in steps:
+                with ef.device(f"cpu:{device}"):
+                    values.append(step(values[a], values[b], w))
+            with ef.device("cpu:0"):
+                return sum(v.sum() for v in values[-3:])
+
+        return f, [_array(n, n), _array(n, n)]
+
+    return program
+
+
+#: what a node of a random graph may be
+STEPS: list[Callable[[Any, Any, Any], Any]] = [
+    lambda a, b, w: ef.tanh(a @ w),
+    lambda a, b, w: ef.exp(-a * a) + b,
+    lambda a, b, w: a * b - b,
+    lambda a, b, w: ef.nn.functional.softmax(a) * b,
+    lambda a, b, w: a - a.mean(axis=1, keepdims=True),
+]
+#: random graphs, by their names
+DRAWN = {f"random graph {seed}": (drawn(seed), 320) for seed in range(1, 6)}
+
+
 def compare(name: str, alternations: int, scale: float) -> dict[str, Any]:
     """Both placements of a program, alternately."""
-    make_program, size = PROGRAMS[name]
+    make_program, size = (PROGRAMS | DRAWN)[name]
     function, given = make_program(max(int(size * scale), 8))
     args = [ef.tensor(x) for x in given]
     own, auto = ef.trace(function, name="own"), ef.trace(function, name="auto")
@@ -214,9 +258,14 @@ def compare(name: str, alternations: int, scale: float) -> dict[str, Any]:
     np.testing.assert_array_equal(result.numpy(), own(*args).numpy())
     for _ in range(40):
         own(*args), auto(*args)
-    made = auto.latest().rules.plan
-    ratios, seconds = [], []
-    for _ in range(alternations):
+    entry = auto.latest()
+    made = entry.rules.plan
+    seen, first, ratios, seconds = Seen(), _predicted(auto, args, Seen()), [], []
+    for i in range(alternations):
+        if i % 6 == 0:
+            with StepWatcher(entry.executable, seen):
+                auto(*args)
+            own(*args), auto(*args)
         times = []
         for one in (own, auto):
             start = time.perf_counter()
@@ -227,9 +276,23 @@ def compare(name: str, alternations: int, scale: float) -> dict[str, Any]:
     measured = statistics.median(seconds)
     return {
         "program": name, "kept": made.chosen.name, "ratio": statistics.median(ratios),
-        "predicted": made.chosen.predicted, "measured": measured,
-        "off": made.chosen.predicted / measured - 1,
+        "first": first, "watched": _predicted(auto, args, seen), "measured": measured,
     }  # fmt: skip
+
+
+def _predicted(function: Any, args: list[Any], seen: Seen) -> float:
+    """Seconds of a step of a function as it is placed now."""
+    plan = function.latest().rules.plan
+    graph = optimise(function.graph(*args))[0]
+    return predict(graph, plan.owner.model(plan.sizes, seen), traits()).seconds
+
+
+def _off(row: dict[str, Any], which: str) -> str:
+    return f"{row[which] * 1e3:.3f} ms ({row[which] / row['measured'] - 1:+.0%})"
+
+
+def _close(rows: list[dict[str, Any]]) -> int:
+    return sum(abs(row["watched"] / row["measured"] - 1) <= CLOSE for row in rows)
 
 
 def planning(nodes: int) -> float:
@@ -247,24 +310,26 @@ def main() -> None:
     alternations, scale = (2, 0.1) if options.smallest else (ALTERNATIONS, 1.0)
     nodes = 200 if options.smallest else NODES
     rows = []
-    print("| program | kept | auto / own | predicted | measured | off |\n|---|---|---|---|---|---|")
+    print("| program | kept | auto / own | at first | watched | measured |")
+    print("|---|---|---|---|---|---|")
     with TemporaryDirectory() as folder, ef.config(cpu_devices=DEVICES, threads=1):
         os.environ["EAGERFLOW_CACHE"] = folder
         ef.placement.measure()
-        for name in PROGRAMS:
+        for name in PROGRAMS | DRAWN:
             row = compare(name, alternations, scale)
             rows.append(row)
             print(
-                f"| {name} | {row['kept']} | {row['ratio']:.2f} | {row['predicted'] * 1e3:.3f} ms "
-                f"| {row['measured'] * 1e3:.3f} ms | {row['off']:+.0%} |"
-            )
-    gained = sum(row["ratio"] <= GAIN for row in rows)
-    close = sum(abs(row["off"]) <= CLOSE for row in rows)
-    worst = max(row["ratio"] for row in rows)
+                f"| {name} | {row['kept']} | {row['ratio']:.2f} | {_off(row, 'first')} "
+                f"| {_off(row, 'watched')} | {row['measured'] * 1e3:.3f} ms |", flush=True,
+            )  # fmt: skip
+    chosen, random_ones = rows[: len(PROGRAMS)], rows[len(PROGRAMS) :]
+    gained = sum(row["ratio"] <= GAIN for row in chosen)
+    worst = max(row["ratio"] for row in chosen)
     seconds = planning(nodes)
     print(
-        f"\nworst ratio {worst:.2f} (budget {MOST}), {gained} of {len(rows)} at most {GAIN} "
-        f"(budget 4), {close} predicted within {CLOSE:.0%} (budget 8)\n"
+        f"\nworst ratio {worst:.2f} (budget {MOST}), {gained} of {len(chosen)} at most {GAIN} "
+        f"(budget 4), {_close(chosen)} predicted within {CLOSE:.0%} (budget 8), "
+        f"and {_close(random_ones)} of {len(random_ones)} random graphs\n"
         f"{nodes:,} nodes on 8 devices planned in {seconds:.1f} s (budget {PLAN_SECONDS:.0f} s)"
     )
     if options.json:

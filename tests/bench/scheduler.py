@@ -30,12 +30,12 @@ import eagerflow as ef
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
-from eagerflow.runtime import Executable, choice
+from eagerflow.runtime import Executable, tier_choice
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.plan import RUN, Plan, ScheduledNode
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.scheduler import Scheduler, done, start
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 from tests.bench.harness import arguments
@@ -136,7 +136,7 @@ def two_chains() -> str:
     x = np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32) / 512
     graph = products()
     serial, at_once = straight(graph), Executable(graph)
-    for _ in range(2 * (choice._RUNS + 1)):  # until it has chosen
+    for _ in range(2 * (tier_choice._RUNS + 1)):  # until it has chosen
         assert all(map(np.array_equal, serial(x, x), at_once(x, x)))
     if at_once.tier.name == "generated":
         return "did not turn out to be faster"

@@ -17,7 +17,7 @@ from time import process_time
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.watching.structure import NodeIndex, encode_structure, pieces
+from eagerflow.watching.graph_columns import NodeIndex, encode_structure, pieces
 from eagerflow.watching.tables import TABLES
 from tests.bench.harness import arguments
 
@@ -194,10 +194,10 @@ def main() -> None:
     options = parser.parse_args()
     data = in_kernel(graph_of(*((4, 50) if options.smallest else (200, 200))))
     if options.browser:
-        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - of tests alone
+        from playwright.sync_api import sync_playwright
 
-        from tests.browser.conftest import FLAGS  # noqa: PLC0415 - so too
-        from tests.browser.lab import chromium  # noqa: PLC0415 - so too
+        from tests.browser.conftest import FLAGS
+        from tests.browser.lab import chromium
 
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))

@@ -232,7 +232,7 @@ def counts_row(name: str, step: Step, steps: int = 20) -> str:
         step()
     alone = min(calls_of(step) for _ in range(5)), blocks_of(step, steps)
     watcher, view = Watcher(), View()
-    watcher._run = lambda: None  # type: ignore[method-assign]  # the looks are counted below
+    watcher._run = lambda: None
     connection = watcher.connect(view)
     with watcher:
         watched = min(calls_of(step) for _ in range(5)), blocks_of(step, steps)

@@ -48,7 +48,7 @@ def test_all_attributes_are_children_of_a_whole() -> None:
     assert tree.paths(treedef)[1].endswith(".n")
     batch, items = tree.unflatten(treedef, [10, 20, 30, 40, 50])
     assert (vars(batch), items, vars(items)) == ({"x": 10, "n": 20}, [30, 40], {"count": 50})
-    del batch.n  # type: ignore[attr-defined]  # set by its name
+    del batch.n
     assert tree.flatten([batch, items], whole=True)[1] != treedef
 
 

@@ -12,6 +12,7 @@ from eagerflow.graph import Graph, Node
 from eagerflow.graph.edit import clone, copy_node, needed, substitute_sizes
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.verify import verify
+from eagerflow.hardware import as_device
 from tests.graph.graphs import graphs, small
 
 TEXT = """graph f(%x: f32[n], %y: f32[n]) {
@@ -56,14 +57,16 @@ def test_a_clone_reads_the_same(graph: Graph) -> None:
 def test_copy_of_a_node() -> None:
     graph, result = small(TEXT), Graph()
     y = result.add_input(graph.inputs[0].type, "a")
-    node = copy_node(result, graph.nodes[0], [y], op="sin", attrs={"k": 1})
+    node = copy_node(result, graph.nodes[0], [y])
     assert str(node.outputs[0]) == "%a_1: f32[n]"
-    assert (node.op, node.attrs, node.scope, node.source) == (
-        "sin",
-        {"k": 1},
-        "scope",
-        "cell 1: exp",
-    )
+    assert (node.op, node.inputs, node.scope, node.source) == ("exp", (y,), "scope", "cell 1: exp")
+    elsewhere = copy_node(result, graph.nodes[0], [y], (node,), as_device("null:0"))
+    assert elsewhere.control_inputs == (node,)
+    assert [str(v.device) for v in (*elsewhere.outputs, *graph.nodes[0].outputs)] == [
+        "null:0", str(graph.nodes[0].device)
+    ]  # fmt: skip
+    elsewhere.attrs["k"] = 1
+    assert graph.nodes[0].attrs == {}
 
 
 def test_sizes_are_substituted_everywhere() -> None:

@@ -24,7 +24,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 def _graph(f: Callable[..., Any], *args: Any) -> Graph:
     """The graph of a function as it was traced."""
     graph = ef.trace(f).graph(*args)
-    return graph if graph.origin is None else graph.origin.graph  # type: ignore[no-any-return]
+    return graph if graph.origin is None else graph.origin.graph
 
 
 def _layers(x: Any) -> Any:

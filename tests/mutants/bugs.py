@@ -28,10 +28,10 @@ class Bug(NamedTuple):
 BUGS: Final = (
     Bug(
         "memory that a tape follows is written into",
-        "eagerflow/ops/indexing/buffers.py",
+        "eagerflow/ops/indexing/writable_memory.py",
         "\n        and not getweakrefcount(data)\n",
         "\n",
-        ("ops/indexing/test_buffers.py", "autodiff/test_in_place.py"),
+        ("ops/indexing/test_writable_memory.py", "autodiff/test_in_place.py"),
     ),
     Bug(
         "the gradient of a square root is half of what it should be",

@@ -21,8 +21,8 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.runtime.fetches import extract
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.scheduler import rerun
-from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 SIZE = 4
 BATCH = 5

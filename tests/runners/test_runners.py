@@ -19,7 +19,7 @@ from eagerflow import errors
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.runtime import executable
 from eagerflow.runtime.scheduled.node_seconds import worker_count
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.threads.timers import timers
 from tests.resources.queues.modes import drained, numbers, until
 from tests.source_tree import ROOT

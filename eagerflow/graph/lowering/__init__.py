@@ -32,6 +32,7 @@ from eagerflow.graph.lowering.loops import lower_loop
 from eagerflow.graph.lowering.parts import LoweredPart
 from eagerflow.graph.lowering.steering import is_steering
 from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.graph.signatures import kind_of
 
 __all__ = ["is_on_one_device", "is_steering", "is_whole", "lower"]
 
@@ -47,7 +48,7 @@ def is_on_one_device(node: Node) -> bool:
 
 
 def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
-    """The graph with branches and loops in pieces, and calls opened up.
+    """The graph with branches and loops in pieces, and calls opened up; itself if it has neither.
 
     Args:
         graph: the graph. It stays as it is.
@@ -74,9 +75,17 @@ def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
       return %exit
     }
     """
+    if not any(_is_opened(node, whole) for node in graph.nodes):
+        return graph
     flat = FlatGraph(graph.name, whole, lower_loop)
     flat.graph.resources = dict(graph.resources)
     operands = [flat.graph.add_input(v.type, v.name, v.device) for v in graph.inputs]
     part = LoweredPart(flat, graph, operands, Gate())
     flat.graph.outputs = part.run()
     return flat.graph
+
+
+def _is_opened(node: Node, whole: Callable[[Node], bool]) -> bool:
+    """Whether others take the place of a node."""
+    kind = kind_of(node.op)
+    return kind == "call" or (kind in ("branches", "loop") and not whole(node))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, final
+from collections.abc import Iterable
+from typing import Any, Final, final
 
 from eagerflow.errors import GraphError
-from eagerflow.graph.edit import lone_names, sizes_named_by
+from eagerflow.graph.edit import lone_names, sizes_named_by, tells_size
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import lead_of
 
 #: a frame path: the frames and branches around, ("frame", name) and (predicate, port)
 FramePath = tuple[tuple[Any, Any], ...]
+#: where what passes a node comes to another frame path
+_CHANGING: Final = ("branch", "enter", "leave")
+#: what is outside of all loops and branches if nothing leads there
+_STAYING: Final = ("", "send", "receive")
 
 
 @final
@@ -32,11 +36,20 @@ class FramePaths:
     def __init__(self, graph: Graph) -> None:
         self.nodes: dict[Node, FramePath] = {}
         self.values: dict[Value, FramePath] = dict.fromkeys(graph.inputs, ())
+        if all(lead_of(node.op) in _STAYING for node in graph.nodes):
+            self.nodes = dict.fromkeys(graph.nodes, ())
+            self.values = dict.fromkeys(graph.values(), ())
+            return
         for node in graph.nodes:
-            path = self._deepest(node)
+            lead = lead_of(node.op)
+            path = self._merged(node) if lead == "join" else self._deepest(node)
             self.nodes[node] = path
-            for i, value in enumerate(node.outputs):
-                self.values[value] = self._after(node, path, i)
+            if lead in _CHANGING:
+                for i, value in enumerate(node.outputs):
+                    self.values[value] = self._after(node, path, i)
+            else:
+                for value in node.outputs:
+                    self.values[value] = path
 
     def behind(self, node: Node) -> FramePath:
         """The frame path of what waits for a node."""
@@ -45,19 +58,24 @@ class FramePaths:
 
     def _deepest(self, node: Node) -> FramePath:
         deepest: FramePath = ()
-        around = [self.values[v] for v in node.inputs]
-        around += [self.behind(n) for n in node.control_inputs]
-        if lead_of(node.op) == "join":
-            return self._merged(node, around)
-        for path in around:
+        for path in self._around(node):
+            if path is deepest:  # the usual case
+                continue
             longer, shorter = (path, deepest) if len(path) > len(deepest) else (deepest, path)
             if longer[: len(shorter)] != shorter:
                 raise GraphError(f"&{node.name} takes values of two branches or loops")
             deepest = longer
         return deepest
 
-    def _merged(self, node: Node, around: Sequence[FramePath]) -> FramePath:
-        first = around[0]
+    def _around(self, node: Node) -> list[FramePath]:
+        """The frame paths of what a node takes, and of what it waits for."""
+        around = [self.values[v] for v in node.inputs]
+        if node.control_inputs:
+            around += [self.behind(n) for n in node.control_inputs]
+        return around
+
+    def _merged(self, node: Node) -> FramePath:
+        first = self._around(node)[0]
         if "back" in node.attrs:
             return first
         if not first or first[-1][0] == "frame":
@@ -99,6 +117,8 @@ def find_size_values(graph: Graph, paths: FramePaths) -> dict[Node, list[Value]]
 
     Those of its own inputs come first, and are not listed.
     """
+    if not any(tells_size(value.type) for value in graph.values()):
+        return {}
     named: dict[str, list[Value]] = {}
     for value in graph.inputs:
         for name in lone_names(value.type):

@@ -14,7 +14,7 @@ from typing import final
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering.frame_paths import FramePath, loop_of
 from eagerflow.graph.lowering.steering import is_steering
-from eagerflow.graph.passes.rewrite import effect_of, is_pure
+from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import late_reads, lead_of
 
 
@@ -38,21 +38,35 @@ class Levels:
 
     def add(self, node: Node, path: FramePath, before: Iterable[Node]) -> int:
         """The level of a node: what must have run before it was added before."""
-        if not may_join(node, path):
+        if may_join(node, path):
+            level = self._behind_cuts(node, path, before)
+        else:
             self.single.add(node)
-        alone, single, levels = node in self.single, self.single, self.of
-        level = int(node.attrs.get("level", 0)) if alone else 0
-        late = {node.inputs[i].node for i in late_reads(node)}
+            level = max([int(node.attrs.get("level", 0)), *self._known(before)])
+        if path:
+            level = self._in_loops(node, path, level)
+        self.of[node] = level
+        self._paths[node] = path
+        return level
+
+    def _known(self, nodes: Iterable[Node]) -> list[int]:
+        return [self.of[node] for node in nodes if node in self.of]
+
+    def _behind_cuts(self, node: Node, path: FramePath, before: Iterable[Node]) -> int:
+        """The level of a node that may be in a region: each cut before it is one more."""
+        level, levels = 0, self.of
+        late = [node.inputs[i].node for i in late_reads(node)]
         for other in before:
-            if other in levels:
-                apart = not alone and (
-                    other in single or other in late or self._paths[other] != path
-                )
-                level = max(level, levels[other] + apart)
+            known = levels.get(other)
+            if known is not None and known >= level:
+                apart = other in self.single or other in late or self._paths[other] != path
+                level = known + apart
+        return level
+
+    def _in_loops(self, node: Node, path: FramePath, level: int) -> int:
+        """The level of a node in branches and loops; those that it is in may become higher."""
         if lead_of(node.op) == "leave":  # what leaves a loop has waited for its whole carry
             level = max(level, self._loops[_frames(loop_of(path))])
-        levels[node] = level
-        self._paths[node] = path
         frames = _frames(path)
         for i in range(1, len(frames) + 1):
             self._loops[frames[:i]] = max(level, self._loops.get(frames[:i], 0))
@@ -74,6 +88,9 @@ def may_join(node: Node, path: FramePath) -> bool:
     What reads or assigns a variable may, but not in branches and loops, where effects wait for
     more than their inputs.
     """
-    if is_steering(node.op) or is_pure(node):
-        return not is_steering(node.op)
-    return not path and not any(node.subgraphs()) and effect_of(node) in ("reads", "writes")
+    if is_steering(node.op):
+        return False
+    effect = effect_of(node)
+    if effect == "pure":
+        return True
+    return not path and effect in ("reads", "writes") and not any(node.subgraphs())

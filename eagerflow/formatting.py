@@ -1,4 +1,4 @@
-"""Tables of texts: for terminals, and as HTML in the colours of a notebook's theme."""
+"""Texts for people: times, and tables for terminals and for notebooks, as HTML in their colours."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ def table_lines(rows: Iterable[Cells], left: int) -> list[str]:
     return lines
 
 
+def escape(text: str) -> str:
+    """``text`` as HTML that shows it."""
+    import html  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
+
+    return html.escape(text)
+
+
 def table_html(caption: Iterable[str], headings: Cells, rows: Iterable[Cells], left: int) -> str:
     """The same as HTML.
 
@@ -49,7 +56,6 @@ def table_html(caption: Iterable[str], headings: Cells, rows: Iterable[Cells], l
     >>> "add</td>" in table_html(["two ops"], ("op", "calls"), [("add", "3")], left=1)
     True
     """
-    from html import escape  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
 
     def line(tag: str, cells: Cells, style: str = "") -> str:
         sides = ["left"] * left + ["right"] * (len(cells) - left)
@@ -64,3 +70,24 @@ def table_html(caption: Iterable[str], headings: Cells, rows: Iterable[Cells], l
         f"{'<br>'.join(map(escape, caption))}</caption>"
         f"<thead><tr>{line('th', headings, _LINE)}</tr></thead><tbody>{body}</tbody></table>"
     )
+
+
+def seconds_text(seconds: float, *, precise: bool = False) -> str:
+    """A time with its unit, to two or three places; ``precise`` to three wherever they say more.
+
+    >>> from eagerflow.formatting import seconds_text
+    >>> seconds_text(0.00472), seconds_text(0.0000123), seconds_text(2.5), seconds_text(0.25)
+    ('4.7 ms', '12 us', '2.5 s', '250 ms')
+    >>> seconds_text(0.00472, precise=True), seconds_text(0.0000123, precise=True)
+    ('4.72 ms', '12.3 us')
+    """
+    for scale, unit in ((1e-6, "us"), (1e-3, "ms")):
+        if seconds < 999.5 * scale:
+            return f"{_places(seconds / scale, precise)} {unit}"
+    return f"{_places(seconds, precise)} s"
+
+
+def _places(number: float, precise: bool) -> str:
+    if precise and number < 999.5:
+        return f"{number:.3g}"
+    return f"{number:.1f}" if number < 9.95 else f"{number:.0f}"
