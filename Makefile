@@ -102,7 +102,8 @@ test-slow: $(READY) ## property tests on new examples, stress, packaging (up to 
 
 lab: $(VENV)/.notebook $(BUNDLE) ## JupyterLab on the notebooks; NOTEBOOK=07_watch_it_run for that one
 	$(call heading,JupyterLab)
-	@$(BIN)/jupyter lab --notebook-dir=. notebooks/$(or $(NOTEBOOK),00_quickstart).ipynb $(ARGS)
+	@$(BIN)/jupyter lab --LabApp.extra_labextensions_path=widgets/labextensions \
+	  --notebook-dir=. notebooks/$(or $(NOTEBOOK),00_quickstart).ipynb $(ARGS)
 
 bench: $(BENCH)/.bench ## compare speed and results with torch, jax and tensorflow
 	$(call heading,tests against peers)
@@ -116,7 +117,7 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 clean: ## remove environments, caches and builds
-	rm -rf widgets/node_modules widgets/eagerflow_widgets/static
+	rm -rf widgets/node_modules widgets/eagerflow_widgets/static widgets/labextensions
 	rm -rf $(VENV) $(BENCH) $(GPUS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

