@@ -151,7 +151,7 @@ export class DashboardView implements View {
     while (this.faults.children.length > lines.length) this.faults.lastElementChild!.remove();
     lines.forEach((text, i) => {
       const line = this.faults.children[i] ?? this.faults.appendChild(html("li", {}));
-      setText(line as HTMLElement, text);
+      setText(line, text);
       line.classList.toggle("ef-none", !rows.length);
     });
   }
