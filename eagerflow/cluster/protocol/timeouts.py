@@ -12,6 +12,8 @@ STOPPED: Final = 2_000
 #: milliseconds in which a connection has to prove its key
 PROOF: Final = 10_000
 
+#: seconds for which silence lasts before it is told: a process that ends is silent, then closed
+UNTOLD_SECONDS: Final = 0.25
 #: seconds from the first sign of silence to the loss of a task
 SUSPECTED: Final = 10.0
 #: seconds in which a greeting has to be answered

@@ -50,7 +50,12 @@ from eagerflow.cluster.protocol.messages import (
     Versions,
     Welcome,
 )
-from eagerflow.cluster.protocol.timeouts import GREETING, RENEWED, SUSPECTED
+from eagerflow.cluster.protocol.timeouts import (
+    GREETING,
+    RENEWED,
+    SUSPECTED,
+    UNTOLD_SECONDS,
+)
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.logs import MachineLog
 from eagerflow.errors import ProtocolError
@@ -74,13 +79,14 @@ class TaskLink:
         said: how many messages it was sent on this connection.
         heard: how many came from it.
         lost_at: when a task that is suspect is lost.
+        suspect_at: when a task that is silent is suspect.
         renew_at: when the lease is renewed.
         lease: in seconds.
         asked: by the number of each message that was not answered: the request, None for a renewal.
     """
 
     __slots__ = ("asked", "attempt", "heard", "incarnation", "lease", "lost_at", "renew_at",
-                 "said", "state")  # fmt: skip
+                 "said", "state", "suspect_at")  # fmt: skip
 
     def __init__(self) -> None:
         self.state = "absent"
@@ -89,6 +95,7 @@ class TaskLink:
         self.said = 0
         self.heard = 0
         self.lease = inf
+        self.suspect_at = inf
         self.lost_at = inf
         self.renew_at = inf
         self.asked: dict[int, Any] = {}
@@ -98,12 +105,21 @@ class TaskLink:
         """Whether it can be asked for something."""
         return self.state in ("ready", "suspect")
 
+    @property
+    def wakes_at(self) -> float:
+        """When there is something to do for it."""
+        return min(self.suspect_at, self.lost_at, self.renew_at)
+
+    def settle(self) -> None:
+        """Nothing is due for it any more."""
+        self.suspect_at = self.lost_at = self.renew_at = inf
+
     def begin(self) -> None:
         """A new connection."""
         self.state = "greeting"
         self.attempt += 1
         self.said = self.heard = 0
-        self.lost_at = self.renew_at = inf
+        self.settle()
         self.asked = {}
 
 
@@ -178,7 +194,7 @@ class ClientMachine:
         """What is to be done now that ``event`` has happened."""
         self._now, self._out = now, []
         _HANDLERS[event[0]](self, *event[1:])
-        wake = min((min(k.lost_at, k.renew_at) for k in self.links.values()), default=inf)
+        wake = min((link.wakes_at for link in self.links.values()), default=inf)
         if wake != self._wake:
             self._wake = wake
             self._out.append(("wake", wake))
@@ -211,15 +227,14 @@ class ClientMachine:
     def _silent(self, task: str) -> None:
         link = self.links[task]
         if link.state == "ready":
-            link.state = "suspect"
-            link.lost_at = self._now + self._suspected
-            self._out.append(("suspect", task))
+            link.suspect_at = min(link.suspect_at, self._now + UNTOLD_SECONDS)
+            link.lost_at = min(link.lost_at, self._now + self._suspected)
         elif link.state == "greeting":
             link.lost_at = min(link.lost_at, self._now + self._suspected)
 
     def _heard(self, task: str) -> None:
         link = self.links[task]
-        link.lost_at = inf
+        link.suspect_at = link.lost_at = inf
         if link.state == "suspect":
             link.state = "ready"
 
@@ -228,7 +243,7 @@ class ClientMachine:
         if link.state in ("absent", "lost"):
             return
         link.state = "lost"
-        link.lost_at = link.renew_at = inf
+        link.settle()
         asked, link.asked = link.asked, {}
         self._out += (("lost", task), ("close", task))
         for request in asked.values():
@@ -241,7 +256,12 @@ class ClientMachine:
         for task, link in self.links.items():
             if link.lost_at <= self._now:
                 self._lose(task, "nothing was heard of it for too long")
-            elif link.renew_at <= self._now:
+                continue
+            if link.suspect_at <= self._now:
+                link.suspect_at = inf
+                link.state = "suspect"
+                self._out.append(("suspect", task))
+            if link.renew_at <= self._now:
                 self._send(task, Renew(0), [], None)
 
     # --- what is asked ---

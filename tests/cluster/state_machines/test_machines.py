@@ -29,6 +29,7 @@ from eagerflow.cluster.protocol.messages import (
     Versions,
     Welcome,
 )
+from eagerflow.cluster.protocol.timeouts import UNTOLD_SECONDS
 from eagerflow.cluster.state_machines import logs
 from eagerflow.cluster.state_machines.client import ClientMachine
 from eagerflow.cluster.state_machines.server import ServerMachine
@@ -204,6 +205,17 @@ def test_silence_is_suspect_and_then_a_loss() -> None:
     assert cluster.answers[77, "a"] == []
     cluster.run(5)
     assert answer(cluster, "a")[2].kind == "TaskLost"
+
+
+@pytest.mark.parametrize("later", [(), (("heard", "ps:0"),), (("closed", "ps:0"),)])
+def test_silence_is_told_when_it_lasts(later: tuple[tuple[str, str], ...]) -> None:
+    cluster = ready()
+    machine = cluster.clients[77]
+    machine.handle(("silent", "ps:0"), 100.0)
+    for event in later:
+        machine.handle(event, 100.1)
+    told = machine.handle(("tick",), 100.1 + UNTOLD_SECONDS)
+    assert (("suspect", "ps:0") in told) == (not later)
 
 
 def test_whoever_is_heard_again_is_not_lost() -> None:
