@@ -177,7 +177,7 @@ class _Finder:
         ]
 
     def _components(self) -> list[list[int]]:
-        """Instructions of one space and level that have a value in common, in order."""
+        """Instructions of one space and level that need each other, or share a value, in order."""
         groups: dict[tuple[Space, int], list[int]] = {}
         for position, role in self._roles.items():
             space = self._levels.space[position]
@@ -199,16 +199,22 @@ class _Finder:
                 x = home[x]
             return x
 
+        def join(one: int, other: int) -> None:
+            a, b = root(one), root(other)
+            home[max(a, b)] = min(a, b)
+
         first: dict[int, int] = {}
         for position in positions:
             line = self._lines[position]
+            for other in self._order.before[position]:
+                if other in home:  # apart, they might wait for each other
+                    join(position, other)
             for register in (*line.inputs, *line.outputs):
                 if register in self._program.constants:
                     continue
                 if not space_at(self._program, register) and self._levels.space[position]:
                     continue  # a number that many have in common
-                a, b = root(first.setdefault(register, position)), root(position)
-                home[max(a, b)] = min(a, b)
+                join(first.setdefault(register, position), position)
         parts: dict[int, list[int]] = {}
         for position in positions:
             parts.setdefault(root(position), []).append(position)

@@ -64,6 +64,11 @@ def _graph(body: str, inputs: str = "%x: f32[8,4]@cpu:0, %y: f32[8,4]@cpu:0") ->
             " return %b",
             ["cosh", "[exp multiply]"], id="computed where it is used",
         ),
+        pytest.param(
+            "%p = prod(%x) {axis=(0, 1), keepdims=False} : f32[] %q = abs(%p) : f32[]"
+            " %a = multiply(%x, %q) : f32[8,4] %b = exp(%a) : f32[8,4] return %b, %p",
+            ["[prod abs multiply exp]"], id="numbers between elements",
+        ),
         pytest.param("%a = exp(%x) : f32[8,4] return %a", ["exp"], id="one op is none"),
     ],
 )  # fmt: skip
