@@ -35,7 +35,7 @@ from eagerflow.hardware import Lane
 from eagerflow.hardware.kernel_library import in_force
 from eagerflow.placement.apply_rules import Placement
 from eagerflow.placement.rules import Rules
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.tracing.arrays import is_numpy

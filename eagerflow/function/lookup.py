@@ -24,7 +24,7 @@ from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, on_replaced
 from eagerflow.placement.rules import Rules
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.source import capture, cell_name
 
 if TYPE_CHECKING:

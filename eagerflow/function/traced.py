@@ -40,7 +40,7 @@ from eagerflow.hardware import Device, as_device
 from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 

@@ -43,7 +43,7 @@ from eagerflow.graph.scopes import belonging, current_forward, current_scope
 from eagerflow.graph.verify import verify
 from eagerflow.placement.apply_rules import Placement
 from eagerflow.placement.rules import Rules
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.decisions import Condition, Decisions

@@ -13,8 +13,8 @@ from eagerflow.events import QueueEvent, WaitEvent, step_of
 from eagerflow.running_node import RunningNode, node_of_thread, running_node
 
 if TYPE_CHECKING:
-    from eagerflow.resources.attempts import AbstractAttempt
     from eagerflow.resources.meetings import AbstractMeeting
+    from eagerflow.resources.waiting_operations import AbstractAttempt
 
 
 def operation_event(resource: AbstractMeeting, operation: str) -> QueueEvent:

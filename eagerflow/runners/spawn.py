@@ -20,7 +20,7 @@ from eagerflow.events import step_of
 from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.hardware import DeviceScope, current_device_scope
 from eagerflow.hardware.scopes import within
-from eagerflow.resources.attempts import Interruptible, interruptible
+from eagerflow.resources.waiting_operations import Interruptible, interruptible
 from eagerflow.runners.closing import Closing
 from eagerflow.runners.runner import STOPPED, Runner
 from eagerflow.runtime.threads import deadline

@@ -14,8 +14,8 @@ from weakref import ref
 from eagerflow.errors import CompileWarning
 from eagerflow.hardware.kernel_library import has_compiler, in_force
 from eagerflow.runtime.generated.generated_tier import RegionCode
-from eagerflow.runtime.generated.kernel_trial import KernelTrial
 from eagerflow.runtime.generated.native_kernels import NativeProgram
+from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.threads.workers import Workers
 
 #: when a graph is compiled: beside its first steps, before them, never
