@@ -50,7 +50,7 @@ from eagerflow.cluster.protocol.messages import (
     Versions,
     Welcome,
 )
-from eagerflow.cluster.protocol.timeouts import GREETING, RENEWED, SUSPECTED
+from eagerflow.cluster.protocol.timeouts import GREETING_SECONDS, RENEWAL_SHARE, SUSPECTED_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.logs import MachineLog
 from eagerflow.errors import ProtocolError
@@ -153,8 +153,8 @@ class ClientMachine:
     """
 
     def __init__(
-        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED,
-        greeting: float = GREETING, *, log: bool = False,
+        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED_SECONDS,
+        greeting: float = GREETING_SECONDS, *, log: bool = False,
     ) -> None:  # fmt: skip
         self.links: dict[str, TaskLink] = {}
         self.log: MachineLog | None = [] if log else None
@@ -286,7 +286,7 @@ class ClientMachine:
         for one in request:
             link.asked[link.said] = one
         if link.usable:
-            link.renew_at = self._now + link.lease * RENEWED
+            link.renew_at = self._now + link.lease * RENEWAL_SHARE
         self._out.append(("send", task, replace(message, number=link.said), frames))
 
     # --- answers ---
@@ -332,7 +332,7 @@ class ClientMachine:
         link.state = "ready"
         link.incarnation = message.incarnation
         link.lease = message.lease
-        link.renew_at = self._now + link.lease * RENEWED
+        link.renew_at = self._now + link.lease * RENEWAL_SHARE
         self._out.append(("joined", task, message))
 
     def _answered(
