@@ -8,7 +8,8 @@ from types import FrameType
 from typing import Any, Final, final
 
 from eagerflow import events
-from eagerflow.events import NodeEvent, RegionEvent, step_of, where
+from eagerflow.events import NodeEvent, RegionEvent, step_of
+from eagerflow.events.kinds import where
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
 from eagerflow.resources.waiting_operations import slept
