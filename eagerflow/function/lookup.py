@@ -15,7 +15,8 @@ from eagerflow.capture.static_keys import static_key
 from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
-from eagerflow.function.cache import Cache, CacheEntry, uses
+from eagerflow.function.cache import Cache
+from eagerflow.function.cache_entry import CacheEntry, uses
 from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.placing.placer import Placer
 from eagerflow.function.retrace_reasons import Reason, reason_of

@@ -10,8 +10,10 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
+from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.capture.border import Output, Store
+from eagerflow.capture.changes import OutsideChange
 from eagerflow.capture.equality import is_plain
 from eagerflow.capture.library_code import is_library_class
 from eagerflow.capture.snapshot import attributes_of
@@ -25,6 +27,7 @@ from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Leaf
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import kind_of
+from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, is_numpy
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
@@ -267,3 +270,40 @@ def _in_cell(cell: Any) -> Location:
 def _is_constant(x: Any) -> bool:
     """Whether it is a tuple of plain values, which stays the object that it is."""
     return type(x) is tuple and is_plain(x)
+
+
+def to_store(change: OutsideChange) -> Any:
+    """What is kept outside by a store.
+
+    Raises:
+        TraceError: it is a text that shows what only the graph knows, or a list of which only the
+            graph knows how long it is.
+    """
+    if any(map(holds_placeholder, tree.leaves(change.new))):
+        raise TraceError(
+            "a traced function keeps a text that shows a value",
+            given=str(change),
+            hint="keep the tensor or the number, and make the text of it outside",
+        )
+    if change.kind == "delete":
+        return None
+    return kept_lists(change.new, change.path.text, change.source)
+
+
+def kept_lists(value: Any, text: str, source: Source | None) -> Any:
+    """What is kept outside, with Python's lists in the place of those of the graph.
+
+    Args:
+        value: a tree.
+        text: where it is kept.
+        source: the line that puts it there.
+
+    Raises:
+        TraceError: one has a length that depends on data.
+    """
+    return as_lists(
+        value,
+        f"{text} keeps a list of which only the graph knows how long it is",
+        "keep ef.stack(list), or return it",
+        source,
+    )

@@ -31,7 +31,7 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.core.scope_moves import scope_of_call
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import PlacementError, TraceError, TraceWarning, hide_frames, hides_frames
-from eagerflow.function.cache import CacheEntry, NothingDone, uses
+from eagerflow.function.cache_entry import CacheEntry, NothingDone, uses
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options, warn
 from eagerflow.graph.ir import Graph, Node, Value
