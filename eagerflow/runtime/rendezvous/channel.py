@@ -34,6 +34,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Final, NoReturn, final
 
+from eagerflow import machine_logs
 from eagerflow.errors import RendezvousError
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES
 from eagerflow.runtime.rendezvous.incoming import Incoming
@@ -168,12 +169,6 @@ def rerun(
         RendezvousError: they are not.
     """
     channel = Channel(credit, timing, credit_bytes=credit_bytes, log=True)
-    for number, (now, event, expected) in enumerate(log):
-        instructions = channel.handle(event, now)
-        if tuple(instructions) != expected:
-            raise RendezvousError(
-                f"event {number} {event} leads to other instructions than in the log",
-                given=str(instructions),
-                expected=str(expected),
-            )
+    told = (((event, now), expected) for now, event, expected in log)
+    machine_logs.rerun(told, channel.handle, RendezvousError)
     return channel

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, final
-
-if TYPE_CHECKING:
-    from eagerflow.graph.ir import Node
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
 
 #: the loops around something, the outermost first, each by its name and the iteration, from 0
 LoopPath = tuple[tuple[str, int], ...]
@@ -34,22 +32,19 @@ class Key(NamedTuple):
         return ", ".join([f"step {self.step}", f'edge "{self.edge}"', *frames])
 
 
-def key_of(node: Node, step: int, path: LoopPath) -> Key:
+def key_of(attrs: Mapping[str, Any], step: int, path: LoopPath) -> Key:
     """The key under which a ``Send`` and its ``Recv`` meet, in one step and one iteration.
 
     Args:
-        node: either end of the edge; both have its name as an attribute.
+        attrs: the attributes of either end, which have the name of the edge.
         step: the number of the step.
-        path: the loops around the node, as they are in this run of it.
+        path: the loops around the ends, as they are in this run of them.
 
-    >>> from eagerflow.graph.ir import Graph
     >>> from eagerflow.runtime.rendezvous.keys import key_of
-    >>> graph = Graph("partition")
-    >>> sent = graph.add_node("Send", [], [], attrs={"edge": "y -> null:1"})
-    >>> print(key_of(sent, 12, (("while_loop", 3),)))
+    >>> print(key_of({"edge": "y -> null:1"}, 12, (("while_loop", 3),)))
     step 12, edge "y -> null:1", while_loop[3]
     """
-    return Key(step, node.attrs["edge"], path)
+    return Key(step, attrs["edge"], path)
 
 
 class Route(NamedTuple):

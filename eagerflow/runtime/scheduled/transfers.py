@@ -54,7 +54,7 @@ def _send_ready(
 
 def _key(node: Node, completion: Completion) -> Key:
     """What is sent, and in which iteration."""
-    return key_of(node, completion.rendezvous.step, completion.path())
+    return key_of(node.attrs, completion.rendezvous.step, completion.path())
 
 
 def _receive(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
