@@ -33,8 +33,7 @@ from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.first_run import Aftermath, FirstRun
 from eagerflow.function.leftover_handles import Remains
-from eagerflow.function.local_names import LocalNames
-from eagerflow.function.outputs import Outputs, kept_lists
+from eagerflow.function.outputs import LocalNames, Outputs, kept_lists
 from eagerflow.function.outside_state import Outside, identifier
 from eagerflow.function.referrers import Holders
 from eagerflow.graph.edit import substitute_sizes
