@@ -8,7 +8,7 @@ from typing import Any
 from eagerflow.errors import EagerflowError
 
 
-def rerun(
+def go_through(
     log: Iterable[tuple[tuple[Any, ...], Sequence[Any]]],
     handle: Callable[..., Iterable[Any]],
     error: type[EagerflowError],
@@ -24,8 +24,8 @@ def rerun(
         EagerflowError: they are not the same.
 
     >>> from eagerflow.errors import SchedulerError
-    >>> from eagerflow.machine_logs import rerun
-    >>> rerun([(("tick",), ("tock",))], lambda event: ["tock"], SchedulerError)
+    >>> from eagerflow.machine_logs import go_through
+    >>> go_through([(("tick",), ("tock",))], lambda event: ["tock"], SchedulerError)
     """
     for number, (told, expected) in enumerate(log):
         instructions = tuple(handle(*told))

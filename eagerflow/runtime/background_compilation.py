@@ -149,11 +149,11 @@ class Compilation:
 
     def text(self, stage: str) -> str:
         """The kernels as text: in the ``"loops"`` form, for ``"llvm"``, or as machine code."""
-        found = [region.found for region in self._regions if region.found is not None]
-        if not found:
+        regions = [region.found for region in self._regions if region.found is not None]
+        if not regions:
             return "\n".join(self.report())
         texts = []
-        for native in found:
+        for native in regions:
             for kernel, nodes in native.nodes().items():
                 names = "\n".join(f"# {', '.join(some)}" for some in nodes)
                 texts.append(f"{names}\n{_written(kernel.loops, stage)}")

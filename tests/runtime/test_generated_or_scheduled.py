@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow import errors, events
 from eagerflow.core.op import bind, get_op
-from eagerflow.events import AbstractEvent, RegionEvent, StepEvent
+from eagerflow.events import AbstractEvent, RegionEvent, StepEvent, instruments
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.generated.generated_tier import GeneratedTier
@@ -147,7 +147,7 @@ def test_the_time_of_instruments_does_not_count(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Trial, "took", lambda self, seconds: taken.append(seconds))
     monkeypatch.setattr(generated_or_scheduled, "perf_counter", clock)
-    monkeypatch.setattr(events, "perf_counter", clock)
+    monkeypatch.setattr(instruments, "perf_counter", clock)
     monkeypatch.setattr(Decision, "pick", lambda self, generated: Trial(generated, self))
     program = Executable(Graph.parse(TWO))
     events.add_instrument(slow := Slow())

@@ -51,8 +51,8 @@ class TaskHost:
     """
 
     def __init__(self, task: str, client: str, worker: str, options: Sequence[str]) -> None:
-        found = _HOST.fullmatch(worker)
-        listen = f"tcp://{found[1] if found else '127.0.0.1'}:0"
+        host = _HOST.fullmatch(worker)
+        listen = f"tcp://{host[1] if host else '127.0.0.1'}:0"
         self._folder = Path(tempfile.mkdtemp(prefix="eagerflow-"))
         self._task = task
         self._keys = KeyFolder(self._folder / "keys")

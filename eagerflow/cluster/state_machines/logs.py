@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from eagerflow import machine_logs
 from eagerflow.errors import ProtocolError
+from eagerflow.machine_logs import go_through
 
 #: what happened: the time, the event, and the instructions that it led to
 MachineLog = list[tuple[float, tuple[Any, ...], tuple[tuple[Any, ...], ...]]]
@@ -25,4 +25,4 @@ def rerun(log: MachineLog, machine: Machine) -> None:
         ProtocolError: they are not.
     """
     told = (((event, now), expected) for now, event, expected in log)
-    machine_logs.rerun(told, machine.handle, ProtocolError)
+    go_through(told, machine.handle, ProtocolError)

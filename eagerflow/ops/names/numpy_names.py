@@ -412,8 +412,8 @@ def _unique_slices(x: Tensor, axis: int) -> tuple[Tensor, ...]:
         values, ranks = unique_inverse(column)
         # of ranks again, so that products stay below the square of their number
         order = unique_inverse(order * values.shape[0] + ranks).inverse_indices
-    found = unique_all(order)
-    return take(x, found.indices, axis=axis), *found[1:]
+    groups = unique_all(order)
+    return take(x, groups.indices, axis=axis), *groups[1:]
 
 
 def _asked(parts: Sequence[Tensor], wanted: Sequence[bool]) -> tuple[Tensor, ...]:

@@ -34,8 +34,8 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Final, NoReturn, final
 
-from eagerflow import machine_logs
 from eagerflow.errors import RendezvousError
+from eagerflow.machine_logs import go_through
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES
 from eagerflow.runtime.rendezvous.incoming import Incoming
 from eagerflow.runtime.rendezvous.outgoing import Outgoing
@@ -170,5 +170,5 @@ def rerun(
     """
     channel = Channel(credit, timing, credit_bytes=credit_bytes, log=True)
     told = (((event, now), expected) for now, event, expected in log)
-    machine_logs.rerun(told, channel.handle, RendezvousError)
+    go_through(told, channel.handle, RendezvousError)
     return channel

@@ -27,8 +27,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, final
 
-from eagerflow import machine_logs
 from eagerflow.errors import SchedulerError
+from eagerflow.machine_logs import go_through
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, FramePlan, Plan
 
 SchedulerEvent = tuple[Any, ...]
@@ -464,5 +464,5 @@ def rerun(plan: Plan, log: SchedulerLog) -> Scheduler:
     """
     step = Scheduler(plan, log=True)
     told = (((event,), expected) for event, expected in log)
-    machine_logs.rerun(told, step.handle, SchedulerError)
+    go_through(told, step.handle, SchedulerError)
     return step
