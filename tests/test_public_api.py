@@ -106,7 +106,7 @@ def test_nothing_strange_is_public() -> None:
         "running_node",
         "hardware", "io",
         "linalg",
-        "loop_errors", "ops", "pictures", "placement", "profiling", "random", "resources",
+        "loop_errors", "machine_logs", "ops", "pictures", "placement", "profiling", "random", "resources",
         "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "option_checks", "extending", "hints", "plugins", "progress", "state_loading",
