@@ -34,7 +34,7 @@ STEPS: Final = 1 << 32
 def step_number(session: int, count: int) -> int:
     """The number of a step, which no other step in the cluster has.
 
-    >>> from eagerflow.cluster.protocol.messages import STEPS, step_number
+    >>> from eagerflow.cluster.protocol.heads import STEPS, step_number
     >>> divmod(step_number(77, 3), STEPS)
     (77, 3)
     """
@@ -47,7 +47,7 @@ _CLIENT: Final = "client-"
 def client_name(session: int) -> str:
     """What a client is called among the tasks that send to it.
 
-    >>> from eagerflow.cluster.protocol.messages import client_name
+    >>> from eagerflow.cluster.protocol.heads import client_name
     >>> client_name(77)
     'client-77'
     """
