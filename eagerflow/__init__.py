@@ -43,10 +43,11 @@ from eagerflow.ops.elementwise.logic import *
 from eagerflow.ops.elementwise.numeric import *
 from eagerflow.ops.elementwise.special import *
 from eagerflow.ops.elementwise.trigonometric import *
-from eagerflow.ops.indexing.gather import *
 from eagerflow.ops.indexing.getitem import *
 from eagerflow.ops.indexing.partition import *
 from eagerflow.ops.indexing.segment import *
+from eagerflow.ops.indexing.take_and_scatter import *
+from eagerflow.ops.indexing.where_and_nonzero import *
 from eagerflow.ops.linalg.einsum import *
 from eagerflow.ops.linalg.products import *
 from eagerflow.ops.names import random as random

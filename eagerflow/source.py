@@ -175,13 +175,13 @@ def warn(text: str, category: type[Warning], call: CodeType | None = None) -> No
 def _depth_of(call: CodeType) -> int:
     """How many frames above its caller the outermost one of some code is."""
     frame: FrameType | None = sys._getframe(1)
-    level = found = 0
+    level = depth = 0
     while frame is not None:
         level += 1
         if frame.f_code is call:
-            found = level
+            depth = level
         frame = frame.f_back
-    return found
+    return depth
 
 
 def is_framework_frame(frame: FrameType) -> bool:
@@ -229,13 +229,13 @@ def assignment_of(x: Any) -> tuple[str, Source] | None:
 
 def _stored(code: CodeType, name: str, now: int) -> int | None:
     """Where a name was set last before the instruction ``now``; in a loop, perhaps behind it."""
-    found = None
+    last = None
     for before, after in pairwise(dis.get_instructions(code)):
         if after.opname not in _STORES or after.argval != name or before.argrepr.endswith("="):
             continue  # `+=` and its like leave a tensor where it is
-        if found is None or after.offset < now:
-            found = after.offset
-    return found
+        if last is None or after.offset < now:
+            last = after.offset
+    return last
 
 
 def users_context(error: BaseException) -> BaseException | None:

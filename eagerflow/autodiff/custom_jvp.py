@@ -226,7 +226,7 @@ class _Call:
             cotangents = back(
                 [full_like(end, 0) if g is None else g for end, g in zip(ends, given, strict=True)]
             )
-            found = dict(zip(smooth, cotangents, strict=True))
-            return [found.get(i) for i in range(len(primals))]
+            by_position = dict(zip(smooth, cotangents, strict=True))
+            return [by_position.get(i) for i in range(len(primals))]
 
         return Passed(outputs, xs, pull)

@@ -24,13 +24,7 @@ from types import (
 )
 from typing import Any, Final, final
 
-from eagerflow.capture.access_paths import (
-    GONE,
-    AccessPath,
-    Root,
-    instance_dict,
-    joined,
-)
+from eagerflow.capture.access_paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.attributes import Attributes, is_plain_member
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import LIMIT, CapturedContainers
@@ -39,10 +33,11 @@ from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes, metho
 from eagerflow.capture.findings import asks_types, find_calls, note_hidden_state, unwatched
 from eagerflow.capture.library_code import (
     CACHED,
+    MODULES,
+    LibraryMembers,
     is_library,
     is_library_class,
-    kind_of_member,
-    member_of,
+    is_own_code,
 )
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -56,7 +51,6 @@ _ATOMS: Final = frozenset(
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
 _BUILTINS: Final = Root(builtins, "builtins")
-_MODULES: Final = Root(sys.modules, "sys.modules")
 #: access paths from which on no more are looked for
 MOST: Final = 20_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
@@ -117,8 +111,7 @@ class Collector:
         self._escapes: Escapes | None = None  # if there are numbers, objects or containers
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
-        self._libraries: list[tuple[AccessPath, ModuleType]] = []  # their modules, by any name
-        self._members: set[tuple[int, str]] = set()  # those of them that were looked at
+        self._libraries = LibraryMembers()
         #: functions whose attributes nobody has named yet
         self._functions: list[Holder] = []
         self._owners: set[str] = set()  # names of what attributes are read of or set
@@ -196,7 +189,7 @@ class Collector:
         return self._escapes
 
     def _note_escapes(self, site: Site) -> None:
-        if self._escapes is not None and not _is_own(site):
+        if self._escapes is not None and not is_own_code(site.function):
             self._escapes.note(site)
 
     def wants(self, name: str) -> bool:
@@ -250,7 +243,7 @@ class Collector:
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
         """Another access path to an object that is known."""
         if issubclass(type(value), ModuleType):
-            self._note_module(path, value)
+            self._libraries.add(path, value)
         self.found.add(path, "alias", self._seen[id(value)])
         self._note_path(path, value)
         if self.containers is not None:
@@ -273,7 +266,7 @@ class Collector:
             if not is_library_class(value):
                 self._attributes().add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
-            library = self._note_module(path, value)
+            library = self._libraries.add(path, value)
             self.found.add(path, "member" if library else "identity", value)
             if not library:
                 self._add_object(path, value)
@@ -281,13 +274,6 @@ class Collector:
             self._look_at_container(path, value)
         else:
             self._look_at_object(path, value)
-
-    def _note_module(self, path: AccessPath | Root, module: ModuleType) -> bool:
-        """Whether a module is of a library, so that only names that code reads of it count."""
-        library = is_library(vars(module))
-        if library and isinstance(path, AccessPath):
-            self._libraries.append((path, module))
-        return library
 
     def _look_at_wrapper(self, path: AccessPath | Root, value: Any) -> None:
         """Bound methods and partials are what they hold."""
@@ -477,7 +463,7 @@ class Collector:
         elif hasattr(builtins, name) or not name.startswith("__"):
             self.found.add(path, "absent", None)
             builtin = getattr(builtins, name, None)
-            if builtin is not None and not _is_own(site) and not _is_exception(builtin):
+            if not (builtin is None or _is_exception(builtin) or is_own_code(site.function)):
                 made = AccessPath(_BUILTINS, "attribute", name, f"builtins.{name}", True)
                 self.found.add(made, "member", builtin)
 
@@ -490,47 +476,16 @@ class Collector:
         while name:
             imported = sys.modules.get(name)
             if isinstance(imported, ModuleType) and not is_library(vars(imported)):
-                self.visit(AccessPath(_MODULES, "item", name, name, True), imported)
+                self.visit(AccessPath(MODULES, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
 
     def _scan_libraries(self) -> None:
         """Of modules of libraries, look at what the user's code reads by name."""
-        for path, module, names in self._library_names():
-            member = member_of(path, module, names)
-            if member is None:
-                continue
-            path, value = member
-            key = (id(path.parent.get()), path.key)
-            if key not in self._members:
-                self._members.add(key)
-                kind = kind_of_member(path.parent.get(), value)
-                if kind is None:
-                    self.visit(path, value)
-                else:
-                    self.found.add(path, kind, value)
-
-    def _library_names(self) -> Iterator[tuple[AccessPath, ModuleType, tuple[str, ...]]]:
-        """Modules of libraries, and the attributes by which code of the user reads of them."""
-        sites = {id(site.code): site for site in self.found.sites if not _is_own(site)}
-        for path, module in self._libraries:
-            for name in self.asked & vars(module).keys():
-                yield path, module, (name,)
-            for code, load in self.found.loads_of(path):
-                if id(code) in sites:
-                    yield path, module, load.attributes
-        for site in sites.values():  # those that it imports when it runs
-            facts = facts_of(site.code)
-            for load in facts.loads:
-                name, level, first = facts.aliases.get(load.name, ("", 1, ""))
-                value = sys.modules.get(name)
-                if load.kind == "local" and not level and value is not None:
-                    names = (first, *load.attributes) if first else load.attributes
-                    yield AccessPath(_MODULES, "item", name, name, True), value, names
-
-
-def _is_own(site: Site) -> bool:
-    """Whether code belongs to eagerflow, which stays what it is."""
-    return str(getattr(site.function, "__module__", "")).startswith("eagerflow.")
+        for path, value, kind in self._libraries.new(self.found, self.asked):
+            if kind is None:
+                self.visit(path, value)
+            else:
+                self.found.add(path, kind, value)
 
 
 def _is_exception(value: Any) -> bool:

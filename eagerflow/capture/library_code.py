@@ -1,4 +1,4 @@
-"""Tells library code, which a trace takes as it is, from the user's own."""
+"""Tells library code, which a trace takes as it is, from the user's own; what that reads of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import sys
 import sysconfig
 import warnings
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -16,10 +16,14 @@ from types import (
     SimpleNamespace,
     WrapperDescriptorType,
 )
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.access_paths import GONE, AccessPath, Root, joined
+from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.equality import ATOMS
+
+if TYPE_CHECKING:
+    from eagerflow.capture.reads import Reads
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written like user code
@@ -35,6 +39,8 @@ _STANDARD: Final = sys.stdlib_module_names - {"__main__"}
 _STANDARD_FOLDERS: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
 )
+#: what leads to all modules
+MODULES: Final = Root(sys.modules, "sys.modules")
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
 _DESCRIPTORS: Final = (MethodDescriptorType, WrapperDescriptorType)
 _BARE_NAMES: Final = frozenset({("argparse", "Namespace"), ("_thread", "_local")})
@@ -216,6 +222,59 @@ def kind_of_member(module: ModuleType, value: Any) -> str | None:
     return "member" if known else None
 
 
+@final
+class LibraryMembers:
+    """What the user's code reads by name of modules of libraries."""
+
+    def __init__(self) -> None:
+        self._modules: list[tuple[AccessPath, ModuleType]] = []  # by any name
+        self._given: set[tuple[int, str]] = set()
+
+    def add(self, path: AccessPath | Root, module: ModuleType) -> bool:
+        """Note a module, if it is of a library; whether it is."""
+        library = is_library(vars(module))
+        if library and isinstance(path, AccessPath):
+            self._modules.append((path, module))
+        return library
+
+    def new(self, reads: Reads, asked: Set[str]) -> Iterator[tuple[AccessPath, Any, str | None]]:
+        """Those that were not given before: where, what, and how it is guarded.
+
+        Args:
+            reads: what is known of the code so far.
+            asked: names that `getattr` and `hasattr` may be asked for.
+        """
+        for start, module, names in self._named(reads, asked):
+            member = member_of(start, module, names)
+            if member is None:
+                continue
+            path, value = member
+            key = (id(path.parent.get()), path.key)
+            if key not in self._given:
+                self._given.add(key)
+                yield path, value, kind_of_member(path.parent.get(), value)
+
+    def _named(
+        self, reads: Reads, asked: Set[str]
+    ) -> Iterator[tuple[AccessPath, ModuleType, tuple[str, ...]]]:
+        """Modules, and the attributes by which code of the user reads of them."""
+        sites = {id(one.code): one for one in reads.sites if not is_own_code(one.function)}
+        for path, module in self._modules:
+            for name in asked & vars(module).keys():
+                yield path, module, (name,)
+            for code, load in reads.loads_of(path):
+                if id(code) in sites:
+                    yield path, module, load.attributes
+        for site in sites.values():  # those that it imports when it runs
+            facts = facts_of(site.code)
+            for load in facts.loads:
+                name, level, first = facts.aliases.get(load.name, ("", 1, ""))
+                value = sys.modules.get(name)
+                if load.kind == "local" and not level and value is not None:
+                    names = (first, *load.attributes) if first else load.attributes
+                    yield AccessPath(MODULES, "item", name, name, True), value, names
+
+
 def is_settled(path: AccessPath | Root, kind: str) -> bool:
     """Whether a guard of this kind would be about a part of eagerflow's own code."""
     if isinstance(path, AccessPath) and _is_own_name(path, kind):
@@ -229,7 +288,7 @@ def is_settled(path: AccessPath | Root, kind: str) -> bool:
 
 def _is_own_name(path: AccessPath, kind: str) -> bool:
     """Whether it is a global name in eagerflow that stands for code."""
-    if path.how != "global" or not _is_own_code(path.parent.get()):
+    if path.how != "global" or not is_own_code(path.parent.get()):
         return False
     return kind in ("absent", "function") or isinstance(path.get(), type | ModuleType)
 
@@ -238,15 +297,15 @@ def _is_own_member(path: AccessPath) -> bool:
     """Whether it is a member of a class of eagerflow, a default or a constant there."""
     owner = path.parent.get()
     if path.how == "global":
-        return _is_own_code(owner) and path.key.isupper()
+        return is_own_code(owner) and path.key.isupper()
     if path.how == "base":
         owner = owner.__mro__[path.key[0]]
     elif path.how not in ("attribute", "dict"):
         return False
-    return isinstance(owner, type | FunctionType) and _is_own_code(owner)
+    return isinstance(owner, type | FunctionType) and is_own_code(owner)
 
 
-def _is_own_code(code: Any) -> bool:
+def is_own_code(code: Any) -> bool:
     """Whether a function or class is one of eagerflow."""
     name = getattr(code, "__module__", None)
     return isinstance(name, str) and name.startswith("eagerflow.")

@@ -9,7 +9,7 @@ nothing is added. Library code is not entered.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.access_paths import AccessPath, Root
@@ -186,3 +186,14 @@ def name_of(path: AccessPath) -> tuple[str, str]:
     if path.how == "cell":
         return "cell", path.text
     return path.how, path.key if path.how == "global" else ""
+
+
+def describe(value: Any) -> str:
+    """A value of the user, for a reader, briefly."""
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        return str(getattr(value, "__qualname__", value))
+    try:
+        text = repr(value)
+    except Exception:  # of the user's class
+        text = object.__repr__(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -107,14 +107,3 @@ def static_key(value: Any) -> Any:
     except Exception:
         return IdentityKey(value)
     return _Value(value)
-
-
-def describe(value: Any) -> str:
-    """A static argument for a reader, briefly."""
-    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
-        return str(getattr(value, "__qualname__", value))
-    try:
-        text = repr(value)
-    except Exception:  # of the user's class
-        text = object.__repr__(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

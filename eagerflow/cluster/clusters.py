@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, Self, final
 
 from eagerflow.cluster.processes.client import Connections
 from eagerflow.cluster.processes.dask_provisioner import DaskProvisioner
-from eagerflow.cluster.processes.elsewhere import Elsewhere
+from eagerflow.cluster.processes.existing_tasks import ExistingTasks
 from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import client_credentials
 from eagerflow.cluster.processes.listening import (
@@ -29,9 +29,15 @@ from eagerflow.cluster.processes.listening import (
     doors_in,
     tasks_in,
 )
-from eagerflow.cluster.processes.local_provisioner import START, LocalProvisioner, Provisioner
+from eagerflow.cluster.processes.local_provisioner import LocalProvisioner, Provisioner
 from eagerflow.cluster.protocol.heads import ErrorHead
 from eagerflow.cluster.protocol.messages import TaskLoad
+from eagerflow.cluster.protocol.timeouts import (
+    FIRST_RESTART_SECONDS,
+    LOAD_ANSWER_SECONDS,
+    LONGEST_RESTART_SECONDS,
+    START_SECONDS,
+)
 from eagerflow.cluster.remote import moves as _moves  # noqa: F401 - how values go between tasks
 from eagerflow.cluster.remote import steps as _steps  # noqa: F401 - how graphs run at tasks
 from eagerflow.cluster.remote.backend import RemoteBackend
@@ -45,11 +51,6 @@ from eagerflow.errors import (
 )
 from eagerflow.hardware.registry import add_task, remove_task
 
-#: seconds in which a task has to say how busy it is
-_ASKED: Final = 1.0
-#: seconds until it is tried again to start a task that has died, at first and at most
-_AGAIN: Final = 0.5
-_LONGEST: Final = 10.0
 _TRANSPORTS: Final = ("ipc", "tcp", "plain tcp")
 _JOBS: Final = "jobs such as {'ps': 2, 'worker': 2}"
 
@@ -105,7 +106,7 @@ class Cluster:
     """
 
     def __init__(
-        self, provisioner: Provisioner | Elsewhere, names: Sequence[str], *, owned: bool
+        self, provisioner: Provisioner | ExistingTasks, names: Sequence[str], *, owned: bool
     ) -> None:
         self.folder: Final = provisioner.folder
         self._provisioner = provisioner
@@ -144,7 +145,7 @@ class Cluster:
             if connections is not None and health == "ready":
                 asked = connections.ask(task, TaskLoad(0))
             known[task] = health, asked
-        until = monotonic() + _ASKED
+        until = monotonic() + LOAD_ANSWER_SECONDS
         made = {}
         for task, (health, asked) in known.items():
             load: list[Any] = []
@@ -235,7 +236,7 @@ class Cluster:
         connections = self._open()
         for name in names:
             connections.connect(name)
-        missing = connections.wait_for(names, START)
+        missing = connections.wait_for(names, START_SECONDS)
         if missing:
             raise TaskLost(f"{', '.join(missing)} did not answer")
         for name in names:
@@ -261,13 +262,13 @@ class Cluster:
 
     def _revive(self, task: str) -> None:
         """Start a task again that has died, as soon as there is room for it."""
-        seconds = _AGAIN
+        seconds = FIRST_RESTART_SECONDS
         while task in self._backends:
             try:
                 self._restart(self._backend(task))
             except EagerflowError:  # there is no worker yet, for one
                 sleep(seconds)
-                seconds = min(2 * seconds, _LONGEST)
+                seconds = min(2 * seconds, LONGEST_RESTART_SECONDS)
             else:
                 return
 
@@ -443,7 +444,7 @@ def connect(
 
 def _elsewhere(
     target: str | os.PathLike[str] | Mapping[str, str], listen: str | None, *, plain_tcp: bool
-) -> tuple[Elsewhere, Mapping[str, Doors]]:
+) -> tuple[ExistingTasks, Mapping[str, Doors]]:
     """The tasks that ``target`` names, and where they listen."""
     if isinstance(target, Mapping):
         if not plain_tcp:
@@ -454,12 +455,12 @@ def _elsewhere(
                 " which everybody on the way can read and change what is sent",
             )
         doors: Mapping[str, Doors] = {task: doors_at(where) for task, where in target.items()}
-        return Elsewhere(doors, listen=listen), doors
+        return ExistingTasks(doors, listen=listen), doors
     path = Path(target)
     if path.is_dir():
         check_folder(path)
         path = path.resolve()  # as tasks know it
         doors = {task: doors_in(path, task) for task in tasks_in(path)}
-        return Elsewhere(doors, folder=path), doors
+        return ExistingTasks(doors, folder=path), doors
     credentials, doors = client_credentials(path)
-    return Elsewhere(doors, credentials=credentials, listen=listen), doors
+    return ExistingTasks(doors, credentials=credentials, listen=listen), doors

@@ -19,7 +19,7 @@ from eagerflow.core.op import Op, describe, infer_specs
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
 from eagerflow.events import OpEvent
-from eagerflow.resources.attempts import slept
+from eagerflow.resources.waiting_operations import slept
 from eagerflow.settings import Settings
 from eagerflow.source import capture
 from eagerflow.types import LIST, TensorSpec

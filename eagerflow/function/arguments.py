@@ -15,7 +15,8 @@ from types import FunctionType, MethodType
 from typing import Any, Final, final
 
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
-from eagerflow.capture.static_keys import describe, static_key
+from eagerflow.capture.reads import describe
+from eagerflow.capture.static_keys import static_key
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.indexed_slices import IndexedSlices

@@ -25,7 +25,7 @@ from eagerflow.graph.signatures import is_read, kind_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.placement.apply_rules import place
 from eagerflow.placement.rules import Rules
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType

@@ -15,7 +15,8 @@ from eagerflow.capture.static_keys import static_key
 from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
-from eagerflow.function.cache import Cache, CacheEntry, uses
+from eagerflow.function.cache import Cache
+from eagerflow.function.cache_entry import CacheEntry, uses
 from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.placing.placer import Placer
 from eagerflow.function.retrace_reasons import Reason, reason_of
@@ -24,7 +25,7 @@ from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, on_replaced
 from eagerflow.placement.rules import Rules
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.source import capture, cell_name
 
 if TYPE_CHECKING:

@@ -1,17 +1,22 @@
 """`Outputs`: where results of a traced function come from, and what is stored outside.
 
+`LocalNames` knows its local variables.
+
 Each leaf is a value of the graph, an object that was there before, or a constant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from types import FunctionType, ModuleType
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
+from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.capture.border import Output, Store
+from eagerflow.capture.changes import OutsideChange
 from eagerflow.capture.equality import is_plain
 from eagerflow.capture.library_code import is_library_class
 from eagerflow.capture.snapshot import attributes_of
@@ -25,8 +30,10 @@ from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Leaf
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import kind_of
+from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, is_numpy
 from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -267,3 +274,91 @@ def _in_cell(cell: Any) -> Location:
 def _is_constant(x: Any) -> bool:
     """Whether it is a tuple of plain values, which stays the object that it is."""
     return type(x) is tuple and is_plain(x)
+
+
+def to_store(change: OutsideChange) -> Any:
+    """What is kept outside by a store.
+
+    Raises:
+        TraceError: it is a text that shows what only the graph knows, or a list of which only the
+            graph knows how long it is.
+    """
+    if any(map(holds_placeholder, tree.leaves(change.new))):
+        raise TraceError(
+            "a traced function keeps a text that shows a value",
+            given=str(change),
+            hint="keep the tensor or the number, and make the text of it outside",
+        )
+    if change.kind == "delete":
+        return None
+    return kept_lists(change.new, change.path.text, change.source)
+
+
+def kept_lists(value: Any, text: str, source: Source | None) -> Any:
+    """What is kept outside, with Python's lists in the place of those of the graph.
+
+    Args:
+        value: a tree.
+        text: where it is kept.
+        source: the line that puts it there.
+
+    Raises:
+        TraceError: one has a length that depends on data.
+    """
+    return as_lists(
+        value,
+        f"{text} keeps a list of which only the graph knows how long it is",
+        "keep ef.stack(list), or return it",
+        source,
+    )
+
+
+@final
+class LocalNames:
+    """Notes what the local variables of ``function`` hold when it returns, within the block.
+
+    It does nothing while a debugger or a coverage tool has set a trace function.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        plain = getattr(function, "__func__", function)
+        self._code: CodeType | None = getattr(plain, "__code__", None)
+        self._last: dict[str, Any] = {}
+        self._installed = False
+
+    def __enter__(self) -> None:
+        if self._code is not None and sys.gettrace() is None:
+            self._installed = True
+            sys.settrace(self._call)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._installed:
+            sys.settrace(None)
+
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is not self._code:
+            return None
+        frame.f_trace_lines = False
+        return self._return
+
+    def _return(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "return":
+            self._last.update(frame.f_locals)
+        return self._return
+
+    def values(self, tracer: Tracer) -> dict[str, Value]:
+        """The values of the graph that local variables are bound to; forgets all others."""
+        values = {}
+        for name, x in self._last.items():
+            x = x.tensor if type(x) is TracedArray else x
+            if type(x) is Tensor and type(x._data) is Symbol and x._data.tracer is tracer:
+                values[name] = x._data.value
+            elif type(x) is TracedNumber and x.tracer is tracer:
+                values[name] = x.value
+        self._last.clear()
+        return values

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.autograph.conversion.convert import why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
-from eagerflow.autograph.values.lists import as_lists, note_lists
+from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.access_paths import AccessPath, Location, Root, instance_dict
 from eagerflow.capture.argument_containers import ask_in_keys, classes_in, is_container
 from eagerflow.capture.border import CapturedInput, Output, Store
@@ -29,12 +29,11 @@ from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.library_code import may_look_at_types
 from eagerflow.capture.reads import Finding, Holder, Read
 from eagerflow.capture.snapshot import Held
-from eagerflow.core import tree
 from eagerflow.core.execute import execute
 from eagerflow.core.op import get_op
-from eagerflow.core.placeholders import holds_placeholder
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
+from eagerflow.function.outputs import to_store
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, can_be_watched, is_numpy
@@ -295,7 +294,7 @@ class Outside:
         for watch in self._watches:
             self._unproven += watch.unproven(changes)
         for change in changes:
-            new = _to_store(change)
+            new = to_store(change)
             ask_in_keys(new)
             try:
                 store = None if change.kind == "memory" else make(change.kind, change.path, new)
@@ -476,36 +475,4 @@ def _written(change: OutsideChange) -> TraceError:
         hint="keep it in an ef.Variable, which each run can assign, or work on a "
         "tensor: ef.asarray(...)",
         source=change.source,
-    )
-
-
-def _to_store(change: OutsideChange) -> Any:
-    """What is kept outside by a store; a text that shows what only the graph knows is refused."""
-    if any(map(holds_placeholder, tree.leaves(change.new))):
-        raise TraceError(
-            "a traced function keeps a text that shows a value",
-            given=str(change),
-            hint="keep the tensor or the number, and make the text of it outside",
-        )
-    if change.kind == "delete":
-        return None
-    return kept_lists(change.new, change.path.text, change.source)
-
-
-def kept_lists(value: Any, text: str, source: Source | None) -> Any:
-    """What is kept outside, with Python's lists in the place of those of the graph.
-
-    Args:
-        value: a tree.
-        text: where it is kept.
-        source: the line that puts it there.
-
-    Raises:
-        TraceError: one has a length that depends on data.
-    """
-    return as_lists(
-        value,
-        f"{text} keeps a list of which only the graph knows how long it is",
-        "keep ef.stack(list), or return it",
-        source,
     )

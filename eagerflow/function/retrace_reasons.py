@@ -10,7 +10,8 @@ from eagerflow.capture.border import fits
 from eagerflow.capture.equality import same_value
 from eagerflow.core.scope_moves import text_of_scope
 from eagerflow.function.arguments import FOREIGN, Call
-from eagerflow.function.cache import Cache, CacheEntry
+from eagerflow.function.cache import Cache
+from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import LeafRecord
 from eagerflow.tracing.decisions import checker
 

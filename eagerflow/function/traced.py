@@ -18,7 +18,6 @@ from typing import (
     Self,
     TypeVar,
     final,
-    get_args,
     overload,
 )  # fmt: skip
 from weakref import ref
@@ -31,7 +30,8 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.core.scope_moves import scope_of_call
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import PlacementError, TraceError, TraceWarning, hide_frames, hides_frames
-from eagerflow.function.cache import CacheEntry, NothingDone, uses
+from eagerflow.function.bound_function import BoundFunction
+from eagerflow.function.cache_entry import CacheEntry, NothingDone, uses
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options, warn
 from eagerflow.graph.ir import Graph, Node, Value
@@ -40,7 +40,7 @@ from eagerflow.hardware import Device, as_device
 from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 
@@ -52,7 +52,6 @@ _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 _Q = ParamSpec("_Q")
 _T = TypeVar("_T")
-_COMPILE: Final = get_args(Mode)
 _STAGES: Final = ("graph", "python", "loops", "llvm", "asm")
 #: forms of calls whose trace is found without looking at their structure
 _DIRECT: Final = 1024
@@ -509,39 +508,3 @@ class TracedFunction(Generic[_P, _R_co]):
         count = len(self._lookup.records)
         traces = "1 trace" if count == 1 else f"{count or 'no'} traces"
         return f"<traced function {self.name}: {traces}>"
-
-
-@final
-class BoundFunction(Generic[_P, _R_co]):
-    """A traced function as a method of an instance.
-
-    Attributes:
-        __func__: the traced function.
-        __self__: the instance.
-    """
-
-    def __init__(self, function: TracedFunction[..., _R_co], instance: object) -> None:
-        self.__func__ = function
-        self.__self__ = instance
-        functools.update_wrapper(self, function, updated=())
-
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
-        try:
-            return self.__func__(self.__self__, *args, **kwargs)
-        except BaseException as error:
-            hide_frames(error)
-            raise
-
-    def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
-        """As `TracedFunction.graph`."""
-        return self.__func__.graph(self.__self__, *args, **kwargs)
-
-    def abstract(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        """As `TracedFunction.abstract`."""
-        return self.__func__.abstract(self.__self__, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__func__, name)
-
-    def __repr__(self) -> str:
-        return f"<method of {self.__func__!r}>"

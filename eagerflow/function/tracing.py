@@ -29,13 +29,12 @@ from eagerflow.core import tree
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import LeakedTensorError, TraceError, relocate
 from eagerflow.function.arguments import Call, Leaf, Signature
-from eagerflow.function.cache import CacheEntry
+from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.first_run import Aftermath, FirstRun
 from eagerflow.function.leftover_handles import Remains
-from eagerflow.function.local_names import LocalNames
-from eagerflow.function.outputs import Outputs
-from eagerflow.function.outside_state import Outside, identifier, kept_lists
+from eagerflow.function.outputs import LocalNames, Outputs, kept_lists
+from eagerflow.function.outside_state import Outside, identifier
 from eagerflow.function.referrers import Holders
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
@@ -43,7 +42,7 @@ from eagerflow.graph.scopes import belonging, current_forward, current_scope
 from eagerflow.graph.verify import verify
 from eagerflow.placement.apply_rules import Placement
 from eagerflow.placement.rules import Rules
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.decisions import Condition, Decisions

@@ -11,7 +11,7 @@ from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TraceError, hides_frames
 from eagerflow.function.traced import TracedFunction
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.tracing.tracer import current_tracer
 from eagerflow.types import TensorSpec, TensorType
 

@@ -67,11 +67,11 @@ _COUNTERPARTS: Final = {
 
 
 def _by_other_name() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    by_other: dict[str, tuple[str, ...]] = {}
     for ours, others in _COUNTERPARTS.items():
         for other in others.split():
-            found[other] = (*found.get(other, ()), *ours.split())
-    return found
+            by_other[other] = (*by_other.get(other, ()), *ours.split())
+    return by_other
 
 
 #: by a name that others use, those that the same thing may have here

@@ -151,9 +151,9 @@ def _start(step: dis.Instruction) -> tuple[int | None, int | None]:
 
 def _function(path: tuple[str, ...] | None, name: str, frame: FrameType) -> Any:
     """The function or class of eagerflow that was called, or None if it is of somebody else."""
-    found = None if path is None else _value(path, frame)
-    if callable(found):
-        return found if _is_ours(found) and _fits(found, name) else None
+    callee = None if path is None else _value(path, frame)
+    if callable(callee):
+        return callee if _is_ours(callee) and _fits(callee, name) else None
     if "." in name:
         kind, method = name.split(".")[:2]
         bases = {base.__name__: base for base in ef.Tensor.__mro__}
@@ -173,12 +173,12 @@ def _mentioned(name: str, frame: FrameType) -> Any:
     return next((vars(s)[name] for s in ours if name in vars(s)), None)
 
 
-def _fits(found: Any, name: str) -> bool:
+def _fits(callee: Any, name: str) -> bool:
     """Whether the error is about this function, and not one that it was to call."""
-    if inspect.isclass(found):
-        return name.endswith(("__init__", "__new__", f"{found.__name__}"))
-    called = getattr(found, "__qualname__", "").split(".")[-1]
-    return called == name.split(".")[-1] or not inspect.isfunction(found)
+    if inspect.isclass(callee):
+        return name.endswith(("__init__", "__new__", f"{callee.__name__}"))
+    called = getattr(callee, "__qualname__", "").split(".")[-1]
+    return called == name.split(".")[-1] or not inspect.isfunction(callee)
 
 
 def _is_ours(function: Any) -> bool:
@@ -203,14 +203,14 @@ def _public(name: str) -> Any:
 def _value(path: tuple[str, ...], frame: FrameType) -> Any:
     """What the names of a call stand for; nothing of the user runs to find it."""
     scope: Mapping[str, Any] = frame.f_locals
-    found: Any = scope.get(path[0], frame.f_globals.get(path[0], frame.f_builtins.get(path[0])))
+    value: Any = scope.get(path[0], frame.f_globals.get(path[0], frame.f_builtins.get(path[0])))
     for name in path[1:]:
-        if isinstance(found, ModuleType):
-            found = getattr(found, name, None)
+        if isinstance(value, ModuleType):
+            value = getattr(value, name, None)
         else:
-            found = inspect.getattr_static(found, name, None)
-            found = getattr(found, "__func__", found)
-    return found
+            value = inspect.getattr_static(value, name, None)
+            value = getattr(value, "__func__", value)
+    return value
 
 
 # --- how it is called -----------------------------------------------------------------------

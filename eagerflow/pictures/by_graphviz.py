@@ -1,7 +1,7 @@
 """Graphs in the DOT language, and pictures that Graphviz draws of them.
 
 Which kinds of boxes and edges there are: `eagerflow.pictures.contents`. Each has a style here, and
-in `eagerflow.pictures.svg`.
+in `eagerflow.pictures.by_own_layout`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a picture of a graph shows: kinds of boxes and edges, and the groups around them.
 
-How each kind looks: `eagerflow.pictures.by_graphviz` and `eagerflow.pictures.svg`.
+How each kind looks: `eagerflow.pictures.by_graphviz`, `eagerflow.pictures.by_own_layout`.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class _Cutter:
             home = self.homes.of_value(what) if isinstance(what, Value) else self.homes.of(what)
             inputs = [self.value(what, home)] if isinstance(what, Value) else []
             waits = () if isinstance(what, Value) else (self.nodes[what, home],)
-            edge = name_of(what, device, kind)
+            edge = edge_name(what, device, kind)
             attrs: dict[str, Any] = {"edge": edge, "to": device}
             if kind == SHAPE:
                 attrs["shape"] = True
@@ -255,7 +255,7 @@ class _Cutter:
 
     def receive(self, what: Value | Node, device: Device, kind: str) -> Node:
         """The node that receives something in a partition."""
-        edge = name_of(what, device, kind)
+        edge = edge_name(what, device, kind)
         home = self.homes.of_value(what) if isinstance(what, Value) else self.homes.of(what)
         pivot = self.pivot(self.demand.path_of(what), device)
         made = self.add(
@@ -371,7 +371,7 @@ class _Cutter:
             self.tokens.setdefault(((*path, (predicate, port)), device), value)
 
 
-def name_of(what: Value | Node, device: Device, kind: str) -> str:
+def edge_name(what: Value | Node, device: Device, kind: str) -> str:
     """What the edge is called by which something is sent."""
     return f"{what.name} -> {device}" + (f" ({kind})" if kind != VALUE else "")
 

@@ -9,9 +9,9 @@ from eagerflow.errors import TensorValueError
 from eagerflow.events import QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
-from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.requests import check_count
+from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.types import TensorType
 
 

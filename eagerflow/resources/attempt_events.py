@@ -10,11 +10,12 @@ from weakref import WeakValueDictionary
 
 from eagerflow import events
 from eagerflow.events import QueueEvent, WaitEvent, step_of
+from eagerflow.events.instruments import ask_for_waits, tell_nobody
 from eagerflow.running_node import RunningNode, node_of_thread, running_node
 
 if TYPE_CHECKING:
-    from eagerflow.resources.attempts import AbstractAttempt
     from eagerflow.resources.meetings import AbstractMeeting
+    from eagerflow.resources.waiting_operations import AbstractAttempt
 
 
 def operation_event(resource: AbstractMeeting, operation: str) -> QueueEvent:
@@ -68,7 +69,7 @@ def late_event(attempt: AbstractAttempt) -> WaitEvent:
     event = WaitEvent(**known)
     assert attempt.since is not None
     event.start = attempt.since
-    events.tell_nobody(event)
+    tell_nobody(event)
     return event
 
 
@@ -87,7 +88,7 @@ def _open_waits() -> list[WaitEvent]:
     return [event for one in meetings if one is not None for event in one.open_waits()]
 
 
-events.ask_for_waits(_open_waits)
+ask_for_waits(_open_waits)
 
 
 def tell_operation(resource: AbstractMeeting, operation: str) -> None:

@@ -1,6 +1,6 @@
 """What attempts wait in: a resource that lets the first of each wait queue go as far as it can.
 
-Ctrl-C may come between any two calls here, too: see `eagerflow.resources.attempts`.
+Ctrl-C may come between any two calls here, too: see `eagerflow.resources.waiting_operations`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 from eagerflow.events import LevelEvent, WaitEvent, end
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import know
-from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.containers import DEFAULT
 from eagerflow.resources.queue_levels import Level
+from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.source import capture
 from eagerflow.types import TensorSpec, TensorType
 

@@ -9,8 +9,8 @@ from typing import Any, Final, final
 from eagerflow.errors import MutexError
 from eagerflow.events import QueueEvent
 from eagerflow.resources.attempt_events import tell_operation
-from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.meetings import AbstractMeeting
+from eagerflow.resources.waiting_operations import AbstractAttempt
 
 _serial: Final = count(1)
 

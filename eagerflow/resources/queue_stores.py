@@ -2,7 +2,8 @@
 
 A kind of queue is one of these stores, by the name that `eagerflow.ops.state.queues` gives it.
 
-What must happen together is written without a call in between (see `eagerflow.resources.attempts`).
+What must happen together is written without a call in between (see
+`eagerflow.resources.waiting_operations`).
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ records; where a file has ended, the reader takes the next name from its queue, 
 caller that wants a record waits until then. A reader that is not waited for holds no
 place in the queue.
 
-As in queues (`eagerflow.resources.attempts`), Ctrl-C may come between any two calls. So what is
-read counts from the plain statements on that note the record and the offset behind it; where it
-came before, the file is read again from the offset that is noted.
+As in queues (`eagerflow.resources.waiting_operations`), Ctrl-C may come between any two calls. So
+what is read counts from the plain statements on that note the record and the offset behind it;
+where it came before, the file is read again from the offset that is noted.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from weakref import finalize
 from eagerflow.errors import CancelledError, FileError, QueueClosedError, RecordError
 from eagerflow.events import AbstractEvent, ElementEvent, SkipEvent, end
 from eagerflow.hardware import Device
-from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.requests import check_count
+from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow_kernels.records import read_record
 
 #: a key and the bytes of a record

@@ -20,9 +20,9 @@ from eagerflow.errors import (
     hides_frames,
 )
 from eagerflow.events import RunEvent
-from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.requests import check_seconds
+from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.runners.closing import Closing
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.timers import Timer, timers

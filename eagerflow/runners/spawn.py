@@ -17,10 +17,11 @@ from eagerflow import events
 from eagerflow.core import interpreter
 from eagerflow.errors import TraceError, hide_frames
 from eagerflow.events import step_of
-from eagerflow.function.traced import BoundFunction, TracedFunction
+from eagerflow.function.bound_function import BoundFunction
+from eagerflow.function.traced import TracedFunction
 from eagerflow.hardware import DeviceScope, current_device_scope
 from eagerflow.hardware.scopes import within
-from eagerflow.resources.attempts import Interruptible, interruptible
+from eagerflow.resources.waiting_operations import Interruptible, interruptible
 from eagerflow.runners.closing import Closing
 from eagerflow.runners.runner import STOPPED, Runner
 from eagerflow.runtime.threads import deadline

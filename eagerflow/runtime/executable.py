@@ -11,26 +11,27 @@ from weakref import WeakMethod, WeakValueDictionary
 
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told, where
+from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told
+from eagerflow.events.kinds import where
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of, late_reads, reads_late
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.hardware.kernel_library import in_force
-from eagerflow.runtime.compiling import Compilation, Mode
+from eagerflow.runtime.background_compilation import Compilation, Mode
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.generated_tier import GeneratedTier, RegionCode
 from eagerflow.runtime.generated.instructions import lane_of
+from eagerflow.runtime.generated_or_scheduled import Choice, Trial
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.scheduled import transfers as _transfers  # noqa: F401 - Send and Recv
 from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
-from eagerflow.runtime.scheduled.waits import has_free_waits
+from eagerflow.runtime.scheduled.threadless_waits import has_free_waits
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.deadline import blocks
-from eagerflow.runtime.tier_choice import Choice, Trial
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
@@ -105,10 +106,10 @@ class Executable:
 
     What runs a step is a *tier*. By itself an executable takes generated code. Parts of the graph
     that take at least 200 us each and do not need each other run at once, in threads, where that
-    turns out to be faster (see `eagerflow.runtime.tier_choice`); whether there may be such parts is
-    decided by the sizes of the first call. Where ops wait that must not keep each other waiting, or
-    under a deadline for a device whose work is done later, it takes the scheduler, as for steps
-    that no caller waits for, unless the tier runs those.
+    turns out to be faster (see `eagerflow.runtime.generated_or_scheduled`); whether there may be
+    such parts is decided by the sizes of the first call. Where ops wait that must not keep each
+    other waiting, or under a deadline for a device whose work is done later, it takes the
+    scheduler, as for steps that no caller waits for, unless the tier runs those.
 
     Args:
         graph: the graph. It must not change afterwards.

@@ -75,12 +75,12 @@ def values_for_the_host(cut: Cut) -> set[Value]:
     def are_read(values: Iterable[Value]) -> bool:
         return all(v not in given and all(reads(n, v) for n in taken_by.get(v, ())) for v in values)
 
-    found = set[Value]()
+    late = set[Value]()
     for value, nodes in taken_by.items():
         maker = value.node
         if maker is None or (is_steering(maker.op) and "back" not in maker.attrs):
             continue  # what passes something on, other than to the next iteration
         if is_late(value) and are_read([value]):
-            found.add(value)
-            found.update(*[received[node] for node in nodes if node in received])
-    return found
+            late.add(value)
+            late.update(*[received[node] for node in nodes if node in received])
+    return late

@@ -56,7 +56,7 @@ class Dashboard:
     def diagnoses(self) -> list[str]:
         """What is wrong, each in a sentence that names node, queue, device or function."""
         self._watcher.collect()
-        return [found.text for found in diagnoses(self._watcher, perf_counter())]
+        return [one.text for one in diagnoses(self._watcher, perf_counter())]
 
     def __repr__(self) -> str:
         watcher = self._watcher

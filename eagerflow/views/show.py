@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.formatting import seconds_text
-from eagerflow.function.traced import BoundFunction, TracedFunction
+from eagerflow.function.bound_function import BoundFunction
+from eagerflow.function.traced import TracedFunction
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.pictures.svg import to_svg
 from eagerflow.profiling.profiles import Profile

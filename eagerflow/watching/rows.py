@@ -105,8 +105,8 @@ class BoardRows:
         for number, region, *_ in lines:
             if (number, region) not in self._devices:
                 self._devices[number, region] = ""
-                found = devices_of_regions(number)
-                self._devices |= {(number, r): device for r, device in found.items()}
+                devices = devices_of_regions(number)
+                self._devices |= {(number, r): device for r, device in devices.items()}
         rows = [(*line, name(self._devices[line[0], line[1]])) for line in lines]
         self._board.put("regions", rows)
 
@@ -139,13 +139,13 @@ class BoardRows:
         if key not in self._moving:
             known = self._observer.of(number) if number else None
             nodes = [] if known is None else known.index.nodes
-            found = [
+            moving = [
                 i for i, n in enumerate(nodes)
                 if is_move(n) and str(n.inputs[0].device) == event.origin
                 and str(n.outputs[0].device) == event.device
             ]  # fmt: skip
-            same_line = [i for i in found if nodes[i].source == event.source]
-            self._moving[key] = next(iter(same_line or found), -1)
+            same_line = [i for i in moving if nodes[i].source == event.source]
+            self._moving[key] = next(iter(same_line or moving), -1)
         return self._moving[key]
 
     def _put_executable(self, number: int) -> None:

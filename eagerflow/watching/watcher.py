@@ -9,6 +9,7 @@ from time import perf_counter, process_time, thread_time
 from typing import Any, Final, final
 
 from eagerflow import events
+from eagerflow.events.instruments import remove_after_fork
 from eagerflow.running_node import node_at, nodes_of_threads, places_of_threads
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
@@ -155,7 +156,7 @@ class Watcher:
 
     def leave(self) -> None:
         """In a process that was forked: its thread is not there to take what would be appended."""
-        events.remove_after_fork(self)
+        remove_after_fork(self)
         self._lock, self._thread, self._depth = threading.RLock(), None, 0
         self._connections = ()
 

@@ -16,8 +16,8 @@ from eagerflow.graph import Graph
 from eagerflow.graph.edit import clone, needed, substitute_sizes
 from eagerflow.graph.text.files import from_file_bytes, to_bytes
 from eagerflow.graph.verify import verify
+from eagerflow.pictures.by_own_layout import draw
 from eagerflow.pictures.contents import contents_of
-from eagerflow.pictures.svg import draw
 from eagerflow.types import TensorType
 from tests.bench.harness import arguments, shortest
 

@@ -30,7 +30,7 @@ import eagerflow as ef
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
-from eagerflow.runtime import Executable, tier_choice
+from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.plan import RUN, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
@@ -136,7 +136,7 @@ def two_chains() -> str:
     x = np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32) / 512
     graph = products()
     serial, at_once = straight(graph), Executable(graph)
-    for _ in range(2 * (tier_choice._RUNS + 1)):  # until it has chosen
+    for _ in range(2 * (generated_or_scheduled._RUNS + 1)):  # until it has chosen
         assert all(map(np.array_equal, serial(x, x), at_once(x, x)))
     if at_once.tier.name == "generated":
         return "did not turn out to be faster"

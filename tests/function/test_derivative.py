@@ -10,7 +10,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.core import tree
 from eagerflow.errors import GradientError
-from eagerflow.function.cache import CacheEntry
+from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.derivative import Derivative
 
 

@@ -19,7 +19,7 @@ from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import EagerflowError
-from eagerflow.function.cache import CacheEntry
+from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.traced import TracedFunction
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.text.files import from_file_bytes, to_bytes

@@ -9,8 +9,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.pictures.by_graphviz import DEVICE_COLORS, write_dot
+from eagerflow.pictures.by_own_layout import draw
 from eagerflow.pictures.contents import Contents, contents_of, size_text
-from eagerflow.pictures.svg import draw
 
 ONE = """graph f(%x: f32[8,4]@cpu:0, %n: f32[n]@cpu:0) {
   %m = transfer(%x) {device=device("null:0"), source=device("cpu:0")} : f32[8,4]@null:0 # a.py:1: to

@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.pictures import by_graphviz
+from eagerflow.pictures.by_own_layout import draw
 from eagerflow.pictures.contents import contents_of
 from eagerflow.pictures.layout import lay_out
-from eagerflow.pictures.svg import draw, mimebundle
+from eagerflow.pictures.svg import mimebundle
 from tests.exploring import examples
 from tests.graph.graphs import graphs, small
 

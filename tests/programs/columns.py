@@ -11,7 +11,7 @@ from zlib import crc32
 
 import eagerflow as ef
 from eagerflow.autograph.conversion.convert import converted
-from eagerflow.function import cache, derivative
+from eagerflow.function import cache_entry, derivative
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
 from eagerflow.graph.verify import verify
@@ -55,7 +55,10 @@ def graphs(change: Callable[[Graph], Graph]) -> Iterator[None]:
         verify(made)  # the setting would replay the graphs: it looks at each op
         return made, []
 
-    with patch.object(cache, "optimise", changed), patch.object(derivative, "optimise", changed):
+    with (
+        patch.object(cache_entry, "optimise", changed),
+        patch.object(derivative, "optimise", changed),
+    ):
         yield
 
 

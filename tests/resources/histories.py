@@ -11,9 +11,9 @@ import numpy as np
 
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError
-from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.queue_stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
+from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.types import DTYPES, TensorType
 from eagerflow_kernels.portable.queues import waiting
 from tests.resources.linear import Model, Operation

@@ -11,7 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, tier_choice
+from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.threads import workers
 from tests.runtime.graphs import by_scheduler, scheduled
@@ -246,7 +246,7 @@ SIZE = 300_000
 def test_a_failure_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other part iterates for ever; what it wrote is told as well."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr(tier_choice, "_GAIN", float("inf"))
+    monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     v = ef.Variable(0.0, name="v")
 
     @ef.trace

@@ -12,7 +12,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime import Executable, tier_choice
+from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.threads import workers
 from eagerflow_kernels.lists import ListData
 from tests.runtime.graphs import straight
@@ -24,7 +24,7 @@ SIZE = 40_000  # exp of so many elements is estimated at 300 us
 def _one_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two cores: the calling thread, and one of the pool; the scheduled tier counts as faster."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr(tier_choice, "_GAIN", float("inf"))
+    monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     yield
     workers.shared.close()
 

@@ -25,7 +25,7 @@ from eagerflow.events import (
     WaitEvent,
 )
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, tier_choice
+from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.threads import workers
 from tests.recorded import recorded, refuse_events
 
@@ -103,9 +103,10 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_two_cores")
 def test_the_choice_goes_on_while_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tier_choice, "_GAIN", float("inf"))  # the scheduled tier counts as faster
+    # the scheduled tier counts as faster
+    monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     program, x = Executable(Graph.parse(WIDE)), np.linspace(-1, 1, LARGE, dtype=np.float32)
-    runs = 2 * (tier_choice._RUNS + 1)
+    runs = 2 * (generated_or_scheduled._RUNS + 1)
     with recorded(*WATCHED) as found:
         for _ in range(runs + 1):
             program(x)
@@ -121,10 +122,10 @@ def test_the_choice_goes_on_while_somebody_looks(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("_two_cores")
 def test_nodes_are_no_measure_of_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tier_choice, "_GAIN", float("inf"))
+    monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     program, x = Executable(Graph.parse(WIDE)), np.linspace(-1, 1, LARGE, dtype=np.float32)
     with recorded(StepEvent, NodeEvent) as found:
-        for _ in range(3 * (tier_choice._RUNS + 1)):
+        for _ in range(3 * (generated_or_scheduled._RUNS + 1)):
             program(x)
     assert len({e.tier for e in found.of("step")}) == 1  # nothing was learnt
 

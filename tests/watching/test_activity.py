@@ -10,7 +10,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import events
 from eagerflow.events import LevelEvent, TransferEvent, WaitEvent
-from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.watching.activity import Activity
 
 

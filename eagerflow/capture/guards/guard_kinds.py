@@ -37,8 +37,7 @@ from weakref import ref
 
 from eagerflow.capture.access_paths import GONE
 from eagerflow.capture.equality import content_of
-from eagerflow.capture.reads import Read
-from eagerflow.capture.static_keys import describe
+from eagerflow.capture.reads import Read, describe
 from eagerflow.core.tensor import AbstractArray
 
 

@@ -33,6 +33,7 @@ from eagerflow.cluster.protocol.messages import (
     Welcome,
 )
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
+from eagerflow.cluster.protocol.timeouts import ABORT_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.client import ClientMachine, StepPart
 from eagerflow.errors import CancelledError, ClusterWarning, EagerflowError
@@ -46,8 +47,6 @@ from eagerflow.source import warn
 _BATCH: Final = 2_000
 #: actions that nobody waits for, until they are sent
 _LEFT: Final = 500
-#: seconds in which a step that is aborted ends everywhere
-_ABORTED: Final = 2.0
 
 
 _NOT_LET_IN: Final = ErrorHead(
@@ -217,11 +216,11 @@ class Connections:
             late = not pending.wait(None if end is None else max(0.0, end - monotonic()))
         except KeyboardInterrupt:
             self.abort(pending, CancelledError("the step was cancelled by Ctrl-C"))
-            pending.wait(_ABORTED)
+            pending.wait(ABORT_SECONDS)
             raise
         if late:
             self.abort(pending, broken_off(LATE))
-            pending.wait(_ABORTED)
+            pending.wait(ABORT_SECONDS)
             raise broken_off(LATE)
         self.warn()
         return pending.results()

@@ -25,15 +25,16 @@ from eagerflow.cluster.processes.keys import (
     new_pair,
 )
 from eagerflow.cluster.processes.listening import Doors, own_address
-from eagerflow.cluster.processes.local_provisioner import START, TaskProcess, log_of, read_log
+from eagerflow.cluster.processes.local_provisioner import TaskProcess, log_of, read_log
+from eagerflow.cluster.protocol.timeouts import START_SECONDS
 from eagerflow.errors import AuthenticationError, ResourceError, TaskLost
 
 #: what the client is called on the lists of the tasks
 _CLIENT: Final = "notebook"
 #: seconds in which a worker of Dask has to answer
-_ANSWER: Final = 20.0
+_ANSWER_SECONDS: Final = 20.0
 #: seconds after which is looked whether a worker is still there
-_LOOK: Final = 1.0
+_LOOK_SECONDS: Final = 1.0
 _SAFE: Final = re.compile(r"inproc://.*|tls://.*|tcp://(127(\.\d+){3}|localhost|\[::1\]):\d+")
 _HOST: Final = re.compile(r"\w+://\[?([^/\]]+?)\]?:\d+")
 
@@ -50,8 +51,8 @@ class TaskHost:
     """
 
     def __init__(self, task: str, client: str, worker: str, options: Sequence[str]) -> None:
-        found = _HOST.fullmatch(worker)
-        listen = f"tcp://{found[1] if found else '127.0.0.1'}:0"
+        host = _HOST.fullmatch(worker)
+        listen = f"tcp://{host[1] if host else '127.0.0.1'}:0"
         self._folder = Path(tempfile.mkdtemp(prefix="eagerflow-"))
         self._task = task
         self._keys = KeyFolder(self._folder / "keys")
@@ -61,7 +62,7 @@ class TaskHost:
             task, self._folder, [*options, "--listen", listen, "--keys", str(self._keys.path)]
         )
         self._end = finalize(self, _ended, self._process, self._folder)
-        self._doors = self._process.wait_until_ready(monotonic() + START)
+        self._doors = self._process.wait_until_ready(monotonic() + START_SECONDS)
 
     def doors(self) -> tuple[str, str, str]:
         """Where it listens, and its public key."""
@@ -130,12 +131,13 @@ class DaskProvisioner:
             futures = {task: self._submitted(task) for task in tasks}
             for task, future in futures.items():
                 self._hosts[task] = self._made(task, future)
-                self._doors[task] = Doors(*self._hosts[task].doors().result(timeout=_ANSWER))
+                doors = self._hosts[task].doors().result(timeout=_ANSWER_SECONDS)
+                self._doors[task] = Doors(*doors)
                 self._allowed.add_task(task, self._doors[task])
             known = {task: tuple(doors) for task, doors in self._doors.items()}
             for host in [self._hosts[task].allow(known) for task in self._hosts]:
                 with suppress(Exception):  # one that has died meanwhile is told when it is back
-                    host.result(timeout=_ANSWER)
+                    host.result(timeout=_ANSWER_SECONDS)
         except TaskLost:
             raise
         except Exception as error:  # of Dask, or of the host
@@ -155,14 +157,14 @@ class DaskProvisioner:
 
     def _made(self, task: str, future: Any) -> Any:
         """The host; on another worker if the one that was chosen has died since."""
-        until = monotonic() + START
+        until = monotonic() + START_SECONDS
         while monotonic() < until:
             with suppress(TimeoutError):
-                return future.result(timeout=_LOOK)
+                return future.result(timeout=_LOOK_SECONDS)
             if self._workers[task] not in self._known_workers():
                 future.cancel()
                 future = self._submitted(task)
-        raise TimeoutError(f"no answer for {START:g} s")
+        raise TimeoutError(f"no answer for {START_SECONDS:g} s")
 
     def _known_workers(self) -> Any:
         return self._dask.scheduler_info(n_workers=-1)["workers"]
@@ -181,14 +183,14 @@ class DaskProvisioner:
         self._doors.pop(task, None)
         if host is not None:
             with suppress(Exception):  # it has ended by itself
-                host.end().result(timeout=_ANSWER)
+                host.end().result(timeout=_ANSWER_SECONDS)
 
     def pid(self, task: str) -> None:
         """Its process may be on another host."""
 
     def log(self, task: str) -> str:
         try:
-            return str(self._hosts[task].log().result(timeout=_ANSWER))
+            return str(self._hosts[task].log().result(timeout=_ANSWER_SECONDS))
         except Exception as error:
             raise TaskLost(f"the host of {task} does not answer", given=repr(error)) from error
 

@@ -159,14 +159,14 @@ def task_keys(folder: Path, task: str) -> KeyPair:
     """
     path = folder / f"{file_name(task)}.key.json"
     try:
-        found: TaskKeys = read_file(path, TaskKeys)
+        file: TaskKeys = read_file(path, TaskKeys)
     except FileNotFoundError:
         raise AuthenticationError(
             f"{task} has no keys in {folder}", hint=f"eagerflow keys {folder} --task {task}=tcp://…"
         ) from None
-    if found.task != task:
-        raise AuthenticationError(f"{path} has the keys of {found.task}, not of {task}")
-    return found.keys
+    if file.task != task:
+        raise AuthenticationError(f"{path} has the keys of {file.task}, not of {task}")
+    return file.keys
 
 
 @final
@@ -373,8 +373,8 @@ def client_credentials(path: Path) -> tuple[Credentials, Mapping[str, Doors]]:
         AuthenticationError: the file is damaged, or not for this user alone.
         FileNotFoundError: it is not there.
     """
-    found: ConnectionFile = read_file(path, ConnectionFile)
-    allowed = AllowedKeys(AllowList(tasks=found.tasks))
-    return Credentials(found.keys, allowed), {
-        checked_name(task): Doors(*doors) for task, doors in found.tasks.items()
+    file: ConnectionFile = read_file(path, ConnectionFile)
+    allowed = AllowedKeys(AllowList(tasks=file.tasks))
+    return Credentials(file.keys, allowed), {
+        checked_name(task): Doors(*doors) for task, doors in file.tasks.items()
     }

@@ -63,10 +63,10 @@ def doors_at(address: str, key: str = "") -> Doors:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    found = _TCP.fullmatch(address)
-    if found is None or int(found[2]) > _PORTS:
+    parts = _TCP.fullmatch(address)
+    if parts is None or int(parts[2]) > _PORTS:
         raise TensorValueError(f"{address!r} is no address", expected="such as tcp://10.0.0.1:7400")
-    return found[1], int(found[2])
+    return parts[1], int(parts[2])
 
 
 def own_address(doors: Doors) -> str:
@@ -82,8 +82,8 @@ def own_address(doors: Doors) -> str:
 
 def is_address(text: str) -> bool:
     """Whether a process can connect to it over tcp."""
-    found = _TCP.fullmatch(text)
-    return found is not None and found[1] != "*" and 0 < int(found[2]) <= _PORTS
+    parts = _TCP.fullmatch(text)
+    return parts is not None and parts[1] != "*" and 0 < int(parts[2]) <= _PORTS
 
 
 def is_within(address: str, folder: Path) -> bool:

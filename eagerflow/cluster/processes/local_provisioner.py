@@ -22,12 +22,9 @@ from eagerflow.cluster.processes.keys import (
 )
 from eagerflow.cluster.processes.listening import Doors, doors_in, file_name
 from eagerflow.cluster.processes.server import STOP
+from eagerflow.cluster.protocol.timeouts import END_SECONDS, START_SECONDS
 from eagerflow.errors import TaskLost
 
-#: seconds in which a process ends by itself before it is killed
-_END: Final = 1.0
-#: seconds in which processes have to come up
-START: Final = 60.0
 #: bytes of a log that are shown
 _LOG: Final = 10 << 20
 #: where processes listen that only this host is to reach
@@ -101,7 +98,7 @@ class LocalProvisioner:
     def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
         for task in tasks:
             self._processes[task] = TaskProcess(task, self._folder, self._command(task))
-        until = monotonic() + START
+        until = monotonic() + START_SECONDS
         return {task: self._processes[task].wait_until_ready(until) for task in tasks}
 
     def _command(self, task: str) -> list[str]:
@@ -205,7 +202,7 @@ class TaskProcess:
         assert self._process.stdout is not None
         self.ask_to_end()
         try:
-            self._process.wait(_END)
+            self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

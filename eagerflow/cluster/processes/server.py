@@ -29,6 +29,7 @@ from eagerflow.cluster.protocol.heads import STEPS, is_client
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, Failed, PacketMessage, Welcome
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
+from eagerflow.cluster.protocol.timeouts import REVOKED_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.server import ServerMachine
 from eagerflow.errors import AuthenticationError, EagerflowError
@@ -42,8 +43,6 @@ from eagerflow.runtime.rendezvous.station import Station
 STOP: Final = b"."
 #: of a log, how many a process writes
 _LINES: Final = 100_000
-#: seconds in which a key that was revoked is noticed
-_LOOK: Final = 1.0
 
 
 @final
@@ -156,7 +155,7 @@ class TaskServer:
         try:
             while not self._over:
                 if self._credentials is not None:
-                    wake = min(wake, monotonic() + _LOOK)
+                    wake = min(wake, monotonic() + REVOKED_SECONDS)
                 self._sockets.wait(wake)
                 for received in self._sockets.receive():
                     self._take(received)

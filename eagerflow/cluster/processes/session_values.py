@@ -32,7 +32,7 @@ from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.threads.workers import shared
 
 #: seconds from which on an op keeps the thread of the sockets too long
-_LONG: Final = 1e-3
+_LONG_SECONDS: Final = 1e-3
 #: bytes of inputs from which on nobody knows how long the first run takes
 _LARGE: Final = 1 << 20
 
@@ -122,7 +122,7 @@ class SessionWork:
             if type(action) is IssueOp:
                 template = self._templates.get(action.template)
                 if type(template) is _Template and (
-                    template.seconds > _LONG or template.op.calls_user
+                    template.seconds > _LONG_SECONDS or template.op.calls_user
                 ):
                     return True
                 for handle in action.inputs:

@@ -32,7 +32,7 @@ from eagerflow.cluster.processes.zmq_sockets import (
     unbind,
 )
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.timeouts import HEARTBEAT, STOPPED
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, STOPPED_MS
 from eagerflow.cluster.protocol.values import Frame
 
 #: how many messages from one socket are taken before the others have their share
@@ -232,7 +232,7 @@ class _Outgoing:
                 self._context, zmq.DEALER, self._limits, self._credentials, server=doors.key
             )
             # what was lost with a connection is sent again: both processes may have outlived it
-            socket.reconnect_ivl = HEARTBEAT
+            socket.reconnect_ivl = HEARTBEAT_MS
             socket.connect(doors.task)
         if socket is not None:
             send(socket, frames)
@@ -376,8 +376,8 @@ class ClientSockets(AbstractSockets):
         probe = self._probes[task] = self._port(
             zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
         )
-        probe.socket.heartbeat_timeout = STOPPED
-        probe.socket.reconnect_ivl = HEARTBEAT
+        probe.socket.heartbeat_timeout = STOPPED_MS
+        probe.socket.reconnect_ivl = HEARTBEAT_MS
         probe.socket.connect(doors.client)
 
     def disconnect(self, task: str) -> None:

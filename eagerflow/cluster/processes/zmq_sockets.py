@@ -12,7 +12,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.timeouts import HEARTBEAT, PROOF, SILENCE
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, PROOF_MS, SILENCE_MS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ResourceError
 
@@ -43,7 +43,7 @@ def new_socket(
     if credentials is not None:
         socket.curve_publickey = credentials.keys.public.encode()
         socket.curve_secretkey = credentials.keys.secret.encode()
-        socket.handshake_ivl = PROOF
+        socket.handshake_ivl = PROOF_MS
         if domain is None:
             socket.curve_serverkey = server.encode()
         else:
@@ -53,8 +53,8 @@ def new_socket(
     socket.linger = 0
     socket.sndhwm = socket.rcvhwm = 10_000
     socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
-    socket.heartbeat_ivl = HEARTBEAT
-    socket.heartbeat_timeout = SILENCE
+    socket.heartbeat_ivl = HEARTBEAT_MS
+    socket.heartbeat_timeout = SILENCE_MS
     socket.reconnect_ivl = -1  # a connection that is gone is another one's business
     return socket
 

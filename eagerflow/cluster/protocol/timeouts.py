@@ -1,24 +1,38 @@
-"""How long processes of a cluster wait for each other: heartbeats, greetings, leases."""
+"""How long processes of a cluster wait for each other: from coming up to going away."""
 
 from __future__ import annotations
 
 from typing import Final
 
 #: milliseconds: how often a process asks another whether it is there, and when it is given up
-HEARTBEAT: Final = 500
-SILENCE: Final = 10_000
+HEARTBEAT_MS: Final = 500
+SILENCE_MS: Final = 10_000
 #: milliseconds without an answer, after which a process is suspected to be stopped
-STOPPED: Final = 2_000
+STOPPED_MS: Final = 2_000
 #: milliseconds in which a connection has to prove its key
-PROOF: Final = 10_000
+PROOF_MS: Final = 10_000
 
 #: seconds for which silence lasts before it is told: a process that ends is silent, then closed
 UNTOLD_SECONDS: Final = 0.25
 #: seconds from the first sign of silence to the loss of a task
-SUSPECTED: Final = 10.0
+SUSPECTED_SECONDS: Final = 10.0
 #: seconds in which a greeting has to be answered
-GREETING: Final = 30.0
+GREETING_SECONDS: Final = 30.0
 #: seconds for which a server keeps a session that says nothing
-LEASE: Final = 30.0
+LEASE_SECONDS: Final = 30.0
 #: the share of a lease after which it is renewed
-RENEWED: Final = 1 / 3
+RENEWAL_SHARE: Final = 1 / 3
+
+#: seconds in which processes have to come up
+START_SECONDS: Final = 60.0
+#: seconds until it is tried again to start a task that has died, at first and at most
+FIRST_RESTART_SECONDS: Final = 0.5
+LONGEST_RESTART_SECONDS: Final = 10.0
+#: seconds in which a process ends by itself before it is killed
+END_SECONDS: Final = 1.0
+#: seconds in which a step that is aborted ends everywhere
+ABORT_SECONDS: Final = 2.0
+#: seconds in which a task has to say how busy it is
+LOAD_ANSWER_SECONDS: Final = 1.0
+#: seconds in which a key that was revoked is noticed
+REVOKED_SECONDS: Final = 1.0

@@ -14,6 +14,7 @@ from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.heads import ErrorHead, HandleHead
 from eagerflow.cluster.protocol.messages import Release
 from eagerflow.cluster.protocol.partitions import may_be_sent, resources_of, write_partition
+from eagerflow.cluster.protocol.timeouts import ABORT_SECONDS
 from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.backend import RemoteBackend
@@ -293,7 +294,7 @@ class _Running:
         wrong = error if isinstance(error, EagerflowError) else CancelledError(repr(error))
         self._connections.abort(self._pending, wrong)
         with suppress(KeyboardInterrupt):
-            self._pending.wait(2.0)
+            self._pending.wait(ABORT_SECONDS)
         if isinstance(error, CancelledError) and self.head is not None:
             raise read_error(self.head) from None  # that is why it was cancelled
 

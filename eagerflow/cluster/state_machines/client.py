@@ -51,9 +51,9 @@ from eagerflow.cluster.protocol.messages import (
     Welcome,
 )
 from eagerflow.cluster.protocol.timeouts import (
-    GREETING,
-    RENEWED,
-    SUSPECTED,
+    GREETING_SECONDS,
+    RENEWAL_SHARE,
+    SUSPECTED_SECONDS,
     UNTOLD_SECONDS,
 )
 from eagerflow.cluster.protocol.values import Frame
@@ -169,8 +169,8 @@ class ClientMachine:
     """
 
     def __init__(
-        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED,
-        greeting: float = GREETING, *, log: bool = False,
+        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED_SECONDS,
+        greeting: float = GREETING_SECONDS, *, log: bool = False,
     ) -> None:  # fmt: skip
         self.links: dict[str, TaskLink] = {}
         self.log: MachineLog | None = [] if log else None
@@ -306,7 +306,7 @@ class ClientMachine:
         for one in request:
             link.asked[link.said] = one
         if link.usable:
-            link.renew_at = self._now + link.lease * RENEWED
+            link.renew_at = self._now + link.lease * RENEWAL_SHARE
         self._out.append(("send", task, replace(message, number=link.said), frames))
 
     # --- answers ---
@@ -352,7 +352,7 @@ class ClientMachine:
         link.state = "ready"
         link.incarnation = message.incarnation
         link.lease = message.lease
-        link.renew_at = self._now + link.lease * RENEWED
+        link.renew_at = self._now + link.lease * RENEWAL_SHARE
         self._out.append(("joined", task, message))
 
     def _answered(

@@ -1,10 +1,11 @@
-"""Logs of state machines: what happened, which a new machine can go through again."""
+"""Logs of servers and clients, which new ones can go through again."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 from eagerflow.errors import ProtocolError
+from eagerflow.machine_logs import go_through
 
 #: what happened: the time, the event, and the instructions that it led to
 MachineLog = list[tuple[float, tuple[Any, ...], tuple[tuple[Any, ...], ...]]]
@@ -23,11 +24,5 @@ def rerun(log: MachineLog, machine: Machine) -> None:
     Raises:
         ProtocolError: they are not.
     """
-    for number, (now, event, expected) in enumerate(log):
-        instructions = machine.handle(event, now)
-        if tuple(instructions) != expected:
-            raise ProtocolError(
-                f"event {number} {event} leads to other instructions than in the log",
-                given=str(instructions),
-                expected=str(expected),
-            )
+    told = (((event, now), expected) for now, event, expected in log)
+    go_through(told, machine.handle, ProtocolError)

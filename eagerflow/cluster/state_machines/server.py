@@ -57,7 +57,7 @@ from eagerflow.cluster.protocol.messages import (
     Versions,
     Welcome,
 )
-from eagerflow.cluster.protocol.timeouts import LEASE
+from eagerflow.cluster.protocol.timeouts import LEASE_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.logs import MachineLog
 from eagerflow.cluster.state_machines.sessions import Arrival, Session, Waiting
@@ -105,7 +105,7 @@ class ServerMachine:
 
     def __init__(
         self, task: str, incarnation: int, versions: Versions, devices: Sequence[str],
-        limits: Limits = LIMITS, lease: float = LEASE, *,
+        limits: Limits = LIMITS, lease: float = LEASE_SECONDS, *,
         allows: Sequence[str] = (),
         allows_peer: Callable[[str, str, str, str], bool] = lambda *_: True, log: bool = False,
     ) -> None:  # fmt: skip

@@ -33,7 +33,7 @@ from eagerflow.placement.automatic.rates import MachineRates, load
 from eagerflow.placement.rules import Rules
 from eagerflow.profiling.nodes import median
 from eagerflow.resources.variable import VariableState
-from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.background_compilation import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.scheduled.node_regions import find_regions
 from eagerflow.runtime.scheduled.node_seconds import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 from eagerflow.core.scope_moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
-from eagerflow.function.cache import CacheEntry
+from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.graph.ir import Graph
 from eagerflow.placement.apply_rules import Placement, place
 from eagerflow.placement.rules import Rules

@@ -21,7 +21,11 @@ from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device, home_of
 from eagerflow.hardware.scopes import is_home, runs_at
-from eagerflow.ops.indexing.batching import batched_getitem, batched_scatter, batched_update
+from eagerflow.ops.indexing.index_batch_rules import (
+    batched_getitem,
+    batched_scatter,
+    batched_update,
+)
 from eagerflow.ops.indexing.writable_memory import may_reuse
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where

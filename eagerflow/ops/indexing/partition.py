@@ -11,8 +11,9 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import home_of
-from eagerflow.ops.indexing.gather import flatnonzero, take
 from eagerflow.ops.indexing.getitem import index_update
+from eagerflow.ops.indexing.take_and_scatter import take
+from eagerflow.ops.indexing.where_and_nonzero import flatnonzero
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.extents import unknown_size
 from eagerflow.ops.rules.promotion import operands

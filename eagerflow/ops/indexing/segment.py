@@ -15,7 +15,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.hardware import home_of
-from eagerflow.ops.indexing.gather import integers, take
+from eagerflow.ops.indexing.take_and_scatter import integers, take
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.gradients import where

@@ -11,7 +11,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.ops.creation.dtypes import astype
 from eagerflow.ops.elementwise.arithmetic import floor_divide, remainder
-from eagerflow.ops.indexing.gather import take
+from eagerflow.ops.indexing.take_and_scatter import take
 from eagerflow.ops.rules.arguments import as_index, axis_of, sequence_of
 from eagerflow.ops.rules.promotion import host_check
 from eagerflow.ops.shape.axes import broadcast_to, expand_dims, moveaxis, reshape

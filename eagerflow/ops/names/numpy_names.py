@@ -20,7 +20,8 @@ from eagerflow.ops.elementwise.arithmetic import floor_divide, remainder
 from eagerflow.ops.elementwise.exponential import sqrt, square
 from eagerflow.ops.elementwise.logic import bitwise_invert, isnan, logical_not
 from eagerflow.ops.elementwise.numeric import abs, round
-from eagerflow.ops.indexing.gather import take, where
+from eagerflow.ops.indexing.take_and_scatter import take
+from eagerflow.ops.indexing.where_and_nonzero import where
 from eagerflow.ops.ordering.sets import unique_all, unique_counts, unique_inverse, unique_values
 from eagerflow.ops.ordering.sort import searchsorted
 from eagerflow.ops.reduction.statistics import Method, nansum, quantile
@@ -411,8 +412,8 @@ def _unique_slices(x: Tensor, axis: int) -> tuple[Tensor, ...]:
         values, ranks = unique_inverse(column)
         # of ranks again, so that products stay below the square of their number
         order = unique_inverse(order * values.shape[0] + ranks).inverse_indices
-    found = unique_all(order)
-    return take(x, found.indices, axis=axis), *found[1:]
+    groups = unique_all(order)
+    return take(x, groups.indices, axis=axis), *groups[1:]
 
 
 def _asked(parts: Sequence[Tensor], wanted: Sequence[bool]) -> tuple[Tensor, ...]:

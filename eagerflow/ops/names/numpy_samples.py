@@ -16,7 +16,8 @@ from eagerflow.ops.elementwise.arithmetic import clip, maximum, minimum
 from eagerflow.ops.elementwise.exponential import sqrt
 from eagerflow.ops.elementwise.logic import isnan, logical_not
 from eagerflow.ops.elementwise.numeric import ceil, floor
-from eagerflow.ops.indexing.gather import take_along_axis, where
+from eagerflow.ops.indexing.take_and_scatter import take_along_axis
+from eagerflow.ops.indexing.where_and_nonzero import where
 from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.names.numpy_names import cov
 from eagerflow.ops.ordering.sort import sort

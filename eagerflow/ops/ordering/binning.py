@@ -11,8 +11,9 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, maximum
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.hardware import home_of
-from eagerflow.ops.indexing.gather import take, where
 from eagerflow.ops.indexing.segment import segment_sum
+from eagerflow.ops.indexing.take_and_scatter import take
+from eagerflow.ops.indexing.where_and_nonzero import where
 from eagerflow.ops.ordering.sort import searchsorted
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.promotion import floating, operands, promote

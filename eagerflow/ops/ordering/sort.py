@@ -11,8 +11,8 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, same
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.indexing.gather import take, take_along_axis
 from eagerflow.ops.indexing.getitem import scatter
+from eagerflow.ops.indexing.take_and_scatter import take, take_along_axis
 from eagerflow.ops.rules.arguments import as_index, axis_of, check_choice
 from eagerflow.ops.rules.promotion import cast, promote
 from eagerflow.ops.rules.sizes import matched, surely_less

@@ -12,7 +12,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.indexing.gather import take
+from eagerflow.ops.indexing.take_and_scatter import take
 from eagerflow.ops.ordering.sort import argsort
 from eagerflow.ops.random.draws import (
     BITS,

@@ -19,7 +19,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
-from eagerflow.ops.indexing.gather import where
+from eagerflow.ops.indexing.where_and_nonzero import where
 from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape
 from eagerflow.ops.rules.promotion import cast, host_check
 from eagerflow.resources.generator import GeneratorState

@@ -91,7 +91,7 @@ def predict(graph: Graph, model: CostModel, executor: ExecutorTraits) -> Predict
     steps = [replayed.of_one(low, device, straight=True)]
     if executor.threads > 1 and not _works_later(device):
         steps.append(replayed.of_one(low, device, straight=False))
-    return min(map(_predicted, steps), key=lambda found: found.seconds)
+    return min(map(_predicted, steps), key=lambda prediction: prediction.seconds)
 
 
 def _works_later(device: Device) -> bool:
@@ -100,8 +100,8 @@ def _works_later(device: Device) -> bool:
 
 
 def _predicted(step: SimulatedStep) -> Prediction:
-    found = simulate(step)
-    return Prediction(found.seconds, found)
+    simulated = simulate(step)
+    return Prediction(simulated.seconds, simulated)
 
 
 @final
@@ -191,8 +191,8 @@ class _Replay:
         if straight:
             return [[n for n in graph.nodes if n.op != "constant"]]
         traits = self.executor
-        found = traits.regions(graph, paths, traits.weight, before, workers)
-        groups = [nodes for parts in found for nodes in parts]
+        regions = traits.regions(graph, paths, traits.weight, before, workers)
+        groups = [nodes for parts in regions for nodes in parts]
         together = {n for nodes in groups for n in nodes}
         alone = [n for n in graph.nodes if n not in together and n.op != "constant"]
         groups += [[n] for n in alone if lead_of(n.op) not in ("send", "receive")]
@@ -259,13 +259,13 @@ class _Replay:
         overhead = 0.0 if strands or len(made.regions) == 1 else rates.region
 
         def numbers(nodes: Sequence[Node | None]) -> tuple[int, ...]:
-            found = []
+            items = []
             for node in nodes:
                 if node in made.numbers:
-                    found.append(made.numbers[node])
+                    items.append(made.numbers[node])
                 elif node in made.arrivals:
-                    found.append(first_move + made.arrivals[node])
-            return tuple(dict.fromkeys(found))
+                    items.append(first_move + made.arrivals[node])
+            return tuple(dict.fromkeys(items))
 
         ops = [replace(op, needs=numbers(taken)) for op, taken in made.ops]
         regions = []

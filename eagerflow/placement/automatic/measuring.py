@@ -63,10 +63,10 @@ def measure(names: Iterable[Device | str] | None = None, *, save: bool = True) -
                     links[f"{source.kind}>{target.kind}"] = _link(source, target)
         matrix, moved = _crowding()
     send = _send_seconds()
-    found = MachineRates(kinds, links, known.region, send, matrix, moved, measured=True)
+    rates = MachineRates(kinds, links, known.region, send, matrix, moved, measured=True)
     if save:
-        store(found)
-    return found
+        store(rates)
+    return rates
 
 
 def _chosen(names: Iterable[Device | str] | None) -> list[Device]:

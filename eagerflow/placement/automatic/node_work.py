@@ -68,16 +68,16 @@ class NodeWork:
 
     def total(self, node: Node) -> Cost:
         """The operations and bytes of a node, those of its subgraphs included."""
-        found: list[Cost] = []
+        costs: list[Cost] = []
 
         def note(one: Node) -> float:
-            found.append(self.cost(one))
+            costs.append(self.cost(one))
             return 0.0
 
         self.seconds(node, note)
         times = self.iterations(node) if any(node.subgraphs()) else 1
         return (
-            Cost(*[times * sum(parts) for parts in zip(*found, strict=True)]) if found else Cost()
+            Cost(*[times * sum(parts) for parts in zip(*costs, strict=True)]) if costs else Cost()
         )
 
     def nbytes(self, value: Value) -> int:

@@ -209,18 +209,18 @@ class _Planner:
 
     def run(self) -> PlacementPlan:
         own = self.judged(OWN, self.problem.own)
-        found = [own]
+        weighed = [own]
         for name, assignment in self.candidates():
-            if all(assignment != one.assignment for one in found):
-                found.append(self.judged(name, assignment))
-        found.sort(key=lambda one: (bool(one.too_much), one.predicted))
-        best = found[0]
+            if all(assignment != one.assignment for one in weighed):
+                weighed.append(self.judged(name, assignment))
+        weighed.sort(key=lambda one: (bool(one.too_much), one.predicted))
+        best = weighed[0]
         if best.too_much:
-            raise self.no_room(min(found, key=self.excess))
+            raise self.no_room(min(weighed, key=self.excess))
         if not own.too_much and best.predicted > GAIN * own.predicted:
             best = own
         choice = {} if best is own else self.choice(best.assignment)
-        return PlacementPlan(found, own, best, self.devices, choice, self.choice)
+        return PlacementPlan(weighed, own, best, self.devices, choice, self.choice)
 
     def candidates(self) -> Iterator[tuple[str, Assignment]]:
         """Placements worth to be simulated, by what the search thinks of them."""

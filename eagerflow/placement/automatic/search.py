@@ -353,7 +353,7 @@ def improve(problem: Problem, assignment: Assignment) -> tuple[Assignment, Estim
 
     The work is bounded by a number of estimates, so what is found does not depend on the clock.
     """
-    best, found = assignment, problem.estimate(assignment)
+    best, least = assignment, problem.estimate(assignment)
     left = min(_MOST, _WORK // max(len(problem.tasks), 1))
     groups = list(_groups(problem))
     changed = True
@@ -370,11 +370,11 @@ def improve(problem: Problem, assignment: Assignment) -> tuple[Assignment, Estim
                     continue
                 left -= 1
                 estimate = problem.estimate(tuple(trial))
-                if estimate < found:
-                    best, found, changed = tuple(trial), estimate, True
+                if estimate < least:
+                    best, least, changed = tuple(trial), estimate, True
                 if left <= 0:
-                    return best, found
-    return best, found
+                    return best, least
+    return best, least
 
 
 def _groups(problem: Problem) -> Iterator[list[int]]:

@@ -226,9 +226,9 @@ class _Simulation:
             raise SchedulerError("the regions of a simulated step wait for each other")
         ends = [time for time in self.done if time is not None]
         spans = [(a, a if b is None else b) for a, b in zip(self.began, self.done, strict=True)]
-        found = Simulated(max([*ends, self.now], default=0.0), spans)
-        self.count(found)
-        return found
+        simulated = Simulated(max([*ends, self.now], default=0.0), spans)
+        self.count(simulated)
+        return simulated
 
     def begin(self) -> None:
         """What waits for nothing, by device, the last first."""
@@ -351,29 +351,29 @@ class _Simulation:
 
     # --- what was found ---
 
-    def count(self, found: Simulated) -> None:
+    def count(self, simulated: Simulated) -> None:
         """Add up the work of devices, and the bytes that they hold at one time."""
         step = self.step
         changes: dict[int, list[tuple[float, int]]] = {}
-        last = dict.fromkeys(step.results, found.seconds)
+        last = dict.fromkeys(step.results, simulated.seconds)
         where: dict[int, int] = {}
         for region in step.regions:
             for i in region.ops:
                 where[i] = region.device
-                begin, end = found.spans[i]
+                begin, end = simulated.spans[i]
                 name = step.devices[region.device].name
-                found.busy[name] = found.busy.get(name, 0.0) + end - begin
+                simulated.busy[name] = simulated.busy.get(name, 0.0) + end - begin
                 for value in step.ops[i].needs:
                     last[value] = max(last.get(value, 0.0), end)
         for i, move in enumerate(step.moves):
             where[self.first_move + i] = move.target
             if move.value != GIVEN:
-                end = found.spans[self.first_move + i][1]
+                end = simulated.spans[self.first_move + i][1]
                 last[move.value] = max(last.get(move.value, 0.0), end)
         sizes = [*[op.nbytes for op in step.ops], *[move.nbytes for move in step.moves]]
         for i, size in enumerate(sizes):
             if size and i in where:
-                begin, end = found.spans[i]
+                begin, end = simulated.spans[i]
                 held = changes.setdefault(where[i], [])
                 held += [(begin, size), (max(last.get(i, end), end), -size)]
         for device, held in changes.items():
@@ -381,7 +381,7 @@ class _Simulation:
             for _, size in sorted(held):
                 now += size
                 most = max(most, now)
-            found.peaks[step.devices[device].name] = most
+            simulated.peaks[step.devices[device].name] = most
 
 
 def _nothing() -> None:

@@ -17,15 +17,15 @@ from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, wait_for_data
-from eagerflow.resources.attempts import slept
 from eagerflow.resources.mutex import this_thread
+from eagerflow.resources.waiting_operations import slept
 from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import flatten, line_of
-from eagerflow.runtime.generated.kernel_trial import KernelTrial
 from eagerflow.runtime.generated.native_kernels import NativeProgram
+from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.generated.observer import Observer, running_node_in
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.threads import deadline

@@ -8,10 +8,11 @@ from types import FrameType
 from typing import Any, Final, final
 
 from eagerflow import events
-from eagerflow.events import NodeEvent, RegionEvent, step_of, where
+from eagerflow.events import NodeEvent, RegionEvent, step_of
+from eagerflow.events.kinds import where
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
-from eagerflow.resources.attempts import slept
+from eagerflow.resources.waiting_operations import slept
 from eagerflow.running_node import RunningNode
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instructions, line_of

@@ -35,6 +35,7 @@ from math import inf
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.errors import RendezvousError
+from eagerflow.machine_logs import go_through
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES
 from eagerflow.runtime.rendezvous.incoming import Incoming
 from eagerflow.runtime.rendezvous.outgoing import Outgoing
@@ -168,12 +169,6 @@ def rerun(
         RendezvousError: they are not.
     """
     channel = Channel(credit, timing, credit_bytes=credit_bytes, log=True)
-    for number, (now, event, expected) in enumerate(log):
-        instructions = channel.handle(event, now)
-        if tuple(instructions) != expected:
-            raise RendezvousError(
-                f"event {number} {event} leads to other instructions than in the log",
-                given=str(instructions),
-                expected=str(expected),
-            )
+    told = (((event, now), expected) for now, event, expected in log)
+    go_through(told, channel.handle, RendezvousError)
     return channel

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
 
 #: the loops around something, the outermost first, each by its name and the iteration, from 0
 LoopPath = tuple[tuple[str, int], ...]
@@ -29,6 +30,21 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         frames = [f"{frame}[{iteration}]" for frame, iteration in self.path]
         return ", ".join([f"step {self.step}", f'edge "{self.edge}"', *frames])
+
+
+def key_of(attrs: Mapping[str, Any], step: int, path: LoopPath) -> Key:
+    """The key under which a ``Send`` and its ``Recv`` meet, in one step and one iteration.
+
+    Args:
+        attrs: the attributes of either end, which have the name of the edge.
+        step: the number of the step.
+        path: the loops around the ends, as they are in this run of them.
+
+    >>> from eagerflow.runtime.rendezvous.keys import key_of
+    >>> print(key_of({"edge": "y -> null:1"}, 12, (("while_loop", 3),)))
+    step 12, edge "y -> null:1", while_loop[3]
+    """
+    return Key(step, attrs["edge"], path)
 
 
 class Route(NamedTuple):

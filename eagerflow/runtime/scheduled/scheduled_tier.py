@@ -28,7 +28,7 @@ from eagerflow.runtime.scheduled.node_seconds import (
 )
 from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
-from eagerflow.runtime.scheduled.waits import has_free_waits
+from eagerflow.runtime.scheduled.threadless_waits import has_free_waits
 from eagerflow.runtime.sent_values import SentValues
 from eagerflow.runtime.strands.strands import Strands
 from eagerflow.runtime.threads import deadline

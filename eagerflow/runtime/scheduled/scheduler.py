@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.errors import SchedulerError
+from eagerflow.machine_logs import go_through
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, FramePlan, Plan
 
 SchedulerEvent = tuple[Any, ...]
@@ -462,12 +463,6 @@ def rerun(plan: Plan, log: SchedulerLog) -> Scheduler:
         SchedulerError: they are not.
     """
     step = Scheduler(plan, log=True)
-    for number, (event, expected) in enumerate(log):
-        instructions = step.handle(event)
-        if tuple(instructions) != expected:
-            raise SchedulerError(
-                f"event {number} {event} leads to other instructions than in the log",
-                given=str(instructions),
-                expected=str(expected),
-            )
+    told = (((event,), expected) for event, expected in log)
+    go_through(told, step.handle, SchedulerError)
     return step

@@ -9,7 +9,7 @@ from typing import Any
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import NullArray, as_device
 from eagerflow.runtime.late_values import LateValue, is_sent_late
-from eagerflow.runtime.rendezvous.keys import Key
+from eagerflow.runtime.rendezvous.keys import Key, key_of
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.completions import Completion
 from eagerflow.runtime.sent_values import asked
@@ -54,7 +54,7 @@ def _send_ready(
 
 def _key(node: Node, completion: Completion) -> Key:
     """What is sent, and in which iteration."""
-    return Key(completion.rendezvous.step, node.attrs["edge"], completion.path())
+    return key_of(node.attrs, completion.rendezvous.step, completion.path())
 
 
 def _receive(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
 from eagerflow.events import step_of
-from eagerflow.resources.attempts import limited
+from eagerflow.resources.waiting_operations import limited
 
 #: why a step was cancelled whose deadline has passed
 LATE: Final = "its deadline has passed"

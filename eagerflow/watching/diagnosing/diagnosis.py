@@ -46,15 +46,15 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
         watcher: what has looked.
         now: the time, in seconds of ``time.perf_counter``.
     """
-    found = _nans(watcher, now)
+    told = _nans(watcher, now)
     for cause in queue_causes(watcher, now):
         kind = "stuck" if cause.is_stuck else "starves"
-        found.append(Diagnosis(kind, cause.text, cause.executable, cause.node, cause.queue))
+        told.append(Diagnosis(kind, cause.text, cause.executable, cause.node, cause.queue))
     times = watcher.log.busiest(now)
     observed = None if times is None else watcher.observed(times.executable)
     if observed is not None:
-        found += _slow(observed)
-    return [*found, *_retraces(watcher, now)]
+        told += _slow(observed)
+    return [*told, *_retraces(watcher, now)]
 
 
 def _nans(watcher: Watcher, now: float) -> list[Diagnosis]:
@@ -74,8 +74,8 @@ def _nans(watcher: Watcher, now: float) -> list[Diagnosis]:
             does = "gives NaN"
         where = f"{place_of(node)} on {node.device}" if node.device else place_of(node)
         text = f"NaN: {where} {does}, and a result has them, too"
-        found = Diagnosis("nan", text, number, first, "", str(node.device or ""))
-        (given if takes_arguments(node) else made).append(found)
+        diagnosis = Diagnosis("nan", text, number, first, "", str(node.device or ""))
+        (given if takes_arguments(node) else made).append(diagnosis)
     return made or (given[:1] if _all_checked(watcher, now) else [])
 
 

@@ -82,7 +82,7 @@ class NanCheck:
 
     def _with_nan(self, nodes: Iterable[Node | None]) -> list[int]:
         """Those that gave a NaN; of one that was not seen, such as a move, what it got."""
-        found, known, ahead = list[int](), set[int](), list(nodes)
+        wrong, known, ahead = list[int](), set[int](), list(nodes)
         while ahead:
             node = ahead.pop()
             number = None if node is None else self._index.of(node)
@@ -90,10 +90,10 @@ class NanCheck:
                 continue
             known.add(number)
             if number in self.found:
-                found.append(number)
+                wrong.append(number)
             elif number not in self.seen:
                 ahead += [value.node for value in node.inputs]
-        return found
+        return wrong
 
 
 def takes_arguments(node: Node) -> bool:

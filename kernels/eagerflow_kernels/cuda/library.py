@@ -39,8 +39,8 @@ def raising() -> AbstractContextManager[Any]:
     if _given is not None:
         context: AbstractContextManager[Any] = _given.raising()
         return context
-    found: AbstractContextManager[Any] = import_module("cupyx").errstate(linalg="raise")
-    return found
+    state: AbstractContextManager[Any] = import_module("cupyx").errstate(linalg="raise")
+    return state
 
 
 def device_count() -> int:

@@ -126,11 +126,11 @@ def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.uf
             ufunc = _made.get((called, target))
             if ufunc is None:
                 package = shipped(target)
-                found = None if package is None else package.find(called)
-                if found is None:
+                code = None if package is None else package.find(called)
+                if code is None:
                     ufunc = compiled(loops(), target, keep=True)
                 else:
-                    ufunc = ufunc_of(*found, pool().address)
+                    ufunc = ufunc_of(*code, pool().address)
                 _made[called, target] = ufunc
     return ufunc
 

@@ -63,8 +63,8 @@ class Image:
         Raises:
             ValueError: it is something else.
         """
-        text, found, code = data.partition(b"\n\n")
-        if not found:
+        text, separator, code = data.partition(b"\n\n")
+        if not separator:
             raise ValueError("this is no image of machine code")
         entries, heads = dict[str, int](), dict[str, str]()
         for line in text.decode().splitlines():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.runtime.scheduled.scheduler import rerun
-from eagerflow.runtime.scheduled.waits import has_free_waits
+from eagerflow.runtime.scheduled.threadless_waits import has_free_waits
 from tests.resources.queues.modes import Waiting, drained, numbers, until
 from tests.runtime.graphs import by_scheduler, scheduled
 

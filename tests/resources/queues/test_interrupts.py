@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.resources.attempts import limited
+from eagerflow.resources.waiting_operations import limited
 from tests.ctrl_c import ctrl_c_raises, interrupted
 from tests.resources.queues.modes import Waiting, drained, numbers, until
 from tests.source_tree import ROOT

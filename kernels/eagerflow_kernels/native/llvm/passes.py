@@ -8,6 +8,7 @@ their outputs.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -61,6 +62,26 @@ def _stages(loops: Loops) -> list[int]:
     return stages
 
 
+def _made_of(loops: Loops, wanted: Iterable[int], ends: Container[int]) -> dict[int, None]:
+    """The terms of elements that some are made of, these included, in the order of the search.
+
+    Args:
+        loops: the loops.
+        wanted: the terms.
+        ends: terms of which what they are made of is left out.
+    """
+    terms: dict[int, None] = {}
+    pending = list(wanted)
+    while pending:
+        number = pending.pop()
+        if number in terms or not loops.terms[number].inner:
+            continue
+        terms[number] = None
+        if number not in ends:
+            pending.extend(loops.terms[number].operands)
+    return terms
+
+
 def _uses(
     loops: Loops, stages: list[int], roots: list[set[int]], again: set[int]
 ) -> dict[int, int]:
@@ -70,19 +91,11 @@ def _uses(
     looked at in their place.
     """
     last: dict[int, int] = {}
+    dear = [n for n, t in enumerate(loops.terms) if t.operation not in _CHEAP and n not in again]
     for stage, wanted in enumerate(roots):
-        seen: set[int] = set()
-        pending = list(wanted)
-        while pending:
-            number = pending.pop()
-            term = loops.terms[number]
-            if number in seen or not term.inner:
-                continue
-            seen.add(number)
-            if stages[number] < stage and term.operation not in _CHEAP and number not in again:
-                last[number] = stage
-            else:
-                pending.extend(term.operands)
+        before = {number for number in dear if stages[number] < stage}
+        read = [number for number in _made_of(loops, wanted, before) if number in before]
+        last |= dict.fromkeys(read, stage)
     return last
 
 
@@ -115,14 +128,7 @@ def _places(loops: Loops, stages: list[int], uses: dict[int, int]) -> dict[int, 
 
 def _weight(loops: Loops, number: int) -> int:
     """How many terms of elements a term is made of."""
-    seen: set[int] = set()
-    pending = [number]
-    while pending:
-        x = pending.pop()
-        if x not in seen and loops.terms[x].inner:
-            seen.add(x)
-            pending.extend(loops.terms[x].operands)
-    return len(seen)
+    return len(_made_of(loops, [number], ()))
 
 
 def _pass(
@@ -130,19 +136,9 @@ def _pass(
 ) -> RowPass:
     wanted = set(roots[stage])
     wanted.update(x for x in holders if stages[x] == stage)
-    terms: set[int] = set()
-    read: dict[int, int] = {}
-    pending = list(wanted)
-    while pending:
-        number = pending.pop()
-        term = loops.terms[number]
-        if number in terms or not term.inner:
-            continue
-        terms.add(number)
-        if number in holders and stages[number] < stage:
-            read[number] = holders[number]
-        else:
-            pending.extend(term.operands)
+    before = {number for number in holders if stages[number] < stage}
+    terms = _made_of(loops, wanted, before)
+    read = {number: holders[number] for number in terms if number in before}
     stores = [(output, x) for x, output in holders.items() if stages[x] == stage]
     for output, (x, array) in enumerate(zip(loops.results, loops.outputs, strict=True)):
         if array.inner and stages[x] == stage and (output, x) not in stores:

@@ -14,8 +14,8 @@ from weakref import ref
 from eagerflow.errors import CompileWarning
 from eagerflow.hardware.kernel_library import has_compiler, in_force
 from eagerflow.runtime.generated.generated_tier import RegionCode
-from eagerflow.runtime.generated.kernel_trial import KernelTrial
 from eagerflow.runtime.generated.native_kernels import NativeProgram
+from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.threads.workers import Workers
 
 #: when a graph is compiled: beside its first steps, before them, never
@@ -149,11 +149,11 @@ class Compilation:
 
     def text(self, stage: str) -> str:
         """The kernels as text: in the ``"loops"`` form, for ``"llvm"``, or as machine code."""
-        found = [region.found for region in self._regions if region.found is not None]
-        if not found:
+        regions = [region.found for region in self._regions if region.found is not None]
+        if not regions:
             return "\n".join(self.report())
         texts = []
-        for native in found:
+        for native in regions:
             for kernel, nodes in native.nodes().items():
                 names = "\n".join(f"# {', '.join(some)}" for some in nodes)
                 texts.append(f"{names}\n{_written(kernel.loops, stage)}")

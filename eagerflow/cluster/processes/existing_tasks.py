@@ -12,7 +12,7 @@ from eagerflow.errors import ResourceError
 
 
 @final
-class Elsewhere:
+class ExistingTasks:
     """Tasks that somebody else starts and ends.
 
     Args:

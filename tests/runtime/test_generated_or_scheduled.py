@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow import errors, events
 from eagerflow.core.op import bind, get_op
-from eagerflow.events import AbstractEvent, RegionEvent, StepEvent
+from eagerflow.events import AbstractEvent, RegionEvent, StepEvent, instruments
 from eagerflow.graph import Graph
-from eagerflow.runtime import Executable, tier_choice
+from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.generated.generated_tier import GeneratedTier
+from eagerflow.runtime.generated_or_scheduled import Choice, Decision, Trial
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.threads import workers
-from eagerflow.runtime.tier_choice import Choice, Decision, Trial
 from tests.runtime.graphs import by_scheduler, scheduled, straight
 from tests.runtime.scheduled.scheduled_graphs import CHAINS, Ops, heavy, helped, ops, same
 
@@ -49,12 +49,12 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scheduled tier counts as faster."""
-    monkeypatch.setattr(tier_choice, "_GAIN", float("inf"))
+    monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
 
 
 def settle(run: Callable[[], Any]) -> None:
     """So many runs that it is decided."""
-    for _ in range(2 * (tier_choice._RUNS + 1)):
+    for _ in range(2 * (generated_or_scheduled._RUNS + 1)):
         run()
 
 
@@ -103,13 +103,13 @@ def test_the_faster_way_is_kept() -> None:
         one = Choice(generated, graph)
         ways = []
         late = one.pick(inputs)
-        for iteration in range(2 * (tier_choice._RUNS + 1)):
+        for iteration in range(2 * (generated_or_scheduled._RUNS + 1)):
             trial = one.pick(inputs)
             assert isinstance(trial, Trial)
             ways.append(trial.name)
             first = 10.0 if iteration < 2 else 0.0  # it compiles
             trial.took(first + (whole if trial.tier is generated else cut))
-        assert ways == ["scheduled", "generated"] * (tier_choice._RUNS + 1)
+        assert ways == ["scheduled", "generated"] * (generated_or_scheduled._RUNS + 1)
         assert one.pick(inputs).name == ("scheduled" if faster else "generated")
         assert isinstance(late, Trial)
         late.took(1e-9)
@@ -146,8 +146,8 @@ def test_the_time_of_instruments_does_not_count(monkeypatch: pytest.MonkeyPatch)
         end = begin
 
     monkeypatch.setattr(Trial, "took", lambda self, seconds: taken.append(seconds))
-    monkeypatch.setattr(tier_choice, "perf_counter", clock)
-    monkeypatch.setattr(events, "perf_counter", clock)
+    monkeypatch.setattr(generated_or_scheduled, "perf_counter", clock)
+    monkeypatch.setattr(instruments, "perf_counter", clock)
     monkeypatch.setattr(Decision, "pick", lambda self, generated: Trial(generated, self))
     program = Executable(Graph.parse(TWO))
     events.add_instrument(slow := Slow())
@@ -329,7 +329,7 @@ def test_errors_are_the_same(always: None) -> None:
     f(ok, ef.ones(SIZE))
     f(ok[1:], ok[1:])  # the sizes have names from now on
     found = []
-    for _ in range(2 * (tier_choice._RUNS + 1)):
+    for _ in range(2 * (generated_or_scheduled._RUNS + 1)):
         v.assign(0.0)
         with pytest.raises(errors.ShapeError) as caught:
             f(ok, bad)

@@ -16,7 +16,7 @@ pytestmark = needs_compiler
 _BEGIN = """
 import numpy as np
 import eagerflow as ef
-from eagerflow.runtime import compiling
+from eagerflow.runtime import background_compilation
 """
 _NATIVE = _BEGIN + "ef.config(kernels='native')\n"
 
@@ -122,7 +122,7 @@ for tier in (ScheduledTier(graph, partitioned=True), ScheduledTier(graph)):
     def step():
         return [z.tobytes() for z in tier.run(given)]
     expected = step()
-    done = compiling.Compilation(tier.regions, "now")
+    done = background_compilation.Compilation(tier.regions, "now")
     done.begin(lambda: None)
     same = all(step() == expected for _ in range(15))
     print(tier.name, same, sum("runs" in line for line in done.report()))

@@ -18,7 +18,7 @@ from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import begin_told
-from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.generated.observer import described
 from eagerflow.runtime.scheduled.actions import asynchronous, at_once

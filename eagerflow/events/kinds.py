@@ -1,70 +1,22 @@
-"""The one way out of the runtime: events, of which instruments hear.
+"""The kinds of events: a record of its own for each.
 
-Each kind of event is a record of its own. What lasts is told twice, with one record: to `begin`
-when it begins, to `end` when it has ended, however it does. What has no length, or is of interest
-only once it is over, is told to `end` alone. An instrument says which kinds it wants. Code that
-makes events asks first whether an instrument wants that kind (``if WaitEvent.listeners:``), so that
-without one there is no call and no allocation.
+A record says nothing by itself; `eagerflow.events.instruments` tells it to those who listen.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import count
-from operator import attrgetter
 from threading import get_ident
 from time import perf_counter
-from typing import Any, ClassVar, Final, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
-from eagerflow.errors import TensorValueError
+from eagerflow.events.step_context import step_of
 from eagerflow.source import Source
 
-__all__ = [
-    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent",
-    "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent",
-    "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
-    "add_instrument", "begin", "describe", "end", "next_step", "open_waits", "remove_instrument",
-    "step_of", "told",
-]  # fmt: skip
-
-#: the number of another step, unlike that of any other in this process
-next_step: Final = count(1).__next__
-
-
-@final
-class _StepOf(threading.local):
-    """What code that runs in a thread knows of the step that the thread works for.
-
-    Attributes:
-        step: its number; 0 outside of steps, and in one that was a call of generated code, since
-            no instrument listened when it began.
-        frames: the loops of it that the thread is in, each with its iteration.
-        caller: the thread that asked for it, 0 where that is the same one.
-        runner: the name of the runner that the thread works for, if it does for one.
-        stopped: tells whether the step is to end; None if that is not asked for.
-        observation: how the step is observed, if it is (see `eagerflow.runtime.observed_step`).
-        telling: whether the thread is telling an instrument, which is told nothing of what it runs
-            meanwhile: else it would be told of that, and so on without end.
-        told: seconds that the thread has spent telling instruments, ever.
-    """
-
-    step: int = 0
-    frames: tuple[tuple[str, int], ...] = ()
-    caller: int = 0
-    runner: str = ""
-    stopped: Callable[[], bool] | None = None
-    observation: Any = None
-    telling: bool = False
-    told: float = 0.0
-
-
-#: of this thread
-step_of: Final = _StepOf()
+if TYPE_CHECKING:
+    from eagerflow.events.instruments import Instrument
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -366,218 +318,11 @@ KINDS: Final[frozenset[type[AbstractEvent]]] = frozenset({
 DEFAULT_KINDS: Final = KINDS - {NodeEvent, OpEvent}
 
 
-# --- instruments --------------------------------------------------------------------------------
-
-
-@runtime_checkable
-class Instrument(Protocol):
-    """Hears of events, from any thread. One that raises is removed, with a warning.
-
-    Its attribute ``kinds`` says which it wants; `DEFAULT_KINDS` if it has none. One that has
-    ``brief_step`` and ``brief_region``, functions that take a `BriefStep` and a `BriefRegion` and
-    do not raise, hears of all steps and regions in brief. While all instruments are of that sort
-    steps need not be numbered, and what is told within one may have the ``step`` 0: a record of a
-    step takes as long as 100 small ops, this as long as two.
-    """
-
-    def begin(self, event: AbstractEvent, /) -> None:
-        """Something begins; its end comes with the same record."""
-
-    def end(self, event: AbstractEvent, /) -> None:
-        """Something has ended, or has happened."""
-
-
-_lock: Final = threading.RLock()  # a finaliser may remove an instrument
-
-
-def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
-    for kind in KINDS:
-        kind.listeners = tuple([i for i in instruments if kind in _kinds(i)])
-    AbstractEvent.listeners = instruments
-    brief = [i for i in instruments if hasattr(i, "brief_step")]
-    StepEvent.brief = _all_of([getattr(i, "brief_step") for i in brief])  # noqa: B009 - optional
-    RegionEvent.brief = _all_of([getattr(i, "brief_region") for i in brief])  # noqa: B009 - so too
-    wanted = NodeEvent.listeners or StepEvent.listeners or RegionEvent.listeners
-    StepEvent.brief_alone = StepEvent.brief if brief == [*instruments] and not wanted else None
-
-
-def _all_of(functions: list[Callable[[Any], object]]) -> Callable[[Any], object] | None:
-    """One function that calls them; None if there are none."""
-    if len(functions) > 1:
-        return lambda brief: [function(brief) for function in functions]
-    return functions[0] if functions else None
-
-
-def _kinds(instrument: Instrument) -> frozenset[type[AbstractEvent]]:
-    return frozenset(getattr(instrument, "kinds", DEFAULT_KINDS))
-
-
-_set_listeners(())
-
-
-def add_instrument(instrument: Instrument) -> None:
-    """Tell ``instrument`` of all events of all threads that it wants, from now on.
-
-    Raises:
-        TensorValueError: it cannot be told, or wants what there is not.
-
-    >>> class Depths:
-    ...     kinds = {ef.events.LevelEvent}
-    ...     def begin(self, event): pass
-    ...     def end(self, event): print(event.name, event.depth, "of", event.capacity)
-    >>> ef.events.add_instrument(depths := Depths())
-    >>> ef.Queue(5, ef.tensor(0), name="letters").enqueue_many([1, 2])
-    letters 2 of 5
-    >>> ef.events.remove_instrument(depths)
-    """
-    if not isinstance(instrument, Instrument):
-        raise TensorValueError(
-            "add_instrument: this is no instrument",
-            given=repr(instrument),
-            expected="an object with the methods begin(event) and end(event)",
-        )
-    unknown = _kinds(instrument) - KINDS
-    if unknown:
-        raise TensorValueError(
-            "add_instrument: the instrument wants events that there are not",
-            given=f"kinds={sorted(map(repr, unknown))}",
-            expected="classes of eagerflow.events, such as StepEvent",
-        )
-    with _lock:
-        before = AbstractEvent.listeners
-        if not any(i is instrument for i in before):
-            _set_listeners((*before, instrument))
-
-
-def remove_instrument(instrument: Instrument) -> None:
-    """Tell ``instrument`` nothing more; it is no error if it is told nothing."""
-    with _lock:
-        _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
-
-
-def remove_after_fork(instrument: Instrument) -> None:
-    """The same in a process that was forked, where the lock may be held by a thread that is not."""
-    _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
-
-
-def open_waits() -> list[WaitEvent]:
-    """The waits that go on now, the oldest first, those too that began without a listener.
-
-    So an instrument that comes late, or a look at a program that is stuck, sees what blocks it. A
-    wait has one record, the same for each request; its ``stop`` is set when it is over, but an end
-    is told only to those that were told of the beginning. The ``step`` of a wait that nobody
-    listened to is 0.
-
-    >>> import threading
-    >>> letters = ef.Queue(1, ef.tensor(0), name="letters")
-    >>> thread = threading.Thread(target=letters.dequeue)
-    >>> thread.start()
-    >>> while not (waits := ef.events.open_waits()):
-    ...     pass
-    >>> [(wait.operation, wait.name, wait.stop) for wait in waits]
-    [('dequeue', 'letters', None)]
-    >>> letters.enqueue(1)
-    >>> thread.join()
-    >>> ef.events.open_waits(), waits[0].stop is None
-    ([], False)
-    """
-    waits = [event for ask in _askers for event in ask()]
-    return sorted(waits, key=attrgetter("start"))
-
-
-#: the sources of `open_waits`
-_askers: Final[list[Callable[[], list[WaitEvent]]]] = []
-
-
-def ask_for_waits(ask: Callable[[], list[WaitEvent]]) -> None:
-    """Let `open_waits` give what ``ask`` gives, too."""
-    _askers.append(ask)
-
-
 def where(devices: tuple[str, ...]) -> dict[str, Any]:
     """The fields of an event that is on these devices."""
     return {"device": devices[0] if len(devices) == 1 else "", "devices": devices}
 
 
-def tell_nobody(event: AbstractEvent) -> None:
-    """Note that the beginning of an event was told to nobody, so that its end is not either."""
-    event._told = ()
-
-
-def begin(event: AbstractEvent) -> None:
-    """Tell the instruments that something begins; the caller calls `end`, whatever happens."""
-    if step_of.telling:
-        event._told = ()
-        return
-    event._told = listeners = type(event).listeners
-    if listeners:
-        _tell(listeners, "begin", event)
-
-
-def end(event: AbstractEvent) -> None:
-    """Tell of the end: those that were told of the beginning, all if none was to be.
-
-    The time is now, unless the record has it.
-    """
-    if event.stop is None:
-        event.stop = perf_counter()
-    listeners, first = type(event).listeners, event._told
-    if first is None:
-        first = () if step_of.telling else listeners
-    elif first is not listeners:  # some may have been removed since
-        first = tuple([i for i in first if any(i is j for j in listeners)])
-    if first:
-        _tell(first, "end", event)
-
-
-def _tell(listeners: tuple[Instrument, ...], what: str, event: AbstractEvent) -> None:
-    around, start = step_of.telling, perf_counter()
-    step_of.telling = True
-    try:
-        for instrument in listeners:
-            try:
-                getattr(instrument, what)(event)
-            except Exception as error:
-                _remove_broken(instrument, error)
-    finally:
-        step_of.telling = around
-        if not around:
-            step_of.told += perf_counter() - start
-
-
-@final
-class told:
-    """Tell of what the block does: that it begins, and its end, however it ends."""
-
-    __slots__ = ("_event",)
-
-    def __init__(self, event: AbstractEvent) -> None:
-        self._event = event
-
-    def __enter__(self) -> None:
-        try:
-            begin(self._event)
-        except BaseException as error:  # an interrupt
-            self.__exit__(None, error)
-            raise
-
-    def __exit__(self, kind: object, error: BaseException | None, *trace: object) -> None:
-        if error is not None:
-            self._event.error = describe(error)
-        end(self._event)
-
-
 def describe(error: BaseException) -> str:
     """What an event says of an error: its class, and the first line of its message."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
-
-
-def _remove_broken(instrument: Instrument, error: Exception) -> None:
-    """A broken instrument must not stop the work that it shows, nor may the warning of it."""
-    remove_instrument(instrument)
-    try:
-        text = f"instrument {instrument!r} raised {error!r} and was removed"
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
-    except Exception as failed:  # warnings are errors, or the instrument cannot be printed
-        if sys.stderr is not None:
-            sys.stderr.write(f"{type(failed).__name__}: {failed}\n")

@@ -1,0 +1,53 @@
+"""The one way out of the runtime: events, of which instruments hear.
+
+Each kind of event is a record of its own. What lasts is told twice, with one record: to `begin`
+when it begins, to `end` when it has ended, however it does. What has no length, or is of interest
+only once it is over, is told to `end` alone. An instrument says which kinds it wants. Code that
+makes events asks first whether an instrument wants that kind (``if WaitEvent.listeners:``), so that
+without one there is no call and no allocation.
+"""
+
+from __future__ import annotations
+
+from eagerflow.events.instruments import (
+    Instrument,
+    add_instrument,
+    begin,
+    end,
+    open_waits,
+    remove_instrument,
+    told,
+)
+from eagerflow.events.kinds import (
+    DEFAULT_KINDS,
+    KINDS,
+    AbstractEvent,
+    BriefRegion,
+    BriefStep,
+    ElementEvent,
+    LevelEvent,
+    NodeEvent,
+    OpEvent,
+    QueueEvent,
+    RegionEvent,
+    RetraceEvent,
+    RunEvent,
+    SkipEvent,
+    StepEvent,
+    TakeEvent,
+    TransferEvent,
+    WaitEvent,
+    describe,
+)
+from eagerflow.events.step_context import (
+    next_step,
+    step_of,
+)
+
+__all__ = [
+    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent",
+    "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent",
+    "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
+    "add_instrument", "begin", "describe", "end", "next_step", "open_waits", "remove_instrument",
+    "step_of", "told",
+]  # fmt: skip

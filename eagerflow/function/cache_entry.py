@@ -1,0 +1,428 @@
+"""One trace of a function: what runs it, what a call has to fulfil for it, what follows a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
+
+from eagerflow.autodiff.tape import Tape
+from eagerflow.capture.access_paths import AccessPath
+from eagerflow.capture.argument_containers import Apart
+from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, act, fits
+from eagerflow.capture.equality import same_value
+from eagerflow.capture.guards.guards import Guards
+from eagerflow.capture.undoing import undoing
+from eagerflow.control.structured import all_nodes, effects_of
+from eagerflow.core import interpreter, tree
+from eagerflow.core.indexed_slices import IndexedSlices
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.errors import CancelledError, TraceError
+from eagerflow.function.arguments import Call
+from eagerflow.function.derivative import Derivative
+from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.first_run import FirstRun
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.passes import optimise
+from eagerflow.hardware import Lane
+from eagerflow.hardware.kernel_library import in_force
+from eagerflow.placement.apply_rules import Placement
+from eagerflow.placement.rules import Rules
+from eagerflow.runtime.background_compilation import Mode
+from eagerflow.runtime.executable import Executable
+from eagerflow.runtime.replay import is_watched, replay
+from eagerflow.tracing.arrays import is_numpy
+from eagerflow.tracing.decisions import Condition, checker
+
+if TYPE_CHECKING:
+    from eagerflow.function.placing.automatic import PlacementTrial
+
+#: counts the uses of traces
+uses: Final = count()
+
+
+@final
+class NothingDone(Exception):
+    """A run failed before anything that it does is seen: the function itself can be called."""
+
+
+@final
+class CacheEntry:
+    """One trace, with all that decides whether a call may use it.
+
+    Attributes:
+        graph: as traced.
+        optimised: what the passes made of it.
+        executable: runs that.
+        arrays: the outputs that are arrays of NumPy to the user, with what makes them so.
+        leaves: which leaves of the arguments are inputs of the graph, in order.
+        patterns: the shapes of the tensors among the arguments.
+        numbers: the static numbers: which leaf, and its value.
+        conditions: what other numbers among the arguments have to fulfil.
+        captured: the inputs that follow those of the arguments.
+        shared: arguments that are read from outside as well: which leaf, and where.
+        asks_identity: whether code tells objects apart.
+        guards: what else must be as it was.
+        treedef: the structure of the result.
+        outputs: its leaves.
+        made: containers in several places of results and stores: structure and leaves.
+        stores: what is put back after each run.
+        apart: what is asked before that.
+        record: what users see of the trace.
+        locals: the values that local variables of the function were bound to at its end.
+        leaf_records: the arguments of the call that was traced, for messages.
+        makes_resources: whether the function makes variables.
+        own_rules: the names of functions with derivatives of their own, which the graph lacks.
+        first: what the first run does besides, None if nothing.
+        fails: whether the function ended with an exception.
+        catches: whether handlers in it may be for what the graph raises.
+        rules: by which it is placed; None where the program says.
+        trial: what its steps go through while automatic placement tries; else None.
+        compile: when it is compiled.
+        used: when a call used it last: the greater, the later.
+    """
+
+    __slots__ = (
+        "__weakref__", "_derivative", "_holds", "_plain", "_replay", "_run", "_single", "apart",
+        "arrays", "asks_identity", "asks_numbers", "captured", "catches", "checks",
+        "compile", "conditions", "executable", "fails", "first", "graph", "guards", "leaf_records",
+        "leaves", "locals", "made", "makes_resources", "numbers", "optimised", "outputs",
+        "own_rules", "patterns", "record", "rules", "shared", "stores", "treedef",
+        "trial", "updates", "used",
+    )  # fmt: skip
+
+    graph: Graph
+    optimised: Graph
+    executable: Executable
+    arrays: tuple[tuple[int, Callable[[Tensor], Any]], ...]
+    leaves: tuple[int, ...]
+    leaf_records: tuple[LeafRecord, ...]
+    makes_resources: bool
+    own_rules: tuple[str, ...]
+    patterns: tuple[Pattern, ...]
+    numbers: tuple[tuple[int, Any], ...]
+    conditions: tuple[Condition, ...]
+    captured: tuple[CapturedInput, ...]
+    shared: tuple[tuple[int, AccessPath], ...]
+    asks_identity: bool
+    guards: Guards
+    treedef: Any
+    outputs: tuple[Output, ...]
+    made: tuple[tuple[Any, tuple[Output, ...]], ...]
+    stores: tuple[Store, ...]
+    apart: Apart | None
+    record: TraceRecord
+    locals: dict[str, Any]
+
+    def __init__(self) -> None:
+        self._derivative: Derivative | Literal[False] | None = False  # not tried yet
+        self.first: FirstRun | None = None
+        self.fails = False
+        self.catches = False
+        self.rules: Rules | None = None
+        self.trial: PlacementTrial | None = None
+        self.compile: Mode = "off"
+        self.used = next(uses)
+
+    def optimise(self, placement: Placement | None = None) -> None:
+        """Make the graph that runs of the one that was traced, or of what rules made of that."""
+        self.optimised = optimise(self.graph if placement is None else placement.graph)[0]
+
+    def replace(self, rules: Rules | None, placement: Placement | None) -> None:
+        """Run it from the next step on as rules made it; None for where the program says."""
+        self.optimise(placement)
+        self.rules = rules
+        self.record.nodes = len(self.optimised.nodes)
+        self.prepare()
+        self._derivative = False  # that follows the rules as well
+
+    def prepare(self) -> None:
+        """Make what runs it; to be called once all attributes are set."""
+        self.executable = Executable(self.optimised, self.compile)
+        plan = None if self.rules is None else self.rules.plan
+        self.trial = None if plan is None else plan.owner.trial(self)
+        self._run: Callable[..., Any] = self.trial or self.executable
+        self._replay: Callable[..., Any] = replay
+        if self.graph.resources:
+            self._run = undoing(self._run, self.graph.resources.values())
+            self._replay = undoing(replay, self.graph.resources.values())
+        self._holds = checker(self.conditions) if self.conditions else None
+        #: whether numbers among the arguments matter
+        self.asks_numbers = bool(self.numbers or self.conditions)
+        (first, *rest) = self.outputs or (None,)
+        nothing_else = not (rest or self.stores or self.apart or self.arrays)
+        alone = nothing_else and self.treedef.num_nodes == 1
+        #: the lane of the result, if it is one tensor and nothing else is to be done
+        self._single: Lane | None = None
+        if alone and first is not None and first.kind == "value":
+            self._single = self.executable.lanes[first.what]
+        #: whether some captured inputs are tensors
+        self.checks = any(one.lane is not None for one in self.captured)
+        #: whether tensors of the caller or from outside are updated in place
+        self.updates = any(store.kind == "update" for store in self.stores)
+        #: whether inputs are used as they come: leaf i is input i
+        self._plain = self.leaves == tuple(range(len(self.leaves)))
+
+    def executables(self) -> list[Executable]:
+        """What runs it, or its derivative."""
+        return [
+            self.executable,
+            *(() if self.trial is None else self.trial.executables),
+            *(self._derivative.executables if self._derivative else ()),
+        ]
+
+    def compiled(self) -> list[str]:
+        """What became native code, for people; empty where there is none."""
+        compilation = self.executable.compilation
+        if compilation is None or in_force() != "native":
+            return []
+        return compilation.report()
+
+    def takes(self, call: Call) -> bool:
+        """Whether the sizes and numbers of a call are those of the trace."""
+        return all(map(fits, call.shapes, self.patterns)) and (
+            not self.asks_numbers or self.agrees([leaf.value for leaf in call.leaves])
+        )
+
+    def shares(self, call: Call) -> bool:
+        """Whether the same arguments as in the trace are read from outside as well.
+
+        Without updates in place, only the arguments that were shared while tracing matter.
+        """
+        if any(path.get() is not call.leaves[i].value for i, path in self.shared):
+            return False
+        if not (self.checks and (self.updates or self.asks_identity)):
+            return True
+        known = {id(path) for _, path in self.shared}
+        handles = {id(leaf.value) for leaf in call.leaves if leaf.kind == "tensor"}
+        return not any(
+            id(one.path.get()) in handles
+            for one in self.captured
+            if one.lane is not None and id(one.path) not in known
+        )
+
+    def agrees(self, leaves: Sequence[Any]) -> bool:
+        """Whether numbers among these leaves of the arguments may use the trace."""
+        return all(same_value(leaves[i], value) for i, value in self.numbers) and (
+            self._holds is None or self._holds(leaves)
+        )
+
+    def is_direct(self, call: Call, args: Sequence[Any]) -> bool:
+        """Whether positional arguments are the first leaves, so that all others are defaults.
+
+        A handle that is updated may be another argument as well, which has to be looked at, and
+        of a static number or array the value.
+        """
+        leaves = call.leaves
+        return (
+            len(leaves) >= len(args)
+            and all(leaf.handle is x for leaf, x in zip(leaves, args, strict=False))
+            and not any(
+                leaf.kind == "static" and (type(leaf.value) in (int, float) or is_numpy(leaf.value))
+                for leaf in leaves
+            )
+            and not (self.shared or (self.asks_identity and self.checks))
+            and not any(s.kind == "update" or s.of_arguments for s in self.stores)
+            and self.apart is None
+            and not any(
+                out.kind == "argument"
+                for outputs in (
+                    self.outputs,
+                    *[s.outputs for s in self.stores],
+                    *[m[1] for m in self.made],
+                )
+                for out in outputs
+            )
+            and len({id(x) for x in args if type(x) is Tensor})
+            == sum(type(x) is Tensor for x in args)
+        )
+
+    def local(self, name: str) -> Value | None:
+        """The value in the optimised graph that a local variable was bound to."""
+        value = self.locals.get(name)
+        if value is None:
+            return None
+        if value.node is None or value in self.optimised.inputs:
+            return next((v for v in self.optimised.inputs if v.label == value.label), None)
+        made = (v for n in self.optimised.nodes for v in n.outputs)
+        return next((v for v in made if (v.label or v.name) == value.name), None)
+
+    def read(self) -> Sequence[Any] | None:
+        """The captured inputs as they are now; None if a guard or a type does not hold."""
+        values = self.guards.read()
+        if values and self.checks:
+            accepted = []
+            for one, value in zip(self.captured, values, strict=True):
+                value = one.accept(value)
+                if value is None:
+                    return None
+                if one.used:
+                    accepted.append(value)
+            return accepted
+        return values
+
+    def run_first(
+        self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any]
+    ) -> Any:
+        """Run it for the call that traced, which gives values to what is held of the trace."""
+        first, self.first = self.first, None
+        if first is None:
+            return self.run(leaves, captured, arguments)
+        inputs = [*[leaves[i] for i in self.leaves], *captured]
+        return first.run(
+            lambda graph: self._replay(graph, inputs),
+            lambda values: self._finish(values, leaves, arguments),
+            arguments,
+        )
+
+    def refuse(self, name: str, what: str) -> NoReturn:
+        """Refuse ``what``, where the call that traced does not run the graph."""
+        if self.first is not None:
+            self.first.drop()
+        raise TraceError(
+            f"{name} keeps what it makes in objects that a trace cannot follow",
+            given=what,
+            hint=f"call {name} once before, or keep tensors in names, attributes, lists or dicts",
+        )
+
+    @property
+    def lasts(self) -> bool:
+        """Whether other calls may use it."""
+        return not self.fails and not self.record.unrepeated
+
+    def run(
+        self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()
+    ) -> Any:
+        """Run with these leaves of the arguments (tensors and numbers where they are inputs).
+
+        Raises:
+            NothingDone: the graph raises an exception, and stores are all that a call does.
+        """
+        if self._plain and len(leaves) == len(self.leaves):
+            inputs = [*leaves, *captured]
+        else:
+            inputs = [*[leaves[i] for i in self.leaves], *captured]
+        watched = interpreter.stack.installed and is_watched()
+        try:
+            if watched:
+                values = self._run_watched(inputs)
+            else:
+                raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
+        except Exception as error:
+            if self._only_stores() and not isinstance(error, (CancelledError, MemoryError)):
+                raise NothingDone(error) from None
+            raise
+        if watched:
+            return self._finish(values, leaves, arguments)
+        if self._single is not None:
+            return make_tensor(raw[0], self._single)
+        return self.finish(raw, leaves, arguments)
+
+    def _only_stores(self) -> bool:
+        """Whether the function itself may do what a run did not, as nothing was done before."""
+        if not (self.stores or self.catches) or self.record.notes:
+            return False
+        effects = effects_of(all_nodes(self.graph.nodes))
+        return all(what == "reads" or getattr(of, "checks", False) for what, of in effects)
+
+    def raw_inputs(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
+        """Arrays and numbers of a run that the caller performs."""
+        inputs = [*[leaves[i] for i in self.leaves], *captured]
+        return [x._data if type(x) is Tensor else x for x in inputs]
+
+    def finish(self, raw: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        """Do what is to be done after a run, which gave these arrays and numbers."""
+        return self._finish(self.executable.wrap(raw), leaves, arguments)
+
+    def abstract(self, leaves: Sequence[Any]) -> Any:
+        """The result with types in place of tensors."""
+        types = [value.spec for value in self.graph.outputs]
+        made: list[Any] = []
+        for treedef, outputs in self.made:
+            parts = [_output(out, types, leaves, (), made) for out in outputs]
+            made.append(tree.unflatten(treedef, parts))
+        results = [_output(out, types, leaves, (), made) for out in self.outputs]
+        return tree.map(
+            lambda x: x.type if isinstance(x, AbstractArray) else x,
+            tree.unflatten(self.treedef, results),
+        )
+
+    def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Run for a tape, as one step of it if it is alone; all others see each op."""
+        top = interpreter.current()
+        alone = type(top) is Tape and top.below is interpreter.BASE and not self.updates
+        if alone and next(interpreter.monitors(), None) is None:
+            assert type(top) is Tape
+            if self._derivative is False:
+                self._derivative = Derivative.of(self.graph, self.rules, self.compile)
+            if self._derivative is not None:
+                return self._derivative.call(top, inputs)
+        outputs: Sequence[Any] = self._replay(self.graph, inputs)
+        return outputs
+
+    def _finish(
+        self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
+    ) -> Any:
+        """Put back what is stored outside, and build the result."""
+        if self.arrays:
+            values = list(values)
+            for i, make in self.arrays:
+                values[i] = make(values[i])
+        made: Any = self.made and []
+        for treedef, outputs in self.made:  # each is of those before it
+            parts = [_output(out, values, leaves, arguments, made) for out in outputs]
+            made.append(tree.unflatten(treedef, parts))
+        results = [_output(out, values, leaves, arguments, made) for out in self.outputs]
+        if self.apart is not None:
+            self.apart.check(arguments)
+        # both before anything is done: one may be taken out of another, or store it
+        owners = [_owner(store, leaves, arguments) for store in self.stores]
+        stored = [
+            tree.unflatten(
+                s.treedef, [_output(o, values, leaves, arguments, made) for o in s.outputs]
+            )
+            for s in self.stores
+        ]
+        for (kind, target, *_), owner, value in zip(self.stores, owners, stored, strict=True):
+            if kind == "update":
+                interpreter.current().rebind(owner, value)
+            else:
+                act(kind, target, owner, value)
+        return tree.unflatten(self.treedef, results)
+
+
+def _owner(store: Store, leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    """The object that a store changes."""
+    target = store.target
+    if isinstance(target, int):
+        return leaves[target]
+    path = target.parent if store.kind in ("set", "delete") else target
+    return path.get(arguments) if store.of_arguments else path.get()
+
+
+def _output(
+    output: Output,
+    values: Sequence[Any],
+    leaves: Sequence[Any],
+    arguments: Sequence[Any],
+    made: Sequence[Any],
+) -> Any:
+    kind, what, shape = output
+    if kind == "value":
+        return values[what]
+    if kind == "leaf":
+        return leaves[what]
+    if kind == "outside":
+        return what.get()
+    if kind == "argument":
+        return what.get(arguments)
+    if kind == "made":
+        return made[what]
+    if kind == "slices":
+        return IndexedSlices(values[what], values[what + 1], shape)
+    if kind == "copy":
+        return what.copy()
+    if kind == "choice":
+        at, options = what
+        return _output(options[not values[at].item()], values, leaves, arguments, made)
+    return what
