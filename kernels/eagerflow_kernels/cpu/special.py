@@ -42,8 +42,10 @@ def lgamma(x: Array) -> Any:
 
 @special("zeta", "cpu")
 def zeta(s: Array, q: Array) -> Array:
-    """SciPy's zeta, but NaN for all negative ``q``, and wherever an input is."""
-    out = np.where((q >= 0) & (s == s), _scipy().zeta(s, q), np.nan)
+    """SciPy's zeta, but NaN for all negative ``q`` and wherever an input is, and its limits."""
+    with np.errstate(all="ignore"):
+        out = np.where(s == np.inf, q**-s, _scipy().zeta(s, q))
+    out = np.where((q >= 0) & (s == s), out, np.nan)
     return np.asarray(out, dtype=s.dtype)
 
 

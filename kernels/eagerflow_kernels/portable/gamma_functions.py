@@ -93,7 +93,7 @@ def gammaincc(xp: Any, a: Array, x: Array) -> Array:
 @_pair("zeta")
 def zeta(xp: Any, s: Array, q: Array) -> Array:
     """The formula of Euler and Maclaurin after ten terms."""
-    inside = (s > 1) & (q > 0)
+    inside = (s > 1) & (q > 0) & (q < math.inf)
     s_in, q_in = xp.where(inside, s, 2.0), xp.where(inside, q, 1.0)
     total = xp.zeros_like(q_in)
     for k in range(10):
@@ -108,4 +108,5 @@ def zeta(xp: Any, s: Array, q: Array) -> Array:
         factor = factor * (finite + 2 * k - 1) * (finite + 2 * k) / (far * far)
     pole = (s == 1) & (q >= 0) | (q == 0) & (s > 1)
     nan = xp.isnan(s) | xp.isnan(q)
-    return xp.where(inside, total, xp.where(pole & ~nan, math.inf, math.nan))
+    edge = xp.where(pole & ~nan, math.inf, xp.where((s > 1) & (q == math.inf), 0.0, math.nan))
+    return xp.where(inside, total, edge)

@@ -167,7 +167,7 @@ def test_edges_are_those_of_the_cpu(name: str) -> None:
 def test_the_logarithm_of_the_normal_distribution_far_out(dtype: str) -> None:
     x = np.array([-1e4, -40, -20.1, -19.9, -8.1, -7.9, -3, 0, 2.9, 8], dtype)
     want = _reference(lambda v: mpmath.log(mpmath.ncdf(v)), x)
-    rtol = 1e-14 if dtype == "float64" else 1e-6
+    rtol = 1e-14 if dtype == "float64" else 2e-6
     np.testing.assert_allclose(ef.log_ndtr(ef.asarray(x)).numpy(), want, rtol=rtol)
     slope = ef.grad(lambda v: ef.log_ndtr(v).sum())(ef.asarray(x)).numpy()
     assert np.all(np.isfinite(slope))
