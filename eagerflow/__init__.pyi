@@ -58,9 +58,12 @@ from eagerflow.ops.creation.dlpack import *
 from eagerflow.ops.creation.dtypes import *
 from eagerflow.ops.creation.ranges import *
 from eagerflow.ops.elementwise.arithmetic import *
+from eagerflow.ops.elementwise.bessel import *
 from eagerflow.ops.elementwise.exponential import *
+from eagerflow.ops.elementwise.gamma_functions import *
 from eagerflow.ops.elementwise.logic import *
 from eagerflow.ops.elementwise.numeric import *
+from eagerflow.ops.elementwise.probability import *
 from eagerflow.ops.elementwise.special import *
 from eagerflow.ops.elementwise.trigonometric import *
 from eagerflow.ops.indexing.getitem import *

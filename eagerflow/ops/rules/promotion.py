@@ -24,6 +24,7 @@ from eagerflow.hardware import Device
 from eagerflow.types import (
     BYTES,
     DTYPES,
+    FLOAT32,
     DType,
     DTypeLike,
     TensorType,
@@ -282,3 +283,8 @@ def promote_floating(*args: TensorLike) -> tuple[Tensor, ...]:
     if tensors[0]._lane.dtype.is_inexact:
         return tensors
     return promote(*args, dtype=default_dtype("real floating"))
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """``x``, in float32 if its dtype is narrower: for formulas whose parts cancel."""
+    return x if x.dtype.itemsize >= 4 else cast(x, FLOAT32)

@@ -20,15 +20,17 @@ def _scipy() -> Any:
 
 
 def _register(op: str, function: str) -> None:
-    def kernel(x: Array) -> Array:
-        out: Array = getattr(_scipy(), function)(x)
-        return out.astype(x.dtype, copy=False)
+    def kernel(*arrays: Array) -> Array:
+        out: Array = getattr(_scipy(), function)(*arrays)
+        return out.astype(arrays[0].dtype, copy=False)
 
     kernel.__doc__ = f"SciPy's {function}."
     special(op, "cpu")(kernel)
 
 
-for _op in ("erf", "erfc", "erfinv"):
+for _op in (
+    "erf", "erfc", "erfinv", "gammainc", "gammaincc", "i0", "i0e", "i1", "i1e", "ndtri",
+):  # fmt: skip
     _register(_op, _op)
 
 
@@ -36,6 +38,15 @@ for _op in ("erf", "erfc", "erfinv"):
 def lgamma(x: Array) -> Any:
     """SciPy's gammaln, but infinite at negative infinity, as C's lgamma."""
     return np.where(x == -np.inf, np.inf, _scipy().gammaln(x)).astype(x.dtype, copy=False)
+
+
+@special("zeta", "cpu")
+def zeta(s: Array, q: Array) -> Array:
+    """SciPy's zeta, but NaN for all negative ``q`` and wherever an input is, and its limits."""
+    with np.errstate(all="ignore"):
+        out = np.where(s == np.inf, q**-s, _scipy().zeta(s, q))
+    out = np.where((q >= 0) & (s == s), out, np.nan)
+    return np.asarray(out, dtype=s.dtype)
 
 
 @special("polygamma", "cpu")

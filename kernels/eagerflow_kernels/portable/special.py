@@ -9,7 +9,7 @@ from typing import Any
 from eagerflow_kernels.table import Array, portable
 
 
-def _in_float64(name: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+def in_float64(name: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
     """Register a kernel that gets its array in float64."""
 
     def register(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -60,7 +60,7 @@ def _erfc_far(xp: Any, x: Array) -> Array:
     return t * xp.exp(-head * head) * xp.exp((head - x) * (head + x) + series)
 
 
-@_in_float64("erf")
+@in_float64("erf")
 def erf(xp: Any, x: Array) -> Array:
     """The error function."""
     size = xp.minimum(xp.abs(x), 6.0)
@@ -69,7 +69,7 @@ def erf(xp: Any, x: Array) -> Array:
     return xp.where(near, _erf_near(xp.where(near, x, 0.0)), far)
 
 
-@_in_float64("erfc")
+@in_float64("erfc")
 def erfc(xp: Any, x: Array) -> Array:
     """1 - erf(x)."""
     size = xp.minimum(xp.abs(x), 28.0)
@@ -84,14 +84,15 @@ _CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00
            -0.00125372503, -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
 
 
-def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+def polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+    """The polynomial of these coefficients, that of the highest power first."""
     total = coefficients[0] + 0.0 * x
     for c in coefficients[1:]:
         total = total * x + c
     return total
 
 
-@_in_float64("erfinv")
+@in_float64("erfinv")
 def erfinv(xp: Any, x: Array) -> Array:
     """The inverse of erf: an approximation, then Halley's method."""
     inside = xp.abs(x) < 1
@@ -99,7 +100,7 @@ def erfinv(xp: Any, x: Array) -> Array:
     w = -xp.log((1 - a) * (1 + a))
     q = xp.maximum(-xp.log(1 - a), 1.0)
     tail = xp.sqrt(q - 0.5 * xp.log(math.pi * q))  # where erfc(y) is exp(-y * y) / (y sqrt(pi))
-    y = xp.where(w < 5, a * _polynomial(_CENTRE, xp.minimum(w, 5.0) - 2.5), tail)
+    y = xp.where(w < 5, a * polynomial(_CENTRE, xp.minimum(w, 5.0) - 2.5), tail)
     for _ in range(3):
         near = y < 0.5
         error = xp.where(near, _erf_near(xp.where(near, y, 0.0)) - a, (1 - a) - _erfc_far(xp, y))
@@ -116,11 +117,11 @@ _LANCZOS = (0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.323
             -176.61502916214059, 12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6,
             1.5056327351493116e-7)  # fmt: skip
 #: Bernoulli numbers B2, B4, …
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
               43867 / 798, -174611 / 330)  # fmt: skip
 
 
-@_in_float64("lgamma")
+@in_float64("lgamma")
 def lgamma(xp: Any, x: Array) -> Array:
     """The logarithm of |gamma(x)|; below 1/2 by reflection."""
     low = x < 0.5
@@ -148,20 +149,20 @@ def _cotangent_derivative(xp: Any, n: int, x: Array) -> Array:
             coefficients[k] += c
             coefficients[k + 2] += c
     cotangent = 1 / xp.tan(math.pi * (x - xp.round(x)))
-    return _polynomial(tuple(reversed(coefficients)), cotangent)
+    return polynomial(tuple(reversed(coefficients)), cotangent)
 
 
 def _polygamma_asymptotic(xp: Any, n: int, x: Array) -> Array:
     """For x >= 10, the sign left out for n > 0."""
     sums = -xp.log(x) if n == 0 else math.factorial(n - 1) / x**n
     total = sums + math.factorial(n) / (2 * x ** (n + 1))
-    for k, b in enumerate(_BERNOULLI, 1):
+    for k, b in enumerate(BERNOULLI, 1):
         factor = b * math.factorial(2 * k + n - 1) / math.factorial(2 * k)
         total = total + factor / x ** (2 * k + n)
     return total
 
 
-@_in_float64("polygamma")
+@in_float64("polygamma")
 def polygamma(xp: Any, x: Array, *, n: int) -> Array:
     """Shifted up to where the asymptotic series holds; below 0 by reflection."""
     low = (x <= 0) & xp.isfinite(x)

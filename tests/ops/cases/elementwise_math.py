@@ -55,6 +55,10 @@ def _logaddexp(a: float, b: float) -> float:
     return high if math.isinf(high) else high + math.log1p(math.exp(low - high))
 
 
+def _log_beta(a: float, b: float) -> float:
+    return float(mpmath.log(mpmath.beta(a, b)))
+
+
 def _xlogy(x: float, y: float) -> float:
     if x == 0 and y == y:
         return 0.0
@@ -63,7 +67,7 @@ def _xlogy(x: float, y: float) -> float:
 
 def _mp(function: Any) -> Any:
     """A function of mpmath, on floats."""
-    return lambda x: float(function(x)) if math.isfinite(x) else math.nan
+    return lambda *xs: float(function(*xs)) if all(map(math.isfinite, xs)) else math.nan
 
 
 def _sinc(x: float) -> float:
@@ -152,8 +156,30 @@ SPECIAL = [
     real("logit", lambda x: math.log(x / (1 - x)), one(0.1, 0.9), specials=False, ops=("log",)),
     *binary("xlogy", loop(_xlogy), two(-3, 3, (0.2, 3)), dtypes=REALS, grad=(0, 1), specials=True,
             ops=("log",)),
+    *binary("xlog1py", loop(lambda x, y: _xlogy(x, 1 + y)), two(-3, 3, (-0.8, 2)), dtypes=REALS,
+            grad=(0, 1), ops=("log1p",)),
+    real("entr", lambda x: -_xlogy(x, x) if x >= 0 else -math.inf, one(0.1, 3), specials=False,
+         ops=("log",)),
     real("sinc", _sinc, specials=False),
     real("sinc", _sinc, one(-0.4, 0.4), specials=False, label="near 0"),
 ]  # fmt: skip
 
-CASES = POWERS + EXPONENTIALS + TRIGONOMETRY + SPECIAL
+PROBABILITY = [
+    real("ndtr", _mp(mpmath.ncdf), specials=False, ops=("erfc",)),
+    real("log_ndtr", _mp(lambda x: mpmath.log(mpmath.ncdf(x))), one(-30, 6), specials=False,
+         ops=("erfc",)),
+    real("ndtri", _mp(lambda p: mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)), one(0.02, 0.98),
+         specials=False),
+    *binary("betaln", loop(_log_beta), two(0.3, 30), dtypes=REALS, grad=(0, 1), ops=("lgamma",)),
+    *binary("gammainc", loop(_mp(lambda a, x: mpmath.gammainc(a, 0, x, regularized=True))),
+            two(0.5, 6, (0.2, 9)), dtypes=REALS, grad=(1,)),
+    *binary("gammaincc", loop(_mp(lambda a, x: mpmath.gammainc(a, x, regularized=True))),
+            two(0.5, 6, (0.2, 9)), dtypes=REALS, grad=(1,)),
+    *binary("zeta", loop(_mp(mpmath.zeta)), two(1.5, 5, (0.5, 4)), dtypes=REALS, grad=(1,)),
+    *(real(f"i{n}", _mp(lambda x, n=n: mpmath.besseli(n, x)), one(-6, 6), specials=False)
+      for n in (0, 1)),
+    *(real(f"i{n}e", _mp(lambda x, n=n: mpmath.besseli(n, x) * mpmath.exp(-abs(x))), one(0.5, 40),
+           specials=False) for n in (0, 1)),
+]  # fmt: skip
+
+CASES = POWERS + EXPONENTIALS + TRIGONOMETRY + SPECIAL + PROBABILITY
