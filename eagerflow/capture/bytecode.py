@@ -35,6 +35,8 @@ _NAMES: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "STORE_N
 _OF_OWNERS: Final = _ATTRIBUTES | {"STORE_ATTR", "DELETE_ATTR"}
 #: functions that look up an attribute whose name is a value
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
+#: where names are among their arguments, if not in the second place
+_PLACES: Final = {"attrgetter": slice(None), "methodcaller": slice(1)}
 #: functions of an object and the name of an attribute, or of all of them
 _ACCESSORS: Final = frozenset({"getattr", "hasattr", "setattr", "delattr", "vars"})
 #: functions and methods that make texts of values
@@ -327,9 +329,9 @@ class _Reader:
     def _note_top(self, op: str, arg: Any) -> None:
         """What the values on the top tell, also where those below them are not known."""
         stack = self._stack
-        if op == "CALL" and arg in (2, 3) and len(stack) >= arg - 1:
-            reflects = len(stack) <= arg or stack[-arg - 1].arg in _REFLECTING
-            self._constant_names += reflects and stack[1 - arg].text
+        if op == "CALL" and 0 < arg < len(stack) and stack[-arg - 1].arg in _REFLECTING:
+            place = _PLACES.get(stack[-arg - 1].arg, slice(1, 2))
+            self._constant_names += all(value.text for value in stack[-arg:][place])
         elif op == "STORE_SUBSCR" and len(stack) >= 2 and stack[-1].constant:
             for load, length in stack[-2].chain:
                 if not load.attributes and len(load.keys) == length:
@@ -495,10 +497,10 @@ class _Reader:
         if "setattr" in used or "delattr" in used or "__setattr__" in used:
             for name in constants:
                 facts.stores.setdefault(("attribute", name), 0)
-        if not used.isdisjoint(_REFLECTING):
+        if not _REFLECTING.isdisjoint(names):
             facts.strings = constants
             facts.formats |= not FORMATTERS.isdisjoint(constants)
-            asked = sum(x.kind == "global" and x.name in _REFLECTING for x in facts.loads)
+            asked = sum(name in _REFLECTING for name in names)
             facts.every_attribute |= asked > self._constant_names
         elif self._matches:
             facts.strings = constants

@@ -55,7 +55,10 @@ _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
         "logging": "*", "sys.stderr": "write", "sys.stdout": "write", "warnings": "warn",
     }),
     (_TRACING, "put it around the call of the traced function", {"eagerflow.settings": "config"}),
-    (_UNSEEN, "write what it does as code", {"builtins": "eval exec globals __import__"}),
+    (_UNSEEN, "write what it does as code", {
+        "builtins": "eval exec globals __import__", "importlib": "import_module",
+        "inspect": "currentframe stack", "sys": "_getframe modules",
+    }),
 )  # fmt: skip
 _RULES: Final = {
     (module, name): (what, remedy)
@@ -254,6 +257,8 @@ def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
         yield module, getattr(value, "__name__", name)
     if value is sys.modules["os"].environ:
         yield "os", "environ"
+    if value is sys.modules:
+        yield "sys", "modules"
 
 
 def _acts(value: Any) -> bool:

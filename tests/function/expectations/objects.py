@@ -20,7 +20,7 @@ def lambda_function(trace: Trace) -> Steps:
     yield f(x, 3.0)
 
 
-@program(traces=1)
+@program(traces=2)
 def partial_function(trace: Trace) -> Steps:
     def scaled(scale, x, shift):
         return x * scale + shift
