@@ -48,6 +48,8 @@ _WHOLE: Final = frozenset({
     "vars", "dir", "getattr_static", "getmembers", "getmembers_static",
     "__dict__", "__dir__", "__getattribute__",
 })  # fmt: skip
+#: all of these, which may have another name
+REFLECTIVE: Final = _REFLECTING | _WHOLE
 #: the arguments of BINARY_OP for ``%`` and ``%=``
 _REMAINDERS: Final = frozenset({6, 19})
 #: names with which code sets attributes by names that do not show in it
