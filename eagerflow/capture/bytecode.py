@@ -62,10 +62,6 @@ _BRANCHING: Final = (
     "POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL",
     "PUSH_EXC_INFO", "FORMAT_", "RAISE_VARARGS",
 )  # fmt: skip
-#: builtins that do so
-_BRANCHING_BUILTINS: Final = frozenset(
-    {"all", "any", "deque", "id", "ldexp", "len", "max", "min", "pow", "print", "type"}
-)
 #: kind and name of what has no name
 UNNAMED: Final = ("", "")
 
@@ -131,13 +127,11 @@ class Facts:
         inspected: kind and name of what is compared, formatted or made a key; `UNNAMED` stands
             for values without a name that are.
         formats: whether texts of values are made.
-        asks_identity: whether ``is`` or `id` tells objects apart.
-        asks_addresses: whether it is `id`, so that another object is another number.
+        asks_identity: whether ``is`` tells objects apart.
         later: kind and name of what is only read to be called by `ef.py_call`, in each run.
         codes: the code objects inside, but for those of functions that are made for it.
         owners: the names of what attributes are read of, set or asked for.
-        branches: whether it tests, loops, prints, raises, catches or makes texts, or calls builtins
-            that do so.
+        branches: whether it tests, loops, raises, catches or makes texts.
         calls: whether it calls anything.
     """
 
@@ -155,7 +149,6 @@ class Facts:
     inspected: set[tuple[str, str]] = field(default_factory=set)
     formats: bool = False
     asks_identity: bool = False
-    asks_addresses: bool = False
     later: set[tuple[str, str]] = field(default_factory=set)
     codes: list[CodeType] = field(default_factory=list)
     owners: set[str] = field(default_factory=set)
@@ -476,9 +469,6 @@ class _Reader:
         facts.globals = {load.name for load in facts.loads if load.kind == "global"}
         used = facts.globals | facts.attributes
         facts.formats |= not FORMATTERS.isdisjoint(used)
-        facts.asks_addresses = "id" in facts.globals
-        facts.asks_identity |= facts.asks_addresses
-        facts.branches |= not _BRANCHING_BUILTINS.isdisjoint(code.co_names)
         self._find_reflection(code, used)
         facts.later = {(x.kind, x.name) for x in facts.loads if x.later}
         facts.later -= {(x.kind, x.name) for x in facts.loads if not x.later}

@@ -317,7 +317,6 @@ class Collector:
         cls = type(value)
         library = is_library_class(cls)
         if cls is CACHED:  # what it calls runs outside of the trace
-            self.found.calls_cached = True
             self.found.add(path, "identity", value)
             return
         finding = unwatched(path, value, self.found)

@@ -31,7 +31,7 @@ from eagerflow.capture.library_code import (
     is_library,
     is_library_class,
 )
-from eagerflow.capture.reads import Finding, Reads, Site
+from eagerflow.capture.reads import Finding, Reads, Site, name_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.settings import config
 from eagerflow.source import Source
@@ -295,6 +295,8 @@ def asks_types(reads: Reads) -> bool:
         named = called is not None and ops[called + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
         if called is not None and (not named or code.co_name.startswith("__")):
             return True
+    if any(r.value is type and name_of(r.path)[1] != "type" for r in reads.reads):
+        return True
     return any(site.code.co_name in _EXACT or _asks_silently(site) for site in reads.sites)
 
 
