@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.access_paths import (
     GONE,
-    NO_ARGUMENTS,
     AccessPath,
     Root,
     instance_dict,
@@ -39,8 +38,6 @@ _BY_LIBRARIES: Final = frozenset({
     "__copy__", "__deepcopy__", "__format__", "__getnewargs__", "__getstate__", "__reduce__",
     "__reduce_ex__", "__repr__", "__setstate__", "__str__",
 })  # fmt: skip
-#: beside the bases of a class, what was looked at of it
-_SUBCLASSES: Final = -1
 #: what every member of an enumeration holds
 _OF_MEMBERS: Final = frozenset({"__objclass__", "_name_", "_sort_order_", "_value_"})
 
@@ -113,8 +110,6 @@ class Attributes:
             self._scan_object(holder)
         classes, self._new = list(self._classes.values()) if whole else self._new, []
         for one in classes:
-            if "__subclasses__" in self._visitor.names:
-                self._look_at_subclasses(one)
             seen: set[str] = set()
             for i, base in enumerate(one.value.__mro__):
                 if is_library_class(base):
@@ -170,20 +165,6 @@ class Attributes:
             visit(path, member)
         if name == "__getattribute__":
             self._doubt(member, text)
-
-    def _look_at_subclasses(self, one: _Class) -> None:
-        """Look at the classes that a class tells of, of which there may be others later."""
-        if (_SUBCLASSES, "") in one.done:
-            return
-        one.done.add((_SUBCLASSES, ""))
-        name = "__subclasses__"
-        text = f"{one.value.__qualname__.rpartition('.')[2]}.{name}"
-        method = AccessPath(one.path, "attribute", name, text, True)
-        path = AccessPath(method, "call", NO_ARGUMENTS, text, True)
-        values: list[type] = one.value.__subclasses__()
-        self._visitor.found.add(path, "length", values)
-        for i, value in enumerate(values):
-            self._visitor.visit(AccessPath(path, "item", i, f"{text}()[{i}]", True), value)
 
     def _doubt(self, member: Any, text: str) -> None:
         source = Source(member.__code__, 0) if isinstance(member, FunctionType) else None

@@ -35,6 +35,8 @@ _NAMES: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "STORE_N
 _OF_OWNERS: Final = _ATTRIBUTES | {"STORE_ATTR", "DELETE_ATTR"}
 #: functions that look up an attribute whose name is a value
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
+#: where names are among their arguments, if not in the second place
+_PLACES: Final = {"attrgetter": slice(None), "methodcaller": slice(1)}
 #: functions of an object and the name of an attribute, or of all of them
 _ACCESSORS: Final = frozenset({"getattr", "hasattr", "setattr", "delattr", "vars"})
 #: functions and methods that make texts of values
@@ -46,6 +48,8 @@ _WHOLE: Final = frozenset({
     "vars", "dir", "getattr_static", "getmembers", "getmembers_static",
     "__dict__", "__dir__", "__getattribute__",
 })  # fmt: skip
+#: all of these, which may have another name
+REFLECTIVE: Final = _REFLECTING | _WHOLE
 #: the arguments of BINARY_OP for ``%`` and ``%=``
 _REMAINDERS: Final = frozenset({6, 19})
 #: names with which code sets attributes by names that do not show in it
@@ -58,10 +62,6 @@ _BRANCHING: Final = (
     "POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL",
     "PUSH_EXC_INFO", "FORMAT_", "RAISE_VARARGS",
 )  # fmt: skip
-#: builtins that do so
-_BRANCHING_BUILTINS: Final = frozenset(
-    {"all", "any", "deque", "id", "ldexp", "len", "max", "min", "pow", "print", "type"}
-)
 #: kind and name of what has no name
 UNNAMED: Final = ("", "")
 
@@ -127,13 +127,11 @@ class Facts:
         inspected: kind and name of what is compared, formatted or made a key; `UNNAMED` stands
             for values without a name that are.
         formats: whether texts of values are made.
-        asks_identity: whether ``is`` or `id` tells objects apart.
-        asks_addresses: whether it is `id`, so that another object is another number.
+        asks_identity: whether ``is`` tells objects apart.
         later: kind and name of what is only read to be called by `ef.py_call`, in each run.
         codes: the code objects inside, but for those of functions that are made for it.
         owners: the names of what attributes are read of, set or asked for.
-        branches: whether it tests, loops, prints, raises, catches or makes texts, or calls builtins
-            that do so.
+        branches: whether it tests, loops, raises, catches or makes texts.
         calls: whether it calls anything.
     """
 
@@ -151,7 +149,6 @@ class Facts:
     inspected: set[tuple[str, str]] = field(default_factory=set)
     formats: bool = False
     asks_identity: bool = False
-    asks_addresses: bool = False
     later: set[tuple[str, str]] = field(default_factory=set)
     codes: list[CodeType] = field(default_factory=list)
     owners: set[str] = field(default_factory=set)
@@ -327,9 +324,9 @@ class _Reader:
     def _note_top(self, op: str, arg: Any) -> None:
         """What the values on the top tell, also where those below them are not known."""
         stack = self._stack
-        if op == "CALL" and arg in (2, 3) and len(stack) >= arg - 1:
-            reflects = len(stack) <= arg or stack[-arg - 1].arg in _REFLECTING
-            self._constant_names += reflects and stack[1 - arg].text
+        if op == "CALL" and 0 < arg < len(stack) and stack[-arg - 1].arg in _REFLECTING:
+            place = _PLACES.get(stack[-arg - 1].arg, slice(1, 2))
+            self._constant_names += all(value.text for value in stack[-arg:][place])
         elif op == "STORE_SUBSCR" and len(stack) >= 2 and stack[-1].constant:
             for load, length in stack[-2].chain:
                 if not load.attributes and len(load.keys) == length:
@@ -472,9 +469,6 @@ class _Reader:
         facts.globals = {load.name for load in facts.loads if load.kind == "global"}
         used = facts.globals | facts.attributes
         facts.formats |= not FORMATTERS.isdisjoint(used)
-        facts.asks_addresses = "id" in facts.globals
-        facts.asks_identity |= facts.asks_addresses
-        facts.branches |= not _BRANCHING_BUILTINS.isdisjoint(code.co_names)
         self._find_reflection(code, used)
         facts.later = {(x.kind, x.name) for x in facts.loads if x.later}
         facts.later -= {(x.kind, x.name) for x in facts.loads if not x.later}
@@ -495,10 +489,10 @@ class _Reader:
         if "setattr" in used or "delattr" in used or "__setattr__" in used:
             for name in constants:
                 facts.stores.setdefault(("attribute", name), 0)
-        if not used.isdisjoint(_REFLECTING):
+        if not _REFLECTING.isdisjoint(names):
             facts.strings = constants
             facts.formats |= not FORMATTERS.isdisjoint(constants)
-            asked = sum(x.kind == "global" and x.name in _REFLECTING for x in facts.loads)
+            asked = sum(name in _REFLECTING for name in names)
             facts.every_attribute |= asked > self._constant_names
         elif self._matches:
             facts.strings = constants

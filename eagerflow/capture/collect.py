@@ -13,7 +13,7 @@ import importlib.util
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -29,7 +29,7 @@ from eagerflow.capture.attributes import Attributes, is_plain_member
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import LIMIT, CapturedContainers
 from eagerflow.capture.equality import is_plain
-from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes, method_of
+from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes
 from eagerflow.capture.findings import asks_types, find_calls, note_hidden_state, unwatched
 from eagerflow.capture.library_code import (
     CACHED,
@@ -303,7 +303,6 @@ class Collector:
         cls = type(value)
         library = is_library_class(cls)
         if cls is CACHED:  # what it calls runs outside of the trace
-            self.found.calls_cached = True
             self.found.add(path, "identity", value)
             return
         finding = unwatched(path, value, self.found)
@@ -323,10 +322,11 @@ class Collector:
             if library:
                 self._look_at_hidden(path, value)
         else:
-            getter = isinstance(value, (attrgetter, methodcaller))
+            getter = isinstance(value, attrgetter)
             self.found.add(path, "identity" if getter else "value", value)
-            if getter:
-                self._look_at_getter(path, value)
+            if getter:  # it reads them as if the code did
+                names = value.__reduce__()[1]
+                self.names.update(part for name in names for part in name.split("."))
             if isinstance(value, (BuiltinFunctionType, MethodWrapperType)) and isinstance(
                 value.__self__, (*CONTAINERS, Tensor, Iterator)
             ):
@@ -335,18 +335,6 @@ class Collector:
             elif hasattr(value, "__wrapped__"):
                 inner = AccessPath(path, "attribute", "__wrapped__", _joined(path, ""), True)
                 self.visit(inner, value.__wrapped__)
-
-    def _look_at_getter(self, path: AccessPath | Root, getter: Any) -> None:
-        """The names that it reads, as if the code did, and the arguments of the method."""
-        made, arguments = getter.__reduce__()
-        if isinstance(getter, attrgetter):
-            self.names.update(part for name in arguments for part in name.split("."))
-            return
-        self.names.add(method_of(getter))
-        by_name = made.keywords.values() if isinstance(made, functools.partial) else ()
-        held = Root((*arguments, *by_name), path.text)  # it never holds others
-        for i, value in enumerate(held.get()):
-            self.visit(AccessPath(held, "item", i, path.text, True), value)
 
     def _has_attributes(self, value: Any) -> bool:
         return instance_dict(value) is not None and not issubclass(type(value), AbstractArray)

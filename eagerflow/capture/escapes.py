@@ -7,8 +7,6 @@ Such code is what Python itself writes (comparisons, hashes and texts of datacla
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
-from operator import methodcaller
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -19,7 +17,7 @@ from types import (
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.access_paths import GONE, AccessPath, Root
-from eagerflow.capture.bytecode import FORMATTERS, UNNAMED, Load, facts_of
+from eagerflow.capture.bytecode import FORMATTERS, REFLECTIVE, UNNAMED, Load, facts_of
 from eagerflow.capture.findings import CODE, is_of_library, value_of
 from eagerflow.capture.library_code import (
     calls_methods,
@@ -114,11 +112,10 @@ class Escapes:
                 self.formats = True
 
     def add_path(self, path: AccessPath | Root, value: Any) -> None:
-        """Note a way to an object, which may be a function that makes texts under another name."""
-        if isinstance(value, methodcaller):
-            name = method_of(value)
-        else:
-            name = value.__name__ if type(value) in _IN_C else ""
+        """Note a way to an object, which may be a known function under another name."""
+        name = value.__name__ if type(value) in _IN_C else ""
+        if name in REFLECTIVE and not (isinstance(path, AccessPath) and name_of(path)[1] == name):
+            self._visitor.every = True
         if name in _INSPECTING or name in _PROTOCOL:
             self._inspected.add(UNNAMED)
             self.formats |= name in FORMATTERS
@@ -182,14 +179,6 @@ class Escapes:
     def _is_exact(self, path: AccessPath) -> bool:
         """Whether a number has to be what it is."""
         return name_of(path) in self._handed or self._whole.get(id(path.parent.get()), False)
-
-
-def method_of(caller: methodcaller) -> str:
-    """The name of the method that it calls."""
-    made: Any = caller.__reduce__()
-    by_name = isinstance(made[0], partial)  # as of one with arguments that are passed by name
-    name: str = (made[0].args if by_name else made[1])[0]
-    return name
 
 
 def _receiver(load: Load | None) -> tuple[str, str]:

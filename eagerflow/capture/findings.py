@@ -10,9 +10,17 @@ import threading
 from array import array
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from operator import methodcaller
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final, Generic
-from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
+from weakref import (
+    CallableProxyType,
+    ProxyType,
+    ReferenceType,
+    WeakKeyDictionary,
+    WeakSet,
+    WeakValueDictionary,
+)
 
 from eagerflow.capture.access_paths import GONE, NO_ARGUMENTS, AccessPath, Root, instance_dict
 from eagerflow.capture.bytecode import Load, facts_of
@@ -23,7 +31,7 @@ from eagerflow.capture.library_code import (
     is_library,
     is_library_class,
 )
-from eagerflow.capture.reads import Finding, Reads, Site
+from eagerflow.capture.reads import Finding, Reads, Site, name_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.settings import config
 from eagerflow.source import Source
@@ -55,7 +63,10 @@ _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
         "logging": "*", "sys.stderr": "write", "sys.stdout": "write", "warnings": "warn",
     }),
     (_TRACING, "put it around the call of the traced function", {"eagerflow.settings": "config"}),
-    (_UNSEEN, "write what it does as code", {"builtins": "eval exec globals __import__"}),
+    (_UNSEEN, "write what it does as code", {
+        "builtins": "eval exec globals __import__", "importlib": "import_module",
+        "inspect": "currentframe stack", "sys": "_getframe modules",
+    }),
 )  # fmt: skip
 _RULES: Final = {
     (module, name): (what, remedy)
@@ -67,6 +78,8 @@ _RULES: Final = {
 _PLAIN_NAMES: Final = {
     "posix": "os", "nt": "os", "io": "builtins", "_io": "builtins", "_warnings": "warnings",
 }  # fmt: skip
+#: what of modules is no function
+_MAPPINGS: Final = (("os", "environ"), ("sys", "modules"))
 #: parts of those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
@@ -85,14 +98,14 @@ _FOLLOWED: Final = frozenset({"logging", "_io", "ctypes", "concurrent.futures._b
 def find_calls(reads: Reads) -> None:
     """Note the calls in reachable code that do not belong into a graph."""
     told: set[tuple[int, int]] = set()
-    files = _file_methods(reads)
+    frozen = _file_methods(reads) | {"__subclasses__"}
     for site in reads.sites:
         for load in facts_of(site.code).loads:
             key = (id(site.code), load.offset)
             if key in told:
                 continue
             finding = _judge(site, load) if load.kind != "attribute" else None
-            if files and load.kind == "attribute" and load.name in files:
+            if load.kind == "attribute" and load.name in frozen:
                 finding = Finding("impure", load.name, _FROZEN, _ARGUMENT, _source(site, load))
             if finding is not None:
                 told.add(key)
@@ -252,8 +265,7 @@ def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
     if isinstance(module, str) and (callable(value) or module == "os"):
         module = _NUMPY_RANDOM if module.startswith(_NUMPY_RANDOM) else _plain(module)
         yield module, getattr(value, "__name__", name)
-    if value is sys.modules["os"].environ:
-        yield "os", "environ"
+    yield from (one for one in _MAPPINGS if value is getattr(sys.modules[one[0]], one[1]))
 
 
 def _acts(value: Any) -> bool:
@@ -283,6 +295,8 @@ def asks_types(reads: Reads) -> bool:
         named = called is not None and ops[called + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
         if called is not None and (not named or code.co_name.startswith("__")):
             return True
+    if any(r.value is type and name_of(r.path)[1] != "type" for r in reads.reads):
+        return True
     return any(site.code.co_name in _EXACT or _asks_silently(site) for site in reads.sites)
 
 
@@ -311,8 +325,9 @@ def _asks_silently(site: Site) -> bool:
 _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
                              "scipy", "xarray", "sklearn"})  # fmt: skip
 #: objects whose content no guard compares
-_HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview,
-                  WeakSet, WeakKeyDictionary, WeakValueDictionary)  # fmt: skip
+_HIDDEN: Final = (ContextVar, ReferenceType, ProxyType, CallableProxyType, MappingProxyType,
+                  array, memoryview, methodcaller, WeakSet, WeakKeyDictionary,
+                  WeakValueDictionary)  # fmt: skip
 #: modules written in C with objects that never change
 _FIXED: Final = frozenset({"_struct"})
 
@@ -327,7 +342,9 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
     top = module.partition(".")[0]
     if top == "eagerflow" or (isinstance(path, AccessPath) and path.how == "cell" and path.fixed):
         return None  # what a function of a library keeps is its own affair
-    if _is_iterator(cls):
+    if isinstance(value, _HIDDEN):
+        why, hint = "has a content that a trace cannot follow", _ARGUMENT
+    elif _is_iterator(cls):
         why, hint = "has a position that a trace cannot follow", "take the items outside"
         if hasattr(cls, "read"):
             if isinstance(path, AccessPath) and is_handed_over(path, reads):
@@ -335,8 +352,6 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
             why, hint = "is a file: a trace cannot follow it", _OUTSIDE
     elif _draws(cls):
         why, hint = "has a state that a trace cannot follow", _DRAW
-    elif isinstance(value, _HIDDEN):
-        why, hint = "has a content that a trace cannot follow", _ARGUMENT
     elif top in _FOREIGN and not callable(value) and not _is_scalar(value):
         why, hint = "is compared by identity: changes in it are not seen", (
             "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip

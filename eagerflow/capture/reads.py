@@ -9,6 +9,7 @@ nothing is added. Library code is not entered.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from operator import is_, is_not
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, final
 
@@ -95,7 +96,6 @@ class Reads:
         objects: reachable objects with attributes: instances, modules, functions.
         classes: reachable classes of the user.
         containers: reachable lists, dicts, sets and deques.
-        calls_cached: whether code may call functions with a cache.
         asks_types: whether it looks at the types of objects, so that numbers have to be numbers.
     """
 
@@ -108,7 +108,7 @@ class Reads:
         self.classes: list[Holder] = []
         self.containers: list[Holder] = []
         self.loads: dict[tuple[str, str], list[tuple[CodeType, Load]]] = {}
-        self.calls_cached = self.asks_types = False
+        self.asks_types = False
 
     def add(self, path: AccessPath | Root, kind: str, value: Any) -> None:
         """Note the value of an access path; nothing is to be noted of a root."""
@@ -132,10 +132,11 @@ class Reads:
     def of_types(self, types: Container[type]) -> list[dict[int, AccessPath | Root]]:
         """Tensors and objects that can change, by type and id; of these types, unless all count."""
         groups: dict[type, dict[int, AccessPath | Root]] = {}
+        every = self.asks_identity
         for path, value in self.holders:
             if isinstance(value, ModuleType | FunctionType):
                 continue
-            if type(value) in types or self.asks_identity:
+            if every or type(value) in types:
                 groups.setdefault(type(value), {})[id(value)] = path
         return list(groups.values())
 
@@ -147,13 +148,19 @@ class Reads:
 
     @property
     def asks_identity(self) -> bool:
-        """Whether code tells objects apart with ``is`` or `id`."""
-        return any(facts_of(site.code).asks_identity for site in self.sites)
+        """Whether code tells objects apart with ``is`` or `id`, under any name."""
+        return self._knows(id, is_, is_not) or any(
+            facts_of(site.code).asks_identity for site in self.sites
+        )
 
     @property
     def asks_addresses(self) -> bool:
         """Whether code may keep what `id` gives, or look it up."""
-        return any(facts_of(site.code).asks_addresses for site in self.sites)
+        return self._knows(id)
+
+    def _knows(self, *functions: Any) -> bool:
+        """Whether code reads one of these functions, whatever it calls it."""
+        return any(r.value is function for r in self.reads for function in functions)
 
     @property
     def tensors(self) -> list[Read]:

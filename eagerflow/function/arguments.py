@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from operator import is_not
 from types import FunctionType, MethodType
 from typing import Any, Final, final
@@ -226,7 +227,12 @@ class Signature:
         if bound is None:
             self._function(*args, **kwargs)  # raises: Python words its error better
             raise TypeError("the arguments do not fit the signature")
+        given = set(bound.arguments)
         bound.apply_defaults()
+        function = _of_users(self._function)
+        if isinstance(function, partial):  # what it passes itself is read from outside
+            for name in function.keywords.keys() & bound.arguments.keys() - given:
+                del bound.arguments[name]
         return tuple(bound.arguments), tuple(bound.arguments.values())
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.autograph.conversion.convert import why_not
+from eagerflow.autograph.conversion.convert import does_more_in_graphs, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import note_lists
@@ -26,7 +26,6 @@ from eagerflow.capture.changes import OutsideChange, Watch, substituted
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import is_operand
 from eagerflow.capture.guards.guards import Guards
-from eagerflow.capture.library_code import may_look_at_types
 from eagerflow.capture.reads import Finding, Holder, Read
 from eagerflow.capture.snapshot import Held
 from eagerflow.core.execute import execute
@@ -65,7 +64,6 @@ class Outside:
 
     Attributes:
         tracer: the trace.
-        branches: whether code has control flow of Python.
         converts: whether the function is converted.
         described: what is read from outside and may differ from call to call, in words.
         values: the captured inputs as they were when the function ran.
@@ -83,13 +81,11 @@ class Outside:
         self._guards = Guards(self.reads)  # of what is there before the function runs
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
-        self.branches = any(facts_of(site.code).branches for site in self.reads.sites)
-        #: functions of Python's library that need the numbers themselves get them
-        exact = any(map(may_look_at_types, self._reached()))
-        self.converts = self.branches or self.reads.calls_cached or exact
+        branches = any(facts_of(site.code).branches for site in self.reads.sites)
+        self.converts = branches or any(map(does_more_in_graphs, self._reached()))
         tracer.outside = self
         for finding in self.reads.findings:
-            if self.branches and finding.what == "print":
+            if self.converts and finding.what == "print":
                 self._prints.append(finding)
             else:
                 self._report(finding)
@@ -193,7 +189,8 @@ class Outside:
             )
 
     def _reached(self) -> Iterator[Any]:
-        """What code reaches by name, and modules that it imports itself."""
+        """The function, what code reaches by name, and modules that it imports itself."""
+        yield self._request.fn
         yield from (read.value for read in self.reads.reads)
         for site in self.reads.sites:
             for name, _ in facts_of(site.code).imports:

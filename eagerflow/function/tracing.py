@@ -150,14 +150,15 @@ class _Maker:
             self.containers = ArgumentContainers(request.call.names, arguments, static)
         tracer.stand_ins = (*self.inputs, *self.containers.values)
         args, kwargs = request.signature.apply(request.call, arguments)
-        function = call(request.fn) if outside.converts else request.fn
         known = [held.value for held in outside.reads.containers]
         known += self.containers.values
         if known:
             note_lists(tracer, known)
-        names = LocalNames(function)
         try:
             with self._scopes(), outside, tracer:
+                # only here, so that what a partial passes is what stands for it
+                function = call(request.fn) if outside.converts else request.fn
+                names = LocalNames(function)
                 try:
                     with names:
                         result = run(function, args, kwargs, tracer)

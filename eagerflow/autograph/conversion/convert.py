@@ -42,6 +42,7 @@ _LATE: Final = (
 )  # fmt: skip
 #: builtins that call their arguments at once
 _HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
+_PLAIN: Final = (FunctionType, BuiltinFunctionType, type)
 #: functions that do more in converted code, with their replacements
 replacements: Final[dict[Any, Callable[..., Any]]] = {}
 #: likewise for all functions of a module, a method of a builtin class by its name, or objects of a
@@ -104,6 +105,14 @@ def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
     if wrap is None:
         wrap = with_numbers if may_look_at_types(function) else None
     return function if wrap is None else wrap(function)
+
+
+def does_more_in_graphs(value: Any) -> bool:
+    """Whether a value is a function of which converted code calls another one in its place."""
+    kind = type(value)
+    if kind in wrappers or (kind in _PLAIN and value in replacements):
+        return True
+    return may_look_at_types(value)
 
 
 def with_numbers(function: Any) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from operator import index
 from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.convert import call, operator
@@ -186,11 +187,14 @@ def _range(*args: Any) -> Any:
         return as_range(known) if any(isinstance(x, AbstractArray) for x in args) else known
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     start, stop = (_whole(x) for x in (start, stop))
-    if type(step) is not int or step == 0:
+    if isinstance(step, AbstractArray):
         raise TraceError(
             "a range in a graph needs a step that is known while tracing",
             given=f"range{args}", expected="an int other than 0",
         )  # fmt: skip
+    step = index(step)  # a number or a size is static from here on
+    if step == 0:
+        return range(0, 0, step)  # its error
     span = stop - start if step > 0 else start - stop
     length = (span + abs(step) - 1) // abs(step) if abs(step) != 1 else span
     return _Range(start, step, length)

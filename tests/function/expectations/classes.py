@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import enum
 import json
-import operator
 import queue
 import random
 import types
@@ -174,25 +173,6 @@ def attributes_of_members_of_an_enumeration(trace: Trace) -> Steps:
 
     yield f(x)
     Weight.LOW.scale = 100.0
-    yield f(x)
-
-
-@program(traces=2)
-def methodcaller_with_a_tensor(trace: Trace) -> Steps:
-    class Model:
-        rate = 1.0
-
-        def call(self, x, times=1):
-            return x * self.rate * times
-
-    model = Model()
-    weight = x * 2
-    call = operator.methodcaller("call", weight, times=3)
-    f = trace(lambda x: x + call(model))
-    yield f(x)
-    model.rate = 5.0
-    yield f(x)
-    weight += 1
     yield f(x)
 
 

@@ -516,3 +516,24 @@ def bits_of_a_size_that_depends_on_data(trace: Trace) -> Steps:
         return ef.nonzero(x)[0].shape[0] >> 1
 
     yield f(x)
+
+
+@program(traces=2)
+def the_type_of_a_number_under_another_name(trace: Trace) -> Steps:
+    kind_of = type
+
+    class Kind:
+        def __init__(self, k):
+            self.name = kind_of(k).__name__
+
+    f = trace(lambda x, k: (x * {True: 2.0, False: 3.0}[kind_of(k) is int], Kind(k).name))
+    yield f(x, 1)
+    yield f(x, 2.5)
+
+
+@program(traces=3, reports=("traced 3 times",))
+def builtins_under_other_names(trace: Trace) -> Steps:
+    power, most = pow, max
+    f = trace(lambda x, k: (x * power(2, k, 5), most(k, 2), most([k, 3]), most(x)))
+    for k in (1, 2, 5):
+        yield f(x, k)

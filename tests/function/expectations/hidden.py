@@ -489,3 +489,14 @@ def length_of_a_list_by_another_name(trace: Trace) -> Steps:
     yield f(x)
     items.append(3.0)
     yield f(x)
+
+
+@program(traces=1, reports=("a ProxyType has a content",), frozen=(1,))
+def weak_proxy(trace: Trace) -> Steps:
+    box = types.ModuleType("box")
+    box.rate = 2.0  # type: ignore[attr-defined]
+    proxy = weakref.proxy(box)
+    f = trace(lambda x: x * proxy.rate)
+    yield f(x)
+    box.rate = 3.0  # type: ignore[attr-defined]
+    yield f(x)

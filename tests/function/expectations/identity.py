@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import operator
 from collections import OrderedDict
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -293,3 +295,32 @@ def the_id_of_an_argument(trace: Trace) -> Steps:
 
     yield f(ef.tensor(3.0))
     yield f(known)
+
+
+@program(traces=3)
+def ids_under_another_name(trace: Trace) -> Steps:
+    address = id
+    first, second = ef.tensor(1.0), ef.tensor(2.0)
+    rates = {address(first): 0.5}
+    f = trace(lambda x: x * rates.get(address(first), 1.0) + rates.get(builtins.id(second), 3.0))
+    yield f(x)
+    first, second = second, first
+    yield f(x)
+    second = ef.tensor(3.0)
+    yield f(x)
+
+
+@program(traces=3)
+def objects_told_apart_by_functions(trace: Trace) -> Steps:
+    a, b = ef.tensor(1.0), ef.tensor(2.0)
+    rows, others = [1.0], [2.0]
+
+    @trace
+    def f(x):
+        return x * (2.0 if operator.is_(a, b) else 3.0) + operator.is_not(rows, others)
+
+    yield f(x)
+    b = a
+    yield f(x)
+    others = rows
+    yield f(x)

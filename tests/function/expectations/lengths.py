@@ -369,3 +369,37 @@ def a_flag_that_a_branch_sets(trace: Trace) -> Steps:
 
     for k in range(3):
         yield f(ef.ones(2) * k)
+
+
+@program(traces=4, reports=("traced 3 times",))
+def the_step_of_a_range_is_a_number(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        n = len(x)
+        return [ef.sum(x[i : i + k]) for i in range(0, n, k)], n % k
+
+    for n, k in ((3, 2), (4, 2), (6, 3), (7, 2)):
+        yield f(ef.ones((n,)), k)
+
+
+@program(traces=3, reports=("traced 3 times",))
+def the_step_of_a_range_is_a_size(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        total = 0
+        for i in range(0, x.shape[0], x.shape[0] // 2):
+            total = total + x[i] * i
+        return total
+
+    for n in (2, 4, 6):
+        yield f(ef.arange(n))
+
+
+@program(traces=1)
+def the_step_of_a_range_is_zero(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return [x[i] for i in range(0, x.shape[0], k)]
+
+    for n, k in ((2, 1), (4, 0)):
+        yield attempt(f, ef.ones((n,)), k)

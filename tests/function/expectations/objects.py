@@ -20,7 +20,7 @@ def lambda_function(trace: Trace) -> Steps:
     yield f(x, 3.0)
 
 
-@program(traces=1)
+@program(traces=2)
 def partial_function(trace: Trace) -> Steps:
     def scaled(scale, x, shift):
         return x * scale + shift
@@ -29,6 +29,22 @@ def partial_function(trace: Trace) -> Steps:
     yield f(x)
     yield f(x * 2)
     yield f(x, shift=5.0)
+
+
+@program(traces=3, reports=("traced 3 times",))
+def partial_whose_keywords_change(trace: Trace) -> Steps:
+    def scaled(x, k, m=1.0, mode="add"):
+        return x * k + m if mode == "add" else x * k - m
+
+    partial = functools.partial(scaled, k=2.0)
+    f = trace(partial)
+    yield f(x), f(x)
+    partial.keywords["k"] = 5.0
+    yield f(x), f(x)
+    partial.keywords["m"] = 7.0
+    yield f(x), f(x)
+    partial.keywords["mode"] = "subtract"
+    yield f(x), f(x)
 
 
 @program(traces=2)

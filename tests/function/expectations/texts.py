@@ -151,7 +151,7 @@ def format_alias_global(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=3)
+@program(traces=1, reports=("g: a methodcaller has a content",), frozen=(1, 2))
 def methodcaller(trace: Trace) -> Steps:
     m = D("aa")
     k = M("a")
