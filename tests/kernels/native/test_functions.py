@@ -36,7 +36,9 @@ def _softplus(x: Array) -> Array:
 _REFERENCES: Final[dict[str, Callable[[Array], Array]]] = {
     "exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": _sigmoid, "expm1": np.expm1,
     "log1p": np.log1p, "softplus": _softplus, "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "erf": _erf(math.erf), "erfc": _erf(math.erfc),
+    "erf": _erf(math.erf), "erfc": _erf(math.erfc), "asin": np.arcsin, "acos": np.arccos,
+    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "exp2": np.exp2, "log2": np.log2, "log10": np.log10, "cbrt": np.cbrt,
 }  # fmt: skip
 _EXACT: Final[dict[str, Callable[[Any], Any]]] = {
     "exp": mp.exp,
@@ -49,7 +51,13 @@ _EXACT: Final[dict[str, Callable[[Any], Any]]] = {
     "erfc": mp.erfc,
 }
 #: units in the last place, of these functions; of others 2
-_LIMIT: Final = {"exp": 1.0, "log": 1.0, "tanh": 1.0, "sigmoid": 1.0}
+_LIMIT: Final = {
+    "exp": 1.0, "log": 1.0, "tanh": 1.0, "sigmoid": 1.0,
+    **dict.fromkeys((
+        "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "exp2", "log2", "log10",
+        "cbrt",
+    ), 0.51),
+}  # fmt: skip
 
 
 def _chunks(step: int) -> Iterator[Array]:
@@ -214,3 +222,41 @@ def test_gelu_by_erf(kind: Any, dtype: Any, order: int) -> None:
     )
     expected = [0.5, 1, 0, math.nan] if order else [0, 50, 0, math.nan]
     assert np.array_equal(big, np.array(expected, dtype), equal_nan=True)
+
+
+_AXIS: Final = np.array(
+    [0, -0.0, 1, -1, 2, -2, _INF, -_INF, math.nan, 0.5, -0.75, 3e38, 1e-40, -1e-45], np.float32
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"), [("atan2", np.arctan2), ("hypot", np.hypot), ("logaddexp", np.logaddexp)]
+)
+def test_of_two_numbers(name: str, reference: Any) -> None:
+    """Rounded once, with C's values of zeros, infinite numbers and NaN."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(2, 5000)) * 10.0 ** rng.integers(-30, 30, (2, 5000))).astype("f4")
+    x, y = np.concatenate([x, np.repeat(_AXIS, 14)]), np.concatenate([y, np.tile(_AXIS, 14)])
+    found = native_ufunc(name, "f32", "f32")(x, y)
+    with np.errstate(all="ignore"):
+        exact = reference(x.astype(np.float64), y.astype(np.float64))
+        nearest = exact.astype(np.float32)
+    assert np.array_equal(np.isnan(found), np.isnan(exact))
+    finite = np.isfinite(nearest)
+    assert np.array_equal(found[~finite], nearest[~finite], equal_nan=True)
+    unit = np.spacing(np.abs(nearest[finite])).astype(np.float64)
+    assert (np.abs(found[finite] - exact[finite]) <= 0.51 * unit).all()
+    assert np.array_equal(np.signbit(found[finite]), np.signbit(nearest[finite]))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("clip", 3), ("clip_min", 2), ("clip_max", 2), ("sign", 1), ("copysign", 2),
+     ("isnan", 1), ("isinf", 1), ("isfinite", 1), ("logical_xor", 2)],
+)  # fmt: skip
+def test_what_only_chooses_is_that_of_numpy(name: str, arguments: int) -> None:
+    portable: dict[str, Any] = {"clip_min": np.maximum, "clip_max": np.minimum}
+    x, *others = (np.roll(np.tile(_AXIS, 9), k * k) for k in range(arguments))
+    expected = portable.get(name, getattr(np, name, None))(x, *others)
+    found = native_ufunc(name, *["f32"] * arguments)(x, *others)
+    assert np.array_equal(found, expected, equal_nan=found.dtype.kind == "f")
