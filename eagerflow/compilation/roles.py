@@ -199,7 +199,9 @@ def _role_along(program: Program, line: Line, node: Node, rule: NativeOp) -> Rol
         axes = _axes_added(given, space_at(program, line.outputs[0]))
     else:
         axis: Any = node.attrs["axis"]
-        axes = tuple(axis) if isinstance(axis, tuple) else (axis,)
+        if axis is None:
+            axis = range(len(given))
+        axes = (axis,) if isinstance(axis, int) else tuple(axis)
     if not axes or not given:
         return "it reduces no axis"
     if node.attrs.get("least"):

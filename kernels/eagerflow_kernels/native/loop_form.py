@@ -3,7 +3,8 @@
 `Loops` compute arrays from arrays. They run over *rows*, any number of them, each by itself; within
 a row they may run along one *inner axis*. A *term* is one value: an element of an input, a
 constant, an operation on other terms, or a reduction along the inner axis. A term that is the same
-for all elements of a row is a term of the row. Loops without an inner axis are elementwise.
+for all elements of a row is a term of the row. A *scan* combines each element of a row with all
+before it, one after the other. Loops without an inner axis are elementwise.
 
 Grammar of the text (`loop_text.show`):
 
@@ -97,6 +98,13 @@ REDUCTIONS: Final[dict[str, str]] = {
     "sum": "add", "product": "multiply", "max": "maximum", "min": "minimum",
 }  # fmt: skip
 
+#: scans along the inner axis, with the operation by which element i is combined with what elements
+#: 0 to i - 1 gave; they start from what reductions start from
+SCANS: Final[dict[str, str]] = {
+    "running_sum": "add", "running_product": "multiply",
+    "running_max": "maximum", "running_min": "minimum",
+}  # fmt: skip
+
 #: A reduction adds element i of a row to the *tally* i % TALLIES of the *block* i // BLOCK, one
 #: after the other; the tallies of blocks are added pairwise, tally by tally, as a binary counter
 #: carries; then the tallies of the last result are halved: k and k + 8, k and k + 4, … So the tree
@@ -105,7 +113,7 @@ TALLIES: Final = 16
 BLOCK: Final = 128
 
 #: what stands at the beginning of terms
-SOURCES: Final = ("load", "constant", "size")
+SOURCES: Final = ("load", "constant", "size", "index")
 
 
 @final
@@ -114,7 +122,7 @@ class Term:
     """One value.
 
     Attributes:
-        operation: of `OPERATIONS`, `REDUCTIONS` or `SOURCES`.
+        operation: of `OPERATIONS`, `REDUCTIONS`, `SCANS` or `SOURCES`.
         kind: of the result.
         inner: whether there is one for each element of a row, or one for the row.
         operands: the numbers of the terms that it is made of.
@@ -261,16 +269,17 @@ def value_of(bits: int, kind: Kind) -> float | int | bool:
 
 
 def start_of(reduction: str, kind: Kind) -> int:
-    """The bits that a tally starts from; they change no result.
+    """The bits that a tally, or a scan, starts from; they change no result.
 
     >>> value_of(start_of("max", "f32"), "f32")
     -inf
     """
-    if reduction == "sum":
+    operation = SCANS.get(reduction) or REDUCTIONS[reduction]
+    if operation == "add":
         return bits_of(-0.0, kind) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
-    if reduction == "product":
+    if operation == "multiply":
         return bits_of(1, kind)
-    least = reduction == "max"
+    least = operation == "maximum"
     if kind in FLOATS:
         return bits_of(-math.inf if least else math.inf, kind)
     lowest = 1 << (8 * BYTES[kind] - 1)
@@ -323,6 +332,10 @@ class LoopBuilder:
         """The length of the inner axis, as a number of a kind."""
         return self._append(Term("size", kind, False))
 
+    def index(self) -> int:
+        """The place of an element in its row, from 0, an i64."""
+        return self._append(Term("index", "i64", True))
+
     def apply(self, operation: str, *operands: int, kind: Kind | None = None, by: int = 0) -> int:
         """An operation on terms.
 
@@ -349,6 +362,10 @@ class LoopBuilder:
     def reduce(self, reduction: str, x: int) -> int:
         """The reduction of a term along the inner axis, a term of the row."""
         return self._append(Term(reduction, self.kind(x), False, (x,)))
+
+    def scan(self, scan: str, x: int) -> int:
+        """The scan of a term along the inner axis, a term of its elements."""
+        return self._append(Term(scan, self.kind(x), True, (x,)))
 
     def build(self, name: str, results: list[int], inner: list[bool] | None = None) -> Loops:
         """The loops that write these terms.

@@ -23,6 +23,7 @@ from eagerflow_kernels.native.functions import (
     trigonometric,
 )
 from eagerflow_kernels.native.loop_form import FLOATS, INTEGERS, Kind, LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.random_draws import DRAWS, draw_loops
 
 Rule = Callable[..., Any]
 
@@ -147,6 +148,11 @@ _OPS: Final = (
     NativeOp("max", rows.largest, along_axis=True, needs_elements=True),
     NativeOp("min", rows.smallest, along_axis=True, needs_elements=True),
     NativeOp("mean", rows.mean, along_axis=True),
+    NativeOp("argmax", rows.first_largest, 1, _ALL, along_axis=True, needs_elements=True),
+    NativeOp("argmin", rows.first_smallest, 1, _ALL, along_axis=True, needs_elements=True),
+    NativeOp("count_nonzero", rows.count_nonzero, 1, _ALL, along_axis=True),
+    NativeOp("cumulative_sum", rows.running_total, along_axis=True, keeps_axis=True),
+    NativeOp("cumulative_prod", rows.running_product, along_axis=True, keeps_axis=True),
     NativeOp("softmax", rows.softmax, along_axis=True, keeps_axis=True),
     NativeOp("log_softmax", rows.log_softmax, along_axis=True, keeps_axis=True),
     NativeOp("logsumexp", rows.logsumexp, along_axis=True),
@@ -220,9 +226,9 @@ def apply_op(b: LoopBuilder, name: str, terms: Sequence[int], attributes: Mappin
 
 #: kinds whose ops have a callable form
 CALLED: Final[tuple[Kind, ...]] = ("f32", "f64")
-#: ops that only choose among bits, and casts, which NumPy's `astype` does
+#: ops that only choose among bits or count, and casts, which NumPy's `astype` does
 PORTABLE: Final = frozenset({
-    "all", "any", "where", "cast", "copysign", "isfinite", "isinf", "isnan",
+    "all", "any", "argmax", "argmin", "count_nonzero", "where", "cast", "copysign", "isfinite", "isinf", "isnan",
     "logical_and", "logical_not", "logical_or", "logical_xor",
     *(op.name for op in OPS.values() if op.hands_on),
 })  # fmt: skip
@@ -238,6 +244,8 @@ def callable_loops() -> Iterator[Loops]:
                     yield loops_of(op.name, *[kind] * op.inputs, **attributes)
         for name in LOSSES:
             yield loss_loops(name, kind)
+    for name, kind in DRAWS:
+        yield draw_loops(name, kind)
 
 
 #: parts of losses, by the first result of `rows.shares_and_losses` that each gives

@@ -17,6 +17,7 @@ from eagerflow_kernels.native.loop_form import (
     KINDS,
     OPERATIONS,
     REDUCTIONS,
+    SCANS,
     SOURCES,
     LoopArray,
     Loops,
@@ -60,6 +61,8 @@ def _wrong(loops: Loops, number: int, term: Term) -> str | None:
         return _wrong_source(loops, term)
     if term.operation in REDUCTIONS:
         return _wrong_reduction(term, operands)
+    if term.operation in SCANS:
+        return _wrong_scan(term, operands)
     if term.operation not in OPERATIONS:
         return "an unknown operation"
     return _wrong_operation(term, operands)
@@ -73,6 +76,8 @@ def _wrong_source(loops: Loops, term: Term) -> str | None:
             return "there is no such input"
         array = LoopArray(term.kind, term.inner)
         return None if loops.inputs[term.constant] == array else "the input is of another kind"
+    if term.operation == "index":
+        return None if term.inner and term.kind == "i64" else "an index is an i64 of an element"
     if term.inner:
         return "it is the same for all elements of a row"
     if term.operation == "size":
@@ -84,6 +89,12 @@ def _wrong_reduction(term: Term, operands: list[Term]) -> str | None:
     if len(operands) != 1 or operands[0].kind != term.kind or term.kind == "bool":
         return "it takes one number of its own kind"
     return "it has one value per row" if term.inner else None
+
+
+def _wrong_scan(term: Term, operands: list[Term]) -> str | None:
+    if len(operands) != 1 or operands[0].kind != term.kind or term.kind == "bool":
+        return "it takes one number of its own kind"
+    return None if term.inner else "it has one value per element"
 
 
 def _wrong_operation(term: Term, operands: list[Term]) -> str | None:

@@ -109,6 +109,14 @@ class Emitter:
         less = self.value(f"icmp slt i64 {x}, {y}")
         return self.value(f"select i1 {less}, i64 {x}, i64 {y}")
 
+    def places(self, width: int, first: str) -> str:
+        """A vector of ``first``, an i64, and the numbers after it."""
+        if width == 1:
+            return first
+        of = type_of("i64", width)
+        steps = ", ".join(f"i64 {i}" for i in range(width))
+        return self.value(f"add {of} {self.splat('i64', width, first)}, <{steps}>")
+
     # --- memory -----------------------------------------------------------------------------
 
     def offset(self, pointer: str, bytes_: str) -> str:
