@@ -42,6 +42,12 @@ def native_form(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None
     return kernel
 
 
+def half_casts() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """The native casts from float16 to float32 and back; their bits are those of NumPy's."""
+    calls = _calls()
+    return calls.half_cast("widen"), calls.half_cast("narrow")
+
+
 def is_native_form(name: str, kernel: object) -> bool:
     """Whether a kernel is the native one of an op."""
     if not _settled or _settled[0] != "native":

@@ -109,14 +109,16 @@ def test_reasons() -> None:
     plan, lines = _plan(
         _graph(
             "%a = lgamma(%x) : f32[8,4] %i = cast(%a) {dtype=i32} : i32[8,4]"
-            " %h = cast(%a) {dtype=f16} : f16[8,4] %e = exp(%a) : f32[8,4] return %i, %h, %e"
+            " %h = cast(%i) {dtype=f16} : f16[8,4] %e = exp(%a) : f32[8,4]"
+            " %u = cast(%a) {dtype=i8} : i8[8,4] return %i, %h, %e, %u"
         )
     )
     assert {lines[i].single.op + str(i): why for i, why in plan.alone.items()} == {
         "lgamma0": "it has no native kernel",
         "cast1": "a cast to integers is NumPy's",
-        "cast2": "native kernels have no float16",
+        "cast2": "it is rounded to float32 first, which NumPy's cast is not",
         "exp3": "nothing beside it runs through the same elements",
+        "cast4": "native kernels have no int8",
     }
 
 

@@ -53,7 +53,7 @@ def _into(function: np.ufunc, x: Array, y: Array) -> Any:
 @special("index_scatter", "cpu")
 def index_scatter(
     value: Array, *indices: Array, key: tuple[Any, ...], shape: tuple[int, ...]
-) -> Array:
+) -> Any:
     """As the portable kernel; many rows that are picked by one array are summed as segments are.
 
     Both add the values for one element in their order.

@@ -25,6 +25,7 @@ from eagerflow_kernels.native.op_rules import (
     OPS,
     PORTABLE,
     NativeOp,
+    half_cast_loops,
     loops_of,
     loss_loops,
     name_of,
@@ -138,6 +139,12 @@ def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.uf
 
 #: the callable forms of losses, which are no kernels of regions
 LOSSES: Final = losses_by(_part_of_loss)
+
+
+@cache
+def half_cast(name: str) -> np.ufunc:
+    """A cast between float16 and float32, of `op_rules.HALF_CASTS`."""
+    return _ufunc(f"{name}_f16", best_target(), lambda: half_cast_loops(name))
 
 
 def _draw(name: str, kind: Kind) -> np.ufunc:

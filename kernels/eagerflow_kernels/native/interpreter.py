@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from eagerflow_kernels.native.loop_form import (
@@ -19,6 +20,7 @@ from eagerflow_kernels.native.loop_form import (
     BLOCK,
     BYTES,
     FLOATS,
+    LOW,
     REDUCTIONS,
     SCANS,
     TALLIES,
@@ -30,7 +32,8 @@ from eagerflow_kernels.native.loop_form import (
 )
 
 DTYPES: Final[dict[Kind, Any]] = {
-    "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_
+    "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16,
 }  # fmt: skip
 _DIGITS: Final = {"f32": (24, -149), "f64": (53, -1074)}
 _FORMATS: Final = {"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}
@@ -209,7 +212,7 @@ def _extreme(largest: bool) -> Callable[..., Any]:
 
 def _convert(term: Term, x: Any) -> Any:
     of = DTYPES[term.kind]
-    if term.kind in FLOATS or term.kind == "bool":
+    if term.kind in (*FLOATS, *LOW, "bool"):
         return of(x != 0) if term.kind == "bool" else of(x)
     if not isinstance(x, np.floating):
         return _wrapped(term, int(x))

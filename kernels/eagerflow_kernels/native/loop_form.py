@@ -11,12 +11,14 @@ Grammar of the text (`loop_text.show`):
     loops      = "loops" name "(" array,… ")" "->" array,… ":" term… "return" "%n",…
     array      = kind | kind "[n]"               # one element per row, or one per element of it
     term       = "%n" "=" operation operand… [":" kind] ["[n]"]
-    kind       = "f32" | "f64" | "i32" | "i64" | "bool"
+    kind       = "f32" | "f64" | "i32" | "i64" | "bool" | "f16" | "bf16"
 
 Every operation is defined for all operands (`interpreter`): there is no undefined behaviour, no
 trap, and no operation that rounds in more than one way. Integers wrap around, shifts are by
 constants below the width, conversions to integers saturate and make 0 of NaN, `max` and `min` give
 NaN where an operand is NaN and order -0 before 0. Sign and payload of a NaN are left open.
+
+Of the low kinds, f16 and bf16, there is no arithmetic: they are converted to f32 and from it.
 """
 
 from __future__ import annotations
@@ -26,12 +28,15 @@ import struct
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
-Kind = Literal["f32", "f64", "i32", "i64", "bool"]
+Kind = Literal["f32", "f64", "i32", "i64", "bool", "f16", "bf16"]
 
 FLOATS: Final = ("f32", "f64")
 INTEGERS: Final = ("i32", "i64")
-KINDS: Final[tuple[Kind, ...]] = ("f32", "f64", "i32", "i64", "bool")
-BYTES: Final[dict[Kind, int]] = {"f32": 4, "f64": 8, "i32": 4, "i64": 8, "bool": 1}
+LOW: Final = ("f16", "bf16")
+KINDS: Final[tuple[Kind, ...]] = ("f32", "f64", "i32", "i64", "bool", "f16", "bf16")
+BYTES: Final[dict[Kind, int]] = {
+    "f32": 4, "f64": 8, "i32": 4, "i64": 8, "bool": 1, "f16": 2, "bf16": 2
+}  # fmt: skip
 #: the kind of the same width whose bits `bits` gives
 BITS: Final[dict[Kind, Kind]] = {"f32": "i32", "i32": "f32", "f64": "i64", "i64": "f64"}
 
@@ -89,7 +94,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "less": Operation(2, _NUMBERS, "bool"),
     "less_equal": Operation(2, _NUMBERS, "bool"),
     "select": Operation(3, _ALL),
-    "convert": Operation(1, _ALL, "stated"),
+    "convert": Operation(1, (*_ALL, *LOW), "stated"),
     "bits": Operation(1, _NUMBERS, "stated"),
 }
 

@@ -22,7 +22,15 @@ from eagerflow_kernels.native.functions import (
     special,
     trigonometric,
 )
-from eagerflow_kernels.native.loop_form import FLOATS, INTEGERS, Kind, LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.loop_form import (
+    FLOATS,
+    INTEGERS,
+    LOW,
+    Kind,
+    LoopArray,
+    LoopBuilder,
+    Loops,
+)
 from eagerflow_kernels.native.random_draws import DRAWS, draw_loops
 
 Rule = Callable[..., Any]
@@ -207,29 +215,56 @@ def name_of(name: str, *kinds: Kind, **attributes: Any) -> str:
     return "_".join([name, *kinds[-1:], *map(str, attributes.values())])
 
 
-def apply_op(b: LoopBuilder, name: str, terms: Sequence[int], attributes: Mapping[str, Any]) -> Any:
-    """The terms of the results of an op on terms.
+def apply_op(
+    b: LoopBuilder,
+    name: str,
+    terms: Sequence[int],
+    attributes: Mapping[str, Any],
+    rounds: Kind | None = None,
+) -> list[int]:
+    """The terms of the results of an op on terms; of low kinds it computes in float32.
 
     Args:
         b: writes it.
         name: of the op.
         terms: its inputs.
         attributes: what its rule takes; numbers become constants of the kind of the first input.
+        rounds: the low kind that results in float32 are rounded to.
     """
     op = OPS[name]
+    terms = [b.apply("convert", x, kind="f32") if b.kind(x) in LOW else x for x in terms]
     given = {
         key: arithmetic.nearest(b, value, terms[0]) if key in op.numbers else value
         for key, value in attributes.items()
     }
-    return op.rule(b, *terms, **given)
+    made = op.rule(b, *terms, **given)
+    results = list(made) if isinstance(made, tuple) else [made]
+    if rounds is None:
+        return results
+    return [b.apply("convert", x, kind=rounds) if b.kind(x) == "f32" else x for x in results]
+
+
+#: casts of float16, each with what it takes and what it gives; NumPy converts in steps of its own,
+#: element by element
+HALF_CASTS: Final[dict[str, tuple[Kind, Kind]]] = {
+    "widen": ("f16", "f32"),
+    "narrow": ("f32", "f16"),
+}
+
+
+def half_cast_loops(name: str) -> Loops:
+    """A cast between float16 and float32 as loops."""
+    given, made = HALF_CASTS[name]
+    b = LoopBuilder([LoopArray(given)])
+    return b.build(f"{name}_f16", [b.apply("convert", b.load(0), kind=made)])
 
 
 #: kinds whose ops have a callable form
 CALLED: Final[tuple[Kind, ...]] = ("f32", "f64")
 #: ops that only choose among bits or count, and casts, which NumPy's `astype` does
 PORTABLE: Final = frozenset({
-    "all", "any", "argmax", "argmin", "count_nonzero", "where", "cast", "copysign", "isfinite", "isinf", "isnan",
-    "logical_and", "logical_not", "logical_or", "logical_xor",
+    "all", "any", "argmax", "argmin", "count_nonzero", "where", "cast", "copysign", "isfinite",
+    "isinf", "isnan", "logical_and", "logical_not", "logical_or", "logical_xor",
     *(op.name for op in OPS.values() if op.hands_on),
 })  # fmt: skip
 
@@ -246,6 +281,7 @@ def callable_loops() -> Iterator[Loops]:
             yield loss_loops(name, kind)
     for name, kind in DRAWS:
         yield draw_loops(name, kind)
+    yield from map(half_cast_loops, HALF_CASTS)
 
 
 #: parts of losses, by the first result of `rows.shares_and_losses` that each gives

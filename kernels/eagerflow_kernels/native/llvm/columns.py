@@ -194,8 +194,8 @@ class _Columns:
             elif number in self.states:
                 place = e.item(self.states[number], k, width * BYTES[term.kind])
                 last = e.value(f"load {type_of(term.kind, width)}, ptr {place}, align 16")
-                x = values[term.operands[0]]
-                values[number] = combine(e, SCANS[term.operation], term.kind, width, last, x)
+                given = values[term.operands[0]]
+                values[number] = combine(e, SCANS[term.operation], term.kind, width, last, given)
                 self._put_state(number, values[number], k)
             else:
                 kinds = tuple(loops.terms[x].kind for x in term.operands)

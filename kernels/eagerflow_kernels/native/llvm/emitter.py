@@ -9,10 +9,12 @@ from eagerflow_kernels.native.compiler_slices import breathe
 from eagerflow_kernels.native.loop_form import BYTES, Kind
 
 _TYPES: Final[dict[Kind, str]] = {
-    "f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "bool": "i1"
+    "f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "bool": "i1",
+    "f16": "half", "bf16": "i16",
 }  # fmt: skip
 _SUFFIXES: Final[dict[Kind, str]] = {
-    "f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64", "bool": "i1"
+    "f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64", "bool": "i1",
+    "f16": "f16", "bf16": "i16",
 }  # fmt: skip
 
 Names = Sequence[str]

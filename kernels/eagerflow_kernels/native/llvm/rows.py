@@ -220,8 +220,8 @@ class _Rows:
                 elif term.operation == "index":
                     known[number] = e.places(width, e.value(f"add i64 {begin}, {i}"))
                 elif number in self.states:
-                    x, state = known[term.operands[0]], self.states[number]
-                    known[number] = scanned(e, term.operation, term.kind, width, state, x)
+                    given, state = known[term.operands[0]], self.states[number]
+                    known[number] = scanned(e, term.operation, term.kind, width, state, given)
                 else:
                     operands = [known[x] for x in term.operands]
                     known[number] = apply(e, term, kinds, width, operands)
