@@ -49,13 +49,15 @@ _EXACT: Final[dict[str, Callable[[Any], Any]]] = {
     "log1p": mp.log1p,
     "erf": mp.erf,
     "erfc": mp.erfc,
+    "cosh": mp.cosh,
+    "exp2": lambda x: mp.power(2, x),
+    "log2": lambda x: mp.log(x, 2),
 }
 #: units in the last place, of these functions; of others 2
 _LIMIT: Final = {
     "exp": 1.0, "log": 1.0, "tanh": 1.0, "sigmoid": 1.0,
     **dict.fromkeys((
-        "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "exp2", "log2", "log10",
-        "cbrt",
+        "asin", "acos", "atan", "sinh", "asinh", "acosh", "atanh", "log10", "cbrt",
     ), 0.51),
 }  # fmt: skip
 
@@ -106,7 +108,7 @@ def _points(name: str, count: int) -> Array:
     if name == "log1p":
         x = np.abs(x)
         x = np.concatenate([x, -rng.uniform(0, 1, count)])
-    if name == "log":
+    if name in ("log", "log2"):
         wide = rng.uniform(1, 2, count) * 2.0 ** rng.integers(-1022, 1023, count)
         x = np.concatenate([np.abs(x), wide, rng.uniform(0.5, 2, count), wide * 2.0**-52])
     return x
@@ -117,7 +119,7 @@ def _check_f64(name: str, count: int) -> None:
     found = native_ufunc(name, "f64")(x)
     with mp.workprec(140):
         for at, y in zip(x.tolist(), found.tolist(), strict=True):
-            exact = _EXACT[name](mp.mpf(at)) if at or name != "log" else -mp.inf
+            exact = _EXACT[name](mp.mpf(at)) if at or name not in ("log", "log2") else -mp.inf
             nearest = float(exact)
             if math.isinf(nearest) or math.isinf(y):
                 assert nearest == y
@@ -260,3 +262,17 @@ def test_what_only_chooses_is_that_of_numpy(name: str, arguments: int) -> None:
     expected = portable.get(name, getattr(np, name, None))(x, *others)
     found = native_ufunc(name, *["f32"] * arguments)(x, *others)
     assert np.array_equal(found, expected, equal_nan=found.dtype.kind == "f")
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("f32", np.float32), ("f64", np.float64)])
+def test_powers_of_two_are_exact(kind: Any, dtype: Any) -> None:
+    least = -149 if kind == "f32" else -1074
+    k = np.arange(least - 2, -least, dtype=dtype)
+    with np.errstate(all="ignore"):
+        x = np.ldexp(dtype(1), k.astype(int))
+    assert np.array_equal(native_ufunc("exp2", kind)(k), x)
+    held = np.isfinite(x) & (x > 0)
+    assert np.array_equal(native_ufunc("log2", kind)(x[held]), k[held])
+    ends = np.array([0.0, -0.0, -1.0, _INF, math.nan], dtype)
+    found = native_ufunc("log2", kind)(ends)
+    assert np.array_equal(found, [-_INF, -_INF, math.nan, _INF, math.nan], equal_nan=True)

@@ -1,11 +1,11 @@
-"""Hyperbolic functions of float32 and their inverses, computed in float64 and rounded once."""
+"""Hyperbolic functions and their inverses: of float32, computed in float64 and rounded once."""
 
 from __future__ import annotations
 
 import math
 from typing import Final
 
-from eagerflow_kernels.native.functions.exponential import FloatWriter, exp, expm1, log1p
+from eagerflow_kernels.native.functions.exponential import FloatWriter, expm1, log1p
 from eagerflow_kernels.native.functions.special import in_float64
 from eagerflow_kernels.native.loop_form import LoopBuilder
 
@@ -22,12 +22,13 @@ def sinh(b: LoopBuilder, x: int) -> int:
     return b.apply("copysign", w.multiply(total, w.number(0.5)), x)
 
 
-@in_float64
 def cosh(b: LoopBuilder, x: int) -> int:
-    """(e + 1 / e) / 2 with e = e**|x|."""
+    """H + 1 / (4 h) with h = e**|x| / 2, of float64 too."""
     w = FloatWriter(b, x)
-    e = exp(b, w.clipped(b.apply("absolute", x), 0.0, _END))
-    return w.multiply(w.add(e, b.apply("divide", w.number(1.0), e)), w.number(0.5))
+    k, e = w.exponential(w.clipped(b.apply("absolute", x), 0.0, w.format.overflow + 1))
+    first, second = w.power(w.subtract(k, w.number(1.0)))
+    half = w.multiply(w.multiply(w.add(e.high, e.low), first), second)
+    return w.add(half, b.apply("divide", w.number(0.25), half))
 
 
 @in_float64

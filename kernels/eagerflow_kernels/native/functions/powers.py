@@ -1,26 +1,73 @@
-"""Powers, roots and logarithms of other bases than e, of float32: in float64, rounded once."""
+"""Powers, roots and logarithms of other bases than e.
+
+Those to base 2 are exact where the result is whole. The others are of float32: computed in float64
+and rounded once.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
-from eagerflow_kernels.native.functions.exponential import FloatWriter, exp, log, log1p
+from eagerflow_kernels.native.functions.exponential import (
+    FloatWriter,
+    Pair,
+    exp,
+    exponent_and_part,
+    log,
+    log1p,
+)
 from eagerflow_kernels.native.functions.special import in_float64
-from eagerflow_kernels.native.loop_form import LoopBuilder
+from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
+
+#: of each kind ln 2 and 1 / ln 2, each with what it lacks
+_LN2: Final[dict[Kind, tuple[str, str]]] = {
+    "f32": ("0x1.62e43p-1", "-0x1.05c61p-29"),
+    "f64": ("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56"),
+}
+_LOG2E: Final[dict[Kind, tuple[str, str]]] = {
+    "f32": ("0x1.715476p+0", "0x1.4ae0cp-26"),
+    "f64": ("0x1.71547652b82fep+0", "0x1.777d0ffda0d24p-56"),
+}
 
 
-@in_float64
+def _numbers(w: FloatWriter, texts: tuple[str, str]) -> tuple[int, int]:
+    high, low = (w.number(float.fromhex(text)) for text in texts)
+    return high, low
+
+
 def exp2(b: LoopBuilder, x: int) -> int:
-    """2**x."""
+    """2**x: of the nearest whole number, and e**r of what is left times ln 2."""
     w = FloatWriter(b, x)
-    return exp(b, w.multiply(x, w.number(math.log(2))))
+    scale = 1 / math.log(2)
+    low, high = (math.ceil(end * scale) for end in (w.format.underflow, w.format.overflow))
+    x = w.clipped(x, low, high)
+    k = b.apply("round", x)
+    rest = w.subtract(x, k)  # exact
+    first, second = _numbers(w, _LN2[w.kind])
+    product = w.multiply(rest, first)
+    r = Pair(product, w.fma(rest, second, w.fma(rest, first, w.negative(product))))
+    total = w.sum_of(w.number(1.0), r.high)
+    e = w.add(total.high, w.add(w.rest(r), total.low))
+    scale_of_first, scale_of_second = w.power(k)
+    return w.multiply(w.multiply(e, scale_of_first), scale_of_second)
 
 
-@in_float64
 def log2(b: LoopBuilder, x: int) -> int:
-    """The logarithm to base 2."""
+    """The logarithm to base 2: k, and that of m, of x as 2**k m."""
     w = FloatWriter(b, x)
-    return w.multiply(log(b, x), w.number(1 / math.log(2)))
+    k, m = exponent_and_part(w, x)
+    first, second = _numbers(w, _LOG2E[w.kind])
+    part = log(b, m)
+    product = w.multiply(part, first)
+    lost = w.fma(part, second, w.fma(part, first, w.negative(product)))
+    total = w.sum_of(k, product)
+    near = b.apply("equal", k, w.number(0.0))
+    result = w.select(near, w.add(product, lost), w.add(total.high, w.add(total.low, lost)))
+    inside = b.apply(
+        "and", b.apply("less", w.number(0.0), x), b.apply("less", x, w.number(math.inf))
+    )
+    return w.select(inside, result, log(b, x))
 
 
 @in_float64
