@@ -16,6 +16,8 @@ from eagerflow_kernels.native.functions.exponential import (
     exponent_and_part,
     log,
     log1p,
+    log_of,
+    outside_of_logarithms,
 )
 from eagerflow_kernels.native.functions.special import in_float64
 from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
@@ -58,16 +60,13 @@ def log2(b: LoopBuilder, x: int) -> int:
     w = FloatWriter(b, x)
     k, m = exponent_and_part(w, x)
     first, second = _numbers(w, _LOG2E[w.kind])
-    part = log(b, m)
+    part = log_of(w, m, w.number(0.0))
     product = w.multiply(part, first)
     lost = w.fma(part, second, w.fma(part, first, w.negative(product)))
     total = w.sum_of(k, product)
     near = b.apply("equal", k, w.number(0.0))
     result = w.select(near, w.add(product, lost), w.add(total.high, w.add(total.low, lost)))
-    inside = b.apply(
-        "and", b.apply("less", w.number(0.0), x), b.apply("less", x, w.number(math.inf))
-    )
-    return w.select(inside, result, log(b, x))
+    return outside_of_logarithms(w, x, result)
 
 
 @in_float64
