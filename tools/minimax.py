@@ -113,6 +113,11 @@ def _cos(z: mp.mpf) -> mp.mpf:
     return mp.cos(mp.sqrt(z) * mp.pi / 2)
 
 
+def _atan(z: mp.mpf) -> mp.mpf:
+    """atan(x) / x of x**2."""
+    return mp.atan(mp.sqrt(z)) / mp.sqrt(z)
+
+
 def main() -> None:
     """Print all."""
     end = float(mp.log(2) / 2) * 1.01
@@ -122,6 +127,7 @@ def main() -> None:
     tiny = 2.0**-20
     for name, f, first, last, degree in (
         ("sin", _sin, tiny, 0.2501, 6), ("cos", _cos, tiny, 0.2501, 6),
+        ("atan", _atan, tiny, 1.0, 14),
         ("erf", _erf_near, tiny, 1.0, 13), ("erfc", _erf_far, -1 + 1e-9, 0.75, 24),
     ):  # fmt: skip
         show(name, "f64", f, lambda x, f=f: 1 / f(x), first, last, degree)

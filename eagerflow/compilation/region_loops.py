@@ -14,13 +14,14 @@ from eagerflow.compilation.roles import (
     Role,
     Space,
     attributes_of,
+    computed_in,
     kind_at,
     per_row,
     space_at,
 )
 from eagerflow.resources.variable import VariableState
 from eagerflow_kernels.native.fusion import FusedNode, fuse
-from eagerflow_kernels.native.loop_form import Kind, LoopArray, Loops, bits_of
+from eagerflow_kernels.native.loop_form import FLOATS, LOW, Kind, LoopArray, Loops, bits_of
 from eagerflow_kernels.native.op_rules import OPS
 
 #: how an array is handed over, or taken: as it is; with one element per row; with the axes of a
@@ -154,7 +155,7 @@ class _Writer:
         self._arguments: dict[KernelArgument, int] = {}
         self._kinds: list[Kind] = []  # of arguments
         self._constants: dict[tuple[Kind, int], int] = {}
-        self._nodes: list[tuple[str, tuple[_Source, ...], dict[str, Any]]] = []
+        self._nodes: list[tuple[str, tuple[_Source, ...], dict[str, Any], Kind | None]] = []
         self._values = 0  # of nodes
         self._made: dict[int, _Source] = {}  # by register
         self._per_row: set[int] = set()  # registers with one element per row
@@ -188,14 +189,19 @@ class _Writer:
         if role.axes and OPS[role.op].needs_elements:
             self._need_elements(line.inputs[0])
         kind = kind_at(self._program, register)
-        made = self._append(role.op, operands, attributes_of(node, kind), len(line.outputs))
+        low = {k for k in (kind_at(self._program, r) for r in line.outputs) if k in LOW}
+        if len(low) > 1:
+            raise UnfitError("its results are of several 16-bit dtypes", role.what)
+        rounds = low.pop() if low else None
+        made = self._append(role.op, operands, attributes_of(node, kind), len(line.outputs), rounds)
         self._made.update(zip(line.outputs, made, strict=True))
 
     def _append(
-        self, op: str, operands: tuple[_Source, ...], attrs: dict[str, Any], count: int = 1
-    ) -> list[_Source]:
-        """A node that makes so many values."""
-        self._nodes.append((op, operands, attrs))
+        self, op: str, operands: tuple[_Source, ...], attrs: dict[str, Any], count: int = 1,
+        rounds: Kind | None = None,
+    ) -> list[_Source]:  # fmt: skip
+        """A node that makes so many values, rounded to a low kind if one is given."""
+        self._nodes.append((op, operands, attrs, rounds))
         self._values += count
         return [("node", i) for i in range(self._values - count, self._values)]
 
@@ -204,8 +210,10 @@ class _Writer:
             raise UnfitError("it assigns a variable twice", "update")
         made = value
         if op:
-            old = self._argument(KernelArgument(state, "whole"), kind_at(self._program, register))
-            (made,) = self._append(op, (old, value), {})
+            kind = kind_at(self._program, register)
+            old = self._argument(KernelArgument(state, "whole"), kind)
+            rounds = kind if kind in LOW else None
+            (made,) = self._append(op, (old, value), {}, rounds=rounds)
         self._states[state] = True
         self._assigned[state] = register, made
         self._made[register] = made
@@ -233,7 +241,9 @@ class _Writer:
         constant = self._program.constants.get(register)
         if constant is not None and constant.size == 1:
             # by its bits: 0.0 and -0.0 are equal, and NaN is not equal to itself
-            key = (kind, bits_of(constant.item(), kind))
+            kind = computed_in(kind)
+            value = constant.item()  # of bfloat16 one that does not pack as a float
+            key = (kind, bits_of(float(value) if kind in FLOATS else value, kind))
             return "constant", self._constants.setdefault(key, len(self._constants))
         form = self._form(register, aligned)
         more = not aligned or len(space_at(self._program, register)) > len(self._rows[0])
@@ -295,6 +305,8 @@ class _Writer:
                 sources.append(self._made[register])
         if not results:
             raise UnfitError("nothing reads what it makes")
+        if any(s[0] == "constant" and r.kind in LOW for s, r in zip(sources, results, strict=True)):
+            raise UnfitError("it is a constant")
         if self._layout is not None and self._assigned:
             raise UnfitError("it reduces what variables are assigned", "reduction", "along")
         if self._whole < 0 and not self._assigned and (self._layout is not None or self._repeats):
@@ -327,7 +339,10 @@ class _Writer:
         def number(source: _Source) -> int:
             return first[source[0]] + source[1]
 
-        nodes = [FusedNode(op, tuple(map(number, xs)), attrs) for op, xs, attrs in self._nodes]
+        nodes = [
+            FusedNode(op, tuple(map(number, xs)), attrs, rounds)
+            for op, xs, attrs, rounds in self._nodes
+        ]
         loops = fuse(
             "region", arrays, nodes, list(map(number, sources)),
             constants=list(self._constants),

@@ -13,12 +13,13 @@ from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device
 from eagerflow.resources.variable import VariableState
 from eagerflow.types import TensorType
-from eagerflow_kernels.native.loop_form import FLOATS, INTEGERS, Kind
+from eagerflow_kernels.native.loop_form import FLOATS, INTEGERS, LOW, Kind
 from eagerflow_kernels.native.op_rules import OPS, NativeOp
 
 #: dtypes that kernels have
 KINDS: Final[Mapping[str, Kind]] = {
-    "float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "bool"
+    "float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "bool",
+    "float16": "f16", "bfloat16": "bf16",
 }  # fmt: skip
 
 #: a shape whose symbolic sizes are texts, so that shapes can be compared and looked up
@@ -138,6 +139,11 @@ def kind_at(program: Program, register: int) -> Kind:
     return KINDS[type_at(program, register).dtype.name]
 
 
+def computed_in(kind: Kind) -> Kind:
+    """In which kind kernels compute with arrays of a kind."""
+    return "f32" if kind in LOW else kind
+
+
 def space_at(program: Program, register: int) -> Space:
     """The shape of a value that is a tensor."""
     return tuple([n if type(n) is int else str(n) for n in type_at(program, register).shape])
@@ -165,12 +171,14 @@ def _role_of_rule(program: Program, line: Line, node: Node, rule: NativeOp) -> R
     kinds = [kind_at(program, r) for r in line.inputs]
     if rule.condition and kinds.pop(0) != "bool":
         return "its condition is no bool"
-    if len(set(kinds)) != 1 or kinds[0] not in rule.kinds:
+    if len(set(kinds)) != 1 or computed_in(kinds[0]) not in rule.kinds:
         return f"its native kernel takes no {'/'.join(dict.fromkeys(kinds))}"
     made = kind_at(program, line.outputs[0])
     if node.op == "cast":
-        if kinds[0] in FLOATS and made in INTEGERS:
+        if computed_in(kinds[0]) in FLOATS and made in INTEGERS:
             return "a cast to integers is NumPy's"
+        if made in LOW and kinds[0] in ("f64", *INTEGERS):
+            return "it is rounded to float32 first, which NumPy's cast is not"
         return Role("elements", space_at(program, line.outputs[0]), op="cast")
     if rule.hands_on:
         return _role_of_view(program, line)
@@ -199,7 +207,9 @@ def _role_along(program: Program, line: Line, node: Node, rule: NativeOp) -> Rol
         axes = _axes_added(given, space_at(program, line.outputs[0]))
     else:
         axis: Any = node.attrs["axis"]
-        axes = tuple(axis) if isinstance(axis, tuple) else (axis,)
+        if axis is None:
+            axis = range(len(given))
+        axes = (axis,) if isinstance(axis, int) else tuple(axis)
     if not axes or not given:
         return "it reduces no axis"
     if node.attrs.get("least"):
@@ -227,7 +237,7 @@ def attributes_of(node: Node, made: Kind) -> dict[str, Any]:
         made: the kind of its result.
     """
     if node.op == "cast":
-        return {"kind": made}
+        return {"kind": computed_in(made)}
     rule = OPS[node.op]
     return {name: node.attrs[name] for name in (*rule.takes, *rule.numbers)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import CodeType
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
 from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
 from eagerflow_kernels.records import DamagedError
+
+#: functions that convert arrays of float16 to float32, and back
+Casts = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
@@ -114,13 +117,21 @@ class OpCall:
         dtypes = {lane.dtype for lane in lanes}
         low = op.precision != "exact" and bool(dtypes & _LOW)
         via_float32 = low or (op.precision == "accumulate" and _FLOAT16 in dtypes)
+        casts = None
         if self._device.backend.kind == "cpu" and _is_own(op.name, lanes):
-            names = ("float32",) if via_float32 else tuple(lane.dtype.name for lane in lanes)
-            kernel = kernel_library.native_form(op.name, names) or kernel
+            # NumPy's own functions of float16 have other bits than native kernels would have
+            half = op.precision == "elementwise" and _FLOAT16 in dtypes
+            wide = via_float32 or half
+            names = ("float32",) if wide else tuple(lane.dtype.name for lane in lanes)
+            native = kernel_library.native_form(op.name, names)
+            via_float32 = via_float32 or (half and native is not None)
+            if native is not None:
+                kernel = native
+                casts = kernel_library.half_casts() if _FLOAT16 in dtypes else None
         if BYTES in dtypes:
             kernel = _of_bytes(kernel)
         elif via_float32:
-            kernel = self._via_float32(kernel, xp)
+            kernel = self._via_float32(kernel, xp, casts)
         return kernel if users is None else self._checked(kernel, users, array_type)
 
     def outputs(
@@ -183,25 +194,56 @@ class OpCall:
 
         return checked
 
-    def _via_float32(self, kernel: Callable[..., Any], xp: Any) -> Callable[..., Any]:
-        """A kernel that computes 8- and 16-bit floats in float32 and rounds the results once."""
+    def _via_float32(
+        self, kernel: Callable[..., Any], xp: Any, casts: Casts | None = None
+    ) -> Callable[..., Any]:
+        """A kernel that computes 8- and 16-bit floats in float32 and rounds the results once.
+
+        Args:
+            kernel: what computes.
+            xp: the array namespace.
+            casts: from float16 to float32 and back, if not those of arrays.
+        """
         lanes = self._lanes
+        widen, narrow = casts or (_astype_float32, None)
 
         def low_precision(*arrays: Any, **attrs: Any) -> Any:
             outputs = self._types(arrays, attrs)
             wide = [
-                a.astype("float32") if lane.dtype in _LOW or lane.dtype is _FLOAT16 else a
+                widen(a)
+                if lane.dtype is _FLOAT16
+                else a.astype("float32")
+                if lane.dtype in _LOW
+                else a
                 for a, lane in zip(arrays, _repeat(lanes, len(arrays)), strict=True)
             ]
             data = kernel(*wide, **attrs)
-            if isinstance(outputs, tuple):
-                return tuple(
-                    xp.asarray(d).astype(t.dtype.dtype, copy=False)
-                    for d, t in zip(data, outputs, strict=True)
-                )
-            return xp.asarray(data).astype(outputs.dtype.dtype, copy=False)
 
+            def rounded(x: Any, kind: TensorType) -> Any:
+                if narrow is not None and kind.dtype is _FLOAT16 and x.dtype == "float32":
+                    x = narrow(x)
+                return xp.asarray(x).astype(kind.dtype.dtype, copy=False)
+
+            if isinstance(outputs, tuple):
+                return tuple(rounded(d, t) for d, t in zip(data, outputs, strict=True))
+            return rounded(data, outputs)
+
+        low_precision.__dict__[_WIDE] = kernel
         return low_precision
+
+
+def _astype_float32(x: Any) -> Any:
+    return x.astype("float32")
+
+
+#: where a kernel that computes in float32 has the one that does
+_WIDE: Final = "wide"
+
+
+def in_float32(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
+    """What a kernel for 8- and 16-bit floats calls with arrays of float32; None for others."""
+    wide: Callable[..., Any] | None = getattr(kernel, _WIDE, None)
+    return wide
 
 
 def _found(

@@ -19,18 +19,20 @@ from eagerflow.settings import Settings
 #: what a process uses from its first op on that has two forms
 _settled: list[str] = []
 _FLOATS: Final = frozenset({"float32", "float64"})
+#: how the names of draws begin, which take keys
+_DRAWS: Final = "random_"
 
 
 def native_form(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None:
     """The native kernel of an op; None if its kernel is the portable one.
 
-    The first call for floats settles which library is in force.
+    The first call for floats, or for random numbers, settles which library is in force.
 
     Args:
         name: of the op.
         dtypes: the names of the dtypes of its inputs.
     """
-    if _FLOATS.isdisjoint(dtypes):
+    if _FLOATS.isdisjoint(dtypes) and not name.startswith(_DRAWS):
         return None
     if not _settled:
         _settled.append(settings.current().kernels)
@@ -38,6 +40,12 @@ def native_form(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None
         return None
     kernel: Callable[..., Any] | None = _calls().native_kernel(name, dtypes)
     return kernel
+
+
+def half_casts() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """The native casts from float16 to float32 and back; their bits are those of NumPy's."""
+    calls = _calls()
+    return calls.half_cast("widen"), calls.half_cast("narrow")
 
 
 def is_native_form(name: str, kernel: object) -> bool:

@@ -91,14 +91,17 @@ def chain(name: str, shape: tuple[int, ...], code: str, nodes: str, threads: int
     )  # fmt: skip
 
 
+_AXES = {
+    "sum": ", axis=(1,), keepdims=False", "softmax": ", axis=1", "cumulative_sum": ", axis=1",
+}  # fmt: skip
+
+
 def op(name: str, shape: tuple[int, ...], of_numpy: str, of_torch: str, threads: int) -> Contest:
     """One op, eagerly, into new memory; ``axis`` stands for the last one."""
     data = (
         _DATA.format(shape=shape) + f"def reference(x, y, xp, f8=False):\n    return {of_numpy}\n"
     )
-    axes = (
-        ", axis=(1,), keepdims=False" if name == "sum" else ", axis=1" if name == "softmax" else ""
-    )
+    axes = _AXES.get(name, "")
     ours = _ours(threads) + (
         "from eagerflow_kernels.native.callable_ops import native_kernel\n"
         f"kernel = native_kernel({name!r}, ('float32',))\ncheck(kernel(x{axes}))\n"
@@ -116,6 +119,91 @@ def op(name: str, shape: tuple[int, ...], of_numpy: str, of_torch: str, threads:
 
 
 _SOFTMAX = "(lambda e: e / e.sum(1, keepdims=True))(np.exp(x - x.max(1, keepdims=True)))"
+
+
+def draw(name: str, count: int, dtype: str, of_numpy: str, threads: int) -> Contest:
+    """A random draw, beside that of the portable library and NumPy's own generator."""
+    digits = "" if name != "random_uniform" else f", digits={24 if dtype == 'float32' else 53}"
+    data = f"""
+import numpy as np
+from eagerflow.types import DTYPES
+import eagerflow_kernels.cpu.random as portable
+key = np.array([12345, 678], np.uint64)
+given = dict(shape=({count},), dtype=DTYPES[{dtype!r}]{digits})
+def of_portable():
+    return portable.draw({name!r}, key, **given)
+"""
+    ours = (
+        _ours(threads)
+        + f"""
+from eagerflow_kernels.native.callable_ops import native_kernel
+kernel = native_kernel({name!r}, ("uint64",))
+assert np.allclose(kernel(key, **given), of_portable(), rtol=0, atol=1e-5)
+"""
+    )
+    return Contest(
+        f"{name}, {count} {dtype}",
+        [
+            Contender("native", data + ours, "kernel(key, **given)", "llvmlite"),
+            Contender("numpy", data, "of_portable()"),
+            Contender("numpy's generator", data + "rng = np.random.default_rng(0)\n",
+                      of_numpy.format(count=count, dtype=dtype)),
+        ],
+        {"numpy": 1.0},
+    )  # fmt: skip
+
+
+_LOW = """
+nodes = [FusedNode("multiply", (0, 1), rounds=kind), FusedNode("add", (2, 1), rounds=kind),
+         FusedNode("exp", (3,), rounds=kind), FusedNode("subtract", (4, 0), rounds=kind)]
+def op_by_op():
+    v = (x * y + y).astype("f4")
+    return np.exp(v).astype(x.dtype) - x
+region = NativeRegion(fuse("low", [LoopArray(kind)] * 2, nodes, [5]))
+"""
+
+
+def low_precision(kind: str, shape: tuple[int, ...], threads: int) -> Contest:
+    """Four ops on 16-bit floats as one region, and as NumPy and `ml_dtypes` do them."""
+    dtype = "ml_dtypes.bfloat16" if kind == "bf16" else "np.float16"
+    data = f"""
+import ml_dtypes, numpy as np
+rng = np.random.default_rng(0)
+x, y = (rng.uniform(0.1, 2, {shape}).astype({dtype}) for _ in range(2))
+kind = {kind!r}
+"""
+    check = "assert np.allclose(region(x, y).astype('f4'), op_by_op().astype('f4'), rtol=0.05)\n"
+    both = data + _ours(threads) + _REGION + _LOW + check
+    return Contest(
+        f"4 ops, {' x '.join(map(str, shape))} {kind}",
+        [
+            Contender("region", both, "region.function(x, y)", "llvmlite"),
+            Contender("numpy", both, "op_by_op()", "llvmlite"),
+        ],
+        {"numpy": 1.0},
+    )
+
+
+def gradient_of_rows(rows: int, count: int, width: int) -> Contest:
+    """The sum, for each row of a table, of the rows of an array that one index picks."""
+    data = f"""
+import numpy as np
+from eagerflow_kernels.cpu.indexing import index_scatter
+from eagerflow_kernels.portable import indexing as portable
+rng = np.random.default_rng(0)
+ids = rng.integers(0, {rows}, {count})
+value = rng.normal(size=({count}, {width})).astype("f4")
+def of_numpy():
+    return portable.index_scatter(np, value, ids, key=("array",), shape=({rows}, {width}))
+def ours():
+    return index_scatter(value, ids, key=("array",), shape=({rows}, {width}))
+assert ours().tobytes() == of_numpy().tobytes()
+"""
+    return Contest(
+        f"gradient of {count} rows of {width} of a table of {rows}",
+        [Contender("cpu", data, "ours()"), Contender("numpy", data, "of_numpy()")],
+        {"numpy": 1.0},
+    )
 
 
 def contests(threads: int, *, smallest: bool = False) -> list[Contest]:
@@ -139,6 +227,20 @@ def contests(threads: int, *, smallest: bool = False) -> list[Contest]:
         op("sum", square, "x.sum(1)", "torch.sum(a, 1)", threads),
         op("softmax", square, _SOFTMAX, "torch.softmax(a, 1)", threads),
         op("softmax", (10 if smallest else 4096, 10), _SOFTMAX, "torch.softmax(a, 1)", threads),
+        op("cumulative_sum", square, "x.cumsum(1)", "torch.cumsum(a, 1)", threads),
+        op("log2", square, "np.log2(x)", "torch.log2(a)", threads),
+        op("cosh", square, "np.cosh(x)", "torch.cosh(a)", threads),
+        op("atan", square, "np.arctan(x)", "torch.atan(a)", threads),
+        *(
+            draw(name, 1000 if smallest else 1_000_000, dtype, text, threads)
+            for name, text in (
+                ("random_uniform", "rng.random({count}, {dtype!r})"),
+                ("random_normal", "rng.standard_normal({count}, {dtype!r})"),
+            )
+            for dtype in ("float32", "float64")
+        ),
+        *(low_precision(kind, square, threads) for kind in ("f16", "bf16")),
+        gradient_of_rows(*((50, 400, 64) if smallest else (30_000, 4096, 256))),
     ]
 
 

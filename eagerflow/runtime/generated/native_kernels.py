@@ -7,6 +7,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, final
 
+from eagerflow.core.kernels import in_float32
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import resolving
 from eagerflow.graph.ir import Node
@@ -72,7 +73,7 @@ class NativeProgram:
 
     def function(self, kernel: Kernel) -> Callable[..., Any]:
         """What runs a kernel."""
-        function: Callable[..., Any] = self._functions[kernel].ufunc
+        function: Callable[..., Any] = self._functions[kernel].function
         return function
 
 
@@ -88,6 +89,9 @@ def _blocks(
 
 def _is_of_library(op: Op, dtypes: tuple[str, ...], kernel: Callable[..., Any]) -> bool:
     """Whether a kernel is one that eagerflow brings, native or not."""
+    wide = in_float32(kernel)
+    if wide is not None:
+        return _is_of_library(op, ("float32",) * len(dtypes), wide)
     if is_native_form(op.name, kernel):
         return True
     if native_form(op.name, dtypes) is not None:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from eagerflow.resources.variable import VariableState, in_order
 from eagerflow.runtime.generated.expressions import Expressions
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from eagerflow.compilation.region_loops import Kernel, KernelArgument, KernelResult
 
 #: of a kind the dtype of its arrays
-_DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool"}
+_DTYPES = {
+    "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
+    "f16": np.float16, "bf16": bfloat16,
+}  # fmt: skip
 
 
 @final

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from eagerflow_kernels.cpu.segment import WORTH, summed_rows
+from eagerflow_kernels.portable import indexing as portable
 from eagerflow_kernels.table import special
 
 Array = np.ndarray[Any, Any]
@@ -46,3 +48,25 @@ def _into(function: np.ufunc, x: Array, y: Array) -> Any:
     """The result in the memory of ``x``, if it has that shape."""
     fits = type(x) is np.ndarray and (y.ndim == 0 or x.shape == y.shape)
     return function(x, y, out=x) if fits else function(x, y)
+
+
+@special("index_scatter", "cpu")
+def index_scatter(
+    value: Array, *indices: Array, key: tuple[Any, ...], shape: tuple[int, ...]
+) -> Any:
+    """As the portable kernel; many rows that are picked by one array are summed as segments are.
+
+    Both add the values for one element in their order.
+    """
+    if key[:1] != ("array",) or len(indices) != 1 or value.dtype.kind != "f":
+        return portable.index_scatter(np, value, *indices, key=key, shape=shape)
+    ids, count = indices[0], shape[0]
+    fits = value.shape == ids.shape + shape[1:] and all(item == ":" for item in key[1:])
+    if not fits or value.itemsize < 4 or value.size < WORTH or ids.dtype.kind != "i":
+        return portable.index_scatter(np, value, *indices, key=key, shape=shape)
+    ids = ids.reshape(-1)
+    if int(ids.min()) < 0:
+        ids = np.where(ids < 0, ids + count, ids)
+    if int(ids.min()) < 0 or int(ids.max()) >= count:  # the error is NumPy's
+        return portable.index_scatter(np, value, *indices, key=key, shape=shape)
+    return summed_rows(value.reshape((len(ids), *shape[1:])), ids, count)

@@ -95,8 +95,13 @@ def _draw(
     return out.reshape(shape)
 
 
-for _name, _convert in CONVERSIONS.items():
-    special(_name, "cpu")(partial(_draw, _convert))
+def draw(name: str, key: Array, *, shape: Shape, dtype: Any, **attrs: Any) -> Array:
+    """A floating draw by its op."""
+    return _draw(CONVERSIONS[name], key, shape=shape, dtype=dtype, **attrs)
+
+
+for _name in CONVERSIONS:
+    special(_name, "cpu")(partial(draw, _name))
 
 
 @special("check_parameters", "cpu")

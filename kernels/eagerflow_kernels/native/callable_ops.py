@@ -25,11 +25,13 @@ from eagerflow_kernels.native.op_rules import (
     OPS,
     PORTABLE,
     NativeOp,
+    half_cast_loops,
     loops_of,
     loss_loops,
     name_of,
 )
 from eagerflow_kernels.native.processors import TargetName, best_target
+from eagerflow_kernels.native.random_draws import draw_loops, draws_by
 from eagerflow_kernels.native.shipped_kernels import shipped
 from eagerflow_kernels.native.thread_pool import ThreadPool, pool_of
 from eagerflow_kernels.native.ufuncs import ufunc_of
@@ -139,6 +141,20 @@ def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.uf
 LOSSES: Final = losses_by(_part_of_loss)
 
 
+@cache
+def half_cast(name: str) -> np.ufunc:
+    """A cast between float16 and float32, of `op_rules.HALF_CASTS`."""
+    return _ufunc(f"{name}_f16", best_target(), lambda: half_cast_loops(name))
+
+
+def _draw(name: str, kind: Kind) -> np.ufunc:
+    return _ufunc(f"{name}_{kind}", best_target(), lambda: draw_loops(name, kind))
+
+
+#: those of random draws, likewise
+DRAWS: Final = draws_by(_draw)
+
+
 def is_native_kernel(name: str, kernel: object) -> bool:
     """Whether a kernel is the callable form of an op, for some dtype."""
     op = OPS.get(name)
@@ -162,6 +178,8 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     Raises:
         NoCompilerError: there is no llvmlite, or no code for this processor.
     """
+    if name in DRAWS:
+        return DRAWS[name]
     kind = _CALLED.get(dtypes[0]) if dtypes else None
     if kind is None:
         return None

@@ -6,12 +6,13 @@ So it has the bits of the ops alone; what it saves is the way through memory and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 from weakref import WeakValueDictionary
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from eagerflow_kernels.native.callable_ops import compiled
 from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops
@@ -30,11 +31,13 @@ class FusedNode:
         inputs: numbers of values: those of the region's inputs first, then its constants, then
             those of each node.
         attributes: what the rule of the op takes.
+        rounds: the low kind of its results, to which float32 is rounded.
     """
 
     op: str
     inputs: tuple[int, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    rounds: Kind | None = None
 
 
 def fuse(
@@ -71,8 +74,8 @@ def fuse(
     values = [b.load(i) for i in range(len(inputs))]
     values += [b.bit_pattern(bits, kind) for kind, bits in constants]
     for node in nodes:
-        made = apply_op(b, node.op, [values[x] for x in node.inputs], node.attributes)
-        values += made if isinstance(made, tuple) else (made,)
+        given = [values[x] for x in node.inputs]
+        values += apply_op(b, node.op, given, node.attributes, node.rounds)
     results = [values[x] for x in outputs]
     if checks:
         results.append(_status(b, [values[x] for x in checks], any(a.inner for a in inputs)))
@@ -97,7 +100,8 @@ class NativeRegion:
     Attributes:
         loops: what it computes.
         keep: whether machine code is kept on disk.
-        ufunc: the function of NumPy that does it.
+        ufunc: the function of NumPy that does it; arrays of bfloat16 are int16 for it.
+        function: the same for arrays of all dtypes.
         checked: whether its last result says which check failed.
 
     >>> from eagerflow_kernels.native.loop_form import LoopArray
@@ -107,7 +111,7 @@ class NativeRegion:
     (LoopArray(kind='f32', inner=False),)
     """
 
-    __slots__ = ("__weakref__", "checked", "loops", "ufunc")
+    __slots__ = ("__weakref__", "checked", "function", "loops", "ufunc")
 
     def __init__(
         self, loops: Loops, checked: bool = False, target: TargetName | None = None,
@@ -115,6 +119,8 @@ class NativeRegion:
     ) -> None:  # fmt: skip
         self.loops, self.checked = loops, checked
         self.ufunc = compiled(loops, target, keep=keep)
+        low = any(a.kind == "bf16" for a in (*loops.inputs, *loops.outputs))
+        self.function: Callable[..., Any] = _of_bfloat16(self) if low else self.ufunc
 
     @staticmethod
     def of(loops: Loops) -> NativeRegion:
@@ -125,7 +131,7 @@ class NativeRegion:
         return region
 
     def __call__(self, *arrays: Any) -> Any:
-        """The results, as `ufunc` gives them; without the status of checks.
+        """The results, as `function` gives them; without the status of checks.
 
         Args:
             arrays: of the kinds of the inputs; the inner axis is their last one.
@@ -133,7 +139,7 @@ class NativeRegion:
         Raises:
             FailedCheckError: an element failed a check.
         """
-        results = self.ufunc(*arrays)
+        results = self.function(*arrays)
         if not self.checked:
             return results
         *values, status = results if isinstance(results, tuple) else (results,)
@@ -143,6 +149,32 @@ class NativeRegion:
                 worst, tuple(int(i) for i in np.argwhere(np.equal(status, worst))[0])
             )
         return values[0] if len(values) == 1 else tuple(values)
+
+
+def _of_bfloat16(region: NativeRegion) -> Callable[..., Any]:
+    """The function of a region with arrays of bfloat16, which no function of NumPy takes."""
+    ufunc = region.ufunc  # not the region, which would never be forgotten
+    takes = tuple(i for i, a in enumerate(region.loops.inputs) if a.kind == "bf16")
+    gives = tuple(i for i, a in enumerate(region.loops.outputs) if a.kind == "bf16")
+    alone = len(region.loops.outputs) == 1
+
+    def function(*arrays: Any, out: tuple[Any, ...] | None = None) -> Any:
+        given = list(arrays)
+        for i in takes:
+            given[i] = np.asarray(given[i]).view(np.int16)
+        if out is None:
+            made = ufunc(*given)
+        else:
+            places = enumerate(out)
+            made = ufunc(*given, out=tuple([
+                x if x is None or i not in gives else x.view(np.int16) for i, x in places
+            ]))  # fmt: skip
+        results = [made] if alone else list(made)
+        for i in gives:
+            results[i] = np.asarray(results[i]).view(bfloat16)
+        return results[0] if alone else tuple(results)
+
+    return function
 
 
 _regions: Final[WeakValueDictionary[str, NativeRegion]] = WeakValueDictionary()

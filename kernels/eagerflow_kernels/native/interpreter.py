@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from eagerflow_kernels.native.loop_form import (
@@ -19,7 +20,9 @@ from eagerflow_kernels.native.loop_form import (
     BLOCK,
     BYTES,
     FLOATS,
+    LOW,
     REDUCTIONS,
+    SCANS,
     TALLIES,
     Kind,
     Loops,
@@ -29,7 +32,8 @@ from eagerflow_kernels.native.loop_form import (
 )
 
 DTYPES: Final[dict[Kind, Any]] = {
-    "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_
+    "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16,
 }  # fmt: skip
 _DIGITS: Final = {"f32": (24, -149), "f64": (53, -1074)}
 _FORMATS: Final = {"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}
@@ -73,6 +77,10 @@ def _row(loops: Loops, arrays: list[Any], length: int) -> list[list[Any]]:
             elements = operands[0] if loops.terms[term.operands[0]].inner else operands[0] * length
             values.append([reduced(term.operation, term.kind, elements)])
             continue
+        if term.operation in SCANS:
+            elements = operands[0] if loops.terms[term.operands[0]].inner else operands[0] * length
+            values.append(scanned(term.operation, term.kind, elements))
+            continue
         count = length if term.inner else 1
         spread = [x if len(x) == count or not term.inner else x * count for x in operands]
         values.append(
@@ -92,6 +100,8 @@ def _element(term: Term, arrays: list[Any], length: int, operands: list[Any], i:
         return DTYPES[term.kind](value_of(term.constant, term.kind))
     if term.operation == "size":
         return DTYPES[term.kind](length)
+    if term.operation == "index":
+        return DTYPES[term.kind](i)
     return _OPERATIONS[term.operation](term, *operands)
 
 
@@ -125,6 +135,22 @@ def reduced(reduction: str, kind: Kind, elements: Sequence[Any]) -> Any:
         half = len(tallies) // 2
         tallies = [combine(term, a, b) for a, b in zip(tallies[:half], tallies[half:], strict=True)]
     return tallies[0]
+
+
+def scanned(scan: str, kind: Kind, elements: Sequence[Any]) -> list[Any]:
+    """A scan: each element with all before it, one after the other.
+
+    >>> scanned("running_sum", "f32", [np.float32(x) for x in (0.5, 1.5)])
+    [np.float32(0.5), np.float32(2.0)]
+    """
+    combine = _OPERATIONS[SCANS[scan]]
+    term = Term(SCANS[scan], kind, False)
+    state = DTYPES[kind](value_of(start_of(scan, kind), kind))
+    results = []
+    for x in elements:
+        state = combine(term, state, x)
+        results.append(state)
+    return results
 
 
 def empty_of(reduction: str, kind: Kind) -> Any:
@@ -186,7 +212,7 @@ def _extreme(largest: bool) -> Callable[..., Any]:
 
 def _convert(term: Term, x: Any) -> Any:
     of = DTYPES[term.kind]
-    if term.kind in FLOATS or term.kind == "bool":
+    if term.kind in (*FLOATS, *LOW, "bool"):
         return of(x != 0) if term.kind == "bool" else of(x)
     if not isinstance(x, np.floating):
         return _wrapped(term, int(x))

@@ -3,19 +3,22 @@
 `Loops` compute arrays from arrays. They run over *rows*, any number of them, each by itself; within
 a row they may run along one *inner axis*. A *term* is one value: an element of an input, a
 constant, an operation on other terms, or a reduction along the inner axis. A term that is the same
-for all elements of a row is a term of the row. Loops without an inner axis are elementwise.
+for all elements of a row is a term of the row. A *scan* combines each element of a row with all
+before it, one after the other. Loops without an inner axis are elementwise.
 
 Grammar of the text (`loop_text.show`):
 
     loops      = "loops" name "(" array,… ")" "->" array,… ":" term… "return" "%n",…
     array      = kind | kind "[n]"               # one element per row, or one per element of it
     term       = "%n" "=" operation operand… [":" kind] ["[n]"]
-    kind       = "f32" | "f64" | "i32" | "i64" | "bool"
+    kind       = "f32" | "f64" | "i32" | "i64" | "bool" | "f16" | "bf16"
 
 Every operation is defined for all operands (`interpreter`): there is no undefined behaviour, no
 trap, and no operation that rounds in more than one way. Integers wrap around, shifts are by
 constants below the width, conversions to integers saturate and make 0 of NaN, `max` and `min` give
 NaN where an operand is NaN and order -0 before 0. Sign and payload of a NaN are left open.
+
+Of the low kinds, f16 and bf16, there is no arithmetic: they are converted to f32 and from it.
 """
 
 from __future__ import annotations
@@ -25,12 +28,15 @@ import struct
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
-Kind = Literal["f32", "f64", "i32", "i64", "bool"]
+Kind = Literal["f32", "f64", "i32", "i64", "bool", "f16", "bf16"]
 
 FLOATS: Final = ("f32", "f64")
 INTEGERS: Final = ("i32", "i64")
-KINDS: Final[tuple[Kind, ...]] = ("f32", "f64", "i32", "i64", "bool")
-BYTES: Final[dict[Kind, int]] = {"f32": 4, "f64": 8, "i32": 4, "i64": 8, "bool": 1}
+LOW: Final = ("f16", "bf16")
+KINDS: Final[tuple[Kind, ...]] = ("f32", "f64", "i32", "i64", "bool", "f16", "bf16")
+BYTES: Final[dict[Kind, int]] = {
+    "f32": 4, "f64": 8, "i32": 4, "i64": 8, "bool": 1, "f16": 2, "bf16": 2
+}  # fmt: skip
 #: the kind of the same width whose bits `bits` gives
 BITS: Final[dict[Kind, Kind]] = {"f32": "i32", "i32": "f32", "f64": "i64", "i64": "f64"}
 
@@ -88,13 +94,20 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "less": Operation(2, _NUMBERS, "bool"),
     "less_equal": Operation(2, _NUMBERS, "bool"),
     "select": Operation(3, _ALL),
-    "convert": Operation(1, _ALL, "stated"),
+    "convert": Operation(1, (*_ALL, *LOW), "stated"),
     "bits": Operation(1, _NUMBERS, "stated"),
 }
 
 #: reductions along the inner axis, with what they start from: the bits that change no result
 REDUCTIONS: Final[dict[str, str]] = {
     "sum": "add", "product": "multiply", "max": "maximum", "min": "minimum",
+}  # fmt: skip
+
+#: scans along the inner axis, with the operation by which element i is combined with what elements
+#: 0 to i - 1 gave; they start from what reductions start from
+SCANS: Final[dict[str, str]] = {
+    "running_sum": "add", "running_product": "multiply",
+    "running_max": "maximum", "running_min": "minimum",
 }  # fmt: skip
 
 #: A reduction adds element i of a row to the *tally* i % TALLIES of the *block* i // BLOCK, one
@@ -105,7 +118,7 @@ TALLIES: Final = 16
 BLOCK: Final = 128
 
 #: what stands at the beginning of terms
-SOURCES: Final = ("load", "constant", "size")
+SOURCES: Final = ("load", "constant", "size", "index")
 
 
 @final
@@ -114,7 +127,7 @@ class Term:
     """One value.
 
     Attributes:
-        operation: of `OPERATIONS`, `REDUCTIONS` or `SOURCES`.
+        operation: of `OPERATIONS`, `REDUCTIONS`, `SCANS` or `SOURCES`.
         kind: of the result.
         inner: whether there is one for each element of a row, or one for the row.
         operands: the numbers of the terms that it is made of.
@@ -261,16 +274,17 @@ def value_of(bits: int, kind: Kind) -> float | int | bool:
 
 
 def start_of(reduction: str, kind: Kind) -> int:
-    """The bits that a tally starts from; they change no result.
+    """The bits that a tally, or a scan, starts from; they change no result.
 
     >>> value_of(start_of("max", "f32"), "f32")
     -inf
     """
-    if reduction == "sum":
+    operation = SCANS.get(reduction) or REDUCTIONS[reduction]
+    if operation == "add":
         return bits_of(-0.0, kind) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
-    if reduction == "product":
+    if operation == "multiply":
         return bits_of(1, kind)
-    least = reduction == "max"
+    least = operation == "maximum"
     if kind in FLOATS:
         return bits_of(-math.inf if least else math.inf, kind)
     lowest = 1 << (8 * BYTES[kind] - 1)
@@ -323,6 +337,10 @@ class LoopBuilder:
         """The length of the inner axis, as a number of a kind."""
         return self._append(Term("size", kind, False))
 
+    def index(self) -> int:
+        """The place of an element in its row, from 0, an i64."""
+        return self._append(Term("index", "i64", True))
+
     def apply(self, operation: str, *operands: int, kind: Kind | None = None, by: int = 0) -> int:
         """An operation on terms.
 
@@ -349,6 +367,10 @@ class LoopBuilder:
     def reduce(self, reduction: str, x: int) -> int:
         """The reduction of a term along the inner axis, a term of the row."""
         return self._append(Term(reduction, self.kind(x), False, (x,)))
+
+    def scan(self, scan: str, x: int) -> int:
+        """The scan of a term along the inner axis, a term of its elements."""
+        return self._append(Term(scan, self.kind(x), True, (x,)))
 
     def build(self, name: str, results: list[int], inner: list[bool] | None = None) -> Loops:
         """The loops that write these terms.

@@ -15,11 +15,23 @@ from eagerflow_kernels.native.functions import (
     activations,
     arithmetic,
     exponential,
+    hyperbolic,
+    inverse_trigonometric,
+    powers,
     rows,
     special,
     trigonometric,
 )
-from eagerflow_kernels.native.loop_form import FLOATS, INTEGERS, Kind, LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.loop_form import (
+    FLOATS,
+    INTEGERS,
+    LOW,
+    Kind,
+    LoopArray,
+    LoopBuilder,
+    Loops,
+)
+from eagerflow_kernels.native.random_draws import DRAWS, draw_loops
 
 Rule = Callable[..., Any]
 
@@ -72,7 +84,13 @@ _OPS: Final = (
     NativeOp("rsqrt", arithmetic.rsqrt),
     NativeOp("maximum", arithmetic.maximum, 2, _NUMBERS),
     NativeOp("minimum", arithmetic.minimum, 2, _NUMBERS),
+    NativeOp("clip", arithmetic.clip, 3, _NUMBERS),
+    NativeOp("clip_min", arithmetic.maximum, 2, _NUMBERS),
+    NativeOp("clip_max", arithmetic.minimum, 2, _NUMBERS),
+    NativeOp("sign", arithmetic.sign, 1, _NUMBERS),
+    NativeOp("copysign", arithmetic.copysign, 2),
     NativeOp("relu", activations.relu),
+    NativeOp("hardtanh", arithmetic.clip, numbers=("low", "high")),
     NativeOp("leaky_relu", activations.leaky_relu, numbers=("slope",)),
     NativeOp("silu", activations.silu, takes={"order": (0, 1)}),
     NativeOp("gelu", activations.gelu, takes={"approximate": ("none", "tanh"), "order": (0, 1)}),
@@ -89,6 +107,10 @@ _OPS: Final = (
     NativeOp("logical_and", arithmetic.logical_and, 2, _ALL),
     NativeOp("logical_or", arithmetic.logical_or, 2, _ALL),
     NativeOp("logical_not", arithmetic.logical_not, 1, _ALL),
+    NativeOp("logical_xor", arithmetic.logical_xor, 2, _ALL),
+    NativeOp("isnan", arithmetic.isnan),
+    NativeOp("isinf", arithmetic.isinf),
+    NativeOp("isfinite", arithmetic.isfinite),
     NativeOp("where", arithmetic.where, 3, _ALL, condition=True),
     NativeOp("cast", arithmetic.cast, 1, _ALL),
     NativeOp("broadcast_to", arithmetic.same, 1, _ALL, hands_on=True),
@@ -109,6 +131,21 @@ _OPS: Final = (
     NativeOp("cos", trigonometric.cos, 1, ("f32",)),
     NativeOp("tan", trigonometric.tan, 1, ("f32",)),
     NativeOp("pow", trigonometric.power, 2, ("f32",)),
+    NativeOp("asin", inverse_trigonometric.asin, 1, ("f32",)),
+    NativeOp("acos", inverse_trigonometric.acos, 1, ("f32",)),
+    NativeOp("atan", inverse_trigonometric.atan, 1, ("f32",)),
+    NativeOp("atan2", inverse_trigonometric.atan2, 2, ("f32",)),
+    NativeOp("sinh", hyperbolic.sinh, 1, ("f32",)),
+    NativeOp("cosh", hyperbolic.cosh),
+    NativeOp("asinh", hyperbolic.asinh, 1, ("f32",)),
+    NativeOp("acosh", hyperbolic.acosh, 1, ("f32",)),
+    NativeOp("atanh", hyperbolic.atanh, 1, ("f32",)),
+    NativeOp("exp2", powers.exp2),
+    NativeOp("log2", powers.log2),
+    NativeOp("log10", powers.log10, 1, ("f32",)),
+    NativeOp("cbrt", powers.cbrt, 1, ("f32",)),
+    NativeOp("hypot", powers.hypot, 2, ("f32",)),
+    NativeOp("logaddexp", powers.logaddexp, 2, ("f32",)),
     NativeOp("sum", rows.total, along_axis=True),
     NativeOp("sum_to", rows.total, along_axis=True),
     NativeOp("prod", rows.product, along_axis=True),
@@ -119,6 +156,11 @@ _OPS: Final = (
     NativeOp("max", rows.largest, along_axis=True, needs_elements=True),
     NativeOp("min", rows.smallest, along_axis=True, needs_elements=True),
     NativeOp("mean", rows.mean, along_axis=True),
+    NativeOp("argmax", rows.first_largest, 1, _ALL, along_axis=True, needs_elements=True),
+    NativeOp("argmin", rows.first_smallest, 1, _ALL, along_axis=True, needs_elements=True),
+    NativeOp("count_nonzero", rows.count_nonzero, 1, _ALL, along_axis=True),
+    NativeOp("cumulative_sum", rows.running_total, along_axis=True, keeps_axis=True),
+    NativeOp("cumulative_prod", rows.running_product, along_axis=True, keeps_axis=True),
     NativeOp("softmax", rows.softmax, along_axis=True, keeps_axis=True),
     NativeOp("log_softmax", rows.log_softmax, along_axis=True, keeps_axis=True),
     NativeOp("logsumexp", rows.logsumexp, along_axis=True),
@@ -173,28 +215,56 @@ def name_of(name: str, *kinds: Kind, **attributes: Any) -> str:
     return "_".join([name, *kinds[-1:], *map(str, attributes.values())])
 
 
-def apply_op(b: LoopBuilder, name: str, terms: Sequence[int], attributes: Mapping[str, Any]) -> Any:
-    """The terms of the results of an op on terms.
+def apply_op(
+    b: LoopBuilder,
+    name: str,
+    terms: Sequence[int],
+    attributes: Mapping[str, Any],
+    rounds: Kind | None = None,
+) -> list[int]:
+    """The terms of the results of an op on terms; of low kinds it computes in float32.
 
     Args:
         b: writes it.
         name: of the op.
         terms: its inputs.
         attributes: what its rule takes; numbers become constants of the kind of the first input.
+        rounds: the low kind that results in float32 are rounded to.
     """
     op = OPS[name]
+    terms = [b.apply("convert", x, kind="f32") if b.kind(x) in LOW else x for x in terms]
     given = {
         key: arithmetic.nearest(b, value, terms[0]) if key in op.numbers else value
         for key, value in attributes.items()
     }
-    return op.rule(b, *terms, **given)
+    made = op.rule(b, *terms, **given)
+    results = list(made) if isinstance(made, tuple) else [made]
+    if rounds is None:
+        return results
+    return [b.apply("convert", x, kind=rounds) if b.kind(x) == "f32" else x for x in results]
+
+
+#: casts of float16, each with what it takes and what it gives; NumPy converts in steps of its own,
+#: element by element
+HALF_CASTS: Final[dict[str, tuple[Kind, Kind]]] = {
+    "widen": ("f16", "f32"),
+    "narrow": ("f32", "f16"),
+}
+
+
+def half_cast_loops(name: str) -> Loops:
+    """A cast between float16 and float32 as loops."""
+    given, made = HALF_CASTS[name]
+    b = LoopBuilder([LoopArray(given)])
+    return b.build(f"{name}_f16", [b.apply("convert", b.load(0), kind=made)])
 
 
 #: kinds whose ops have a callable form
 CALLED: Final[tuple[Kind, ...]] = ("f32", "f64")
-#: ops that only choose among bits, and casts, which NumPy's `astype` does
+#: ops that only choose among bits or count, and casts, which NumPy's `astype` does
 PORTABLE: Final = frozenset({
-    "all", "any", "where", "cast", "logical_and", "logical_or", "logical_not",
+    "all", "any", "argmax", "argmin", "count_nonzero", "where", "cast", "copysign", "isfinite",
+    "isinf", "isnan", "logical_and", "logical_not", "logical_or", "logical_xor",
     *(op.name for op in OPS.values() if op.hands_on),
 })  # fmt: skip
 
@@ -209,6 +279,9 @@ def callable_loops() -> Iterator[Loops]:
                     yield loops_of(op.name, *[kind] * op.inputs, **attributes)
         for name in LOSSES:
             yield loss_loops(name, kind)
+    for name, kind in DRAWS:
+        yield draw_loops(name, kind)
+    yield from map(half_cast_loops, HALF_CASTS)
 
 
 #: parts of losses, by the first result of `rows.shares_and_losses` that each gives

@@ -24,6 +24,8 @@ _TYPE_NUMBERS: Final[dict[Kind, int]] = {
     "i64": np.dtype("int64").num,
     "f32": np.dtype("float32").num,
     "f64": np.dtype("float64").num,
+    "f16": np.dtype("float16").num,
+    "bf16": np.dtype("int16").num,  # which NumPy has: the caller takes views
 }
 _FROM_FUNCTION: Final = 1  # PyUFunc_FromFuncAndData
 _FROM_FUNCTION_AND_SIGNATURE: Final = 31  # PyUFunc_FromFuncAndDataAndSignature

@@ -15,8 +15,10 @@ from eagerflow_kernels.native.loop_form import (
     BITS,
     BYTES,
     KINDS,
+    LOW,
     OPERATIONS,
     REDUCTIONS,
+    SCANS,
     SOURCES,
     LoopArray,
     Loops,
@@ -60,6 +62,8 @@ def _wrong(loops: Loops, number: int, term: Term) -> str | None:
         return _wrong_source(loops, term)
     if term.operation in REDUCTIONS:
         return _wrong_reduction(term, operands)
+    if term.operation in SCANS:
+        return _wrong_scan(term, operands)
     if term.operation not in OPERATIONS:
         return "an unknown operation"
     return _wrong_operation(term, operands)
@@ -73,17 +77,32 @@ def _wrong_source(loops: Loops, term: Term) -> str | None:
             return "there is no such input"
         array = LoopArray(term.kind, term.inner)
         return None if loops.inputs[term.constant] == array else "the input is of another kind"
+    if term.operation == "index":
+        return None if term.inner and term.kind == "i64" else "an index is an i64 of an element"
     if term.inner:
         return "it is the same for all elements of a row"
+    if term.kind in LOW:
+        return "there are only arrays of this kind"
     if term.operation == "size":
         return "a size is a number" if term.kind == "bool" else None
     return None if 0 <= term.constant < 1 << 8 * BYTES[term.kind] else "too many bits"
 
 
 def _wrong_reduction(term: Term, operands: list[Term]) -> str | None:
-    if len(operands) != 1 or operands[0].kind != term.kind or term.kind == "bool":
+    if not _takes_its_kind(term, operands):
         return "it takes one number of its own kind"
     return "it has one value per row" if term.inner else None
+
+
+def _wrong_scan(term: Term, operands: list[Term]) -> str | None:
+    if not _takes_its_kind(term, operands):
+        return "it takes one number of its own kind"
+    return None if term.inner else "it has one value per element"
+
+
+def _takes_its_kind(term: Term, operands: list[Term]) -> bool:
+    kinds = [x.kind for x in operands]
+    return kinds == [term.kind] and term.kind not in (*LOW, "bool")
 
 
 def _wrong_operation(term: Term, operands: list[Term]) -> str | None:
@@ -98,6 +117,8 @@ def _wrong_operation(term: Term, operands: list[Term]) -> str | None:
     expected = {"same": kinds[0], "bool": "bool", "stated": term.kind}[of.result]
     if term.operation == "bits":
         expected = BITS[kinds[0]]
+    if not {kinds[0], term.kind}.isdisjoint(LOW) and "f32" not in (kinds[0], term.kind):
+        return "it is converted to f32 and from it"
     if term.kind != expected:
         return f"the result is of kind {expected}"
     shift = term.operation in ("shift_left", "shift_right")

@@ -18,9 +18,9 @@ from eagerflow_kernels.table import Array, portable
 
 Shape = tuple[int, ...]
 
-_MULTIPLIERS: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
-_WEYL: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
-_ROUNDS: Final = 10
+MULTIPLIERS: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
+WEYL: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+ROUNDS: Final = 10
 _HALF: Final = 2**32 - 1
 _FLOAT: Final = {4: "float32", 8: "float64"}
 
@@ -45,11 +45,11 @@ def philox(counter: tuple[Array, ...], key: tuple[Array, Array]) -> tuple[Array,
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
-    for _ in range(_ROUNDS):
-        high0, low0 = _multiply(c0, _MULTIPLIERS[0])
-        high1, low1 = _multiply(c2, _MULTIPLIERS[1])
+    for _ in range(ROUNDS):
+        high0, low0 = _multiply(c0, MULTIPLIERS[0])
+        high1, low1 = _multiply(c2, MULTIPLIERS[1])
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
-        k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
+        k0, k1 = k0 + WEYL[0], k1 + WEYL[1]
     return c0, c1, c2, c3
 
 

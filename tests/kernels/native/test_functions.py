@@ -36,7 +36,9 @@ def _softplus(x: Array) -> Array:
 _REFERENCES: Final[dict[str, Callable[[Array], Array]]] = {
     "exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": _sigmoid, "expm1": np.expm1,
     "log1p": np.log1p, "softplus": _softplus, "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "erf": _erf(math.erf), "erfc": _erf(math.erfc),
+    "erf": _erf(math.erf), "erfc": _erf(math.erfc), "asin": np.arcsin, "acos": np.arccos,
+    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "exp2": np.exp2, "log2": np.log2, "log10": np.log10, "cbrt": np.cbrt,
 }  # fmt: skip
 _EXACT: Final[dict[str, Callable[[Any], Any]]] = {
     "exp": mp.exp,
@@ -47,11 +49,19 @@ _EXACT: Final[dict[str, Callable[[Any], Any]]] = {
     "log1p": mp.log1p,
     "erf": mp.erf,
     "erfc": mp.erfc,
+    "cosh": mp.cosh,
+    "exp2": lambda x: mp.power(2, x),
+    "log2": lambda x: mp.log(x, 2),
 }
 #: the distance from the largest number to the next one would overflow
 _BEFORE_LARGEST: Final = np.nextafter(np.finfo(np.float32).max, np.float32(0))
 #: units in the last place, of these functions; of others 2
-_LIMIT: Final = {"exp": 1.0, "log": 1.0, "tanh": 1.0, "sigmoid": 1.0}
+_LIMIT: Final = {
+    "exp": 1.0, "log": 1.0, "tanh": 1.0, "sigmoid": 1.0,
+    **dict.fromkeys((
+        "asin", "acos", "atan", "sinh", "asinh", "acosh", "atanh", "log10", "cbrt",
+    ), 0.51),
+}  # fmt: skip
 
 
 def _chunks(step: int) -> Iterator[Array]:
@@ -101,7 +111,7 @@ def _points(name: str, count: int) -> Array:
     if name == "log1p":
         x = np.abs(x)
         x = np.concatenate([x, -rng.uniform(0, 1, count)])
-    if name == "log":
+    if name in ("log", "log2"):
         wide = rng.uniform(1, 2, count) * 2.0 ** rng.integers(-1022, 1023, count)
         x = np.concatenate([np.abs(x), wide, rng.uniform(0.5, 2, count), wide * 2.0**-52])
     return x
@@ -112,7 +122,7 @@ def _check_f64(name: str, count: int) -> None:
     found = native_ufunc(name, "f64")(x)
     with mp.workprec(140):
         for at, y in zip(x.tolist(), found.tolist(), strict=True):
-            exact = _EXACT[name](mp.mpf(at)) if at or name != "log" else -mp.inf
+            exact = _EXACT[name](mp.mpf(at)) if at or name not in ("log", "log2") else -mp.inf
             nearest = float(exact)
             if math.isinf(nearest) or math.isinf(y):
                 assert nearest == y
@@ -217,3 +227,55 @@ def test_gelu_by_erf(kind: Any, dtype: Any, order: int) -> None:
     )
     expected = [0.5, 1, 0, math.nan] if order else [0, 50, 0, math.nan]
     assert np.array_equal(big, np.array(expected, dtype), equal_nan=True)
+
+
+_AXIS: Final = np.array(
+    [0, -0.0, 1, -1, 2, -2, _INF, -_INF, math.nan, 0.5, -0.75, 3e38, 1e-40, -1e-45], np.float32
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"), [("atan2", np.arctan2), ("hypot", np.hypot), ("logaddexp", np.logaddexp)]
+)
+def test_of_two_numbers(name: str, reference: Any) -> None:
+    """Rounded once, with C's values of zeros, infinite numbers and NaN."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(2, 5000)) * 10.0 ** rng.integers(-30, 30, (2, 5000))).astype("f4")
+    x, y = np.concatenate([x, np.repeat(_AXIS, 14)]), np.concatenate([y, np.tile(_AXIS, 14)])
+    found = native_ufunc(name, "f32", "f32")(x, y)
+    with np.errstate(all="ignore"):
+        exact = reference(x.astype(np.float64), y.astype(np.float64))
+        nearest = exact.astype(np.float32)
+    assert np.array_equal(np.isnan(found), np.isnan(exact))
+    finite = np.isfinite(nearest)
+    assert np.array_equal(found[~finite], nearest[~finite], equal_nan=True)
+    unit = np.spacing(np.abs(nearest[finite])).astype(np.float64)
+    assert (np.abs(found[finite] - exact[finite]) <= 0.51 * unit).all()
+    assert np.array_equal(np.signbit(found[finite]), np.signbit(nearest[finite]))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("clip", 3), ("clip_min", 2), ("clip_max", 2), ("sign", 1), ("copysign", 2),
+     ("isnan", 1), ("isinf", 1), ("isfinite", 1), ("logical_xor", 2)],
+)  # fmt: skip
+def test_what_only_chooses_is_that_of_numpy(name: str, arguments: int) -> None:
+    portable: dict[str, Any] = {"clip_min": np.maximum, "clip_max": np.minimum}
+    x, *others = (np.roll(np.tile(_AXIS, 9), k * k) for k in range(arguments))
+    expected = portable.get(name, getattr(np, name, None))(x, *others)
+    found = native_ufunc(name, *["f32"] * arguments)(x, *others)
+    assert np.array_equal(found, expected, equal_nan=found.dtype.kind == "f")
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("f32", np.float32), ("f64", np.float64)])
+def test_powers_of_two_are_exact(kind: Any, dtype: Any) -> None:
+    least = -149 if kind == "f32" else -1074
+    k = np.arange(least - 2, -least, dtype=dtype)
+    with np.errstate(all="ignore"):
+        x = np.ldexp(dtype(1), k.astype(int))
+    assert np.array_equal(native_ufunc("exp2", kind)(k), x)
+    held = np.isfinite(x) & (x > 0)
+    assert np.array_equal(native_ufunc("log2", kind)(x[held]), k[held])
+    ends = np.array([0.0, -0.0, -1.0, _INF, math.nan], dtype)
+    found = native_ufunc("log2", kind)(ends)
+    assert np.array_equal(found, [-_INF, -_INF, math.nan, _INF, math.nan], equal_nan=True)

@@ -11,6 +11,7 @@ import pytest
 
 from eagerflow_kernels.native.interpreter import interpret, reduced, rounded
 from eagerflow_kernels.native.loop_form import BLOCK, TALLIES, LoopArray, LoopBuilder
+from eagerflow_kernels.native.op_rules import loops_of
 
 
 def _apply(operation: str, kinds: list[Any], operands: list[list[Any]], **more: Any) -> Any:
@@ -128,3 +129,19 @@ def test_rows_and_their_elements() -> None:
     elements, row = interpret(loops, [[[1, 2], [3, 4]], [10, 100]])
     assert elements.tolist() == [[-29, -28], [-697, -696]]
     assert row.tolist() == [30, 700]
+
+
+def test_scans_and_places() -> None:
+    b = LoopBuilder([LoopArray("f32", inner=True)])
+    x = b.load(0)
+    scans = [b.scan(name, x) for name in ("running_sum", "running_product", "running_max")]
+    elements = [-0.0, 1e8, 1.0, -1e8, math.nan]
+    total, product, largest, place = interpret(b.build("f", [*scans, b.index()]), [[elements]])
+    # one after the other: 1 is lost beside 1e8
+    assert np.array_equal(total[0], [-0.0, 1e8, 1e8, 0.0, math.nan], equal_nan=True)
+    assert np.signbit(total[0, 0])
+    assert product[0, 1] == 0
+    assert np.array_equal(largest[0], [-0.0, 1e8, 1e8, 1e8, math.nan], equal_nan=True)
+    assert place[0].tolist() == [0, 1, 2, 3, 4]
+    assert interpret(loops_of("argmax", "f32"), [[elements]])[0].tolist() == [4]
+    assert interpret(loops_of("argmin", "f32"), [[elements[:4]]])[0].tolist() == [3]

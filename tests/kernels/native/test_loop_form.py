@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from eagerflow_kernels.native.functions.arithmetic import nearest
 from eagerflow_kernels.native.loop_form import (
     LoopArray,
     LoopBuilder,
@@ -98,3 +99,9 @@ def test_a_signature_is_read_back() -> None:
         assert LoopSignature.read(loops.signature.head) == loops.signature
     with pytest.raises(ValueError, match="'f31' is no kind"):
         LoopSignature.read("f(f31) -> f32")
+
+
+def test_numbers_that_a_kind_cannot_hold_are_infinite() -> None:
+    b = LoopBuilder([LoopArray("f32")])
+    assert nearest(b, -1e300, b.load(0)) == b.constant(-math.inf, "f32")
+    assert nearest(b, 0.1, b.load(0)) == b.constant(0.10000000149011612, "f32")

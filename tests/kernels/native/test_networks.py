@@ -24,6 +24,7 @@ Array = np.ndarray[Any, Any]
 _ATTRIBUTES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("leaky_relu", {"slope": 0.01}),
     ("elu", {"alpha": 0.75}),
+    ("hardtanh", {"low": -0.7, "high": 1.3}),
     ("gelu", {"approximate": "none", "order": 0}),
     ("gelu", {"approximate": "none", "order": 1}),
     ("silu", {"order": 0}),

@@ -15,6 +15,7 @@ from eagerflow_kernels.native.loop_form import (
     FLOATS,
     INTEGERS,
     OPERATIONS,
+    SCANS,
     Kind,
     LoopArray,
     LoopBuilder,
@@ -60,7 +61,11 @@ def test_elementwise(name: str, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", FLOATS)
-@pytest.mark.parametrize("name", ["sum", "max", "mean", "logsumexp", "softmax", "log_softmax"])
+@pytest.mark.parametrize(
+    "name",
+    ["sum", "max", "mean", "logsumexp", "softmax", "log_softmax", "argmax", "argmin",
+     "cumulative_sum", "cumulative_prod"],
+)  # fmt: skip
 def test_along_an_axis(name: str, kind: Kind) -> None:
     rng = np.random.default_rng(0)
     functions = [native_ufunc(name, kind, target=t) for t in TARGETS]
@@ -200,7 +205,7 @@ def _random_loops(rng: np.random.Generator, inner: bool) -> Loops:
     arrays = [LoopArray(rng.choice(kinds), inner and bool(rng.integers(2))) for _ in range(3)]
     arrays.append(LoopArray("f32", inner))
     b = LoopBuilder(arrays)
-    terms = [b.load(i) for i in range(4)]
+    terms = [b.load(i) for i in range(4)] + ([b.index()] if inner else [])
     for kind in FLOATS:
         terms.append(b.constant(float(rng.choice([0.5, -3.0, 0.0, np.inf])), kind))
     while len(terms) < 24:
@@ -209,6 +214,8 @@ def _random_loops(rng: np.random.Generator, inner: bool) -> Loops:
             terms.append(made)
         if inner and rng.random() < 0.15 and b.kind(terms[-1]) != "bool":
             terms.append(b.reduce(str(rng.choice(["sum", "max", "min"])), terms[-1]))
+        if inner and rng.random() < 0.15 and b.kind(terms[-1]) != "bool":
+            terms.append(b.scan(str(rng.choice(sorted(SCANS))), terms[-1]))
     results = [int(x) for x in rng.choice(terms[6:], 3, replace=False)] + [terms[-1]]
     inners = [bool(inner and (b.terms[x].inner or rng.integers(2))) for x in results]
     loops = b.build("random", results, inners)
@@ -290,3 +297,25 @@ def test_arithmetic_is_that_of_numpy(name: str) -> None:
     inputs = OPS[name].inputs
     found = native_ufunc(name, *["f32"] * inputs)(*(x, y)[:inputs])
     assert np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_running_totals_are_those_of_numpy(kind: Kind, axis: int) -> None:
+    rng = np.random.default_rng(4)
+    x = elements(rng, kind, (70, 333))
+    for name, function in (("cumulative_sum", np.cumsum), ("cumulative_prod", np.cumprod)):
+        with np.errstate(all="ignore"):
+            expected = function(x, axis=axis)
+        for target, given in product(TARGETS, layouts(x).values()):
+            assert same(native_ufunc(name, kind, target=target)(given, axis=axis), expected)
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS, "bool"])
+def test_places_of_extremes_are_those_of_numpy(kind: Kind) -> None:
+    rng = np.random.default_rng(5)
+    x = elements(rng, kind, (40, 200))
+    x = np.round(x) if kind in FLOATS else x  # so that there are equal ones
+    for name, function in (("argmax", np.argmax), ("argmin", np.argmin)):
+        for target, (axis, given) in product(TARGETS, enumerate((x.T, x))):
+            assert same(run(loops_of(name, kind), given, target=target)[0], function(x, axis=axis))

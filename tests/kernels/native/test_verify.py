@@ -32,12 +32,18 @@ def _loops(*terms: Term, result: int = -1) -> Loops:
         (Term("bits", "f32", False, (0,)), "the result is of kind i32"),
         (Term("sum", "f64", False, (0,)), "one number of its own kind"),
         (Term("sum", "f32", True, (0,)), "one value per row"),
+        (Term("running_sum", "f32", False, (0,)), "one value per element"),
+        (Term("running_max", "f64", True, (0,)), "one number of its own kind"),
+        (Term("index", "i64", False), "an i64 of an element"),
+        (Term("index", "i32", True), "an i64 of an element"),
         (Term("load", "f32", False, (), 1), "no such input"),
         (Term("load", "f64", False), "the input is of another kind"),
         (Term("constant", "f32", False, (), 1 << 32), "too many bits"),
         (Term("size", "bool", False), "a size is a number"),
         (Term("power", "f32", False, (0, 0)), "an unknown operation"),
-        (Term("load", "f16", False), "an unknown kind"),
+        (Term("load", "f8", False), "an unknown kind"),  # type: ignore[arg-type]  # that is why
+        (Term("add", "f16", False, (0, 0)), "the result is of kind f32"),
+        (Term("constant", "bf16", False), "only arrays of this kind"),
     ],
 )
 def test_terms(term: Term, message: str) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 from eagerflow_kernels.native.loop_form import FLOATS, Kind, LoopBuilder
 
 
 def nearest(b: LoopBuilder, value: float, like: int) -> int:
-    """The number nearest to a value, of the kind of a term."""
+    """The number nearest to a value, of the kind of a term; infinite if it is too large."""
     form = "<f" if b.kind(like) == "f32" else "<d"
-    rounded: float = struct.unpack(form, struct.pack(form, value))[0]
+    try:
+        rounded: float = struct.unpack(form, struct.pack(form, value))[0]
+    except OverflowError:
+        rounded = math.copysign(math.inf, value)
     return b.constant(rounded, like)
 
 
@@ -156,3 +160,41 @@ def ceil(b: LoopBuilder, x: int) -> int:
 def trunc(b: LoopBuilder, x: int) -> int:
     """Without what follows the point."""
     return b.apply("trunc", x)
+
+
+def clip(b: LoopBuilder, x: int, low: int, high: int) -> int:
+    """The smaller of ``high`` and the larger of x and ``low``."""
+    return b.apply("minimum", b.apply("maximum", x, low), high)
+
+
+def sign(b: LoopBuilder, x: int) -> int:
+    """-1, 0 or 1; NaN of NaN."""
+    zero, one = b.constant(0, x), b.constant(1, x)
+    below = b.apply("select", b.apply("less", x, zero), b.constant(-1, x), zero)
+    result = b.apply("select", b.apply("less", zero, x), one, below)
+    return b.apply("select", b.apply("equal", x, x), result, x)
+
+
+def copysign(b: LoopBuilder, x: int, y: int) -> int:
+    """|x| with the sign of y."""
+    return b.apply("copysign", x, y)
+
+
+def logical_xor(b: LoopBuilder, x: int, y: int) -> int:
+    """Whether one is other than 0, and one is 0."""
+    return b.apply("xor", b.apply("convert", x, kind="bool"), b.apply("convert", y, kind="bool"))
+
+
+def isnan(b: LoopBuilder, x: int) -> int:
+    """Whether it is NaN."""
+    return b.apply("not_equal", x, x)
+
+
+def isinf(b: LoopBuilder, x: int) -> int:
+    """Whether it is infinite."""
+    return b.apply("equal", b.apply("absolute", x), b.constant(float("inf"), x))
+
+
+def isfinite(b: LoopBuilder, x: int) -> int:
+    """Whether it is neither infinite nor NaN."""
+    return b.apply("less", b.apply("absolute", x), b.constant(float("inf"), x))

@@ -268,19 +268,33 @@ def log1p(b: LoopBuilder, x: int) -> int:
 def log(b: LoopBuilder, x: int) -> int:
     """The natural logarithm: that of 1 + f, and k ln 2, of x as 2**k (1 + f)."""
     w = FloatWriter(b, x)
-    f = w.format
-    lifted = float(f.digits + 1)
-    subnormal = b.apply("less", x, w.number(f.smallest))
-    normal = w.select(subnormal, w.multiply(x, w.number(2.0**lifted)), x)
-    k, m = _parts(w, normal)
-    k = w.subtract(k, w.select(subnormal, w.number(lifted), w.number(0.0)))
-    part = w.subtract(m, w.number(1.0))
+    k, m = exponent_and_part(w, x)
+    return outside_of_logarithms(w, x, log_of(w, m, k))
+
+
+def log_of(w: FloatWriter, m: int, k: int) -> int:
+    """The natural logarithm of 2**k m, m between sqrt(1/2) and sqrt(2)."""
     of_part = _log_f32 if w.kind == "f32" else _log_f64
-    result = of_part(w, part, k)
+    return of_part(w, w.subtract(m, w.number(1.0)), k)
+
+
+def outside_of_logarithms(w: FloatWriter, x: int, result: int) -> int:
+    """The logarithm of x, where it is not that of a positive number: NaN and infinite values."""
+    b = w.b
     infinite = w.number(math.inf)
     result = w.select(b.apply("less", x, infinite), result, x)
     result = w.select(b.apply("less", x, w.number(0.0)), w.number(math.nan), result)
     return w.select(b.apply("equal", x, w.number(0.0)), w.number(-math.inf), result)
+
+
+def exponent_and_part(w: FloatWriter, x: int) -> tuple[int, int]:
+    """K and m of x = 2**k m, m between sqrt(1/2) and sqrt(2), also where x is subnormal."""
+    f = w.format
+    lifted = float(f.digits + 1)
+    subnormal = w.b.apply("less", x, w.number(f.smallest))
+    normal = w.select(subnormal, w.multiply(x, w.number(2.0**lifted)), x)
+    k, m = _parts(w, normal)
+    return w.subtract(k, w.select(subnormal, w.number(lifted), w.number(0.0))), m
 
 
 def _parts(w: FloatWriter, x: int) -> tuple[int, int]:

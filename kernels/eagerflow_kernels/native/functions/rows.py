@@ -1,10 +1,10 @@
-"""Reductions along the inner axis, and what is made of them."""
+"""Reductions and scans along the inner axis, and what is made of them."""
 
 from __future__ import annotations
 
 from eagerflow_kernels.native.functions.arithmetic import reciprocal
 from eagerflow_kernels.native.functions.exponential import exp, log
-from eagerflow_kernels.native.loop_form import LoopBuilder
+from eagerflow_kernels.native.loop_form import FLOATS, LoopBuilder
 
 
 def total(b: LoopBuilder, x: int) -> int:
@@ -95,3 +95,41 @@ def shares_and_losses(b: LoopBuilder, x: int, scale: int) -> tuple[int, int, int
     e = exp(b, b.apply("subtract", x, top))
     total = b.reduce("sum", e)
     return b.apply("multiply", b.apply("divide", e, total), scale), log(b, total), top
+
+
+def _first(b: LoopBuilder, x: int, extreme: str) -> int:
+    """The place of the first element that is the extreme one, or of the first NaN."""
+    met = b.apply("equal", x, b.reduce(extreme, x))
+    if b.kind(x) in FLOATS:
+        met = b.apply("or", met, b.apply("not_equal", x, x))
+    return b.reduce("min", b.apply("select", met, b.index(), b.size("i64")))
+
+
+def first_largest(b: LoopBuilder, x: int) -> int:
+    """The place of the first of the largest elements; that of a NaN if there is one."""
+    return _first(b, _as_number(b, x), "max")
+
+
+def first_smallest(b: LoopBuilder, x: int) -> int:
+    """The place of the first of the smallest elements; that of a NaN if there is one."""
+    return _first(b, _as_number(b, x), "min")
+
+
+def _as_number(b: LoopBuilder, x: int) -> int:
+    return b.apply("convert", x, kind="i32") if b.kind(x) == "bool" else x
+
+
+def count_nonzero(b: LoopBuilder, x: int) -> int:
+    """How many are other than 0."""
+    true = b.apply("convert", x, kind="bool")
+    return b.reduce("sum", b.apply("convert", true, kind="i64"))
+
+
+def running_total(b: LoopBuilder, x: int) -> int:
+    """The sums up to each element, one after the other."""
+    return b.scan("running_sum", x)
+
+
+def running_product(b: LoopBuilder, x: int) -> int:
+    """The products up to each element, one after the other."""
+    return b.scan("running_product", x)

@@ -39,14 +39,20 @@ def _parts(band: int) -> tuple[float, float]:
     return high, math.ldexp(rest >> _DIGITS - 104, -104)
 
 
-class _Angle(NamedTuple):
+class Angle(NamedTuple):
     """An angle in right angles: the nearest whole number of them, from 0 to 3, and the rest."""
 
     quarters: int
     rest: int
 
 
-def _angle(w: FloatWriter, x: int) -> _Angle:
+def whole_and_rest(w: FloatWriter, whole: int, rest: int) -> Angle:
+    """The angle of a whole number of right angles, not below 0, and a rest."""
+    fours = w.b.apply("floor", w.multiply(whole, w.number(0.25)))
+    return Angle(w.fma(fours, w.number(-4.0), whole), rest)
+
+
+def _angle(w: FloatWriter, x: int) -> Angle:
     """X, which has the digits of float32, times 2 / pi: the product is exact but for its end.
 
     So the angle of any number is right, as far as it may be from 0.
@@ -66,12 +72,10 @@ def _angle(w: FloatWriter, x: int) -> _Angle:
     rest = w.add(w.subtract(product, first), w.fma(y, low, lost))  # what is subtracted is exact
     second = w.b.apply("round", rest)
     rest, whole = w.subtract(rest, second), w.add(first, second)
-    quarter = w.number(0.25)
-    fours = w.b.apply("floor", w.multiply(whole, quarter))
-    return _Angle(w.fma(fours, w.number(-4.0), whole), rest)
+    return whole_and_rest(w, whole, rest)
 
 
-def _sine_and_cosine(w: FloatWriter, angle: _Angle) -> tuple[int, int]:
+def _sine_and_cosine(w: FloatWriter, angle: Angle) -> tuple[int, int]:
     """Of the rest alone."""
     square = w.multiply(angle.rest, angle.rest)
     return w.multiply(angle.rest, w.polynomial(_SIN, square)), w.polynomial(_COS, square)
@@ -82,28 +86,35 @@ def _is_odd(w: FloatWriter, quarters: int) -> int:
     return w.b.apply("not_equal", w.b.apply("floor", half), half)
 
 
+def sine(w: FloatWriter, angle: Angle) -> int:
+    """The sine of an angle."""
+    of_rest, cosine_of_rest = _sine_and_cosine(w, angle)
+    result = w.select(_is_odd(w, angle.quarters), cosine_of_rest, of_rest)
+    below = w.b.apply("less", w.number(1.0), angle.quarters)
+    return w.select(below, w.negative(result), result)
+
+
+def cosine(w: FloatWriter, angle: Angle) -> int:
+    """The cosine of an angle."""
+    sine_of_rest, of_rest = _sine_and_cosine(w, angle)
+    result = w.select(_is_odd(w, angle.quarters), sine_of_rest, of_rest)
+    from_centre = w.b.apply("absolute", w.subtract(angle.quarters, w.number(1.5)))
+    below = w.b.apply("less", from_centre, w.number(1.0))  # one quarter, or two
+    return w.select(below, w.negative(result), result)
+
+
 @in_float64
 def sin(b: LoopBuilder, x: int) -> int:
     """The sine of an angle in radians."""
     w = FloatWriter(b, x)
-    angle = _angle(w, x)
-    sine, cosine = _sine_and_cosine(w, angle)
-    result = w.select(_is_odd(w, angle.quarters), cosine, sine)
-    below = b.apply("less", w.number(1.0), angle.quarters)
-    result = w.select(below, w.negative(result), result)
-    return w.select(b.apply("equal", x, w.number(0.0)), x, result)
+    return w.select(b.apply("equal", x, w.number(0.0)), x, sine(w, _angle(w, x)))
 
 
 @in_float64
 def cos(b: LoopBuilder, x: int) -> int:
     """The cosine of an angle in radians."""
     w = FloatWriter(b, x)
-    angle = _angle(w, x)
-    sine, cosine = _sine_and_cosine(w, angle)
-    result = w.select(_is_odd(w, angle.quarters), sine, cosine)
-    from_centre = b.apply("absolute", w.subtract(angle.quarters, w.number(1.5)))
-    below = b.apply("less", from_centre, w.number(1.0))  # one quarter, or two
-    return w.select(below, w.negative(result), result)
+    return cosine(w, _angle(w, x))
 
 
 @in_float64
@@ -111,10 +122,10 @@ def tan(b: LoopBuilder, x: int) -> int:
     """The tangent of an angle in radians."""
     w = FloatWriter(b, x)
     angle = _angle(w, x)
-    sine, cosine = _sine_and_cosine(w, angle)
+    of_sine, of_cosine = _sine_and_cosine(w, angle)
     odd = _is_odd(w, angle.quarters)
-    above = w.select(odd, w.negative(cosine), sine)
-    result = b.apply("divide", above, w.select(odd, sine, cosine))
+    above = w.select(odd, w.negative(of_cosine), of_sine)
+    result = b.apply("divide", above, w.select(odd, of_sine, of_cosine))
     return w.select(b.apply("equal", x, w.number(0.0)), x, result)
 
 

@@ -11,7 +11,7 @@ from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
 from eagerflow_kernels.native.llvm.reductions import empty, fold, push, start
 from eagerflow_kernels.native.llvm.rows import inner_step
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
-from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, TALLIES, Loops
+from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops
 
 #: vectors of rows at once: enough that pieces of lines of memory are long, few enough that the
 #: tallies of all of them stay in L1
@@ -35,6 +35,8 @@ class _Columns:
         steps: along the inner axis, of the arrays that have it.
         rows: for each term of the rows the memory of its vectors.
         memory: for each reduction its waiting tallies and its tallies.
+        states: for each scan the memory of what the elements so far gave, a vector for each of
+            the tile.
     """
 
     def __init__(self, loops: Loops, width: int, e: Emitter) -> None:
@@ -45,6 +47,7 @@ class _Columns:
         self.steps: dict[int, str] = {}
         self.rows: dict[int, str] = {}
         self.memory: dict[int, tuple[str, str]] = {}
+        self.states: dict[int, str] = {}
 
     def render(self) -> None:
         """Write the body."""
@@ -85,6 +88,8 @@ class _Columns:
         zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {self.length}, i1 false", "i64, i1")
         levels = e.value(f"sub i64 65, {zeros}")
         for number, term in enumerate(self.loops.terms):
+            if term.operation in SCANS:
+                self.states[number] = e.slot(type_of(term.kind, width), _TILE)
             if term.inner:
                 continue
             self.rows[number] = e.slot("i8", _TILE * width * BYTES[term.kind])
@@ -145,6 +150,9 @@ class _Columns:
 
     def _pass(self, row_pass: RowPass, vectors: str, mask: str | None) -> None:
         e = self.e
+        for number in row_pass.terms:
+            if number in self.states and number not in row_pass.kept:
+                self._each(vectors, partial(self._put_state, number, None))
         if row_pass.reductions:
 
             def block(first: str, _carried: list[str]) -> list[str]:
@@ -181,6 +189,14 @@ class _Columns:
                 array = term.constant if kept is None else first_output + kept
                 at = e.item(self._at(array, k), j, self.steps[array])
                 values[number] = e.load(term.kind, width, at, mask)
+            elif term.operation == "index":
+                values[number] = e.splat("i64", width, j)
+            elif number in self.states:
+                place = e.item(self.states[number], k, width * BYTES[term.kind])
+                last = e.value(f"load {type_of(term.kind, width)}, ptr {place}, align 16")
+                given = values[term.operands[0]]
+                values[number] = combine(e, SCANS[term.operation], term.kind, width, last, given)
+                self._put_state(number, values[number], k)
             else:
                 kinds = tuple(loops.terms[x].kind for x in term.operands)
                 operands = [values[x] for x in term.operands]
@@ -190,6 +206,13 @@ class _Columns:
             at = e.item(self._at(array, k), j, self.steps[array])
             e.store(loops.terms[x].kind, width, values[x], at, mask)
         return values
+
+    def _put_state(self, number: int, x: str | None, k: str) -> None:
+        """What a scan goes on from in vector ``k``; what it starts from if None."""
+        term, width = self.loops.terms[number], self.width
+        x = start(term.operation, term.kind, width) if x is None else x
+        place = self.e.item(self.states[number], k, width * BYTES[term.kind])
+        self.e.line(f"store {type_of(term.kind, width)} {x}, ptr {place}, align 16")
 
     def _block(self, row_pass: RowPass, first: str, vectors: str, mask: str | None) -> None:
         e = self.e

@@ -9,10 +9,12 @@ from eagerflow_kernels.native.compiler_slices import breathe
 from eagerflow_kernels.native.loop_form import BYTES, Kind
 
 _TYPES: Final[dict[Kind, str]] = {
-    "f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "bool": "i1"
+    "f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "bool": "i1",
+    "f16": "half", "bf16": "i16",
 }  # fmt: skip
 _SUFFIXES: Final[dict[Kind, str]] = {
-    "f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64", "bool": "i1"
+    "f32": "f32", "f64": "f64", "i32": "i32", "i64": "i64", "bool": "i1",
+    "f16": "f16", "bf16": "i16",
 }  # fmt: skip
 
 Names = Sequence[str]
@@ -108,6 +110,14 @@ class Emitter:
         """The smaller of two i64."""
         less = self.value(f"icmp slt i64 {x}, {y}")
         return self.value(f"select i1 {less}, i64 {x}, i64 {y}")
+
+    def places(self, width: int, first: str) -> str:
+        """A vector of ``first``, an i64, and the numbers after it."""
+        if width == 1:
+            return first
+        of = type_of("i64", width)
+        steps = ", ".join(f"i64 {i}" for i in range(width))
+        return self.value(f"add {of} {self.splat('i64', width, first)}, <{steps}>")
 
     # --- memory -----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Final, final
 from eagerflow_kernels.native.loop_form import REDUCTIONS, Loops
 
 #: operations that cost less than to read a value back
-_CHEAP: Final = frozenset({"load", "constant", "size"})
+_CHEAP: Final = frozenset({"load", "constant", "size", "index"})
 
 
 @final

@@ -10,7 +10,7 @@ from typing import Final
 
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.terms import combine, constant
-from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, TALLIES, Kind, start_of
+from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, SCANS, TALLIES, Kind, start_of
 
 #: more blocks than an array can have
 LEVELS: Final = 56
@@ -60,6 +60,25 @@ def _indices(first: int, count: int) -> str:
 def start(reduction: str, kind: Kind, width: int) -> str:
     """What tallies start from."""
     return constant(start_of(reduction, kind), kind, width)
+
+
+def scanned(
+    e: Emitter, scan: str, kind: Kind, width: int, state: str, x: str
+) -> str:  # fmt: skip
+    """One more vector of a scan along its elements; ``state`` is where that before them lies."""
+    of, element = type_of(kind, width), type_of(kind, 1)
+    last = e.value(f"load {element}, ptr {state}, align 8")
+    made = constant(0, kind, width)
+    for lane in range(width):
+        one = e.value(f"extractelement {of} {x}, i32 {lane}") if width > 1 else x
+        last = combine(e, SCANS[scan], kind, 1, last, one)
+        made = (
+            e.value(f"insertelement {of} {made}, {element} {last}, i32 {lane}")
+            if width > 1
+            else last
+        )
+    e.line(f"store {element} {last}, ptr {state}, align 8")
+    return made
 
 
 def empty(reduction: str, kind: Kind, width: int) -> str:

@@ -15,13 +15,14 @@ from eagerflow_kernels.native.llvm.reductions import (
     empty,
     fold,
     push,
+    scanned,
     stack_bytes,
     start,
     vectors_of_row,
 )
 from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
-from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, TALLIES, Loops, Term
+from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops, Term
 
 
 def inner_step(loops: Loops, array: int) -> int:
@@ -73,6 +74,7 @@ class _Rows:
         bases: pointers to the row of each array.
         values: of the terms of the row that are known.
         memory: for each reduction its waiting tallies, its tallies, its result.
+        states: for each scan the memory of what the elements so far gave.
     """
 
     def __init__(self, loops: Loops, width: int, e: Emitter) -> None:
@@ -83,6 +85,7 @@ class _Rows:
         self.bases: list[str] = []
         self.values: dict[int, str] = {}
         self.memory: dict[int, tuple[str, str, str]] = {}
+        self.states: dict[int, str] = {}
 
     def render(self) -> None:
         """Write the body."""
@@ -101,6 +104,8 @@ class _Rows:
                 stack = e.slot("i8", stack_bytes(kind, self.width, parts))
                 tallies = e.slot(type_of(kind, self.width), parts)
                 self.memory[number] = stack, tallies, e.slot(type_of(kind, 1))
+            elif term.operation in SCANS:
+                self.states[number] = e.slot(type_of(term.kind, 1))
 
         def row(r: str, _carried: list[str]) -> list[str]:
             self.values = {}
@@ -160,6 +165,7 @@ class _Rows:
             return
         e, first_output = self.e, len(self.loops.inputs)
         splats = self._splats(row_pass)
+        self._start_scans(row_pass)
         loaded = {
             self.loops.terms[n].constant
             for n in row_pass.terms
@@ -174,7 +180,7 @@ class _Rows:
             sources = {i: self.streams[i].open(begin, count) for i in sorted(reads)}
 
             def vectors(at: list[str], masks: list[str | None]) -> list[dict[int, str]]:
-                return self._vectors(row_pass, splats, sources, targets, at, masks)
+                return self._vectors(row_pass, splats, sources, targets, begin, at, masks)
 
             if row_pass.reductions:
                 self._blocks(row_pass, begin, count, vectors)
@@ -188,9 +194,16 @@ class _Rows:
         for number in row_pass.reductions:
             self.values[number] = self._folded(number)
 
+    def _start_scans(self, row_pass: RowPass) -> None:
+        for number in row_pass.terms:
+            if number in self.states and number not in row_pass.kept:
+                kind, scan = self.loops.terms[number].kind, self.loops.terms[number].operation
+                first = start(scan, kind, 1)
+                self.e.line(f"store {type_of(kind, 1)} {first}, ptr {self.states[number]}, align 8")
+
     def _vectors(
         self, row_pass: RowPass, splats: dict[int, str], sources: dict[int, str],
-        targets: dict[int, str], places: list[str], masks: list[str | None],
+        targets: dict[int, str], begin: str, places: list[str], masks: list[str | None],
     ) -> list[dict[int, str]]:  # fmt: skip
         """Compute and write vectors, term by term; gives the values of each."""
         e, loops, width = self.e, self.loops, self.width
@@ -204,6 +217,11 @@ class _Rows:
                     array = term.constant if kept is None else first_output + kept
                     at = e.item(sources[array], i, BYTES[term.kind])
                     known[number] = e.load(term.kind, width, at, mask)
+                elif term.operation == "index":
+                    known[number] = e.places(width, e.value(f"add i64 {begin}, {i}"))
+                elif number in self.states:
+                    given, state = known[term.operands[0]], self.states[number]
+                    known[number] = scanned(e, term.operation, term.kind, width, state, given)
                 else:
                     operands = [known[x] for x in term.operands]
                     known[number] = apply(e, term, kinds, width, operands)

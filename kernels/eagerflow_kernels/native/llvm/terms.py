@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from eagerflow_kernels.native.llvm.emitter import Emitter, Names, suffix, type_of
-from eagerflow_kernels.native.loop_form import BITS, FLOATS, INTEGERS, Kind, Term, bits_of, value_of
+from eagerflow_kernels.native.loop_form import (
+    BITS,
+    BYTES,
+    FLOATS,
+    INTEGERS,
+    Kind,
+    Term,
+    bits_of,
+    value_of,
+)
 
 _INSTRUCTIONS: Final = {
     "add": ("fadd", "add"),
@@ -90,6 +99,10 @@ def convert(e: Emitter, kind: Kind, to: Kind, width: int, x: str) -> str:
     of, target = type_of(kind, width), type_of(to, width)
     if kind == to:
         return x
+    if kind == "bf16":
+        return _from_bfloat16(e, width, x)
+    if to == "bf16":
+        return _to_bfloat16(e, width, x)
     if to == "bool":
         comparison = "fcmp une" if kind in FLOATS else "icmp ne"
         return e.value(f"{comparison} {of} {x}, {constant(0, kind, width)}")
@@ -101,5 +114,30 @@ def convert(e: Emitter, kind: Kind, to: Kind, width: int, x: str) -> str:
     elif kind in INTEGERS:
         instruction = "sitofp" if to in FLOATS else "sext" if to == "i64" else "trunc"
     else:
-        instruction = "fpext" if to == "f64" else "fptrunc"
+        instruction = "fpext" if BYTES[to] > BYTES[kind] else "fptrunc"
     return e.value(f"{instruction} {of} {x} to {target}")
+
+
+def _from_bfloat16(e: Emitter, width: int, x: str) -> str:
+    """A bfloat16 as a float32: its bits are the upper half."""
+    whole, of = type_of("i32", width), type_of("f32", width)
+    bits = e.value(f"zext {type_of('bf16', width)} {x} to {whole}")
+    bits = e.value(f"shl {whole} {bits}, {constant(16, 'i32', width)}")
+    return e.value(f"bitcast {whole} {bits} to {of}")
+
+
+def _to_bfloat16(e: Emitter, width: int, x: str) -> str:
+    """A float32 as the nearest bfloat16, ties to even; a NaN stays one."""
+    whole, of, low = type_of("i32", width), type_of("f32", width), type_of("bf16", width)
+
+    def number(value: int) -> str:
+        return constant(value, "i32", width)
+
+    bits = e.value(f"bitcast {of} {x} to {whole}")
+    even = e.value(f"and {whole} {e.value(f'lshr {whole} {bits}, {number(16)}')}, {number(1)}")
+    up = e.value(f"add {whole} {e.value(f'add {whole} {bits}, {number(0x7FFF)}')}, {even}")
+    nan = e.value(f"fcmp uno {of} {x}, {x}")
+    quiet = e.value(
+        f"select {type_of('bool', width)} {nan}, {whole} {number(0x7FC0_0000)}, {whole} {up}"
+    )
+    return e.value(f"trunc {whole} {e.value(f'lshr {whole} {quiet}, {number(16)}')} to {low}")
