@@ -44,6 +44,7 @@ from eagerflow.types import LIST, TensorType
 if TYPE_CHECKING:
     from eagerflow.compilation.native_regions import Region
     from eagerflow.runtime.generated.native_kernels import NativeProgram
+    from eagerflow.runtime.generated.tier_comparison import TierComparison
 
 _FENCES: Final = ("fence", "blocks")
 _serial: Final = count(1)
@@ -96,6 +97,7 @@ class Code:
 def generate(
     name: str, program: Instructions, note: Callable[..., float] | None = None, *,
     chains: bool = False, native: NativeProgram | None = None,
+    comparison: TierComparison | None = None,
 ) -> Code:  # fmt: skip
     """Write and compile the program.
 
@@ -107,9 +109,10 @@ def generate(
         chains: whether the code is else as without ``note``, which is called once for a chain, and
             without outputs. If not, chains are taken apart, and lists are values.
         native: the kernels to call where there are some; then there are no chains.
+        comparison: checks what ops and kernels give, if given.
     """
     with resolving(None):  # an outer trace must not be asked for sizes
-        return _Writer(program, note, chains or note is None, native).code(name)
+        return _Writer(program, note, chains or note is None, native, comparison).code(name)
 
 
 #: for each register the index of the instruction that reads it last, among those of one block
@@ -125,16 +128,18 @@ class _Writer:
         note: as for `generate`.
         chains: whether there are any.
         native: the kernels, which take the place of chains.
+        comparison: as for `generate`.
     """
 
     def __init__(
         self, program: Instructions, note: Callable[..., float] | None, chains: bool,
-        native: NativeProgram | None,
+        native: NativeProgram | None, comparison: TierComparison | None,
     ) -> None:  # fmt: skip
         self.program = program
         self.noted = note is not None
-        self.chains = chains and native is None
+        self.chains = chains and native is None and comparison is None
         self.native = native
+        self.comparison = comparison
         #: the instructions of each block with its regions as one, by the identity of the block's
         self.planned: dict[int, list[Instruction]] = {}
         #: whether what is noted has to see values
@@ -157,7 +162,8 @@ class _Writer:
         #: for each instruction in a loop the carried registers whose old values it reads last
         self.fading: dict[int, list[int]] = {}
         #: lists that are Python's; an observer of instructions has to see values
-        self.stacks = Stacks() if self.valued or not _has_lists(program) else find_stacks(program)
+        values = self.valued or comparison is not None
+        self.stacks = Stacks() if values or not _has_lists(program) else find_stacks(program)
         self._reserve()
         self.last = self._last_reads()
 
@@ -269,8 +275,13 @@ class _Writer:
         assert self.native is not None
         name, plain = self.expressions.new("region"), self.expressions.new("plain")
         text = RegionText(region, self.native.function(region.kernel), self.expressions)
-        text.write(name, plain)
-        self.op_by_op(plain, Block([*region.lines], text.outputs), text.inputs)
+        outputs = text.outputs
+        if self.comparison is None:
+            text.write(name, plain)
+        else:
+            outputs = [r for line in region.lines for r in line.outputs]
+            text.write_compared(name, plain, outputs, self.comparison.of(region))
+        self.op_by_op(plain, Block([*region.lines], outputs), text.inputs)
         return self.one_call(name, text.lines, region.lines, text.inputs, text.outputs)
 
     def op_by_op(self, name: str, block: Block, inputs: Sequence[int]) -> None:
@@ -336,6 +347,10 @@ class _Writer:
             )
         except EagerflowError as error:
             raise relocate(error, node.source) from None
+        if self.comparison is not None and not is_number(node.op):
+            arrays = [self.expressions.tuple(self.operands(x)) for x in (line.inputs, line.outputs)]
+            check = self.expressions.bound(self.comparison.check, "check")
+            self.put(f"{check}({line.index}, {', '.join(arrays)})", line)
         if self.noted and not is_number(node.op):
             given = [self.expressions.tuple(self.iterations)]
             given += [f"r{r}" for r in line.outputs if self.valued]

@@ -99,6 +99,7 @@ class ScheduledStep:
         self._wake = wake
         self._caller = threading.get_ident()
         self._observation: Observation | None = step_of.observation
+        self._verifies = step_of.verifies
         self._here: deque[Job] = deque()  # nodes for that thread only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
@@ -145,7 +146,7 @@ class ScheduledStep:
         self._held.put(self._tier.inputs, self._tier.feed(inputs))
         token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
-        self._observation = step_of.observation
+        self._observation, self._verifies = step_of.observation, step_of.verifies
         outside, number = self._inside.enter(self), step_of.step
         step_of.step = self._number
         if self._checked:
@@ -195,6 +196,7 @@ class ScheduledStep:
         token, around = error_state.set(QUIET), step_of.stopped
         step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
         step_of.step, step_of.observation = self._number, self._observation
+        step_of.verifies = self._verifies
         try:
             while True:
                 self._work(main=False)
@@ -207,7 +209,7 @@ class ScheduledStep:
                         return False
         finally:
             self._inside.leave(outside)
-            step_of.stopped, step_of.observation = around, None
+            step_of.stopped, step_of.observation, step_of.verifies = around, None, False
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
 
@@ -370,11 +372,12 @@ class ScheduledStep:
         token = error_state.set(QUIET)
         step_of.stopped, step_of.caller = self._is_stopped, self._caller
         step_of.step, told, thread = self._number, step_of.told, threading.get_ident()
-        step_of.observation = self._observation
+        step_of.observation, step_of.verifies = self._observation, self._verifies
         try:
             self._work(main=False)
         finally:
             step_of.stopped, step_of.caller, step_of.observation = None, 0, None
+            step_of.verifies = False
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
             with self._lock:
