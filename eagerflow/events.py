@@ -21,15 +21,15 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any, ClassVar, Final, Protocol, final, runtime_checkable
 
-from eagerflow.errors import TensorValueError
+from eagerflow.errors import CancelledError, TensorValueError
 from eagerflow.source import Source
 
 __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent",
     "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent",
     "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
-    "add_instrument", "begin", "describe", "end", "next_step", "open_waits", "remove_instrument",
-    "step_of", "told",
+    "add_instrument", "begin", "check_stopped", "describe", "end", "next_step", "open_waits",
+    "remove_instrument", "step_of", "told",
 ]  # fmt: skip
 
 #: the number of another step, unlike that of any other in this process
@@ -67,6 +67,17 @@ class _StepOf(threading.local):
 
 #: of this thread
 step_of: Final = _StepOf()
+
+
+def check_stopped() -> None:
+    """Raise if the step of this thread is to end.
+
+    Raises:
+        CancelledError: it is.
+    """
+    stopped = step_of.stopped
+    if stopped is not None and stopped():
+        raise CancelledError("the step was cancelled")
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

@@ -20,7 +20,7 @@ Branches and loops are Python's own, with the number of the iteration in a varia
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from eagerflow.compilation.native_regions import Region
     from eagerflow.runtime.generated.native_kernels import NativeProgram
     from eagerflow.runtime.generated.tier_comparison import TierComparison
+    from eagerflow_kernels.native.fusion import NativeRegion
 
 _FENCES: Final = ("fence", "blocks")
 _serial: Final = count(1)
@@ -61,16 +62,18 @@ class Code:
         file: what its code objects have for a file name.
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
         chains: the instructions of each chain, by the last of them.
+        kernels: the kernels of regions, by the names of the functions that call them.
     """
 
-    __slots__ = ("chains", "file", "lines", "program", "run", "text")
+    __slots__ = ("chains", "file", "kernels", "lines", "program", "run", "text")
 
     def __init__(
         self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
         names: dict[str, Any], chains: dict[int, tuple[int, ...]],
+        kernels: Mapping[str, NativeRegion],
     ) -> None:  # fmt: skip
         self.program = program
-        self.chains = chains
+        self.chains, self.kernels = chains, kernels
         self.text = "\n".join(lines)
         self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
         self.lines = where
@@ -148,6 +151,7 @@ class _Writer:
         #: of each chain the last instruction, and for each of these all of them
         self.ends: dict[str, int] = {}
         self.chained: dict[int, tuple[int, ...]] = {}
+        self.kernels: dict[str, NativeRegion] = {}
         self.expressions = Expressions(program, note)
         self.text: list[str] = []
         self.where: list[int] = []
@@ -224,7 +228,8 @@ class _Writer:
         self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
         text = [text for text, _ in self.called] + self.text
         where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
-        return Code(name, self.program, text, where, self.expressions.names, self.chained)
+        names = self.expressions.names
+        return Code(name, self.program, text, where, names, self.chained, self.kernels)
 
     def units_of(self, lines: list[Instruction]) -> list[Instruction]:
         """The instructions of a block as they run: each region is one."""
@@ -274,7 +279,8 @@ class _Writer:
         """Write the function of a region, and the one that does the same op by op."""
         assert self.native is not None
         name, plain = self.expressions.new("region"), self.expressions.new("plain")
-        text = RegionText(region, self.native.function(region.kernel), self.expressions)
+        native = self.kernels[name] = self.native.native_region(region.kernel)
+        text = RegionText(region, native, self.expressions)
         outputs = text.outputs
         if self.comparison is None:
             text.write(name, plain)

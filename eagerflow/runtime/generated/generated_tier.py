@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from eagerflow.core.op import find_op
 from eagerflow.errors import CancelledError, DeadlineError, relocate
-from eagerflow.events import NodeEvent, RegionEvent, step_of, told
+from eagerflow.events import NodeEvent, RegionEvent, check_stopped, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, wait_for_data
@@ -312,9 +312,7 @@ class RegionCode:
 
 def _check(*_: object) -> float:
     """Raise if the step of this thread is to end."""
-    stopped = step_of.stopped
-    if stopped is not None and stopped():
-        raise CancelledError("the step was cancelled")
+    check_stopped()
     return 0.0
 
 

@@ -18,7 +18,7 @@ For an update of plain momentum it is::
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
@@ -29,7 +29,11 @@ from eagerflow.runtime.generated.instructions import Instruction
 if TYPE_CHECKING:
     from eagerflow.compilation.native_regions import Region
     from eagerflow.compilation.region_loops import Kernel, KernelArgument, KernelResult
+    from eagerflow_kernels.native.fusion import NativeRegion
 
+#: places in the memory of a control (`eagerflow_kernels.native.control`, which few programs load)
+FLAG: Final = 40
+BEGIN: Final = 48
 #: of a kind the dtype of its arrays
 _DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool"}
 
@@ -40,7 +44,7 @@ class RegionText:
 
     Args:
         region: the region.
-        function: its kernel.
+        native: its kernel, ready to be called.
         expressions: those of the program.
 
     Attributes:
@@ -50,10 +54,10 @@ class RegionText:
     """
 
     def __init__(
-        self, region: Region[Instruction], function: Callable[..., Any], expressions: Expressions
+        self, region: Region[Instruction], native: NativeRegion, expressions: Expressions
     ) -> None:
         self.kernel: Kernel = region.kernel
-        self.function = function
+        self.native = native
         self.expressions = expressions
         self.index = region.lines[0].index
         self.lines: list[tuple[str, int]] = []
@@ -180,13 +184,20 @@ class RegionText:
                 places.append(str(into))
         if set(places) != {"None"}:
             arguments.append(f"out=({', '.join(places)}, )")
-        function = self.expressions.bound(self.function, "kernel")
+        function = self.expressions.bound(self.native.ufunc, "kernel")
+        control = self.native.control
+        assert control is not None
+        memory = self.expressions.bound(control.memory, "control")
+        self.add(f"{indent}{memory}[{BEGIN}] = 1", self.index)
         made = [
             f"y{i}" if (alone or result.state is None) and result.form != "columns" else "_"
             for i, result in enumerate(results)
         ]
         targets = f"{', '.join(made)} = " if set(made) != {"_"} else ""
         self.add(f"{indent}{targets}{function}({', '.join(arguments)})", self.index)
+        if control.can_end:
+            end = self.expressions.bound(control.end, "end")
+            self.add(f"{indent}if {memory}[{FLAG}]: {end}()", self.index)
 
     def argument(self, argument: KernelArgument) -> str:
         """The expression of what the kernel gets."""

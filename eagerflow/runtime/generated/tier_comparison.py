@@ -139,7 +139,7 @@ class TierComparison:
         kernel: Kernel = region.kernel
         fusion = import_module("eagerflow_kernels.native.fusion")
         expressions = Expressions(self._program, None)
-        text = RegionText(region, fusion.NativeRegion.of(kernel.loops).ufunc, expressions)
+        text = RegionText(region, fusion.NativeRegion.of(kernel.loops), expressions)
         text.write_alone("alone")
         alone = _function_of(text.lines, expressions.names)
         results = alone(*arguments)

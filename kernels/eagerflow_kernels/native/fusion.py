@@ -6,15 +6,16 @@ So it has the bits of the ops alone; what it saves is the way through memory and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from eagerflow_kernels.native.callable_ops import compiled
-from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.callable_ops import compiled, pool
+from eagerflow_kernels.native.control import Control
+from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops, weight_of
 from eagerflow_kernels.native.op_rules import apply_op
 from eagerflow_kernels.native.processors import TargetName
 
@@ -98,6 +99,7 @@ class NativeRegion:
         loops: what it computes.
         keep: whether machine code is kept on disk.
         ufunc: the function of NumPy that does it.
+        control: by which it is ended, and what it has done is counted; None for none.
         checked: whether its last result says which check failed.
 
     >>> from eagerflow_kernels.native.loop_form import LoopArray
@@ -107,22 +109,34 @@ class NativeRegion:
     (LoopArray(kind='f32', inner=False),)
     """
 
-    __slots__ = ("__weakref__", "checked", "loops", "ufunc")
+    __slots__ = ("__weakref__", "checked", "control", "loops", "ufunc")
 
     def __init__(
         self, loops: Loops, checked: bool = False, target: TargetName | None = None,
-        *, keep: bool = False,
+        *, keep: bool = False, control: Control | None = None,
     ) -> None:  # fmt: skip
-        self.loops, self.checked = loops, checked
-        self.ufunc = compiled(loops, target, keep=keep)
+        self.loops, self.checked, self.control = loops, checked, control
+        self.ufunc = compiled(loops, target, keep=keep, control=control)
 
     @staticmethod
-    def of(loops: Loops) -> NativeRegion:
-        """The region of loops, the same one as long as somebody has it; kept on disk."""
-        region = _regions.get(loops.name)
+    def of(loops: Loops, ask: Callable[[], object] | None = None) -> NativeRegion:
+        """The region of loops, the same one as long as somebody has it; kept on disk.
+
+        Args:
+            loops: what it computes.
+            ask: see `native.control.Control`.
+        """
+        key = loops.name, ask
+        region = _regions.get(key)
         if region is None or region.loops != loops:
-            region = _regions[loops.name] = NativeRegion(loops, keep=True)
+            control = Control(pool(), ask)
+            region = _regions[key] = NativeRegion(loops, keep=True, control=control)
         return region
+
+    @property
+    def weight(self) -> int:
+        """The work that is counted for an element (see `native.control`)."""
+        return weight_of(self.loops)
 
     def __call__(self, *arrays: Any) -> Any:
         """The results, as `ufunc` gives them; without the status of checks.
@@ -145,7 +159,7 @@ class NativeRegion:
         return values[0] if len(values) == 1 else tuple(values)
 
 
-_regions: Final[WeakValueDictionary[str, NativeRegion]] = WeakValueDictionary()
+_regions: Final[WeakValueDictionary[tuple[str, object], NativeRegion]] = WeakValueDictionary()
 
 
 @final
