@@ -15,6 +15,10 @@ from eagerflow.graph.signatures import kind_of
 
 #: how many ops a region has at most: the time of the code generator grows faster than its length
 _MOST: Final = 96
+#: how many terms of elements a kernel has at most that goes along rows, or along columns. There is a
+#: row of vectors to be kept for sums besides, and of columns one vector at a time is computed: what
+#: takes longer is faster computed before (`tests.bench.regions`)
+_LONGEST: Final = {"rows": 110, "columns": 50}
 #: how many arrays it reads and writes at most; NumPy's functions take 64
 _ARRAYS: Final = 40
 
@@ -162,6 +166,10 @@ class _Finder:
             blamed = [x for x in members if roles[x].what in error.blamed] or members
             choice.refused.update((x, str(error)) for x in blamed)
             return
+        if kernel.layout is not None and _count_terms(kernel) > _LONGEST[kernel.layout[0]]:
+            why = "what it goes along is computed faster before"
+            choice.refused.update((x, why) for x in reducing)
+            return
         makes = [r for x in members if roles[x].what not in _FREE for r in self._lines[x].outputs]
         choice.regions.append((tuple(members), kernel, giving, tuple(makes)))
 
@@ -280,6 +288,11 @@ class _Finder:
     def _is_assigned_before(self, read: int, inside: set[int]) -> bool:
         """Whether something else assigns the variable of a read before a region runs."""
         return any(x not in inside for x in self._order.after[read])
+
+
+def _count_terms(kernel: Kernel) -> int:
+    """How many terms are computed for each element of a row."""
+    return sum(term.inner for term in kernel.loops.terms)
 
 
 #: roles that compute nothing
