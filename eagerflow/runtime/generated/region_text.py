@@ -74,7 +74,7 @@ class RegionText:
         """
         held = [f"o{i}" for i in range(len(self.states))]
         self.add(f"def {name}({', '.join([*held, *[f'r{r}' for r in self.inputs]])}):")
-        self.call(" ", alone=True)
+        self.call(" ")
         results = [
             f"y{place}" if result.register < 0 else self.taken((place, result), alone=True)
             for place, result in enumerate(self.kernel.results)
@@ -135,7 +135,9 @@ class RegionText:
             self.add(f" with {locks}:")
             indent = "  "
         self.open(indent)
-        self.call(indent)
+        # of all that a kernel computes nothing fails, but its call may: memory for results, sizes that
+        # do not fit; op by op the node is found
+        self.call(indent, otherwise=f"return {plain}({arguments})")
         self.close(indent)
         self.add(f" return {self.expressions.tuple(map(self.taken, self.kernel.results_read))}")
 
@@ -167,8 +169,15 @@ class RegionText:
 
     # --- the call ---
 
-    def call(self, indent: str, *, alone: bool = False) -> None:
-        """The call, and what it writes into; ``alone`` into new arrays only."""
+    def call(self, indent: str, otherwise: str = "") -> None:
+        """The call, and what it writes into.
+
+        Args:
+            indent: of its lines.
+            otherwise: what is done if it fails. If empty the call is alone: it writes into new
+                arrays only, and its errors pass.
+        """
+        alone = not otherwise
         results = self.kernel.results
         arguments = [self.argument(a) for a in self.kernel.arguments]
         places = []
@@ -194,7 +203,10 @@ class RegionText:
             for i, result in enumerate(results)
         ]
         targets = f"{', '.join(made)} = " if set(made) != {"_"} else ""
-        self.add(f"{indent}{targets}{function}({', '.join(arguments)})", self.index)
+        text = f"{targets}{function}({', '.join(arguments)})"
+        self.add(f"{indent}{text}" if alone else f"{indent}try: {text}", self.index)
+        if otherwise:
+            self.add(f"{indent}except (ValueError, MemoryError): {otherwise}")
         if control.can_end:
             end = self.expressions.bound(control.end, "end")
             self.add(f"{indent}if {memory}[{FLAG}]: {end}()", self.index)
