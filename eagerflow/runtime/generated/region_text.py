@@ -135,8 +135,8 @@ class RegionText:
             self.add(f" with {locks}:")
             indent = "  "
         self.open(indent)
-        # of all that a kernel computes nothing fails, but its call may: memory for results, sizes that
-        # do not fit; op by op the node is found
+        # nothing that a kernel computes fails, but its call may: there is no memory for results, or
+        # sizes do not fit; op by op the node is found
         self.call(indent, otherwise=f"return {plain}({arguments})")
         self.close(indent)
         self.add(f" return {self.expressions.tuple(map(self.taken, self.kernel.results_read))}")

@@ -98,8 +98,7 @@ class ScheduledStep:
         self._sleeping = False  # the thread that runs the step, until the bell rings
         self._wake = wake
         self._caller = threading.get_ident()
-        self._observation: Observation | None = step_of.observation
-        self._verifies = step_of.verifies
+        self._observation, self._verifies = step_of.observation, step_of.verifies
         self._here: deque[Job] = deque()  # nodes for that thread only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
@@ -195,8 +194,8 @@ class ScheduledStep:
         """Do what there is to do in this thread; whether that was the end, which is told once."""
         token, around = error_state.set(QUIET), step_of.stopped
         step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
-        step_of.step, step_of.observation = self._number, self._observation
-        step_of.verifies = self._verifies
+        step_of.step, step_of.verifies = self._number, self._verifies
+        step_of.observation = self._observation
         try:
             while True:
                 self._work(main=False)
@@ -377,8 +376,7 @@ class ScheduledStep:
             self._work(main=False)
         finally:
             step_of.stopped, step_of.caller, step_of.observation = None, 0, None
-            step_of.verifies = False
-            step_of.step, step_of.frames = 0, ()
+            step_of.verifies, step_of.step, step_of.frames = False, 0, ()
             error_state.reset(token)
             with self._lock:
                 self._told[thread] = self._told.get(thread, 0.0) + step_of.told - told
