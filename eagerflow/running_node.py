@@ -34,6 +34,7 @@ class RunningNode:
         node: the name of the node.
         frames: the loops of generated code that it is in, the outermost first, each by its name and
             the number of the iteration.
+        progress: how much of a native kernel has run, from 0 to 1; 0 where that is not known.
     """
 
     source: Source | None = None
@@ -41,6 +42,7 @@ class RunningNode:
     graph: str = ""
     node: str = ""
     frames: tuple[tuple[str, int], ...] = ()
+    progress: float = 0.0
 
 
 class CodeWithNodes(Protocol):

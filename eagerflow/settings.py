@@ -24,7 +24,8 @@ class Settings:
         threads: threads of the linear algebra libraries and of native kernels; None leaves the
             former as they are, and the latter as many as there are cores.
         check_nan: raise at the op that first makes a NaN or an infinity from finite inputs.
-        verify: check each op's result against its type rule.
+        verify: check each op's result against its type rule, and native kernels of graphs against
+            the ops that they stand for.
         moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
         soft_placement: leave nodes where the program says if rules of placement ask for what is
             impossible.
@@ -158,7 +159,9 @@ class config:
         threads: threads of the linear algebra libraries that are loaded, and of native kernels;
             None for what they had, and one for each core.
         check_nan: raise at the op that first makes a NaN or an infinity.
-        verify: check every op's result against its type rule.
+        verify: check every op's result against its type rule; where native kernels are in force,
+            traced functions also run in both tiers, and what differs in a bit is an error that
+            names the first node which does.
         moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
         soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
             nodes where the program says, with a warning.

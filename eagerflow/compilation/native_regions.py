@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import Final, Generic, TypeVar, final
+from typing import Final, Generic, TypeAlias, TypeVar, final
 
 from eagerflow.compilation.fusion_levels import FusionLevels, Order
 from eagerflow.compilation.region_loops import Kernel, UnfitError, kernel_of
@@ -14,10 +15,19 @@ from eagerflow.graph.signatures import kind_of
 
 #: how many ops a region has at most: the time of the code generator grows faster than its length
 _MOST: Final = 96
+#: how many terms of elements a kernel has at most that goes along rows, or along columns. Sums need
+#: registers besides, and of columns one vector at a time is computed: what takes longer is faster
+#: computed before (`tests.bench.regions`)
+_LONGEST: Final = {"rows": 110, "columns": 50}
 #: how many arrays it reads and writes at most; NumPy's functions take 64
 _ARRAYS: Final = 40
 
 _L = TypeVar("_L", bound=Line)
+
+#: the positions of instructions, and what `Region` has besides
+_Chosen: TypeAlias = "tuple[tuple[int, ...], Kernel, Giving, tuple[int, ...]]"
+#: makes a kernel of instructions that gives the values of these numbers
+Giving: TypeAlias = Callable[[Sequence[int]], Kernel]
 
 
 @final
@@ -28,10 +38,14 @@ class Region(Generic[_L]):
     Attributes:
         lines: the instructions, in order.
         kernel: what runs them.
+        giving: makes a kernel of them that gives other values.
+        makes: the values that they compute, in order.
     """
 
     lines: tuple[_L, ...]
     kernel: Kernel
+    giving: Giving
+    makes: tuple[int, ...]
 
 
 @final
@@ -76,7 +90,7 @@ def plan_of(
         for position, reason in choice.refused.items():
             roles.pop(position, None)
             reasons[position] = reason
-    inside = {x for positions, _ in choice.regions for x in positions}
+    inside = {x for positions, *_ in choice.regions for x in positions}
     alone = {
         position: reasons.get(position, "nothing beside it runs through the same elements")
         for position, line in enumerate(lines)
@@ -90,7 +104,7 @@ def plan_of(
 class _RegionChoice:
     """Regions by the positions of their instructions, and what fits into none."""
 
-    regions: list[tuple[tuple[int, ...], Kernel]] = field(default_factory=list)
+    regions: list[_Chosen] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
 
 
@@ -141,16 +155,23 @@ class _Finder:
         space, level = self._levels.space[first], self._levels.level[first]
         assert space is not None
         try:
-            kernel = kernel_of(
-                self._program, [self._lines[x] for x in members], [roles[x] for x in members],
+            giving = partial(
+                kernel_of, self._program, [self._lines[x] for x in members],
+                [roles[x] for x in members],
                 [i for i, x in enumerate(members) if x in self._levels.per_row],
-                self._wanted(members), space, self._layout(members, space, level),
+                space=space, layout=self._layout(members, space, level),
             )  # fmt: skip
+            kernel = giving(self._wanted(members))
         except UnfitError as error:
             blamed = [x for x in members if roles[x].what in error.blamed] or members
             choice.refused.update((x, str(error)) for x in blamed)
             return
-        choice.regions.append((tuple(members), kernel))
+        if kernel.layout is not None and _count_terms(kernel) > _LONGEST[kernel.layout[0]]:
+            why = "what it goes along is computed faster before"
+            choice.refused.update((x, why) for x in reducing)
+            return
+        makes = [r for x in members if roles[x].what not in _FREE for r in self._lines[x].outputs]
+        choice.regions.append((tuple(members), kernel, giving, tuple(makes)))
 
     def _layout(self, members: Sequence[int], space: Space, level: int) -> Layout | None:
         """Along which axes a region goes, if along any."""
@@ -275,23 +296,26 @@ class _Finder:
         return any(x not in inside for x in self._order.after[read])
 
 
+def _count_terms(kernel: Kernel) -> int:
+    """How many terms are computed for each element of a row."""
+    return sum(term.inner for term in kernel.loops.terms)
+
+
 #: roles that compute nothing
 _FREE: Final = ("read", "repeat", "view")
 
 
-def _sorted(
-    lines: Sequence[_L], order: Order, regions: list[tuple[tuple[int, ...], Kernel]]
-) -> list[Region[_L] | _L]:
+def _sorted(lines: Sequence[_L], order: Order, regions: list[_Chosen]) -> list[Region[_L] | _L]:
     """Regions and other instructions so that each comes after what it needs.
 
     Else they stay where they are, a region where the last of its instructions was.
     """
-    unit = {x: -1 - i for i, (positions, _) in enumerate(regions) for x in positions}
+    unit = {x: -1 - i for i, (positions, *_) in enumerate(regions) for x in positions}
     units: dict[int, Region[_L] | _L] = {
-        -1 - i: Region(tuple([lines[x] for x in positions]), kernel)
-        for i, (positions, kernel) in enumerate(regions)
+        -1 - i: Region(tuple([lines[x] for x in positions]), kernel, giving, makes)
+        for i, (positions, kernel, giving, makes) in enumerate(regions)
     }
-    places = {-1 - i: positions[-1] for i, (positions, _) in enumerate(regions)}
+    places = {-1 - i: positions[-1] for i, (positions, *_) in enumerate(regions)}
     for position, line in enumerate(lines):
         if position not in unit:
             unit[position], units[position], places[position] = position, line, position

@@ -73,18 +73,35 @@ class Verify(AbstractInterpreter):
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
         if settings.current().verify:
-            try:
-                expected = infer_specs(op, [type_of(x) for x in inputs], attrs)
-            except DataDependentError:
-                return result
-            given = tuple(type_of(x) for x in _tensors(result))
-            if len(given) != len(expected) or not all(map(_agree, given, expected)):
-                raise KernelError(
-                    f"{op.name}: the result is not of the type that the rule gives",
-                    given=f"{_show(given)} of {_describe(op, inputs, attrs)}",
-                    expected=_show(expected),
-                )
+            check_types(op, list(map(type_of, inputs)), attrs, list(map(type_of, _tensors(result))))
         return result
+
+
+def check_types(
+    op: Op, inputs: Sequence[TensorSpec], attrs: dict[str, Any], given: Sequence[TensorSpec]
+) -> None:
+    """Raise if what a kernel gave is not of the types that the rule of the op gives.
+
+    Args:
+        op: the op.
+        inputs: what its inputs were.
+        attrs: its attributes.
+        given: what the kernel gave.
+
+    Raises:
+        KernelError: it is not.
+    """
+    try:
+        expected = infer_specs(op, inputs, attrs)
+    except DataDependentError:
+        return
+    if len(given) != len(expected) or not all(map(_agree, given, expected)):
+        described = describe(op, [s.type for s in inputs], attrs, [s.device for s in inputs])
+        raise KernelError(
+            f"{op.name}: the result is not of the type that the rule gives",
+            given=f"{_show(given)} of {described}",
+            expected=_show(expected),
+        )
 
 
 def _agree(given: TensorSpec, rule: TensorSpec) -> bool:

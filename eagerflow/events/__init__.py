@@ -40,6 +40,7 @@ from eagerflow.events.kinds import (
     describe,
 )
 from eagerflow.events.step_context import (
+    check_stopped,
     next_step,
     step_of,
 )
@@ -48,6 +49,6 @@ __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent",
     "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent",
     "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
-    "add_instrument", "begin", "describe", "end", "next_step", "open_waits", "remove_instrument",
+    "add_instrument", "begin", "check_stopped", "describe", "end", "next_step", "open_waits", "remove_instrument",
     "step_of", "told",
 ]  # fmt: skip

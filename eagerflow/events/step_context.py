@@ -7,6 +7,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, final
 
+from eagerflow.errors import CancelledError
+
 #: the number of another step, unlike that of any other in this process
 next_step: Final = count(1).__next__
 
@@ -25,6 +27,7 @@ class _StepOf(threading.local):
         observation: how the step is observed, if it is (see `eagerflow.runtime.observed_step`).
         telling: whether the thread is telling an instrument, which is told nothing of what it runs
             meanwhile: else it would be told of that, and so on without end.
+        verifies: whether native kernels are compared with the ops that they stand for.
         told: seconds that the thread has spent telling instruments, ever.
     """
 
@@ -35,8 +38,20 @@ class _StepOf(threading.local):
     stopped: Callable[[], bool] | None = None
     observation: Any = None
     telling: bool = False
+    verifies: bool = False
     told: float = 0.0
 
 
 #: of this thread
 step_of: Final = _StepOf()
+
+
+def check_stopped() -> None:
+    """Raise if the step of this thread is to end.
+
+    Raises:
+        CancelledError: it is.
+    """
+    stopped = step_of.stopped
+    if stopped is not None and stopped():
+        raise CancelledError("the step was cancelled")

@@ -36,6 +36,8 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 _serial: Final = count(1)
+#: whether any thread wants results to be verified; then no step takes the short way
+_verifying = False
 #: held for a comparison and an assignment alone: code that a finaliser runs may ask for it
 _lock: Final = RLock()
 #: by number; it needs no lock, as each access of it is one operation of a dictionary
@@ -340,6 +342,8 @@ class Executable:
             return self._run(self._scheduled(), inputs)
         picked = self._picker
         (picker,) = picked
+        if _verifying and in_force() == "native" and settings.current().verify:
+            return self._verified(picker, inputs)
         if not isinstance(picker, Choice):
             self._shorten(picked, picker)
             return self._run(picker, inputs)
@@ -348,9 +352,20 @@ class Executable:
             self._shorten(picked, tier)
         return self._run(tier, inputs)
 
+    def _verified(self, picker: Tier | Choice, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a step in both tiers, which are compared; it waits until there are both."""
+        if self._compilation is not None:
+            self._compilation.wait()
+        tier = picker.pick(inputs) if isinstance(picker, Choice) else picker
+        around, step_of.verifies = step_of.verifies, True
+        try:
+            return self._run(tier, inputs)
+        finally:
+            step_of.verifies = around
+
     def _shorten(self, picked: tuple[Tier | Choice], tier: Tier) -> None:
         """Let later steps call the code of the tier at once, unless another one is taken by now."""
-        direct = tier.direct  # it may have to be generated, and any code may run meanwhile
+        direct = None if _verifying else tier.direct  # to generate it may run any code meanwhile
         if direct is not None and direct is not self._direct:
             with _lock:
                 if self._picker is picked:
@@ -448,11 +463,13 @@ def _look_again(*changed: Any) -> None:
             executable._take()
 
 
-def _threads_may_change(old: settings.Settings, new: settings.Settings) -> None:
+def _settings_change(old: settings.Settings, new: settings.Settings) -> None:
     """Which way to run is the faster one depends on the number of threads."""
-    if old.threads != new.threads:
+    global _verifying
+    _verifying = new.verify
+    if (old.threads, old.verify) != (new.threads, new.verify):
         _look_again()
 
 
-settings.on_change(_threads_may_change)
+settings.on_change(_settings_change)
 table.on_change(_look_again)  # after `RegionCode`, which has forgotten its code by then

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 from eagerflow.core import interpreter
 from eagerflow.core.convert import scalar
 from eagerflow.core.interpreter import tracer_among
-from eagerflow.core.monitors import Timing
+from eagerflow.core.monitors import Timing, Verify
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Size, substitute
@@ -23,6 +23,7 @@ from eagerflow.graph.scopes import belonging, current_scope
 from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Lane, as_device
+from eagerflow.hardware.kernel_library import in_force
 from eagerflow.hardware.scopes import without_scope
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import check_given, has_dims, on_device
@@ -77,13 +78,15 @@ def replay(
 def is_watched() -> bool:
     """Whether an interpreter of this thread has to see each op, so that graphs are replayed.
 
-    Timing need not: executables tell of their nodes themselves.
+    Timing need not: executables tell of their nodes themselves. Nor need a check of each result
+    where native kernels are in force: executables compare these with the ops.
     """
     if not interpreter.stack.installed:
         return False
     if interpreter.current() is not interpreter.BASE:
         return True
-    return any(type(monitor) is not Timing for monitor in interpreter.monitors())
+    others = (Timing, Verify) if in_force() == "native" else (Timing,)
+    return any(type(monitor) not in others for monitor in interpreter.monitors())
 
 
 @final

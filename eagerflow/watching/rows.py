@@ -181,7 +181,7 @@ class BoardRows:
         if times is not None and place.doing != "waits":
             since = max(since, times.last)  # it was seen there in steps before this one, too
         return (place.thread, place.executable, node, name(place.doing), since, name(frame),
-                iteration, name(place.queue))  # fmt: skip
+                iteration, name(place.queue), place.progress)  # fmt: skip
 
     def _node(self, number: int, node: str) -> int:
         known = self._observer.of(number) if number else None

@@ -36,6 +36,7 @@ class Place:
         since: when it was seen there first, or began to wait, in seconds of ``perf_counter``.
         frames: the loops that it is in, the outermost first, with the iteration.
         queue: the name of what it waits for; empty if it does not.
+        progress: how much of a native kernel has run that it is in, from 0 to 1.
     """
 
     thread: int
@@ -45,6 +46,7 @@ class Place:
     since: float
     frames: tuple[tuple[str, int], ...]
     queue: str = ""
+    progress: float = 0.0
 
 
 @final
@@ -125,7 +127,10 @@ class Sampler:
             doing: Doing = "moves data" if thread in moves else "works"
             key = thread, at.executable, at.node, doing
             places.append(
-                Place(thread, at.executable, at.node, doing, before.get(key, now), at.frames)
-            )
+                Place(
+                    thread, at.executable, at.node, doing, before.get(key, now), at.frames,
+                    progress=at.progress,
+                )
+            )  # fmt: skip
         self.places = places
         return places

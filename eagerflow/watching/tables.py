@@ -79,7 +79,8 @@ TABLES: Final = (
     _schema("nodes", "rows", 2,
             "executable:u4 node:u4 seconds:f4 share:f4 runs:f4 steps:u4 seen:f8"),
     _schema("places", "list", 0,
-            "thread:f8 executable:u4 node:i4 doing:u4 since:f8 frame:u4 iteration:i4 queue:u4"),
+            "thread:f8 executable:u4 node:i4 doing:u4 since:f8 frame:u4 iteration:i4 queue:u4 "
+            "progress:f4"),
     _schema("trail", "log", 0, "time:f8 thread:f8 executable:u4 node:i4"),
     _schema("queues", "rows", 1,
             "queue:u4 resource:u4 depth:u4 capacity:u4 producers:u4 consumers:u4 closed:u4 "

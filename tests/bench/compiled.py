@@ -26,7 +26,7 @@ x, y = ef.tensor(x), ef.tensor(y)
 f = ef.trace(compile="{compile}")(work)
 f(x, y)
 f.wait()
-for _ in range(12):
+for _ in range(40):
     f(x, y)
 close([np.asarray(z) for z in f(x, y)], exact())
 """
@@ -182,7 +182,7 @@ def step(*g):
     adam.update(list(g))
 step(*given)
 step.wait()
-for _ in range(12):
+for _ in range(40):
     step(*given)
 """
 _ADAM_TORCH = """

@@ -82,7 +82,7 @@ def test_who_missed_one_is_told_all() -> None:
 
 def test_lists_are_replaced_and_may_become_empty() -> None:
     board, comm, connection = connected()
-    place = (1.0, 1, 0, 0, 0.0, 0, -1, 0)
+    place = (1.0, 1, 0, 0, 0.0, 0, -1, 0, 0.0)
     for now, rows in enumerate(([place], [place], [])):
         board.put("places", rows)
         connection.flush(float(now))

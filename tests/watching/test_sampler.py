@@ -27,6 +27,12 @@ def test_a_long_node_keeps_when_it_was_seen_first() -> None:
     assert (third.node, third.since) == ("exp", 3.0)
 
 
+def test_a_place_in_a_kernel_has_its_progress() -> None:
+    at = {7: RunningNode(None, 1, "f", "tanh", progress=0.25)}
+    (place,) = sampler(at).sample(1.0, [], [])
+    assert (place.node, place.progress) == ("tanh", 0.25)
+
+
 def test_short_steps_have_no_place() -> None:
     at = {7: RunningNode(None, 1, "f", "matmul")}
     assert sampler(at, long=False).sample(1.0, [], []) == []

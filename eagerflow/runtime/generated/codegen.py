@@ -20,7 +20,7 @@ Branches and loops are Python's own, with the number of the iteration in a varia
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
@@ -44,6 +44,8 @@ from eagerflow.types import LIST, TensorType
 if TYPE_CHECKING:
     from eagerflow.compilation.native_regions import Region
     from eagerflow.runtime.generated.native_kernels import NativeProgram
+    from eagerflow.runtime.generated.tier_comparison import TierComparison
+    from eagerflow_kernels.native.fusion import NativeRegion
 
 _FENCES: Final = ("fence", "blocks")
 _serial: Final = count(1)
@@ -60,16 +62,18 @@ class Code:
         file: what its code objects have for a file name.
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
         chains: the instructions of each chain, by the last of them.
+        kernels: the kernels of regions, by the names of the functions that call them.
     """
 
-    __slots__ = ("chains", "file", "lines", "program", "run", "text")
+    __slots__ = ("chains", "file", "kernels", "lines", "program", "run", "text")
 
     def __init__(
         self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
         names: dict[str, Any], chains: dict[int, tuple[int, ...]],
+        kernels: Mapping[str, NativeRegion],
     ) -> None:  # fmt: skip
         self.program = program
-        self.chains = chains
+        self.chains, self.kernels = chains, kernels
         self.text = "\n".join(lines)
         self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
         self.lines = where
@@ -96,6 +100,7 @@ class Code:
 def generate(
     name: str, program: Instructions, note: Callable[..., float] | None = None, *,
     chains: bool = False, native: NativeProgram | None = None,
+    comparison: TierComparison | None = None,
 ) -> Code:  # fmt: skip
     """Write and compile the program.
 
@@ -107,9 +112,10 @@ def generate(
         chains: whether the code is else as without ``note``, which is called once for a chain, and
             without outputs. If not, chains are taken apart, and lists are values.
         native: the kernels to call where there are some; then there are no chains.
+        comparison: checks what ops and kernels give, if given.
     """
     with resolving(None):  # an outer trace must not be asked for sizes
-        return _Writer(program, note, chains or note is None, native).code(name)
+        return _Writer(program, note, chains or note is None, native, comparison).code(name)
 
 
 #: for each register the index of the instruction that reads it last, among those of one block
@@ -125,16 +131,18 @@ class _Writer:
         note: as for `generate`.
         chains: whether there are any.
         native: the kernels, which take the place of chains.
+        comparison: as for `generate`.
     """
 
     def __init__(
         self, program: Instructions, note: Callable[..., float] | None, chains: bool,
-        native: NativeProgram | None,
+        native: NativeProgram | None, comparison: TierComparison | None,
     ) -> None:  # fmt: skip
         self.program = program
         self.noted = note is not None
-        self.chains = chains and native is None
+        self.chains = chains and native is None and comparison is None
         self.native = native
+        self.comparison = comparison
         #: the instructions of each block with its regions as one, by the identity of the block's
         self.planned: dict[int, list[Instruction]] = {}
         #: whether what is noted has to see values
@@ -143,6 +151,7 @@ class _Writer:
         #: of each chain the last instruction, and for each of these all of them
         self.ends: dict[str, int] = {}
         self.chained: dict[int, tuple[int, ...]] = {}
+        self.kernels: dict[str, NativeRegion] = {}
         self.expressions = Expressions(program, note)
         self.text: list[str] = []
         self.where: list[int] = []
@@ -157,7 +166,8 @@ class _Writer:
         #: for each instruction in a loop the carried registers whose old values it reads last
         self.fading: dict[int, list[int]] = {}
         #: lists that are Python's; an observer of instructions has to see values
-        self.stacks = Stacks() if self.valued or not _has_lists(program) else find_stacks(program)
+        values = self.valued or comparison is not None
+        self.stacks = Stacks() if values or not _has_lists(program) else find_stacks(program)
         self._reserve()
         self.last = self._last_reads()
 
@@ -218,7 +228,8 @@ class _Writer:
         self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
         text = [text for text, _ in self.called] + self.text
         where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
-        return Code(name, self.program, text, where, self.expressions.names, self.chained)
+        names = self.expressions.names
+        return Code(name, self.program, text, where, names, self.chained, self.kernels)
 
     def units_of(self, lines: list[Instruction]) -> list[Instruction]:
         """The instructions of a block as they run: each region is one."""
@@ -268,9 +279,15 @@ class _Writer:
         """Write the function of a region, and the one that does the same op by op."""
         assert self.native is not None
         name, plain = self.expressions.new("region"), self.expressions.new("plain")
-        text = RegionText(region, self.native.function(region.kernel), self.expressions)
-        text.write(name, plain)
-        self.op_by_op(plain, Block([*region.lines], text.outputs), text.inputs)
+        native = self.kernels[name] = self.native.native_region(region.kernel)
+        text = RegionText(region, native, self.expressions)
+        outputs = text.outputs
+        if self.comparison is None:
+            text.write(name, plain)
+        else:
+            outputs = [r for line in region.lines for r in line.outputs]
+            text.write_compared(name, plain, outputs, self.comparison.of(region))
+        self.op_by_op(plain, Block([*region.lines], outputs), text.inputs)
         return self.one_call(name, text.lines, region.lines, text.inputs, text.outputs)
 
     def op_by_op(self, name: str, block: Block, inputs: Sequence[int]) -> None:
@@ -336,6 +353,10 @@ class _Writer:
             )
         except EagerflowError as error:
             raise relocate(error, node.source) from None
+        if self.comparison is not None and not is_number(node.op):
+            arrays = [self.expressions.tuple(self.operands(x)) for x in (line.inputs, line.outputs)]
+            check = self.expressions.bound(self.comparison.check, "check")
+            self.put(f"{check}({line.index}, {', '.join(arrays)})", line)
         if self.noted and not is_number(node.op):
             given = [self.expressions.tuple(self.iterations)]
             given += [f"r{r}" for r in line.outputs if self.valued]

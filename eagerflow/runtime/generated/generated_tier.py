@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from eagerflow.core.op import find_op
 from eagerflow.errors import CancelledError, DeadlineError, relocate
-from eagerflow.events import NodeEvent, RegionEvent, step_of, told
+from eagerflow.events import NodeEvent, RegionEvent, check_stopped, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, wait_for_data
@@ -27,6 +27,7 @@ from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.generated.observer import Observer, running_node_in
+from eagerflow.runtime.generated.tier_comparison import TierComparison
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.deadline import blocks
@@ -128,6 +129,7 @@ class RegionCode:
     def _run(self, values: list[Any]) -> tuple[Any, ...]:
         trial = self.trial
         looked_at = NodeEvent.listeners or step_of.observation or step_of.stopped
+        looked_at = looked_at or step_of.verifies
         if trial is not None and not looked_at:
             return self._try(trial, values)
         return self._call(self._ready(), values)
@@ -192,6 +194,8 @@ class RegionCode:
 
     def _ready(self) -> Code:
         """The version that this run needs."""
+        if step_of.verifies:
+            return self._versions.get("compared") or self._compared()
         if NodeEvent.listeners:
             return self._versions.get("observed") or self._generate("observed", self._note)
         observation = step_of.observation
@@ -200,6 +204,15 @@ class RegionCode:
         if step_of.stopped is not None and self.checked:
             return self._noted("checked", _check)
         return self.plain()
+
+    def _compared(self) -> Code:
+        """The version that runs both tiers, and checks what each op gives."""
+        found, note = self.found, _check if self.checked else None
+        comparison = TierComparison(self._instructions)
+        return self._generate(
+            "compared", note, chains=True, comparison=comparison,
+            native=found if found is not None and found.kernels else None,
+        )  # fmt: skip
 
     def _noted(self, version: str, note: Callable[..., float]) -> Code:
         """The version that asks or tells, with kernels or without as its other runs."""
@@ -251,10 +264,13 @@ class RegionCode:
 
     def _generate(
         self, version: str, note: Callable[..., float] | None, *, chains: bool = False,
-        native: NativeProgram | None = None,
+        native: NativeProgram | None = None, comparison: TierComparison | None = None,
     ) -> Code:  # fmt: skip
         versions = self._versions
-        code = generate(self._name, self._instructions, note, chains=chains, native=native)
+        code = generate(
+            self._name, self._instructions, note, chains=chains, native=native,
+            comparison=comparison,
+        )  # fmt: skip
         codes_by_file[code.file] = self
         versions[version] = code
         return code
@@ -291,14 +307,12 @@ class RegionCode:
         """Recompile before the next run, if a kernel of that op is called."""
         if op in self._ops:
             with _lock:
-                self._versions, self.native, self.trial = {}, None, None
+                self._versions, self.native, self.trial, self.found = {}, None, None, None
 
 
 def _check(*_: object) -> float:
     """Raise if the step of this thread is to end."""
-    stopped = step_of.stopped
-    if stopped is not None and stopped():
-        raise CancelledError("the step was cancelled")
+    check_stopped()
     return 0.0
 
 

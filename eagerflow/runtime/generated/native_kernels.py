@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from eagerflow.core.kernels import in_float32
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import resolving
+from eagerflow.events import check_stopped
 from eagerflow.graph.ir import Node
 from eagerflow.hardware.kernel_library import is_native_form, native_form
 from eagerflow.runtime.generated.expressions import Expressions, is_own
@@ -18,6 +19,7 @@ from eagerflow.runtime.generated.instructions import Instruction, Instructions
 if TYPE_CHECKING:
     from eagerflow.compilation.native_regions import KernelPlan, Region
     from eagerflow.compilation.region_loops import Kernel
+    from eagerflow_kernels.native.fusion import NativeRegion
 
 
 @final
@@ -55,7 +57,11 @@ class NativeProgram:
                 singles = ((lines[i].single, why) for i, why in plan.alone.items())
                 self.alone += [(node, why) for node, why in singles if node is not None]
         region_of = import_module("eagerflow_kernels.native.fusion").NativeRegion.of
-        self._functions: Mapping[Any, Any] = {x: region_of(x.loops) for x, _ in self.kernels}
+        self._functions: Mapping[Any, Any] = {
+            # a variable that is half written would hold what no number of updates gives
+            x: region_of(x.loops, None if any(x.states.values()) else check_stopped)
+            for x, _ in self.kernels
+        }
 
     def units(self, lines: Sequence[Instruction]) -> list[Region[Instruction] | Instruction]:
         """The regions and the other instructions of a block, in an order in which they can run."""
@@ -71,10 +77,10 @@ class NativeProgram:
             result.setdefault(first.setdefault(kernel.name, kernel), []).append(names)
         return result
 
-    def function(self, kernel: Kernel) -> Callable[..., Any]:
+    def native_region(self, kernel: Kernel) -> NativeRegion:
         """What runs a kernel."""
-        function: Callable[..., Any] = self._functions[kernel].function
-        return function
+        region: NativeRegion = self._functions[kernel]
+        return region
 
 
 def _blocks(

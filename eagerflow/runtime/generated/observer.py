@@ -7,6 +7,8 @@ from time import perf_counter
 from types import FrameType
 from typing import Any, Final, final
 
+import numpy as np
+
 from eagerflow import events
 from eagerflow.events import NodeEvent, RegionEvent, step_of
 from eagerflow.events.kinds import where
@@ -16,6 +18,7 @@ from eagerflow.resources.waiting_operations import slept
 from eagerflow.running_node import RunningNode
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instructions, line_of
+from eagerflow.source import variables_of
 from eagerflow.types import TensorSpec, TensorType
 
 #: instructions and shapes that an observer remembers at most
@@ -118,4 +121,22 @@ def running_node_in(
     if node is None:
         return None
     loops = [(loop.name, iteration) for _, loop, iteration in code.loops(index, frames)]
-    return RunningNode(line_of(node), executable, graph, node.name, tuple(loops[::-1]))
+    return RunningNode(
+        line_of(node), executable, graph, node.name, tuple(loops[::-1]),
+        _progress(code, frames[0]),
+    )  # fmt: skip
+
+
+def _progress(code: Code, frame: FrameType) -> float:
+    """How much of the kernel has run that a thread is in, if it is in one.
+
+    Args:
+        code: that runs.
+        frame: of the thread, the innermost one.
+    """
+    region = code.kernels.get(frame.f_code.co_name)
+    if region is None or region.control is None:
+        return 0.0
+    sizes = [x.size for x in variables_of(frame).values() if isinstance(x, np.ndarray)]
+    whole = region.weight * max(sizes, default=0)
+    return min(1.0, region.control.done / whole) if whole else 0.0

@@ -17,8 +17,8 @@ For an update of plain momentum it is::
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 from ml_dtypes import bfloat16
@@ -30,7 +30,11 @@ from eagerflow.runtime.generated.instructions import Instruction
 if TYPE_CHECKING:
     from eagerflow.compilation.native_regions import Region
     from eagerflow.compilation.region_loops import Kernel, KernelArgument, KernelResult
+    from eagerflow_kernels.native.fusion import NativeRegion
 
+#: places in the memory of a control (`eagerflow_kernels.native.control`, which few programs load)
+FLAG: Final = 40
+BEGIN: Final = 48
 #: of a kind the dtype of its arrays
 _DTYPES = {
     "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
@@ -44,7 +48,7 @@ class RegionText:
 
     Args:
         region: the region.
-        function: its kernel.
+        native: its kernel, ready to be called.
         expressions: those of the program.
 
     Attributes:
@@ -54,10 +58,10 @@ class RegionText:
     """
 
     def __init__(
-        self, region: Region[Instruction], function: Callable[..., Any], expressions: Expressions
+        self, region: Region[Instruction], native: NativeRegion, expressions: Expressions
     ) -> None:
         self.kernel: Kernel = region.kernel
-        self.function = function
+        self.native = native
         self.expressions = expressions
         self.index = region.lines[0].index
         self.lines: list[tuple[str, int]] = []
@@ -66,6 +70,55 @@ class RegionText:
         self.inputs = [r for r in dict.fromkeys(sources) if r not in constants]
         self.outputs = [r.register for r in self.kernel.results if r.register >= 0]
         self.states = in_order(self.kernel.states)
+
+    def write_alone(self, name: str) -> None:
+        """A function that calls the kernel and changes nothing.
+
+        It takes what the variables hold, then the inputs; it gives all results.
+        """
+        held = [f"o{i}" for i in range(len(self.states))]
+        self.add(f"def {name}({', '.join([*held, *[f'r{r}' for r in self.inputs]])}):")
+        self.call(" ")
+        results = [
+            f"y{place}" if result.register < 0 else self.taken((place, result), alone=True)
+            for place, result in enumerate(self.kernel.results)
+        ]
+        self.add(f" return {self.expressions.tuple(results)}")
+
+    def write_compared(
+        self, name: str, plain: str, outputs: Sequence[int], compare: Callable[..., None]
+    ) -> None:
+        """The function, which runs op by op and compares the kernel with that.
+
+        Args:
+            name: what it is called.
+            plain: the name of a function that does the same op by op.
+            outputs: what that one gives.
+            compare: see `eagerflow.runtime.generated.tier_comparison.TierComparison.of`.
+        """
+        expressions, alone = self.expressions, self.expressions.new("alone")
+        self.write_alone(alone)
+        arguments = ", ".join(f"r{r}" for r in self.inputs)
+        self.add(f"def {name}({arguments}):")
+        locks = [expressions.bound(v.lock, "lock") for v in self.states]
+        if locks:
+            self.add(f" with {', '.join(locks)}:")
+        indent = "  " if locks else " "
+        states = [expressions.bound(variable, "variable") for variable in self.states]
+        given = [f"{state}._data" for state in states] + [f"r{r}" for r in self.inputs]
+        self.add(f"{indent}given = {expressions.tuple(given)}")
+        self.add(f"{indent}found = {alone}(*given) if {self.fitting() or 'True'} else ()")
+        ops = [f"p{r}" for r in outputs]
+        self.add(f"{indent}{expressions.tuple(ops)} = {plain}({arguments})")
+        held = expressions.tuple([f"{state}._data" for state in states])
+        function = expressions.bound(compare, "compare")
+        self.add(f"{indent}{function}(given, found, {expressions.tuple(ops)}, {held})")
+        self.add(f" return {expressions.tuple([f'p{r}' for r in self.outputs])}")
+
+    def fitting(self) -> str:
+        """The expression of whether arrays lie as the kernel needs it; empty for always."""
+        fit = [f"{self.operand(r)}.flags.c_contiguous" for r in self.kernel.by_rows]
+        return " and ".join(fit + [f"{self.operand(r)}.size" for r in self.kernel.filled])
 
     def write(self, name: str, plain: str) -> None:
         """The function.
@@ -77,17 +130,18 @@ class RegionText:
         """
         arguments = ", ".join(f"r{r}" for r in self.inputs)
         self.add(f"def {name}({arguments}):")
-        fit = [f"{self.operand(r)}.flags.c_contiguous" for r in self.kernel.by_rows]
-        fit += [f"{self.operand(r)}.size" for r in self.kernel.filled]
+        fit = self.fitting()
         if fit:
-            self.add(f" if not ({' and '.join(fit)}): return {plain}({arguments})")
+            self.add(f" if not ({fit}): return {plain}({arguments})")
         indent = " "
         if self.states:
             locks = ", ".join(self.expressions.bound(v.lock, "lock") for v in self.states)
             self.add(f" with {locks}:")
             indent = "  "
         self.open(indent)
-        self.call(indent)
+        # nothing that a kernel computes fails, but its call may: there is no memory for results, or
+        # sizes do not fit; op by op the node is found
+        self.call(indent, otherwise=f"return {plain}({arguments})")
         self.close(indent)
         self.add(f" return {self.expressions.tuple(map(self.taken, self.kernel.results_read))}")
 
@@ -119,8 +173,15 @@ class RegionText:
 
     # --- the call ---
 
-    def call(self, indent: str) -> None:
-        """The call, and what it writes into."""
+    def call(self, indent: str, otherwise: str = "") -> None:
+        """The call, and what it writes into.
+
+        Args:
+            indent: of its lines.
+            otherwise: what is done if it fails. If empty the call is alone: it writes into new
+                arrays only, and its errors pass.
+        """
+        alone = not otherwise
         results = self.kernel.results
         arguments = [self.argument(a) for a in self.kernel.arguments]
         places = []
@@ -132,16 +193,27 @@ class RegionText:
                 self.add(f"{indent}y{i} = {empty}({shape}, {dtype})", self.index)
                 places.append(self.by_columns(f"y{i}"))
             else:
-                places.append("None" if result.state is None else self.new(result.state))
+                into = None if alone or result.state is None else self.new(result.state)
+                places.append(str(into))
         if set(places) != {"None"}:
             arguments.append(f"out=({', '.join(places)}, )")
-        function = self.expressions.bound(self.function, "kernel")
+        function = self.expressions.bound(self.native.function, "kernel")
+        control = self.native.control
+        assert control is not None
+        memory = self.expressions.bound(control.memory, "control")
+        self.add(f"{indent}{memory}[{BEGIN}] = 1", self.index)
         made = [
-            f"y{i}" if result.state is None and result.form != "columns" else "_"
+            f"y{i}" if (alone or result.state is None) and result.form != "columns" else "_"
             for i, result in enumerate(results)
         ]
         targets = f"{', '.join(made)} = " if set(made) != {"_"} else ""
-        self.add(f"{indent}{targets}{function}({', '.join(arguments)})", self.index)
+        text = f"{targets}{function}({', '.join(arguments)})"
+        self.add(f"{indent}{text}" if alone else f"{indent}try: {text}", self.index)
+        if otherwise:
+            self.add(f"{indent}except (ValueError, MemoryError): {otherwise}")
+        if control.can_end:
+            end = self.expressions.bound(control.end, "end")
+            self.add(f"{indent}if {memory}[{FLAG}]: {end}()", self.index)
 
     def argument(self, argument: KernelArgument) -> str:
         """The expression of what the kernel gets."""
@@ -189,12 +261,12 @@ class RegionText:
     def new(self, state: VariableState) -> str:
         return f"n{self.states.index(state)}"
 
-    def taken(self, place: tuple[int, KernelResult]) -> str:
+    def taken(self, place: tuple[int, KernelResult], *, alone: bool = False) -> str:
         """A result as the ops would have given it; of a variable a view: that it is held shows."""
         i, result = place
         kind = self.expressions.program.kinds[result.register]
         assert kind is not None
-        if result.state is not None:
+        if result.state is not None and not alone:
             return f"{self.new(result.state)}[...]"
         if not kind.shape:
             return f"{self.expressions.bound(np.asarray, 'asarray')}(y{i})"

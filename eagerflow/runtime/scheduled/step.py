@@ -25,7 +25,6 @@ from eagerflow.resources.waiting_operations import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import LateValue
-from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.completions import Completion
@@ -98,7 +97,7 @@ class ScheduledStep:
         self._sleeping = False  # the thread that runs the step, until the bell rings
         self._wake = wake
         self._caller = threading.get_ident()
-        self._observation: Observation | None = step_of.observation
+        self._observation, self._verifies = step_of.observation, step_of.verifies
         self._here: deque[Job] = deque()  # nodes for that thread only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
@@ -145,7 +144,7 @@ class ScheduledStep:
         self._held.put(self._tier.inputs, self._tier.feed(inputs))
         token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
-        self._observation = step_of.observation
+        self._observation, self._verifies = step_of.observation, step_of.verifies
         outside, number = self._inside.enter(self), step_of.step
         step_of.step = self._number
         if self._checked:
@@ -194,7 +193,8 @@ class ScheduledStep:
         """Do what there is to do in this thread; whether that was the end, which is told once."""
         token, around = error_state.set(QUIET), step_of.stopped
         step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
-        step_of.step, step_of.observation = self._number, self._observation
+        step_of.step, step_of.verifies = self._number, self._verifies
+        step_of.observation = self._observation
         try:
             while True:
                 self._work(main=False)
@@ -207,7 +207,7 @@ class ScheduledStep:
                         return False
         finally:
             self._inside.leave(outside)
-            step_of.stopped, step_of.observation = around, None
+            step_of.stopped, step_of.observation, step_of.verifies = around, None, False
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
 
@@ -370,12 +370,12 @@ class ScheduledStep:
         token = error_state.set(QUIET)
         step_of.stopped, step_of.caller = self._is_stopped, self._caller
         step_of.step, told, thread = self._number, step_of.told, threading.get_ident()
-        step_of.observation = self._observation
+        step_of.observation, step_of.verifies = self._observation, self._verifies
         try:
             self._work(main=False)
         finally:
             step_of.stopped, step_of.caller, step_of.observation = None, 0, None
-            step_of.step, step_of.frames = 0, ()
+            step_of.verifies, step_of.step, step_of.frames = False, 0, ()
             error_state.reset(token)
             with self._lock:
                 self._told[thread] = self._told.get(thread, 0.0) + step_of.told - told

@@ -353,7 +353,7 @@ class StrandRun:
     def _call_help(self) -> None:
         """Ask for threads for all heavy regions but the one that this thread runs."""
         caller = step_of.caller or threading.get_ident()
-        known = step_of.step, caller, step_of.runner, step_of.observation
+        known = step_of.step, caller, step_of.runner, step_of.observation, step_of.verifies
         for _ in range(min(len(self._heavy) - 1, self._free)):
             self._count(1)
             if not shared.submit(lambda: self._help(*known), self._limit):
@@ -367,16 +367,17 @@ class StrandRun:
             self._free -= change
             self.ring()
 
-    def _help(self, step: int, caller: int, runner: str, observation: Any) -> None:
+    def _help(self, step: int, caller: int, runner: str, observation: Any, verifies: bool) -> None:
         """What a thread of the pool does for the step."""
         token = error_state.set(QUIET)
         step_of.stopped, step_of.step, step_of.caller = (lambda: self.ended), step, caller
         step_of.runner, step_of.observation = runner, observation
+        step_of.verifies = verifies
         try:
             self._run_heavy()
         finally:
             step_of.stopped, step_of.step, step_of.caller, step_of.frames = None, 0, 0, ()
-            step_of.runner, step_of.observation = "", None
+            step_of.runner, step_of.observation, step_of.verifies = "", None, False
             error_state.reset(token)
             self._count(-1)
 

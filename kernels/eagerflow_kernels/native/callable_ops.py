@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from eagerflow_kernels.native.control import Control
 from eagerflow_kernels.native.executable_memory import MachineCode
 from eagerflow_kernels.native.llvm.thread_pool_code import FIELDS, SIZE, render_pool
 from eagerflow_kernels.native.locks import MAKING
@@ -45,13 +46,17 @@ _CALLED: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
 _made: Final[dict[tuple[str, TargetName], np.ufunc]] = {}
 
 
-def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = False) -> np.ufunc:
+def compiled(
+    loops: Loops, target: TargetName | None = None, *, keep: bool = False,
+    control: Control | None = None,
+) -> np.ufunc:  # fmt: skip
     """Loops as a function of NumPy.
 
     Args:
         loops: what to compile.
         target: for which processor; the best that this one can run by default.
         keep: whether the machine code is kept on disk, and taken from there.
+        control: by which it is ended, and what it has done is counted.
 
     Raises:
         NoCompilerError: there is no llvmlite, or no code for this processor.
@@ -59,9 +64,17 @@ def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = Fal
     target = target or best_target()
     # what is shipped is ready without all this
     shown = import_module("eagerflow_kernels.native.loop_text").show(loops) if keep else ""
+    if shown and control is not None:
+        shown += "controlled"
     module = import_module("eagerflow_kernels.native.llvm.module")
-    code = MachineCode(_image_of(shown, lambda: module.render(loops, target), target))
-    return ufunc_of(loops.signature, code.address(loops.name), code, pool().address)
+
+    def render() -> str:
+        text: str = module.render(loops, target, controlled=control is not None)
+        return text
+
+    code = MachineCode(_image_of(shown, render, target))
+    data = pool().address if control is None else control.address
+    return ufunc_of(loops.signature, code.address(loops.name), (code, control), data)
 
 
 def _image_of(source: str, render: Callable[[], str], target: TargetName) -> Image:

@@ -14,8 +14,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 from ml_dtypes import bfloat16
 
-from eagerflow_kernels.native.callable_ops import compiled
-from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.callable_ops import compiled, pool
+from eagerflow_kernels.native.control import Control
+from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops, weight_of
 from eagerflow_kernels.native.op_rules import apply_op
 from eagerflow_kernels.native.processors import TargetName
 
@@ -102,6 +103,7 @@ class NativeRegion:
         keep: whether machine code is kept on disk.
         ufunc: the function of NumPy that does it; arrays of bfloat16 are int16 for it.
         function: the same for arrays of all dtypes.
+        control: by which it is ended, and what it has done is counted; None for none.
         checked: whether its last result says which check failed.
 
     >>> from eagerflow_kernels.native.loop_form import LoopArray
@@ -111,24 +113,36 @@ class NativeRegion:
     (LoopArray(kind='f32', inner=False),)
     """
 
-    __slots__ = ("__weakref__", "checked", "function", "loops", "ufunc")
+    __slots__ = ("__weakref__", "checked", "control", "function", "loops", "ufunc")
 
     def __init__(
         self, loops: Loops, checked: bool = False, target: TargetName | None = None,
-        *, keep: bool = False,
+        *, keep: bool = False, control: Control | None = None,
     ) -> None:  # fmt: skip
-        self.loops, self.checked = loops, checked
-        self.ufunc = compiled(loops, target, keep=keep)
+        self.loops, self.checked, self.control = loops, checked, control
+        self.ufunc = compiled(loops, target, keep=keep, control=control)
         low = any(a.kind == "bf16" for a in (*loops.inputs, *loops.outputs))
         self.function: Callable[..., Any] = _of_bfloat16(self) if low else self.ufunc
 
     @staticmethod
-    def of(loops: Loops) -> NativeRegion:
-        """The region of loops, the same one as long as somebody has it; kept on disk."""
-        region = _regions.get(loops.name)
+    def of(loops: Loops, ask: Callable[[], object] | None = None) -> NativeRegion:
+        """The region of loops, the same one as long as somebody has it; kept on disk.
+
+        Args:
+            loops: what it computes.
+            ask: see `native.control.Control`.
+        """
+        key = loops.name, ask
+        region = _regions.get(key)
         if region is None or region.loops != loops:
-            region = _regions[loops.name] = NativeRegion(loops, keep=True)
+            control = Control(pool(), ask)
+            region = _regions[key] = NativeRegion(loops, keep=True, control=control)
         return region
+
+    @property
+    def weight(self) -> int:
+        """The work that is counted for an element (see `native.control`)."""
+        return weight_of(self.loops)
 
     def __call__(self, *arrays: Any) -> Any:
         """The results, as `function` gives them; without the status of checks.
@@ -177,7 +191,7 @@ def _of_bfloat16(region: NativeRegion) -> Callable[..., Any]:
     return function
 
 
-_regions: Final[WeakValueDictionary[str, NativeRegion]] = WeakValueDictionary()
+_regions: Final[WeakValueDictionary[tuple[str, object], NativeRegion]] = WeakValueDictionary()
 
 
 @final

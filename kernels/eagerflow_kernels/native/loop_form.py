@@ -401,3 +401,9 @@ def _used(terms: list[Term], results: list[int]) -> tuple[tuple[Term, ...], dict
         Term(t.operation, t.kind, t.inner, tuple(numbers[x] for x in t.operands), t.constant)
         for t in kept
     ), numbers
+
+
+def weight_of(loops: Loops) -> int:
+    """How much work an element is: its terms, and the arrays that it is read from or written to."""
+    arrays = len(loops.inputs) + len(loops.outputs)
+    return sum(t.operation not in SOURCES for t in loops.terms) + arrays

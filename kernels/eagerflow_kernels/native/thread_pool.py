@@ -15,12 +15,14 @@ import os
 import signal
 import struct
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, Final, final
 
 import numpy as np
 
 from eagerflow_kernels.native.executable_memory import MachineCode
+from eagerflow_kernels.native.llvm.thread_pool_code import CONTROL, WORKS
 from eagerflow_kernels.native.locks import POOLING
 
 #: terms times elements from which on a second thread saves more than the 50 us that it may take to
@@ -61,6 +63,15 @@ class ThreadPool:
             self._set("sigmask", _address(system.pthread_sigmask))
             self._set("signals", _BLOCKED)
         self._works = bool(futex)
+        #: where the function begins that kernels call which can be ended
+        self.poll = code.address("control_poll")
+        for field, function in _functions().items():
+            self._set(field, _address(function))
+        self._set("clock_id", time.CLOCK_MONOTONIC)
+        # workers look at a control of their own
+        own = fields["worker"]
+        struct.pack_into("<QQ", self._memory, own + CONTROL["pool"], self.address, self.poll)
+        struct.pack_into("<q", self._memory, own + CONTROL["kind"], WORKS)
         self.threads = self._threads
         os.register_at_fork(after_in_child=self._forget)
         # workers may be at work while Python ends, and frees all that it can reach
@@ -87,15 +98,24 @@ class ThreadPool:
 
     def workers(self) -> int:
         """How many threads there are besides those of Python."""
-        value: int = struct.unpack_from("<q", self._memory, self._fields["workers"])[0]
+        return self._get(self._fields["workers"])
+
+    def _get(self, place: int) -> int:
+        value: int = struct.unpack_from("<q", self._memory, place)[0]
         return value
+
+    def done_by_workers(self) -> int:
+        """Terms times elements that they have computed in the call that they share, if any."""
+        if not self._get(self._fields["owner"]):
+            return 0
+        return self._get(self._fields["worker"] + CONTROL["done"])
 
     def _set(self, field: str, value: int) -> None:
         struct.pack_into("<q", self._memory, self._fields[field], value)
 
     def _forget(self) -> None:
         """Have no threads, and no call that one of them works on."""
-        for field in ("lock", "generation", "active", "open", "workers"):
+        for field in ("lock", "generation", "active", "open", "workers", "owner"):
             self._set(field, 0)
 
 
@@ -130,6 +150,16 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _functions() -> dict[str, Any]:
+    """The functions of Python and of the system that kernels call which can be ended."""
+    system, python = ctypes.CDLL(None), ctypes.pythonapi
+    return {
+        "self": system.pthread_self, "clock": system.clock_gettime,
+        "ensure": python.PyGILState_Ensure, "release": python.PyGILState_Release,
+        "call": python.PyObject_CallNoArgs, "fetch": python.PyErr_Fetch, "drop": python.Py_DecRef,
+    }  # fmt: skip
 
 
 def _address(function: Any) -> int:

@@ -45,7 +45,9 @@ def test_images_are_packed_and_joined() -> None:
 @needs_compiler
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_pool_has_code_for_all_targets(target: TargetName) -> None:
-    assert machine_code(render_pool(), target).entries.keys() == {"pool_parallel"}
+    assert machine_code(render_pool(), target).entries.keys() == {
+        "pool_parallel", "control_poll",
+    }  # fmt: skip
 
 
 @needs_compiler

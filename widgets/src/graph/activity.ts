@@ -12,6 +12,8 @@ export interface NodePlace {
   readonly since: number;
   readonly iteration: number;
   readonly queue: string;
+  /** How much of a native kernel has run, from 0 to 1; 0 where that is not known. */
+  readonly progress: number;
 }
 
 export class Activity {
@@ -29,6 +31,7 @@ export class Activity {
       since: number(row, "since"),
       iteration: number(row, "iteration"),
       queue: this.feed.name(row, "queue"),
+      progress: number(row, "progress"),
     }));
   }
 

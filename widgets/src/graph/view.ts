@@ -440,7 +440,8 @@ export class GraphView {
       const name = p.node >= 0 ? s.text("name", p.node) : "eager code";
       const doing = p.doing === "waits" && p.queue ? `waits for ${p.queue}` : p.doing;
       const iteration = p.iteration >= 0 ? `, iteration ${count(p.iteration)}` : "";
-      return `${name} ${doing} (${seconds(Math.max(this.feed!.now() - p.since, 0))}${iteration})`;
+      const done = p.progress > 0 ? `, ${Math.round(100 * p.progress)} %` : "";
+      return `${name} ${doing} (${seconds(Math.max(this.feed!.now() - p.since, 0))}${iteration}${done})`;
     });
     const steps = this.activity!.steps();
     if (!steps) return ["no step yet", ...parts].join(" · ");

@@ -11,6 +11,7 @@ from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
 from eagerflow_kernels.native.llvm.reductions import empty, fold, push, start
 from eagerflow_kernels.native.llvm.rows import inner_step
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
+from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops
 
 #: vectors of rows at once: enough that pieces of lines of memory are long, few enough that the
@@ -18,10 +19,11 @@ from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, 
 _TILE: Final = 32
 
 
-def render_columns(loops: Loops, width: int, declared: set[str]) -> str:
-    """The text of the function ``columns``."""
-    columns = _Columns(loops, width, Emitter(declared))
-    return columns.e.function("void @columns(ptr %args, ptr %dims, ptr %steps)", columns.render)
+def render_columns(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
+    """The text of the function ``columns``; ``weight`` as in `llvm.rows.render_rows`."""
+    columns = _Columns(loops, width, Emitter(declared), weight)
+    head = "void @columns(ptr %args, ptr %dims, ptr %steps, ptr %control)"
+    return columns.e.function(head, columns.render)
 
 
 @final
@@ -39,8 +41,9 @@ class _Columns:
             the tile.
     """
 
-    def __init__(self, loops: Loops, width: int, e: Emitter) -> None:
+    def __init__(self, loops: Loops, width: int, e: Emitter, weight: int) -> None:
         self.loops, self.width, self.e = loops, width, e
+        self.weight = weight and max(1, weight // len(list(passes_of(loops))))
         self.arrays = (*loops.inputs, *loops.outputs)
         self.length = ""
         self.bases: list[str] = []
@@ -156,6 +159,8 @@ class _Columns:
         if row_pass.reductions:
 
             def block(first: str, _carried: list[str]) -> list[str]:
+                left = e.least(e.value(f"sub i64 {self.length}, {first}"), str(BLOCK))
+                self._tick(left, vectors)
                 self._block(row_pass, first, vectors, mask)
                 return []
 
@@ -165,6 +170,7 @@ class _Columns:
         elif row_pass.stores:
 
             def each(j: str, _carried: list[str]) -> list[str]:
+                self._tick("1", vectors)
 
                 def vector(k: str) -> None:
                     self._element(row_pass, j, k, mask)
@@ -173,6 +179,12 @@ class _Columns:
                 return []
 
             e.loop(self.length, 1, each)
+
+    def _tick(self, length: str, vectors: str) -> None:
+        """Count a part of a tile that is so long."""
+        if self.weight:
+            rows = self.e.value(f"mul i64 {vectors}, {self.width}")
+            tick(self.e, self.e.value(f"mul i64 {rows}, {length}"), self.weight)
 
     def _element(self, row_pass: RowPass, j: str, k: str, mask: str | None) -> dict[int, str]:
         """Compute and write vector ``k`` of element ``j`` of the rows; gives the values."""

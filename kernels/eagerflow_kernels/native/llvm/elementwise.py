@@ -8,17 +8,24 @@ from typing import Any, Final
 from eagerflow_kernels.native.llvm.emitter import Emitter
 from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, constant
+from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BYTES, Kind, Loops
 
 #: vectors that are computed side by side: one alone waits for itself, from each term to the next
 COPIES: Final = 4
 
+#: elements after which they are counted
+_COUNTED: Final = 1 << 15
+
 #: computes and writes vectors that begin at some places, each with a mask or whole
 Vectors = Callable[[list[str], list[str | None]], Any]
 
 
-def render_elementwise(loops: Loops, width: int, declared: set[str]) -> str:
-    """The text of the function ``body(args, dims, steps)``."""
+def render_elementwise(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
+    """The text of the function ``body(args, dims, steps, control)``.
+
+    ``weight`` is the work of an element that is counted (see `llvm.ticks`), or 0.
+    """
     e = Emitter(declared)
 
     def body() -> None:
@@ -34,10 +41,12 @@ def render_elementwise(loops: Loops, width: int, declared: set[str]) -> str:
         beside = streams[0].beside
         for stream in streams[1:]:
             beside = e.value(f"and i1 {beside}, {stream.beside}")
-        chunk = e.value(f"select i1 {beside}, i64 {count}, i64 {CHUNK}")
+        whole = str(_COUNTED) if weight else count
+        chunk = e.value(f"select i1 {beside}, i64 {whole}, i64 {CHUNK}")
 
         def each(start: str, _carried: list[str]) -> list[str]:
             left = e.least(e.value(f"sub i64 {count}, {start}"), chunk)
+            tick(e, left, weight)
             sources = [s.open(start, left, filled=True) for s in reads]
             targets = [s.open_to_write(start) for s in writes]
 
@@ -51,7 +60,7 @@ def render_elementwise(loops: Loops, width: int, declared: set[str]) -> str:
 
         e.loop(count, chunk, each)
 
-    return e.function("void @body(ptr %args, ptr %dims, ptr %steps)", body)
+    return e.function("void @body(ptr %args, ptr %dims, ptr %steps, ptr %control)", body)
 
 
 def vectors_of_chunk(e: Emitter, count: str, width: int, vectors: Vectors) -> None:

@@ -221,6 +221,14 @@ class Emitter:
         self._begin(after)
         return names
 
+    def return_if(self, condition: str) -> None:
+        """Leave the function, which gives nothing, if a condition holds."""
+        leave, on = self._name_of("leave"), self._name_of("on")
+        self.line(f"br i1 {condition}, label %{leave}, label %{on}")
+        self._begin(leave)
+        self.line("ret void")
+        self._begin(on)
+
     def when(
         self, condition: str, then: Callable[[], None], other: Callable[[], None] | None = None
     ) -> None:

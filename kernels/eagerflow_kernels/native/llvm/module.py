@@ -3,7 +3,8 @@
 ``void name(char **args, intp *dims, intp *steps, void *data)`` runs in the default floating-point
 environment (round to nearest, subnormal numbers kept, exceptions masked), whatever the caller's is,
 and leaves the caller's as it was, with its flags. ``data`` is the memory of a pool of threads
-(`llvm.thread_pool_code`), which shares out the rows of a call that is worth it, or null.
+(`llvm.thread_pool_code`), which shares out the rows of a call that is worth it, or null; of a
+kernel that can be ended it is its control (`native.control`), which knows the pool.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from eagerflow_kernels.native.llvm.elementwise import render_elementwise
 from eagerflow_kernels.native.llvm.reductions import tree_functions
 from eagerflow_kernels.native.llvm.rows import render_rows
 from eagerflow_kernels.native.llvm.streams import copy_functions
-from eagerflow_kernels.native.llvm.thread_pool_code import FIELDS
-from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, SOURCES, Loops
+from eagerflow_kernels.native.llvm.thread_pool_code import CONTROL, FIELDS, QUANTUM
+from eagerflow_kernels.native.llvm.ticks import tick_function
+from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, Loops, weight_of
 from eagerflow_kernels.native.processors import TargetName
 from eagerflow_kernels.native.verify import verify, verify_llvm
 
@@ -27,7 +29,8 @@ _MXCSR: Final = 0x1F80  # what a process starts with
 _ENTRY: Final = """\
 define void @"{name}"(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{
 entry:
-  %there = icmp ne ptr %data, null
+  {pool}
+  %there = icmp ne ptr %pool, null
   br i1 %there, label %look, label %alone
 look:
   %rows = load i64, ptr %dims, align 8
@@ -35,23 +38,23 @@ look:
   %length = load i64, ptr %second, align 8
   %elements = {elements}
   %work = mul i64 %elements, {weight}
-  %least.at = getelementptr i8, ptr %data, i64 {least}
+  %least.at = getelementptr i8, ptr %pool, i64 {least}
   %least = load i64, ptr %least.at, align 8
   %large = icmp sge i64 %work, %least
   %several = icmp sgt i64 %rows, 1
   %worth = and i1 %large, %several
   br i1 %worth, label %share, label %alone
 share:
-  %parallel = load ptr, ptr %data, align 8
+  %parallel = load ptr, ptr %pool, align 8
   call void %parallel(
-    ptr %data, ptr @run, ptr %args, ptr %dims, ptr %steps, i64 {arrays}, i64 {axes}
+    ptr %pool, ptr @run, ptr %args, ptr %dims, ptr %steps, i64 {arrays}, i64 {axes}, ptr {control}
   )
   ret void
 alone:
-  call void @run(ptr %args, ptr %dims, ptr %steps)
+  call void @run(ptr %args, ptr %dims, ptr %steps, ptr {control})
   ret void
 }}
-define internal void @run(ptr %args, ptr %dims, ptr %steps) noinline nounwind {{
+define internal void @run(ptr %args, ptr %dims, ptr %steps, ptr %control) noinline nounwind {{
 """
 _ENTRY_X86: Final = """\
   %saved = alloca i32
@@ -59,7 +62,7 @@ _ENTRY_X86: Final = """\
   call void @llvm.x86.sse.stmxcsr(ptr %saved)
   store i32 {mxcsr}, ptr %own
   call void @llvm.x86.sse.ldmxcsr(ptr %own)
-  call void @body(ptr %args, ptr %dims, ptr %steps)
+  call void @body(ptr %args, ptr %dims, ptr %steps, ptr %control)
   call void @llvm.x86.sse.ldmxcsr(ptr %saved)
   ret void
 }}
@@ -67,12 +70,12 @@ declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
 """
 _ENTRY_ARM: Final = """\
-  %control = call i64 @llvm.aarch64.get.fpcr()
+  %mode = call i64 @llvm.aarch64.get.fpcr()
   %status = call i64 @llvm.aarch64.get.fpsr()
   call void @llvm.aarch64.set.fpcr(i64 0)
-  call void @body(ptr %args, ptr %dims, ptr %steps)
+  call void @body(ptr %args, ptr %dims, ptr %steps, ptr %control)
   call void @llvm.aarch64.set.fpsr(i64 %status)
-  call void @llvm.aarch64.set.fpcr(i64 %control)
+  call void @llvm.aarch64.set.fpcr(i64 %mode)
   ret void
 }}
 declare i64 @llvm.aarch64.get.fpcr()
@@ -82,12 +85,30 @@ declare void @llvm.aarch64.set.fpsr(i64)
 """
 
 
-def render(loops: Loops, target: TargetName) -> str:
+#: what an entry does first if it has a control: it begins to count anew if Python has said so
+_BEGIN: Final = """\
+%begin.at = getelementptr i8, ptr %data, i64 {begin}
+  %begins = load i8, ptr %begin.at, align 1
+  %anew = icmp ne i8 %begins, 0
+  br i1 %anew, label %begin, label %known
+begin:
+  %done.at = getelementptr i8, ptr %data, i64 {done}
+  %next.at = getelementptr i8, ptr %data, i64 {next}
+  store i64 0, ptr %done.at, align 8
+  store i64 {quantum}, ptr %next.at, align 8
+  store i8 0, ptr %begin.at, align 1
+  br label %known
+known:
+  %pool = load ptr, ptr %data, align 8"""
+
+
+def render(loops: Loops, target: TargetName, *, controlled: bool = False) -> str:
     """The text of the module.
 
     Args:
         loops: what it computes.
         target: whose registers it uses; results do not depend on it.
+        controlled: whether it counts what it has done, and can be ended.
 
     Raises:
         LoopError: the loops, or the text, break a rule (see `verify`).
@@ -96,24 +117,32 @@ def render(loops: Loops, target: TargetName) -> str:
     width = width_for(loops, target)
     declared: set[str] = set()
     sizes = {BYTES[a.kind] for a in (*loops.inputs, *loops.outputs)}
-    parts = [_entry(loops, target), copy_functions(sizes, declared)]
+    parts = [_entry(loops, target, controlled), copy_functions(sizes, declared)]
+    weight = weight_of(loops) if controlled else 0
+    if weight:
+        parts.append(tick_function())
     if loops.inner:
         trees = {(t.operation, t.kind) for t in loops.terms if t.operation in REDUCTIONS}
         parts += [tree_functions(*tree, width, declared) for tree in sorted(trees)]
-        parts += [render_rows(loops, width, declared), render_columns(loops, width, declared)]
+        parts.append(render_rows(loops, width, declared, weight))
+        parts.append(render_columns(loops, width, declared, weight))
     else:
-        parts.append(render_elementwise(loops, width, declared))
+        parts.append(render_elementwise(loops, width, declared, weight))
     text = "\n".join([*parts, *sorted(declared), ""])
     verify_llvm(text)
     return text
 
 
-def _entry(loops: Loops, target: TargetName) -> str:
+def _entry(loops: Loops, target: TargetName, controlled: bool) -> str:
     """The functions ``name`` and ``run``."""
     arrays = len(loops.inputs) + len(loops.outputs)
+    begin = _BEGIN.format(
+        begin=CONTROL["begin"], done=CONTROL["done"], next=CONTROL["next"], quantum=QUANTUM
+    )
     return (_ENTRY + (_ENTRY_ARM if target == "aarch64" else _ENTRY_X86)).format(
         name=loops.name, mxcsr=_MXCSR, arrays=arrays, least=FIELDS["least"],
-        weight=sum(t.operation not in SOURCES for t in loops.terms) + arrays,
+        weight=weight_of(loops), control="%data" if controlled else "null",
+        pool=begin if controlled else "%pool = getelementptr i8, ptr %data, i64 0",
         axes=2 if loops.inner else 1, last=8 if loops.inner else 0,
         elements="mul i64 %rows, %length" if loops.inner else "or i64 %rows, 0",
     )  # fmt: skip

@@ -22,6 +22,7 @@ from eagerflow_kernels.native.llvm.reductions import (
 )
 from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
+from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops, Term
 
 
@@ -31,10 +32,13 @@ def inner_step(loops: Loops, array: int) -> int:
     return len(arrays) + sum(a.inner for a in arrays[:array])
 
 
-def render_rows(loops: Loops, width: int, declared: set[str]) -> str:
-    """The text of the functions ``body`` and ``rows``."""
-    rows = _Rows(loops, width, Emitter(declared))
-    head = "void @rows(ptr %args, ptr %dims, ptr %steps)"
+def render_rows(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
+    """The text of the functions ``body`` and ``rows``.
+
+    ``weight`` is the work of an element that is counted (see `llvm.ticks`), or 0.
+    """
+    rows = _Rows(loops, width, Emitter(declared), weight)
+    head = "void @rows(ptr %args, ptr %dims, ptr %steps, ptr %control)"
     return _choice(loops, width, declared) + rows.e.function(head, rows.render)
 
 
@@ -53,14 +57,14 @@ def _choice(loops: Loops, width: int, declared: set[str]) -> str:
         for i, array in enumerate(arrays):
             beside = e.value(f"icmp eq i64 {e.integer('%steps', i)}, {BYTES[array.kind]}")
             by_columns = e.value(f"and i1 {by_columns}, {beside}")
-        given = "(ptr %args, ptr %dims, ptr %steps)"
+        given = "(ptr %args, ptr %dims, ptr %steps, ptr %control)"
         e.when(
             by_columns,
             lambda: e.line(f"call void @columns{given}"),
             lambda: e.line(f"call void @rows{given}"),
         )
 
-    return e.function("void @body(ptr %args, ptr %dims, ptr %steps)", body)
+    return e.function("void @body(ptr %args, ptr %dims, ptr %steps, ptr %control)", body)
 
 
 @final
@@ -77,8 +81,10 @@ class _Rows:
         states: for each scan the memory of what the elements so far gave.
     """
 
-    def __init__(self, loops: Loops, width: int, e: Emitter) -> None:
+    def __init__(self, loops: Loops, width: int, e: Emitter, weight: int) -> None:
         self.loops, self.width, self.e = loops, width, e
+        #: of an element in one pass over a row
+        self.weight = weight and max(1, weight // len(list(passes_of(loops))))
         self.arrays = (*loops.inputs, *loops.outputs)
         self.length = ""
         self.streams: dict[int, ChunkedArray] = {}
@@ -176,6 +182,7 @@ class _Rows:
 
         def chunk(begin: str, _carried: list[str]) -> list[str]:
             count = e.least(e.value(f"sub i64 {self.length}, {begin}"), str(CHUNK))
+            tick(e, count, self.weight)
             targets = {i: self.streams[i].open_to_write(begin) for i in sorted(writes)}
             sources = {i: self.streams[i].open(begin, count) for i in sorted(reads)}
 

@@ -5,12 +5,17 @@ of rows, which the thread that calls and the workers claim by a counter. If work
 another call, or none is awake in time, the thread that calls does all. ``@pool_worker(pool)`` is
 what their threads run, for ever; no signal that is sent to the process interrupts them.
 
+``@control_poll(control, done)`` is what kernels of regions call now and then (`native.control`);
+what is not 0 ends them. The thread that called asks Python, now and then; workers look whether it
+has got an answer.
+
 A worker joins by adding 1 to ``active`` while ``open`` is 1. The call ends when ``open`` is 0 and
 nobody is active; both are in one order for all threads, so no worker is inside afterwards.
 """
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Final
 
 #: offsets into the memory of the pool; what threads write often is a line of a cache apart
@@ -19,9 +24,24 @@ FIELDS: Final = {
     "lock": 64, "generation": 128, "active": 192, "open": 256, "next": 320,
     "count": 384, "chunk": 392, "rows": 400, "run": 408, "args": 416, "dims": 424, "steps": 432,
     "arrays": 440, "axes": 448, "workers": 456, "sigmask": 464, "signals": 512,
+    "self": 640, "clock": 648, "clock_id": 656, "ensure": 664, "release": 672, "call": 680,
+    "fetch": 688, "drop": 696, "owner": 704, "control_poll": 712, "worker": 768,
 }  # fmt: skip
-#: the last field is a set of signals, which has 128 bytes in glibc and musl
-SIZE: Final = 640
+#: ``signals`` is a set of signals, which has 128 bytes in glibc and musl; ``worker`` is a control
+SIZE: Final = 896
+#: offsets into the control of a region (see `native.control`)
+CONTROL: Final = {
+    "pool": 0, "poll": 8, "done": 16, "next": 24, "stopped": 32, "flag": 40, "begin": 48,
+    "last": 56, "ask": 64, "type": 72, "value": 80, "trace": 88, "kind": 96,
+}  # fmt: skip
+CONTROL_SIZE: Final = 128
+#: terms times elements from one look at the clock to the next: some milliseconds at most
+QUANTUM: Final = 1 << 24
+#: kinds of controls: one that only counts, and that of workers; others may end their kernel
+COUNTS: Final = 1
+WORKS: Final = 2
+#: nanoseconds from one question to the next
+_PERIOD: Final = 30_000_000
 #: arrays that a kernel has at most
 _MOST: Final = 64
 #: parts of a call for each thread, so that one that is held up holds up less
@@ -34,7 +54,7 @@ _WAIT, _WAKE = 128, 129  # FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE
 _SET_MASK: Final = 2  # SIG_SETMASK
 
 _TEXT: Final = """
-define internal void @chunks(ptr %pool) noinline nounwind {{
+define internal void @chunks(ptr %pool, ptr %control) noinline nounwind {{
 entry:
   %given = alloca ptr, i64 {most}, align 16
   %sizes = alloca i64, i64 2, align 16
@@ -91,7 +111,7 @@ place:
   %placed = icmp sge i64 %k.next, %n
   br i1 %placed, label %work, label %place
 work:
-  call void %function(ptr %given, ptr %sizes, ptr %s)
+  call void %function(ptr %given, ptr %sizes, ptr %s, ptr %control)
   br label %claim
 done:
   ret void
@@ -132,7 +152,8 @@ join:
   %may = and i1 %is.still, %wanted
   br i1 %may, label %work, label %leave
 work:
-  call void @chunks(ptr %pool)
+  {worker}
+  call void @chunks(ptr %pool, ptr %worker)
   br label %leave
 leave:
   %was = atomicrmw sub ptr %active, i32 1 seq_cst, align 4
@@ -148,7 +169,7 @@ sleep:
 }}
 
 define void @pool_parallel(
-  ptr %pool, ptr %function, ptr %a, ptr %d, ptr %s, i64 %n, i64 %m
+  ptr %pool, ptr %function, ptr %a, ptr %d, ptr %s, i64 %n, i64 %m, ptr %control
 ) nounwind {{
 entry:
   %thread = alloca i64, align 8
@@ -169,15 +190,18 @@ entry:
   {generation}
   {active}
   {create}
+  {owner}
+  {self}
+  {worker}
   %most = load i64, ptr %helpers, align 8
   %some = icmp sgt i64 %most, 0
   br i1 %some, label %try, label %alone
 try:
   %tried = cmpxchg ptr %lock, i32 0, i32 1 seq_cst seq_cst, align 4
-  %mine = extractvalue {{i32, i1}} %tried, 1
-  br i1 %mine, label %staff, label %alone
+  %got = extractvalue {{i32, i1}} %tried, 1
+  br i1 %got, label %staff, label %alone
 alone:
-  call void %function(ptr %a, ptr %d, ptr %s)
+  call void %function(ptr %a, ptr %d, ptr %s, ptr %control)
   ret void
 staff:
   %there = load i64, ptr %workers, align 8
@@ -209,6 +233,15 @@ prepare:
   store i64 %size, ptr %chunk, align 8
   store i64 %all, ptr %rows, align 8
   store ptr %function, ptr %run, align 8
+  %who = load ptr, ptr %self, align 8
+  %me = call i64 %who()
+  store i64 %me, ptr %owner, align 8
+  %worker.done = getelementptr i8, ptr %worker, i64 {control_done}
+  %worker.next = getelementptr i8, ptr %worker, i64 {control_next}
+  %worker.flag = getelementptr i8, ptr %worker, i64 {control_flag}
+  store i64 0, ptr %worker.done, align 8
+  store i64 {quantum}, ptr %worker.next, align 8
+  store i64 0, ptr %worker.flag, align 8
   store ptr %a, ptr %args, align 8
   store ptr %d, ptr %dims, align 8
   store ptr %s, ptr %steps, align 8
@@ -218,7 +251,7 @@ prepare:
   store atomic i32 1, ptr %open seq_cst, align 4
   %g = atomicrmw add ptr %generation, i32 1 seq_cst, align 4
   %woken = call i64 @futex(ptr %pool, ptr %generation, i64 {wake}, i64 %most)
-  call void @chunks(ptr %pool)
+  call void @chunks(ptr %pool, ptr %control)
   store atomic i32 0, ptr %open seq_cst, align 4
   br label %look
 look:
@@ -237,8 +270,111 @@ again:
   %spin.next = add i64 %spin, 1
   br label %look
 end:
+  %counts = icmp ne ptr %control, null
+  br i1 %counts, label %add, label %free
+add:
+  %own.done = getelementptr i8, ptr %control, i64 {control_done}
+  %mine = load i64, ptr %own.done, align 8
+  %theirs = load i64, ptr %worker.done, align 8
+  %both = add i64 %mine, %theirs
+  store i64 %both, ptr %own.done, align 8
+  br label %free
+free:
+  store i64 0, ptr %owner, align 8
   store atomic i32 0, ptr %lock seq_cst, align 4
   ret void
+}}
+
+define i64 @control_poll(ptr %control, i64 %done) noinline nounwind {{
+entry:
+  %time = alloca i64, i64 2, align 16
+  {control.pool}
+  {control.next}
+  {control.stopped}
+  {control.flag}
+  {control.last}
+  {control.ask}
+  {control.type}
+  {control.value}
+  {control.trace}
+  {control.kind}
+  %pool = load ptr, ptr %pool.at, align 8
+  {self}
+  {clock}
+  {clock_id}
+  {ensure}
+  {release}
+  {call}
+  {fetch}
+  {drop}
+  {owner}
+  {worker}
+  %later = add i64 %done, {quantum}
+  store i64 %later, ptr %next.at, align 8
+  %kind = load i64, ptr %kind.at, align 8
+  %counts = icmp eq i64 %kind, {counts}
+  br i1 %counts, label %go, label %look
+look:
+  %works = icmp eq i64 %kind, {works}
+  br i1 %works, label %told, label %mine
+told:
+  %word = load atomic i64, ptr %flag.at monotonic, align 8
+  ret i64 %word
+mine:
+  %who = load ptr, ptr %self, align 8
+  %me = call i64 %who()
+  %stopped = load atomic i64, ptr %stopped.at monotonic, align 8
+  %ended = icmp eq i64 %stopped, %me
+  br i1 %ended, label %stop, label %others
+others:
+  %another = icmp ne i64 %stopped, 0
+  br i1 %another, label %go, label %hour
+hour:
+  %tell = load ptr, ptr %clock, align 8
+  %which = load i32, ptr %clock_id, align 4
+  %told.time = call i32 %tell(i32 %which, ptr %time)
+  %fraction.at = getelementptr i8, ptr %time, i64 8
+  %seconds = load i64, ptr %time, align 8
+  %fraction = load i64, ptr %fraction.at, align 8
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %fraction
+  %before = load i64, ptr %last.at, align 8
+  %passed = sub i64 %now, %before
+  %due = icmp sge i64 %passed, {period}
+  br i1 %due, label %question, label %go
+question:
+  store i64 %now, ptr %last.at, align 8
+  %begin = load ptr, ptr %ensure, align 8
+  %end = load ptr, ptr %release, align 8
+  %calls = load ptr, ptr %call, align 8
+  %asked = load ptr, ptr %ask.at, align 8
+  %state = call i32 %begin()
+  %answer = call ptr %calls(ptr %asked)
+  %raised = icmp eq ptr %answer, null
+  br i1 %raised, label %raise, label %fine
+fine:
+  %frees = load ptr, ptr %drop, align 8
+  call void %frees(ptr %answer)
+  call void %end(i32 %state)
+  br label %go
+raise:
+  %takes = load ptr, ptr %fetch, align 8
+  call void %takes(ptr %type.at, ptr %value.at, ptr %trace.at)
+  store atomic i64 %me, ptr %stopped.at monotonic, align 8
+  store atomic i64 1, ptr %flag.at monotonic, align 8
+  call void %end(i32 %state)
+  %owns = load i64, ptr %owner, align 8
+  %shares = icmp eq i64 %owns, %me
+  br i1 %shares, label %spread, label %stop
+spread:
+  %worker.flag = getelementptr i8, ptr %worker, i64 {control_flag}
+  store atomic i64 1, ptr %worker.flag monotonic, align 8
+  br label %stop
+stop:
+  store i64 0, ptr %next.at, align 8
+  ret i64 1
+go:
+  ret i64 0
 }}
 """
 
@@ -248,7 +384,14 @@ def render_pool() -> str:
     places = {
         name: f"%{name} = getelementptr i8, ptr %pool, i64 {at}" for name, at in FIELDS.items()
     }
+    control = {
+        name: f"%{name}.at = getelementptr i8, ptr %control, i64 {at}"
+        for name, at in CONTROL.items()
+    }
     return _TEXT.format(
-        **places, most=_MOST, parts=_PARTS, round=_ROUND, mask=-_ROUND, spins=_SPINS,
+        **places, control=SimpleNamespace(**control), quantum=QUANTUM, period=_PERIOD,
+        **{f"control_{name}": CONTROL[name] for name in ("done", "next", "flag")},
+        counts=COUNTS, works=WORKS, most=_MOST, parts=_PARTS, round=_ROUND, mask=-_ROUND,
+        spins=_SPINS,
         wait=_WAIT, wake=_WAKE, set_mask=_SET_MASK,
     )  # fmt: skip
