@@ -59,6 +59,8 @@ class DeviceScope:
         """Where an op runs whose operands are on these devices, of which None is not known."""
         if self.is_pattern:
             for one in devices:
+                if one is self.usual:
+                    return self.usual
                 if one is not None and self.name.takes(one.task, one.kind, one.index):
                     self.usual = one
                     return self.usual
