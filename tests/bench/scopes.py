@@ -138,7 +138,7 @@ def print_worst(rounds: int, calls: int, only: str) -> None:
         found.append((more["device"] / ops, name, plain, ops))
     found.sort(reverse=True)
     over = sum(each > LIMIT for each, *_ in found)
-    print(f"\n{len(found)} functions; {over} take more than {LIMIT * 1e6:.1f} us more for each op\n")
+    print(f"\n{len(found)} functions; {over} take over {LIMIT * 1e6:.1f} us more for each op\n")
     print("| function | us | ops | more in a scope, for each |")
     print("|---|---|---|---|")
     for each, name, plain, ops in found[:SHOWN]:
