@@ -18,6 +18,7 @@ from eagerflow.errors import (
     hide_frames,
 )
 from eagerflow.hardware import forget_kernel, on_replaced
+from eagerflow.hardware.scopes import latest
 from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 from eagerflow_kernels import table
 
@@ -392,12 +393,24 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
         A tensor. Ops of several outputs give a tuple of them: see `bind_several`.
     """
     try:  # costs nothing where nothing is raised
-        if interpreter.stack.engaged:
-            if interpreter.stack.scoped:
-                inputs = interpreter.stack.move(op, inputs, attrs)
-            if interpreter.stack.installed:
+        stack = interpreter.stack
+        if stack.engaged:
+            if stack.scoped:
+                scope = latest()
+                if scope is not None:  # spelled out: all ops within a scope pay for this
+                    usual = scope.certain.usual
+                    for x in inputs:
+                        if x._lane.device is not usual:
+                            inputs = stack.move(op, inputs, attrs)
+                            break
+                    else:
+                        if op.devices is not common_device:
+                            where = getattr(attrs.get("resource"), "device", None)
+                            if where is not usual:
+                                inputs = stack.move(op, inputs, attrs)
+            if stack.installed:
                 return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
-        return interpreter.stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
+        return stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
     except BaseException as error:
         hide_frames(error)
         raise

@@ -54,23 +54,22 @@ def move_inputs(op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> tu
     Raises:
         DeviceError: something has to be moved, and ``ef.config(moves="error")`` refuses that.
     """
-    here = latest()  # as `open_scope`, spelled out: all ops within a scope pay for this
+    here = latest()  # as `open_scope`, spelled out: ops in a scope of a generator pay for this
+    here = None if here is None else here.innermost()
     if here is None:
         return inputs
-    if here.ended or not here.is_plain:
-        here = here.innermost()
-        if here is None:
-            return inputs
     scope = here.scope
     if scope is None or not inputs:
         return inputs
-    if op.devices is common_device:
-        usual = scope.usual
-        for x in inputs:
-            if x._lane.device is not usual:
-                break
-        else:
-            return inputs
+    # where the inputs of most ops are that move nothing; None of an op that has no such device
+    usual = scope.usual
+    if op.devices is not common_device:
+        usual = getattr(attrs.get("resource"), "device", None)
+    for x in inputs:
+        if x._lane.device is not usual:
+            break
+    else:
+        return inputs
     home = _home(scope, op, inputs, attrs)
     if home is None:
         return inputs
@@ -100,7 +99,8 @@ def _home(
 
 def lane_here(lane: Lane) -> Lane:
     """The lane of a number beside an operand of ``lane``: that of the device where ops run."""
-    if is_home(lane.device):
+    here = latest()
+    if here is None or here.certain.usual is lane.device or is_home(lane.device):
         return lane
     other = home_of(lane.device).lanes[lane.dtype]
     return other.twin if lane.symbolic else other
@@ -133,8 +133,10 @@ def device_for(*arrays: Any) -> Device:
 
 def to_home(x: Tensor, device: Device) -> Tensor:
     """A tensor on ``device``, moved there if a scope is open; as it is if none is."""
-    here = open_scope() if interpreter.stack.scoped else None
-    if here is None or x._lane.device is device:
+    if x._lane.device is device or not interpreter.stack.scoped:
+        return x
+    here = open_scope()
+    if here is None:
         return x
     return _moved(here, x, device, _transfer, (x,), {})
 

@@ -59,6 +59,8 @@ class DeviceScope:
         """Where an op runs whose operands are on these devices, of which None is not known."""
         if self.is_pattern:
             for one in devices:
+                if one is self.usual:
+                    return self.usual
                 if one is not None and self.name.takes(one.task, one.kind, one.index):
                     self.usual = one
                     return self.usual
@@ -94,6 +96,17 @@ def _name_of(device: Device) -> DeviceName:
 
 
 @final
+class _Unsure:
+    """In the place of a scope of which has to be asked whether it is in force."""
+
+    __slots__ = ()
+    usual: Final = None
+
+
+_UNSURE: Final = _Unsure()
+
+
+@final
 class OpenScope:
     """One time that a block is open.
 
@@ -106,12 +119,14 @@ class OpenScope:
         part: of one that a trace opens for a part, the interpreter that was on top before.
         ended: whether its block was left.
         is_plain: whether neither it nor one below belongs to a generator, so that it is in force.
+        certain: its scope if it has one and is in force as long as this is the latest; its
+            ``usual`` is all that an op with nothing to move looks at.
         anchor: of a colocation, what the value was that it is for, if a trace made it.
         opened: the code and the offset of the line that opened it, if the user's code did.
     """
 
-    __slots__ = ("_asleep", "_below", "_frame", "anchor", "ended", "home", "is_plain", "is_users",
-                 "moved", "opened", "outer", "part", "scope")  # fmt: skip
+    __slots__ = ("_asleep", "_below", "_frame", "anchor", "certain", "ended", "home", "is_plain",
+                 "is_users", "moved", "opened", "outer", "part", "scope")  # fmt: skip
 
     def __init__(
         self, scope: DeviceScope | None, *, frame: FrameType | None = None,
@@ -134,6 +149,9 @@ class OpenScope:
             below = below._below
         self._below: OpenScope | None = below
         self.is_plain: bool = frame is None and (below is None or below.is_plain)
+        self.certain: DeviceScope | _Unsure = (
+            scope if scope is not None and self.is_plain else _UNSURE
+        )
         #: those below whose generators are suspended now: they are inside of it when they run
         self._asleep: tuple[OpenScope, ...] = ()
         if below is not None and not below.is_plain:
@@ -154,6 +172,9 @@ class OpenScope:
 
     def innermost(self) -> OpenScope | None:
         """The one in force among it and those below."""
+        frame = self._frame  # spelled out: ops in a scope of a generator pay for this
+        if (frame is None or frame.f_back is not None) and not (self._asleep or self.ended):
+            return self
         innermost: OpenScope | None = None
         for one in self.chain():
             if one.ended or one._is_asleep:
@@ -167,6 +188,7 @@ class OpenScope:
     def end(self) -> None:
         """Leave the block, from wherever: only this one ends."""
         self.ended = True  # also for threads, contexts and blocks that have it in their chain
+        self.certain = _UNSURE
         self._frame = None
         if self.is_users:
             self.moved.clear()
@@ -204,7 +226,7 @@ def open_scope() -> OpenScope | None:
     one = _current.get()
     if one is None:
         return None
-    if one.ended or not one.is_plain:
+    if one.certain is _UNSURE:
         one = one.innermost()
         if one is None:
             return None
@@ -214,9 +236,9 @@ def open_scope() -> OpenScope | None:
 def is_home(device: Device) -> bool:
     """Whether an op whose operands are all on ``device`` runs there, whatever scope is open."""
     one = _current.get()
-    if one is None:
+    if one is None or one.certain.usual is device:
         return True
-    if one.ended or not one.is_plain:
+    if one.certain is _UNSURE:
         one = one.innermost()
         if one is None:
             return True
@@ -270,6 +292,9 @@ def home_of(device: Device) -> Device:
     ...     ef.hardware.home_of(ef.hardware.as_device("cpu:0"))
     Device('cpu:1')
     """
+    one = _current.get()
+    if one is None or one.certain.usual is device:
+        return device
     one = open_scope()
     return device if one is None or one.scope is None else one.scope.home([device])
 

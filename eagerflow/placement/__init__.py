@@ -1,5 +1,6 @@
 """Placement: where the nodes of a graph run, and the graph of each device.
 
+- `measure`: how fast the devices and links of this machine are, for ``f.place("auto")``;
 - `rules`, `apply_rules`: what ``f.place`` asks for, applied to a graph;
 - `automatic`: what ``f.place("auto")`` decides by itself;
 - `homes`: at which device each node of a lowered graph is, and which nodes may be copied;
@@ -16,3 +17,7 @@ def __getattr__(name: str) -> _Any:
     if name == "measure":
         return _import_module("eagerflow.placement.automatic.measuring").measure
     raise AttributeError(name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), "measure"])

@@ -272,6 +272,75 @@ def test_branches_that_end_on_different_devices_are_refused_in_a_scope_too(ends)
     assert "x.to('cpu:1')" in text  # as the scope says
 
 
+def _halved(x, limit):
+    with ef.device("cpu:1"):
+        while (x > limit).any():
+            x = x / 2
+    return x
+
+
+def _repeated(x, n):
+    with ef.device("cpu:1"):
+        for _ in range(n):
+            x = x / 2
+    return x
+
+
+def _in_a_container(x, limit):
+    values = {"x": x}
+    with ef.device("cpu:1"):
+        while (values["x"] > limit).any():
+            values = {"x": values["x"] / 2}
+    return values["x"]
+
+
+@pytest.mark.parametrize(
+    ("f", "argument", "name", "moved"),
+    [
+        (_halved, 1.0, "x", "x = x"),
+        (_repeated, 2, "x", "x = x"),
+        (_in_a_container, 1.0, "values", "what is in values, x"),
+    ],
+)
+def test_a_loop_of_python_that_may_move_its_carry_or_not_is_refused(f, argument, name, moved):
+    """Without an iteration eager code leaves it where it was: no device of a graph is right."""
+    x, limit = ef.ones(3) * 4, ef.tensor(argument)
+    with pytest.raises(ef.errors.TraceError) as raised:
+        ef.trace(f)(x, limit)
+    text = str(raised.value)
+    assert f"an iteration of a loop on tensors leaves {name} on another device" in text
+    assert "f32[3]@cpu:0 before" in text
+    assert "f32[3]@cpu:1 after" in text
+    assert f"hint: move it before the loop: {moved}.to('cpu:1')" in text
+
+
+@pytest.mark.parametrize("limit", [1.0, 100.0])
+def test_a_loop_of_python_whose_carry_was_moved_before_it(limit):
+    def halved(x, limit):
+        x = x.to("cpu:1")
+        return _halved(x, limit)
+
+    x = ef.ones(3) * 4
+    eager, traced = halved(x, limit), ef.trace(halved)(x, limit)
+    assert eager.device is traced.device is ef.hardware.as_device("cpu:1")
+    assert (eager == traced).all()
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (0, 2)])
+def test_a_loop_over_rows_leaves_its_carry_where_eager_code_does(sizes):
+    def total(x, rows):
+        with ef.device("cpu:1"):
+            for row in rows:
+                x = x + row
+        return x
+
+    traced = ef.trace(total)
+    for n in sizes:
+        eager, result = total(ef.ones(2), ef.ones((n, 2))), traced(ef.ones(2), ef.ones((n, 2)))
+        assert eager.device is result.device
+        assert (eager == result).all()
+
+
 def test_a_carry_that_goes_to_and_fro_in_a_scope_is_refused():
     @ef.trace
     def circles(x):

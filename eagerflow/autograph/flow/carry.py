@@ -32,7 +32,7 @@ from eagerflow.control.loops import scan, trace_while_loop
 from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import TraceError
 from eagerflow.ops.state import callbacks
 from eagerflow.tracing.arrays import TracedArray
@@ -378,6 +378,10 @@ class Loop:
         )
 
     def _leave(self, result: dict[str, Any]) -> None:
+        if not self._known:
+            for one in self._carried:
+                if one.like is GONE and not one.in_place:
+                    self._check_device(one, result[one.text])
         for one in self._carried:
             location, value = one.location, result[one.text]
             if one.in_place:
@@ -387,6 +391,26 @@ class Loop:
             else:
                 self._pin(one, value)
                 location.set(_arrays_as(one.start if one.like is GONE else one.like, value))
+
+    def _check_device(self, one: _Carried, value: Any) -> None:
+        """Refuse a loop that leaves a tensor elsewhere only if there is an iteration.
+
+        In a graph the loop begins where iterations leave it. Eager code that goes through none
+        leaves it where it was.
+        """
+        for before, after in zip(tree.leaves(one.start), tree.leaves(value), strict=True):
+            if type(before) is not Tensor or before.device is after.device:
+                continue
+            name, code = one.location.text, self._code
+            alone = type(one.start) is Tensor
+            moved = f"{name} = {name}" if alone else f"what is in {name}, x"
+            raise TraceError(
+                f"an iteration of a loop on tensors leaves {name} on another device",
+                given=f"{type_of(before)} before {line_text(code, code.co_firstlineno)}\n"
+                f"    and {type_of(after)} after {self._line_of(one.location)}",
+                expected="the same device with and without an iteration",
+                hint=f"move it before the loop: {moved}.to('{after.device}')",
+            )
 
     def _pin(self, one: _Carried, value: Any) -> None:
         """Refuse updates in place of a result that is the initial tensor after no iteration."""

@@ -369,10 +369,9 @@ class Variable(AbstractArray):
 
     def _bind(self, op: Op, *inputs: Tensor) -> Tensor:
         state = self.resource
-        if stack.scoped:
+        same = inputs[-1]._lane is state.lane and inputs[-1].shape == state.shape
+        if stack.scoped and not (same and len(inputs) == 1):
             inputs = tuple([to_home(x, state.device) for x in inputs])
-        value = inputs[-1]
-        same = value._lane is state.lane and value.shape == state.shape
         try:
             if not same or len(inputs) > 1:
                 # before, not after: a kernel that fails could have written already

@@ -209,7 +209,17 @@ class CostTable:
         rows = sorted(self.rows, key=lambda row: -(row.measured or row.predicted))
         cells = [head, *[_cells(row) for row in rows[:_ROWS]]]
         lines = [f"{self.name}: {len(rows):,} ops, the slowest first", *table_lines(cells, left=3)]
-        return "\n".join([*lines, *([f"and {len(rows) - _ROWS:,} more"] if rows[_ROWS:] else [])])
+        more = [f"and {len(rows) - _ROWS:,} more"] if rows[_ROWS:] else []
+        return "\n".join([*lines, *more, f"one after the other: {self._sums()}"])
+
+    def _sums(self) -> str:
+        """The predicted times together, and the measured ones of as many nodes as have one."""
+        texts = [f"predicted {seconds_text(sum(row.predicted for row in self.rows), precise=True)}"]
+        known = [row.measured for row in self.rows if row.measured is not None]
+        if known:
+            part = "" if len(known) == len(self.rows) else f" for {len(known):,} of them"
+            texts.append(f"measured {seconds_text(sum(known), precise=True)}{part}")
+        return ", ".join(texts)
 
     __repr__ = __str__
 

@@ -359,6 +359,8 @@ def as_request(devices: Any, memory: Any, source: Source | None) -> Request:
     Raises:
         PlacementError: that is no device, or no number of bytes.
     """
+    if isinstance(devices, (str, Device)):
+        devices = [devices]
     where = None if devices is None else tuple(dict.fromkeys(map(as_device, devices)))
     if where is not None and not where:
         raise PlacementError("place: there is no device to place on", given="devices=[]",

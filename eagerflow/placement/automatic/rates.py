@@ -20,6 +20,7 @@ from typing import Any, Final, final
 
 from eagerflow.atomic_files import replaced
 from eagerflow.core.cost_rules import Cost
+from eagerflow.formatting import seconds_text, table_lines
 
 _VERSION: Final = 2  # of the file
 _NUMBERS: Final = ("region", "send", "crowded_matrix", "crowded_bytes")
@@ -75,7 +76,7 @@ class LinkRates:
 @final
 @dataclass(frozen=True, slots=True)
 class MachineRates:
-    """What was measured on a machine.
+    """What was measured on a machine. Prints as text.
 
     Attributes:
         kinds: of devices; of CPUs those of one core.
@@ -104,6 +105,24 @@ class MachineRates:
         shared = source == target == "cpu"
         usual = LinkRates(0.0) if shared else LinkRates(20e-6, 8e9)
         return self.links.get(f"{source}>{target}", usual)
+
+    def __repr__(self) -> str:
+        if not self.measured:
+            return "not measured: the figures of a usual machine (ef.placement.measure())"
+        cells = [["kind", "GB/s", "Gop/s", "Gop/s in products", "a call"]]
+        for kind, rates in self.kinds.items():
+            fast = [f"{n / 1e9:.3g}" for n in (rates.bytes, rates.flops, rates.matrix)]
+            cells.append([kind, *fast, seconds_text(rates.call, precise=True)])
+        moves = [["move", "GB/s", "each"]]
+        for link, one in self.links.items():
+            fast = [f"{one.bytes / 1e9:.3g}" if one.bytes else "shared"]
+            moves.append([link.replace(">", " -> "), *fast, seconds_text(one.seconds)])
+        return "\n".join([
+            *table_lines(cells, left=1), *(table_lines(moves, left=1) if self.links else []),
+            f"a value that is sent takes the host {seconds_text(self.send, precise=True)}",
+            f"while all cores work, products take {self.crowded_matrix:.3g} times as long, "
+            f"and what no cache holds {self.crowded_bytes:.3g} times",
+        ])  # fmt: skip
 
 
 #: usual rates of kinds that are not like a core

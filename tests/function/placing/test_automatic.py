@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -195,6 +196,7 @@ def test_costs_are_told_with_what_was_measured() -> None:
     assert rows["exp"].measured is not None
     assert rows["exp"].cost.bytes == 2 * 4 * 20
     assert "predicted" in str(f.explain("costs"))
+    assert re.search("one after the other: predicted [^,]*, measured ", str(f.explain("costs")))
     f(ef.ones(20, dtype="float64"))  # another trace, of which nothing was seen yet
     assert all(row.measured is None for row in f.explain("costs").rows)
 

@@ -149,7 +149,9 @@ def test_observed_times_count_before_estimates() -> None:
     (row, *_) = costs.table(graph)
     assert row.predicted == pytest.approx(0.1, rel=0.01)
     assert row.measured == 7.0
-    assert "branch0/y0  pause  timed:0" in str(CostTable("f", costs.table(graph)))
+    text = str(CostTable("f", costs.table(graph)))
+    assert "branch0/y0  pause  timed:0" in text
+    assert "one after the other: predicted " in text
 
 
 def test_plans_do_not_depend_on_the_clock() -> None:

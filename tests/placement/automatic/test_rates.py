@@ -55,6 +55,20 @@ def test_it_is_where_the_setting_says(tmp_path: Path, monkeypatch: pytest.Monkey
     assert ef.placement.measure(["cpu:0"]).kinds.keys() == {"cpu", "async"}
 
 
+def test_they_print_as_text() -> None:
+    text = str(FOUND)
+    assert text.splitlines()[:2] == [
+        "kind  GB/s  Gop/s  Gop/s in products  a call",
+        "cpu     10      2                 30    1 us",
+    ]
+    assert "a value that is sent takes the host 3" in text
+    assert str(MachineRates()).startswith("not measured")
+
+
+def test_the_function_is_listed_where_it_is() -> None:
+    assert "measure" in dir(ef.placement)
+
+
 def test_seconds_follow_bytes_or_operations() -> None:
     rates = FOUND.of("cpu")
     assert rates.seconds(Cost(bytes=1e10)) == 1.0

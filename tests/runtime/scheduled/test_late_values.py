@@ -168,6 +168,52 @@ def test_a_step_that_no_caller_waits_for_does_that_work_too() -> None:
         assert found == [masked(ef.ones(3)).tolist()] * 2
 
 
+def test_iterations_overlap(slow: AsyncBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All iterations are issued before anything is done, where the host decides how many there are.
+
+    Where a value of the device decides, an iteration is issued when that is there; what it sends
+    elsewhere is not waited for.
+    """
+    device = f"{slow.kind}:0"
+
+    def counted(x: Any) -> Any:
+        y, total, i = x.to(device), x.to("cpu:1"), ef.tensor(0)
+        while i < 12:
+            y = ef.sin(y)
+            total = total + y.to("cpu:1")
+            i = i + 1
+        return total
+
+    def decided(x: Any) -> Any:
+        y, total = x.to(device), x.to("cpu:1")
+        while y.sum() > 1.0:
+            y = y * 0.5
+            total = total + y.to("cpu:1")
+        return total
+
+    issued, issue = [], AsyncBackend._issued
+
+    def counts(self: AsyncBackend, *given: Any, **rest: Any) -> Any:
+        issued.append(given)
+        return issue(self, *given, **rest)
+
+    x = np.full(3, 8.0, np.float32)
+    for f, at_first, in_all in ((counted, 12, 12), (decided, 2, 17)):
+        graph = ef.trace(f).graph(ef.tensor(x)).optimise()
+        step = ScheduledStep(ScheduledTier(graph, partitioned=True), wake=lambda: None)
+        with monkeypatch.context() as patched:
+            issued.clear()
+            patched.setattr(AsyncBackend, "_issued", counts)
+            step.begin([x])
+            step.serve()
+            assert len(issued) == at_first  # of `decided`, the sum and the test before the loop
+            while not step.serve():
+                assert slow.pump(1)
+            assert len(issued) == in_all
+        (found,) = step.take_result()
+        assert np.array_equal(found, f(ef.tensor(x)).numpy())
+
+
 def test_a_loop_on_one_such_device_alone(slow: AsyncBackend) -> None:
     f = ef.trace(alone_there())
     x = ef.ones(3, device=f"{slow.kind}:0")
