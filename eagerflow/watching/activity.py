@@ -20,6 +20,7 @@ from eagerflow.events import (
     WaitEvent,
     open_waits,
 )
+from eagerflow.resources.queue_levels import Level
 from eagerflow.watching.series import Series
 
 #: names of queues, places of waits and edges that are remembered
@@ -198,6 +199,13 @@ class Activity:
             self._levels(name, of_queue)
         for wait in waits:
             self._wait(wait)
+
+    def know(self, level: Level) -> None:
+        """How a queue stands of which nothing was told yet."""
+        if level.name not in self.queues:
+            _make_room(self.queues)
+            told = LevelEvent(**level._asdict())
+            self.queues[level.name] = QueueActivity(told, 0, 0, Series())
 
     def _levels(self, name: str, levels: Sequence[LevelEvent]) -> None:
         known = self.queues.get(name)

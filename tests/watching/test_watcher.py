@@ -154,6 +154,27 @@ def test_a_queue_that_starves_its_consumer() -> None:
     assert (names[row[0]], row[2], row[3]) == ("letters", 0, 2)
 
 
+def test_a_view_asks_for_a_queue_that_nothing_has_happened_to() -> None:
+    queue = ef.Queue(3, ef.tensor(0), name="still")
+    ef.Queue(3, ef.tensor(0), name="other")
+    queue.enqueue(1)
+    comm, watcher = FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        tick(watcher)
+        assert comm.rows("queues") == []
+        comm.say(levels=["still", "gone", 3])
+        tick(watcher)
+        tick(watcher)
+        names = {row[0]: row[1] for row in comm.rows("names")}
+        (row,) = comm.rows("queues")
+        assert (names[row[0]], *row[2:4], *row[7:]) == ("still", 1, 3, 0, 0)
+        queue.dequeue()
+        tick(watcher)
+    row = comm.rows("queues")[-1]
+    assert (row[2], row[7], row[8]) == (0, 0, 1)
+
+
 def test_its_thread_sends_and_ends() -> None:
     f, comm, watcher = small(), FakeComm(), Watcher()
     watcher.connect(comm)
