@@ -25,9 +25,9 @@ from eagerflow.errors import TensorValueError
 from eagerflow.source import Source
 
 __all__ = [
-    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent",
-    "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent",
-    "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
+    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefLevel", "BriefRegion", "BriefStep",
+    "ElementEvent", "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent",
+    "RetraceEvent", "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
     "add_instrument", "begin", "describe", "end", "next_step", "open_waits", "remove_instrument",
     "step_of", "told",
 ]  # fmt: skip
@@ -145,6 +145,8 @@ class AbstractEvent:
 BriefStep = tuple[int, float, float, int]
 #: a region in brief: the numbers of its executable and its own, then as for a step
 BriefRegion = tuple[int, int, float, float, int]
+#: a level in brief: name, resource, depth, capacity, producers, consumers, closed, and when
+BriefLevel = tuple[str, str, int, int, int, int, bool, float]
 
 
 @final
@@ -287,6 +289,8 @@ class LevelEvent(AbstractEvent):
     """How a queue or its like stands after a change.
 
     Attributes:
+        brief: what hears of levels in brief.
+        wanted: whether any instrument hears of levels, in brief or not.
         resource: what it is, such as ``"fifo"``.
         depth: how many elements there are.
         capacity: how many there is room for, 0 where there is no bound.
@@ -294,6 +298,9 @@ class LevelEvent(AbstractEvent):
         consumers: how many wait to take something out.
         closed: whether nothing comes in any more.
     """
+
+    brief: ClassVar[Callable[[BriefLevel], object] | None] = None
+    wanted: ClassVar[bool] = False
 
     resource: str = ""
     depth: int = 0
@@ -375,7 +382,8 @@ class Instrument(Protocol):
 
     Its attribute ``kinds`` says which it wants; `DEFAULT_KINDS` if it has none. One that has
     ``brief_step`` and ``brief_region``, functions that take a `BriefStep` and a `BriefRegion` and
-    do not raise, hears of all steps and regions in brief. While all instruments are of that sort
+    do not raise, hears of all steps and regions in brief; one that has ``brief_level`` hears of
+    levels as a `BriefLevel`, and not as events. While all instruments are of that sort
     steps need not be numbered, and what is told within one may have the ``step`` 0: a record of a
     step takes as long as 100 small ops, this as long as two.
     """
@@ -397,6 +405,10 @@ def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
     brief = [i for i in instruments if hasattr(i, "brief_step")]
     StepEvent.brief = _all_of([getattr(i, "brief_step") for i in brief])  # noqa: B009 - optional
     RegionEvent.brief = _all_of([getattr(i, "brief_region") for i in brief])  # noqa: B009 - so too
+    levels = [i for i in instruments if hasattr(i, "brief_level")]
+    LevelEvent.listeners = tuple([i for i in LevelEvent.listeners if i not in levels])
+    LevelEvent.brief = _all_of([getattr(i, "brief_level") for i in levels])  # noqa: B009 - so too
+    LevelEvent.wanted = bool(LevelEvent.listeners or levels)
     wanted = NodeEvent.listeners or StepEvent.listeners or RegionEvent.listeners
     StepEvent.brief_alone = StepEvent.brief if brief == [*instruments] and not wanted else None
 

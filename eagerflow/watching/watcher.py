@@ -117,6 +117,7 @@ class Watcher:
         # as instruments have them: functions of C, which cost half of what ours would
         self.begin = self.activity.begin
         self.end = self.activity.end
+        self.brief_level = self.activity.brief_level
         self.brief_step = self.log.note_step
         self.brief_region = self.log.note_region
 

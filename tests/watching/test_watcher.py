@@ -309,7 +309,7 @@ def test_events_without_end_give_few_messages() -> None:
                 watcher.brief_step((i % 3, now, now + 1e-5, i % 7))
             for i in range(1000):
                 watcher.end(events.WaitEvent(name=f"q{i % 50}", operation="dequeue", start=now))
-                watcher.end(events.LevelEvent(name=f"q{i % 50}", depth=i, start=now))
+                watcher.brief_level((f"q{i % 50}", "fifo", i, 0, 0, 0, False, now))
             watcher.look(now)
             watcher.tell(now)
     assert 0 < len(comm.messages) <= 60
