@@ -22,6 +22,7 @@ from eagerflow.events.kinds import (
     DEFAULT_KINDS,
     KINDS,
     AbstractEvent,
+    BriefLevel,
     BriefRegion,
     BriefStep,
     ElementEvent,
@@ -46,9 +47,9 @@ from eagerflow.events.step_context import (
 )
 
 __all__ = [
-    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent",
-    "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent",
-    "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
-    "add_instrument", "begin", "check_stopped", "describe", "end", "next_step", "open_waits", "remove_instrument",
-    "step_of", "told",
+    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefLevel", "BriefRegion", "BriefStep",
+    "ElementEvent", "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent",
+    "RetraceEvent", "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
+    "add_instrument", "begin", "check_stopped", "describe", "end", "next_step", "open_waits",
+    "remove_instrument", "step_of", "told",
 ]  # fmt: skip

@@ -33,7 +33,8 @@ class Instrument(Protocol):
 
     Its attribute ``kinds`` says which it wants; `DEFAULT_KINDS` if it has none. One that has
     ``brief_step`` and ``brief_region``, functions that take a `BriefStep` and a `BriefRegion` and
-    do not raise, hears of all steps and regions in brief. While all instruments are of that sort
+    do not raise, hears of all steps and regions in brief; one that has ``brief_level`` hears of
+    levels as a `BriefLevel`, and not as events. While all instruments are of that sort
     steps need not be numbered, and what is told within one may have the ``step`` 0: a record of a
     step takes as long as 100 small ops, this as long as two.
     """
@@ -55,6 +56,10 @@ def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
     brief = [i for i in instruments if hasattr(i, "brief_step")]
     StepEvent.brief = _all_of([getattr(i, "brief_step") for i in brief])  # noqa: B009 - optional
     RegionEvent.brief = _all_of([getattr(i, "brief_region") for i in brief])  # noqa: B009 - so too
+    levels = [i for i in instruments if hasattr(i, "brief_level")]
+    LevelEvent.listeners = tuple([i for i in LevelEvent.listeners if i not in levels])
+    LevelEvent.brief = _all_of([getattr(i, "brief_level") for i in levels])  # noqa: B009 - so too
+    LevelEvent.wanted = bool(LevelEvent.listeners or levels)
     wanted = NodeEvent.listeners or StepEvent.listeners or RegionEvent.listeners
     StepEvent.brief_alone = StepEvent.brief if brief == [*instruments] and not wanted else None
 

@@ -97,6 +97,8 @@ class AbstractEvent:
 BriefStep = tuple[int, float, float, int]
 #: a region in brief: the numbers of its executable and its own, then as for a step
 BriefRegion = tuple[int, int, float, float, int]
+#: a level in brief: name, resource, depth, capacity, producers, consumers, closed, and when
+BriefLevel = tuple[str, str, int, int, int, int, bool, float]
 
 
 @final
@@ -239,6 +241,8 @@ class LevelEvent(AbstractEvent):
     """How a queue or its like stands after a change.
 
     Attributes:
+        brief: what hears of levels in brief.
+        wanted: whether any instrument hears of levels, in brief or not.
         resource: what it is, such as ``"fifo"``.
         depth: how many elements there are.
         capacity: how many there is room for, 0 where there is no bound.
@@ -246,6 +250,9 @@ class LevelEvent(AbstractEvent):
         consumers: how many wait to take something out.
         closed: whether nothing comes in any more.
     """
+
+    brief: ClassVar[Callable[[BriefLevel], object] | None] = None
+    wanted: ClassVar[bool] = False
 
     resource: str = ""
     depth: int = 0

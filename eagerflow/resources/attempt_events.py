@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, final
@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from eagerflow import events
 from eagerflow.events import QueueEvent, WaitEvent, step_of
 from eagerflow.events.instruments import ask_for_waits, tell_nobody
+from eagerflow.resources.queue_levels import Level
 from eagerflow.running_node import RunningNode, node_of_thread, running_node
 
 if TYPE_CHECKING:
@@ -81,6 +82,18 @@ _meetings: Final[WeakValueDictionary[int, AbstractMeeting]] = WeakValueDictionar
 def know(meeting: AbstractMeeting) -> None:
     """Ask a resource, as long as it lives, for the waits that go on in it."""
     _meetings[next(_serial)] = meeting
+
+
+def levels_of(names: Container[str]) -> list[Level]:
+    """How the queues and their like stand that have these names.
+
+    >>> from eagerflow.resources.attempt_events import levels_of
+    >>> letters = ef.Queue(4, ef.tensor(0), name="unused")
+    >>> [(level.name, level.elements) for level in levels_of(["unused"])]
+    [('unused', '0 of 4')]
+    """
+    meetings = [meeting() for meeting in _meetings.valuerefs()]
+    return [one.level() for one in meetings if one is not None and one.kind and one.label in names]
 
 
 def _open_waits() -> list[WaitEvent]:

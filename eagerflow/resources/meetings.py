@@ -96,10 +96,16 @@ class AbstractMeeting(ABC):
 
     def tell(self) -> None:
         """Tell the instruments how it stands."""
+        event: LevelEvent | None = None
         with self.lock:
-            event = LevelEvent(**self.level()._asdict(), device=str(self.device or ""))
-        event.stop = event.start
-        end(event)
+            level, brief = self.level(), LevelEvent.brief
+            if brief is not None:
+                brief((*level, perf_counter()))
+            if LevelEvent.listeners:
+                event = LevelEvent(**level._asdict(), device=str(self.device or ""))
+        if event is not None:
+            event.stop = event.start
+            end(event)
 
     def open_waits(self) -> list[WaitEvent]:
         """The events of the waits that go on."""
@@ -157,7 +163,7 @@ class AbstractMeeting(ABC):
                 late = error
         if late is not None:
             raise late
-        if tell and self.kind and LevelEvent.listeners:
+        if tell and self.kind and LevelEvent.wanted:
             self.tell()
 
     def _add(self, attempt: AbstractAttempt) -> bool:

@@ -257,7 +257,7 @@ class QueueState(AbstractMeeting):
             if self.closed or puts or self._trying or len(self.store.items) >= self.room:
                 return False
             self.store.put(_Sent(), element, priority)
-        if takes or LevelEvent.listeners:
+        if takes or LevelEvent.wanted:
             self.settle()
         if QueueEvent.listeners:
             tell_operation(self, "enqueue")
@@ -273,7 +273,7 @@ class QueueState(AbstractMeeting):
             if takes or self._trying or store.available(self.closed) < 1:
                 return taken
             store.move(taken)
-        if puts or LevelEvent.listeners:
+        if puts or LevelEvent.wanted:
             self.settle()
         if QueueEvent.listeners:
             tell_operation(self, "dequeue")

@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import numpy as np
 
 from eagerflow.events import (
     AbstractEvent,
-    LevelEvent,
+    BriefLevel,
     RetraceEvent,
     RunEvent,
     TakeEvent,
@@ -20,7 +20,10 @@ from eagerflow.events import (
     WaitEvent,
     open_waits,
 )
+from eagerflow.resources.queue_levels import Level
 from eagerflow.watching.series import Series
+
+_Told = TypeVar("_Told", AbstractEvent, BriefLevel)
 
 #: names of queues, places of waits and edges that are remembered
 _MOST: Final = 4096
@@ -51,7 +54,7 @@ class QueueActivity:
         depths: the depth over time.
     """
 
-    level: LevelEvent
+    level: Level
     put: int
     taken: int
     depths: Series
@@ -145,17 +148,17 @@ class Activity:
             its reader waited for them.
     """
 
-    kinds: Final = frozenset(
-        {WaitEvent, TransferEvent, LevelEvent, RetraceEvent, RunEvent, TakeEvent}
-    )
+    kinds: Final = frozenset({WaitEvent, TransferEvent, RetraceEvent, RunEvent, TakeEvent})
 
     def __init__(self) -> None:
         self._begun: list[AbstractEvent] = []
         self._ended: list[AbstractEvent] = []
         self._open: list[AbstractEvent] = []
+        self._stood: list[BriefLevel] = []
         #: as an instrument has them; functions of C, which cost half of what ours would
         self.begin: Callable[[AbstractEvent], None] = self._begun.append
         self.end: Callable[[AbstractEvent], None] = self._ended.append
+        self.brief_level: Callable[[BriefLevel], None] = self._stood.append
         self.queues: dict[str, QueueActivity] = {}
         self.waits: dict[tuple[str, str, int, str, str], WaitActivity] = {}
         self.transfers: dict[tuple[str, str, int, str], TransferActivity] = {}
@@ -171,16 +174,15 @@ class Activity:
         """Take in what has come."""
         if self._open or self._begun:
             self._open = [e for e in (*self._open, *_taken(self._begun)) if e.stop is None]
+        if self._stood:
+            self._collect_levels()
         if not self._ended:
             return
-        levels: dict[str, list[LevelEvent]] = {}
         waits: list[WaitEvent] = []
         ended = _taken(self._ended)
         self.told += len(ended)
         for event in ended:
-            if isinstance(event, LevelEvent):
-                levels.setdefault(event.name, []).append(event)
-            elif isinstance(event, WaitEvent):
+            if isinstance(event, WaitEvent):
                 waits.append(event)
             elif isinstance(event, TransferEvent):
                 self._transfer(event)
@@ -194,22 +196,36 @@ class Activity:
         self.moved.extend(moves)
         self.waited.extend(waits)
         self.counts = self.counts[0] + len(moves), self.counts[1] + len(waits)
-        for name, of_queue in levels.items():
-            self._levels(name, of_queue)
         for wait in waits:
             self._wait(wait)
 
-    def _levels(self, name: str, levels: Sequence[LevelEvent]) -> None:
+    def know(self, level: Level) -> None:
+        """How a queue stands of which nothing was told yet."""
+        if level.name not in self.queues:
+            _make_room(self.queues)
+            self.queues[level.name] = QueueActivity(level, 0, 0, Series())
+
+    def _collect_levels(self) -> None:
+        levels: dict[str, list[BriefLevel]] = {}
+        stood = _taken(self._stood)
+        self.told += len(stood)
+        for level in stood:
+            levels.setdefault(level[0], []).append(level)
+        for name, of_queue in levels.items():
+            self._levels(name, of_queue)
+
+    def _levels(self, name: str, levels: Sequence[BriefLevel]) -> None:
         known = self.queues.get(name)
         if known is None:
             _make_room(self.queues)
-            known = self.queues[name] = QueueActivity(levels[0], levels[0].depth, 0, Series())
-        depths = np.array([known.level.depth, *[level.depth for level in levels]], np.float64)
+            first = Level(*levels[0][:7])
+            known = self.queues[name] = QueueActivity(first, first.depth, 0, Series())
+        depths = np.array([known.level.depth, *[level[2] for level in levels]], np.float64)
         changes = np.diff(depths)
         known.put += int(changes[changes > 0].sum())
         known.taken -= int(changes[changes < 0].sum())
-        known.level = levels[-1]
-        known.depths.add(np.array([level.start for level in levels]), depths[1:])
+        known.level = Level(*levels[-1][:7])
+        known.depths.add(np.array([level[7] for level in levels]), depths[1:])
 
     def _wait(self, event: WaitEvent) -> None:
         key = event.name, event.operation, event.executable, event.node, event.runner
@@ -248,7 +264,7 @@ class Activity:
         return open_waits()
 
 
-def _taken(log: list[AbstractEvent]) -> list[AbstractEvent]:
+def _taken(log: list[_Told]) -> list[_Told]:
     """What is in a list, which loses it. Others append meanwhile: each line here is atomic."""
     taken = log[:]
     del log[: len(taken)]

@@ -14,6 +14,8 @@ from eagerflow.watching.graph_columns import NodeIndex
 
 #: observed steps that the times of a node stand on, at most
 _KEPT: Final = 9
+#: observed steps after which the shortest times are taken anew; those before count as long again
+_ROUND: Final = 12
 #: what a look at the clock costs an instruction at most, in seconds
 _MOST_OF_A_LOOK: Final = 2e-6
 #: what a kernel's call takes at least: what light nodes of a chain weigh besides their elements
@@ -70,6 +72,7 @@ class NodeCosts:
 
     def __init__(self, nodes: NodeIndex) -> None:
         self._observed: deque[_Observed] = deque(maxlen=_KEPT)
+        self._least: tuple[dict[int, float], dict[int, float]] = {}, {}
         self._index = nodes
         self._weight = node_seconds()
         self.version = 0
@@ -88,16 +91,28 @@ class NodeCosts:
         """
         assert observation.stop is not None
         seconds: dict[int, float] = {}
+        bare: dict[int, float] = {}
         runs: dict[int, float] = {}
         for number, times in observation.regions.items():
             whole = regions[number] * times.begun if number in regions else step
-            for index, took in _corrected(times, whole).items():
+            without = _without_looks(times, whole)
+            scale = whole / max(sum(without.values()), 1e-12)
+            for index, took in without.items():
                 for node, weight in self._nodes(times, index):
-                    seconds[node] = seconds.get(node, 0.0) + took * weight
+                    bare[node] = bare.get(node, 0.0) + took * weight
+                    seconds[node] = seconds.get(node, 0.0) + took * weight * scale
                     runs[node] = runs.get(node, 0.0) + times.runs[index]
         if seconds:
             self._observed.append(_Observed(step, observation.stop, seconds, runs))
+            self._note_least(bare)
             self.version += 1
+
+    def _note_least(self, seconds: dict[int, float]) -> None:
+        if self.version % _ROUND == 0:
+            self._least = {}, self._least[0]
+        now = self._least[0]
+        for node, took in seconds.items():
+            now[node] = min(took, now.get(node, took))
 
     def _nodes(self, times: NodeTimes, index: int) -> list[tuple[int, float]]:
         """The nodes whose time was noted with an instruction, and the part of each."""
@@ -114,9 +129,16 @@ class NodeCosts:
         return len(self._observed)
 
     def least(self) -> dict[int, float]:
-        """The shortest time of each node in one step: who was interrupted in some is not slow."""
-        observed = [o.seconds for o in self._observed]
-        return {node: min(o.get(node, 0.0) for o in observed) for node in set().union(*observed)}
+        """The shortest time of each node in one step, as it was seen, of the last 12 to 24.
+
+        Others who use the machine, or the interpreter's lock, make nodes and regions longer now
+        and then; so these times are for comparing nodes, and do not add up to a step.
+        """
+        now, before = self._least
+        return {
+            node: min(now.get(node, before.get(node, 0.0)), before.get(node, now.get(node, 0.0)))
+            for node in {**before, **now}
+        }
 
     def table(self) -> list[NodeCost]:
         """The nodes that ran, the slowest first."""
@@ -142,18 +164,21 @@ class NodeCosts:
         return sorted(rows, key=lambda row: -row.seconds)
 
 
-def _corrected(times: NodeTimes, whole: float) -> dict[int, float]:
-    """The seconds of the instructions of a region that ran, which sum to ``whole``."""
+def _without_looks(times: NodeTimes, whole: float) -> dict[int, float]:
+    """The seconds of the instructions of a region that ran, without what looking took.
+
+    Args:
+        times: what was observed.
+        whole: seconds of the region unobserved.
+    """
     looks, seen = sum(times.runs), sum(times.seconds)
     if not looks or not seen:
         return {}
     look = min(max(seen - whole, 0.0) / looks, _MOST_OF_A_LOOK)
-    took = {
+    return {
         index: max(times.seconds[index] - look * count, 0.0)
         for index, count in enumerate(times.runs) if count
     }  # fmt: skip
-    scale = whole / max(sum(took.values()), 1e-12)
-    return {index: seconds * scale for index, seconds in took.items()}
 
 
 def _medians(parts: Sequence[dict[int, float]]) -> dict[int, float]:

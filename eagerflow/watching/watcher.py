@@ -10,6 +10,7 @@ from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.events.instruments import remove_after_fork
+from eagerflow.resources.attempt_events import levels_of
 from eagerflow.running_node import node_at, nodes_of_threads, places_of_threads
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
@@ -117,6 +118,7 @@ class Watcher:
         # as instruments have them: functions of C, which cost half of what ours would
         self.begin = self.activity.begin
         self.end = self.activity.end
+        self.brief_level = self.activity.brief_level
         self.brief_step = self.log.note_step
         self.brief_region = self.log.note_region
 
@@ -230,11 +232,14 @@ class Watcher:
 
     def _grant(self, wish: Mapping[str, Any]) -> None:
         """Do what a view asks for; it may ask for anything."""
-        number, look = wish.get("structure"), wish.get("look")
+        number, look, levels = wish.get("structure"), wish.get("look"), wish.get("levels")
         if type(number) is int:
             self._put_structures([number])
         if isinstance(look, list) and [type(x) for x in look] == [int, int]:
             self.observer.look_at(look[0], look[1])
+        if isinstance(levels, list):
+            for level in levels_of([name for name in levels if isinstance(name, str)]):
+                self.activity.know(level)
 
     def _put_summary(self, now: float) -> None:
         if now >= self._summary_due:

@@ -148,8 +148,8 @@ BUGS: Final = (
     Bug(
         "room in a queue does not wake those that wait for it",
         "eagerflow/resources/queue_state.py",
-        "if puts or LevelEvent.listeners:",
-        "if LevelEvent.listeners:",
+        "if puts or LevelEvent.wanted:",
+        "if LevelEvent.wanted:",
         ("resources", "data/workers/test_buffers.py", "data/workers/test_parallel.py"),
     ),
     Bug(

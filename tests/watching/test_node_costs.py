@@ -71,6 +71,20 @@ def test_regions_are_scaled_to_their_own_times() -> None:
     assert costs.table()[0].share == pytest.approx(0.01, rel=1e-4)
 
 
+def test_the_shortest_times_are_as_they_were_seen() -> None:
+    """A node that was interrupted in most steps, and a region that others hold up, change nothing;
+    what lasts longer from now on does, after some steps."""
+    graph = ef.Graph.parse(GRAPH)
+    costs = NodeCosts(NodeIndex(graph))
+    for i in range(12):
+        late = 0.0 if i == 5 else 7e-3
+        costs.add(observed(graph, [1e-3 + late, 2e-3, 3e-3], [1, 1, 1]), 50e-3, {})
+    assert costs.least() == pytest.approx({0: 1e-3, 1: 2e-3, 2: 3e-3})
+    for i in range(24):
+        costs.add(observed(graph, [9e-3, 2e-3, 3e-3], [1, 1, 1]), 50e-3, {})
+        assert costs.least()[0] == pytest.approx(1e-3 if i < 12 else 9e-3)
+
+
 def test_duty_bounds_what_looking_takes() -> None:
     duty, spent, worked = Duty(share=0.01, ahead=1.0), 0.0, 0.0
     for _ in range(10_000):

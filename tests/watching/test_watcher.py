@@ -154,6 +154,27 @@ def test_a_queue_that_starves_its_consumer() -> None:
     assert (names[row[0]], row[2], row[3]) == ("letters", 0, 2)
 
 
+def test_a_view_asks_for_a_queue_that_nothing_has_happened_to() -> None:
+    queue = ef.Queue(3, ef.tensor(0), name="still")
+    ef.Queue(3, ef.tensor(0), name="other")
+    queue.enqueue(1)
+    comm, watcher = FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        tick(watcher)
+        assert comm.rows("queues") == []
+        comm.say(levels=["still", "gone", 3])
+        tick(watcher)
+        tick(watcher)
+        names = {row[0]: row[1] for row in comm.rows("names")}
+        (row,) = comm.rows("queues")
+        assert (names[row[0]], *row[2:4], *row[7:]) == ("still", 1, 3, 0, 0)
+        queue.dequeue()
+        tick(watcher)
+    row = comm.rows("queues")[-1]
+    assert (row[2], row[7], row[8]) == (0, 0, 1)
+
+
 def test_its_thread_sends_and_ends() -> None:
     f, comm, watcher = small(), FakeComm(), Watcher()
     watcher.connect(comm)
@@ -288,7 +309,7 @@ def test_events_without_end_give_few_messages() -> None:
                 watcher.brief_step((i % 3, now, now + 1e-5, i % 7))
             for i in range(1000):
                 watcher.end(events.WaitEvent(name=f"q{i % 50}", operation="dequeue", start=now))
-                watcher.end(events.LevelEvent(name=f"q{i % 50}", depth=i, start=now))
+                watcher.brief_level((f"q{i % 50}", "fifo", i, 0, 0, 0, False, now))
             watcher.look(now)
             watcher.tell(now)
     assert 0 < len(comm.messages) <= 60

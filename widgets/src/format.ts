@@ -33,6 +33,7 @@ export function rate(perSecond: number): string {
 }
 
 export function share(value: number): string {
+  if (value > 0 && value < 0.0005) return "under 0.1 %"; // not 0.0, which reads as nothing
   return value < 0.0995 ? `${(100 * value).toFixed(1)} %` : `${(100 * value).toFixed(0)} %`;
 }
 

@@ -82,14 +82,14 @@ class BufferCursor(AbstractReplayed):
                 self.fill()
             except StopIteration:
                 queue.closed = True
-                if LevelEvent.listeners:
+                if LevelEvent.wanted:
                     queue.tell()
         if not store.items:
             raise StopIteration
         taken: list[Any] = []
         store.move(taken)
         self._index += 1
-        if LevelEvent.listeners:
+        if LevelEvent.wanted:
             queue.tell()
         return taken[0]
 
@@ -98,7 +98,7 @@ class BufferCursor(AbstractReplayed):
 
     def fill(self) -> None:
         self._store.put(self, self.read_one(), 0)
-        if LevelEvent.listeners:
+        if LevelEvent.wanted:
             self.queue.tell()
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eagerflow.formatting import seconds_text
 from eagerflow.watching.diagnosing.first_nan import takes_arguments
-from eagerflow.watching.diagnosing.queue_causes import queue_causes
+from eagerflow.watching.diagnosing.queue_causes import queue_causes, waiting_share
 from eagerflow.watching.diagnosing.slowness import slow_node, straggler
 from eagerflow.watching.naming import place_of, share_text
 from eagerflow.watching.step_times import LATELY
@@ -53,7 +53,7 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
     times = watcher.log.busiest(now)
     observed = None if times is None else watcher.observed(times.executable)
     if observed is not None:
-        told += _slow(observed)
+        told += _slow(observed, 1.0 - waiting_share(watcher, observed.executable, now))
     return [*told, *_retraces(watcher, now)]
 
 
@@ -88,22 +88,23 @@ def _all_checked(watcher: Watcher, now: float) -> bool:
     )
 
 
-def _slow(observed: Observed) -> list[Diagnosis]:
+def _slow(observed: Observed, busy: float) -> list[Diagnosis]:
     """A device that is slower than others at the same, or else one node that is too slow."""
-    device = straggler(observed)
+    device = straggler(observed, busy)
     if device is not None:
         text = (
             f"{device.name} takes {device.factor:.0f} times as long as other devices for the same "
-            f"ops: {share_text(device.share)} of a step"
+            f"ops: {share_text(device.share)} of what a step computes"
         )
         return [Diagnosis("straggler", text, observed.executable, -1, "", device.name)]
-    slow = slow_node(observed)
+    slow = slow_node(observed, busy)
     if slow is None:
         return []
     node = observed.index.nodes[slow.number]
     text = (
         f"{place_of(node)} on {node.device} takes {seconds_text(slow.seconds)}, "
-        f"{share_text(slow.share)} of a step: {_factor(slow.factor)} what its size lets expect"
+        f"{share_text(slow.share)} of what a step computes: {_factor(slow.factor)} what its size "
+        "lets expect"
     )
     return [
         Diagnosis("slow", text, observed.executable, slow.number, "", str(node.device or ""))

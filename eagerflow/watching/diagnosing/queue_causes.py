@@ -88,6 +88,12 @@ def queue_causes(watcher: Watcher, now: float) -> list[QueueCause]:
     return []
 
 
+def waiting_share(watcher: Watcher, number: int, now: float) -> float:
+    """The part of the time that steps of an executable wait lately for queues and their like."""
+    mine = [w.share for w in _waits(watcher, now) if w.executable == number and not w.runner]
+    return min(sum(mine), 1.0)
+
+
 def _waits(watcher: Watcher, now: float) -> list[_Waiting]:
     activity, since = watcher.activity, max(now - LATELY, watcher.opened)
     seconds: dict[tuple[int, str, str, str, str], float] = {}

@@ -1,11 +1,14 @@
 """Which node or device is slower than its work lets expect.
 
 How long a node should take is estimated from what its op costs, within a factor of ten. So a node
-is held against others of the same op in the same graph: they are misjudged alike.
+is held against others of the same op in the same graph: they are misjudged alike. And it is held
+against them by the shortest times that were seen, for a machine that others use, and threads that
+want the interpreter's lock, make any node slow now and then.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,13 +25,15 @@ _CALL: Final = 5e-6
 #: how many times as slow as others a node, and a device, has to be
 _NODE: Final = 8.0
 _DEVICE: Final = 2.5
-#: the part of a step that it has to take
+#: the part that it has to take of the time in which a step computes
 _MUCH: Final = 0.25
 #: other nodes of one op that say together how fast it is, and ops that say it of a device
 _ALIKE: Final = 2
 _OPS: Final = 3
-#: observed steps that this has to stand on
+#: observed steps that this has to stand on; and for a node that is so short that it may have waited
+#: for the interpreter's lock in each of a few, which other threads give back after an interval
 _STEPS: Final = 3
+_MORE_STEPS: Final = 9
 
 
 class SlowNode(NamedTuple):
@@ -37,7 +42,7 @@ class SlowNode(NamedTuple):
     Attributes:
         number: its number.
         seconds: of one step.
-        share: of the step.
+        share: of what the step computes.
         factor: how many times as long as expected.
     """
 
@@ -52,7 +57,7 @@ class Straggler(NamedTuple):
 
     Attributes:
         name: of the device.
-        share: of the step.
+        share: of what the step computes.
         factor: how many times as long as other devices.
     """
 
@@ -72,25 +77,31 @@ class _Timed(NamedTuple):
     rate: float
 
 
-def _timed(observed: Observed) -> list[_Timed]:
+def _timed(observed: Observed, busy: float) -> list[_Timed]:
     """The nodes that compute; those that wait or move data are not slow by themselves."""
     seconds, rows = node_seconds(), []
     if observed.costs.steps < _STEPS:
         return []
     least = observed.costs.least()
+    whole = sum(least.values())
     for cost in observed.costs.table():
         node = observed.index.nodes[cost.index]
         if cost.runs and not is_move(node) and effect_of(node) != "blocks":
             took = least[cost.index]
             rate = took / cost.runs / (seconds(node) + _CALL)
-            share = cost.share * took / max(cost.seconds, 1e-12)
+            share = busy * took / max(whole, 1e-12)
             rows.append(_Timed(cost.index, node.op, str(node.device or ""), took, share, rate))
     return rows
 
 
-def slow_node(observed: Observed) -> SlowNode | None:
-    """The node that takes many times as long as others of its op, and much of a step."""
-    rows = _timed(observed)
+def slow_node(observed: Observed, busy: float = 1.0) -> SlowNode | None:
+    """The node that takes many times as long as others of its op, and much of a step.
+
+    Args:
+        observed: what is known of the nodes.
+        busy: the part of the time in which steps do not wait for queues and the like.
+    """
+    rows = _timed(observed, busy)
     if len(rows) <= _OPS:
         return None
     slowest = max(rows, key=lambda row: row.seconds)
@@ -100,12 +111,19 @@ def slow_node(observed: Observed) -> SlowNode | None:
     factor = slowest.rate / max(usual, 1e-12)
     if slowest.share < _MUCH or factor < _NODE:
         return None
+    if observed.costs.steps < _MORE_STEPS and slowest.seconds < 2 * sys.getswitchinterval():
+        return None
     return SlowNode(slowest.number, slowest.seconds, slowest.share, factor)
 
 
-def straggler(observed: Observed) -> Straggler | None:
-    """The device that takes longer than others for each of the ops that it shares with them."""
-    rows = _timed(observed)
+def straggler(observed: Observed, busy: float = 1.0) -> Straggler | None:
+    """The device that takes longer than others for each of the ops that it shares with them.
+
+    Args:
+        observed: what is known of the nodes.
+        busy: as in `slow_node`.
+    """
+    rows = _timed(observed, busy)
     rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     shares: dict[str, float] = defaultdict(float)
     for row in rows:

@@ -132,6 +132,45 @@ def test_a_listener_may_use_the_queue_that_it_hears_of() -> None:
     assert sizes == [2, 1]
 
 
+def test_levels_in_brief_are_those_of_the_events() -> None:
+    """An instrument that hears of levels in brief gets no event of them; another one still does."""
+
+    class Brief:
+        kinds = frozenset({ef.events.LevelEvent})
+
+        def __init__(self) -> None:
+            self.heard: list[ef.events.BriefLevel] = []
+            self.brief_level = self.heard.append
+
+        def begin(self, event: AbstractEvent) -> None:
+            raise AssertionError("levels do not last")
+
+        def end(self, event: AbstractEvent) -> None:
+            raise AssertionError("it is told in brief")
+
+    queue, brief = ef.Queue(3, ef.tensor(0), name="brief"), Brief()
+    ef.events.add_instrument(brief)
+    try:
+        queue.enqueue_many([1, 2])
+        with recorded(ef.events.LevelEvent) as events:
+            queue.dequeue()
+            queue.close()
+        alone = len(brief.heard)
+        queue.dequeue()
+    finally:
+        ef.events.remove_instrument(brief)
+    assert not ef.events.LevelEvent.wanted
+    assert [level[:7] for level in brief.heard] == [
+        ("brief", "fifo", 2, 3, 0, 0, False), ("brief", "fifo", 1, 3, 0, 0, False),
+        ("brief", "fifo", 1, 3, 0, 0, True), ("brief", "fifo", 0, 3, 0, 0, True),
+    ]  # fmt: skip
+    assert alone == 3
+    told = [(e.depth, e.closed) for e in events.of("level")]
+    assert told == [(1, False), (1, True)]
+    times = [level[7] for level in brief.heard]
+    assert times == sorted(times)
+
+
 # --- who waited -------------------------------------------------------------------------------
 
 

@@ -76,6 +76,34 @@ def test_a_device_that_is_slower_at_all(index: NodeIndex, monkeypatch: pytest.Mo
     assert slow_node(known) is None
 
 
+def test_what_steps_wait_is_no_work(index: NodeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of steps that wait most of the time it is no matter what takes a large part of the rest."""
+    late = observed(index, monkeypatch, lambda op, device: 4e-4 if device == "cpu:2" else 1e-4)
+    assert straggler(late, 0.5) is not None
+    assert straggler(late, 0.3) is None
+    one = observed(index, monkeypatch, lambda op, device: (
+        0.05 if (op, device) == ("sin", "cpu:1") else 1e-4
+    ))  # fmt: skip
+    assert slow_node(one, 0.5) is not None
+    assert slow_node(one, 0.2) is None
+
+
+def test_a_short_node_may_have_waited_for_the_lock(
+    index: NodeIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where few steps were observed, one that takes less than threads keep the lock for is not
+    slow."""
+    for seconds in (5e-3, 0.05):
+
+        def took(op: str, device: str, most: float = seconds) -> float:
+            return most if (op, device) == ("sin", "cpu:1") else 1e-4
+
+        known = observed(index, monkeypatch, took)
+        assert slow_node(known) is not None
+        monkeypatch.setattr(NodeCosts, "steps", property(lambda self: 4))
+        assert (slow_node(known) is not None) == (seconds > 0.01)
+
+
 def test_nothing_is_said_before_some_steps(
     index: NodeIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:

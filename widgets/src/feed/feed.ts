@@ -160,6 +160,11 @@ export class Feed {
     this.say({ look: [executable, node] });
   }
 
+  /** Have the kernel tell how queues stand of which nothing has happened yet. */
+  askLevels(queues: readonly string[]): void {
+    this.say({ levels: queues });
+  }
+
   structure(executable: number): Promise<Structure> {
     let known = this.structures.get(executable);
     if (!known) {

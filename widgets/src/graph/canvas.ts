@@ -5,6 +5,7 @@ import { KEYS, setText, svg, unique } from "../dom";
 import { sizeOf } from "../layout/dot";
 import type { Layout, Placed } from "../layout/types";
 import { edgeKey, type Box, type Contents } from "./contents";
+import { EdgeLabels } from "./edge_labels";
 import type { Group } from "./groups";
 import { arrowHead, edgeLine, outline, run, setNumbers } from "./shapes";
 
@@ -126,6 +127,7 @@ export class Canvas {
 
   private drawEdges(): void {
     const { boxes, edges } = this.layout!;
+    const labels = new EdgeLabels(boxes.values());
     const byKey = new Map<string, SVGGElement>();
     this.lines = this.contents!.edges.map((edge) => {
       const key = edgeKey(edge);
@@ -136,8 +138,8 @@ export class Canvas {
         made = edgeLine(edge, this.arrow);
         made.dataset["said"] = said;
       }
-      run(made, path);
       const scale = Math.min(boxes.get(edge.from.id)?.scale ?? 1, boxes.get(edge.to.id)?.scale ?? 1);
+      run(made, path, labels, scale);
       made.style.setProperty("--ef-size", String(scale));
       byKey.set(key, made);
       return made;

@@ -3,6 +3,7 @@
 import { svg } from "../dom";
 import { bytes } from "../format";
 import type { Box, Edge } from "./contents";
+import type { EdgeLabels } from "./edge_labels";
 
 /** The outline of a box, around its middle: what it is can be told from its shape. */
 export function outline(box: Box, width: number, height: number): SVGElement {
@@ -44,12 +45,11 @@ export function edgeLine(edge: Edge, arrow: string): SVGGElement {
   return made;
 }
 
-/** Let an edge run along a path; what it moves is said in the middle. */
-export function run(edge: SVGGElement, path: string): void {
+/** Let an edge run along a path; what it moves is said beside it. */
+export function run(edge: SVGGElement, path: string, labels: EdgeLabels, scale: number): void {
   edge.querySelector("path")!.setAttribute("d", path);
-  const [x = 0, y = 0] = /C(?:\S+ ){1}(\S+)/.exec(path)?.[1]?.split(",").map(Number) ?? [];
   const label = edge.querySelector("text");
-  if (label) setNumbers(label, { x: x + 4, y });
+  if (label) setNumbers(label, labels.place(path, label.textContent, scale));
 }
 
 /** What ends lines. */

@@ -36,6 +36,7 @@ export class DashboardView implements View {
   private readonly range = html("small", { class: "ef-range" });
   private readonly choice = html("select", { "aria-label": "function", class: "ef-choice", ...KEYS });
   private readonly graph: GraphView;
+  private readonly nothing = html("p", { class: "ef-empty" }, "The graph of what runs comes with its first step.");
   private readonly nodes: NodesView;
   private readonly timeline: TimelineView;
   private readonly tabs: Tab[] = [];
@@ -54,7 +55,7 @@ export class DashboardView implements View {
     this.graph = new GraphView(feed, MOST_BOXES, model);
     this.nodes = new NodesView(feed);
     const graph: View = {
-      element: this.graph.element,
+      element: html("div", {}, this.nothing, this.graph.element),
       update: (seen) => { if (seen) this.graph.update(); },
       resize: () => { this.graph.resize(); },
       dispose: () => { this.graph.dispose(); },
@@ -64,6 +65,7 @@ export class DashboardView implements View {
     this.add("timeline", this.timeline);
     this.add("queues", new QueuesView(feed, []));
     this.add("nodes", this.nodes);
+    this.graph.element.hidden = true; // tools for a picture that is not there
     const bar = html("div", { class: "ef-tabs", role: "tablist", "aria-label": "views" },
       ...this.tabs.map((tab) => tab.label)); // prettier-ignore
     bar.addEventListener("keydown", (event) => {
@@ -124,6 +126,9 @@ export class DashboardView implements View {
     this.choice.value = String(executable);
     void this.feed.structure(executable).then((structure) => {
       if (executable !== this.executable) return;
+      this.nothing.hidden = true;
+      this.graph.element.hidden = false;
+      this.graph.resize();
       this.graph.show(structure, executable);
       this.nodes.show(structure, executable);
     });

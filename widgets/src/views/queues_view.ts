@@ -27,6 +27,8 @@ export class QueuesView implements View {
   private readonly empty = html("p", { class: "ef-empty" }, "No queue was used yet since this looks.");
   private readonly cards = new Map<string, Card>();
   private readonly history: QueueHistory;
+  /** whether the kernel was asked for queues that nothing has happened to */
+  private asked = false;
 
   constructor(
     private readonly feed: Feed,
@@ -42,6 +44,10 @@ export class QueuesView implements View {
     const rows = [...this.feed.table("queues")].filter((row) => {
       return !this.only.length || this.only.includes(this.feed.name(row, "queue"));
     });
+    if (rows.length < this.only.length && !this.asked && this.feed.status === "live") {
+      this.asked = true;
+      this.feed.askLevels(this.only);
+    }
     this.empty.hidden = rows.length > 0;
     setText(this.verdict, this.sentence(rows));
     this.verdict.hidden = !this.verdict.textContent;

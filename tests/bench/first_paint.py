@@ -1,0 +1,136 @@
+"""How long until a view is seen in a JupyterLab: from the message that shows it to its first frame.
+
+The kernel is warm: it has shown such a view before. What is timed is in the page, from when the
+output of the cell comes (``display_data`` or ``execute_result``) to the end of the first frame in
+which the view has what it is for: a sentence, boxes, a card, a table. The first view of a page
+brings the code of the layouts along; how often that was sent is counted. With ``--browser`` and a
+Chromium; without it, only the sizes of what a page gets are told.
+
+Run: ``python -m tests.bench.first_paint --browser``.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from tests.bench.harness import arguments
+
+#: by the name of a view: what shows it, and what it has once it is drawn
+VIEWS: Final = {
+    "dashboard": ("look", ".ef-graph-view[data-boxes] .ef-box"),
+    "graph": ("ef.show(train)", ".ef-graph-view[data-boxes] .ef-box"),
+    "queue": ("ef.show(letters)", ".ef-queues [data-queue]"),
+    "variable": ("ef.show(weight)", ".ef-object h4"),
+}
+_SETUP: Final = """
+letters = ef.Queue(4, "f32[]", name="letters")
+weight = net.layers[0].weight
+look = ef.dashboard()
+for _ in range(50):
+    _ = train(x, y)
+"""
+#: notes when outputs come, and how often the code of the layouts did
+_LISTEN: Final = """() => {
+  window.paint = {at: 0, layouts: 0};
+  const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+  kernel.iopubMessage.connect((_, message) => {
+    const type = message.header.msg_type;
+    if (type === 'display_data' || type === 'execute_result') window.paint.at = performance.now();
+    const content = message.content?.data?.content;
+    if (type === 'comm_msg' && content?.asset === 'layout') window.paint.layouts += 1;
+  });
+}"""
+#: milliseconds from the output of a cell to the end of the frame in which it has something
+_PAINTED: Final = """([cell, selector]) => new Promise((resolve) => {
+  window.paint.at = 0;
+  const output = document.querySelectorAll('.jp-Notebook .jp-Cell')[cell];
+  const look = () => {
+    if (!window.paint.at || !output.querySelector('.jp-OutputArea-output .ef-root ' + selector)) {
+      requestAnimationFrame(look);
+    } else {
+      const frame = new MessageChannel();
+      frame.port1.onmessage = () => resolve(performance.now() - window.paint.at);
+      requestAnimationFrame(() => frame.port2.postMessage(null));
+    }
+  };
+  const notebook = window.jupyterapp.shell.currentWidget.content;
+  window.jupyterapp.commands.execute('notebook:clear-cell-output').then(() => {
+    window.jupyterapp.commands.execute('notebook:run-cell');
+    requestAnimationFrame(look);
+  });
+  notebook.activate();
+})"""
+_CHOOSE: Final = (
+    "i => { const n = window.jupyterapp.shell.currentWidget.content;"
+    " n.activeCellIndex = i; n.deselectAll(); }"
+)
+
+
+def sizes() -> dict[str, int]:
+    """Bytes of what a page gets: each view its code and its look, and once a page the layouts."""
+    static = resources.files("eagerflow_widgets") / "static"
+    read = {name: len((static / name).read_bytes()) for name in ("index.js", "index.css")}
+    return {"a view": sum(read.values()), "layouts": len((static / "layout.js").read_bytes())}
+
+
+def first_paints(rounds: int) -> tuple[dict[str, list[float]], int]:
+    """Milliseconds of each view, in turns, and how often the layouts were sent to the page."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser.conftest import FLAGS
+    from tests.browser.lab import Lab, chromium
+    from tests.browser.test_views import SETUP
+
+    found: dict[str, list[float]] = {name: [] for name in VIEWS}
+    cells = [SETUP + _SETUP, *[source for source, _ in VIEWS.values()]]
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        lab = Lab(Path(folder))
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        try:
+            notebook = lab.open(browser, "paint", cells)
+            notebook.page.evaluate(_LISTEN)
+            notebook.run(0)
+            for _ in range(rounds):
+                for cell, (name, (_, selector)) in enumerate(VIEWS.items(), 1):
+                    notebook.page.evaluate(_CHOOSE, cell)
+                    painted: Any = notebook.page.evaluate(_PAINTED, [cell, selector])
+                    notebook.wait_for_end(cell)
+                    found[name].append(float(painted))
+            layouts = int(notebook.page.evaluate("() => window.paint.layouts"))
+            notebook.shut_down()
+        finally:
+            browser.close()
+            lab.close()
+    return found, layouts
+
+
+def main() -> None:
+    parser = arguments("First frames of views")
+    parser.add_argument("--browser", action="store_true", help="the page as well")
+    parser.add_argument("--times", type=int, default=8, help="how often each view is shown")
+    options = parser.parse_args()
+    figures: dict[str, Any] = {"bytes": sizes()}
+    print("| of a page | bytes |")
+    print("|---|---|")
+    for what, size in sizes().items():
+        print(f"| {what} | {size:,} |")
+    if options.browser:
+        found, layouts = first_paints(options.times)
+        print(f"\nthe layouts were sent {layouts} times\n")
+        print("| view | first time of the page, ms | median of the others | longest of them |")
+        print("|---|---|---|---|")
+        for name, (first, *others) in found.items():
+            middle, longest = statistics.median(others), max(others)
+            print(f"| {name} | {first:.0f} | {middle:.0f} | {longest:.0f} |")
+        figures |= {"milliseconds": found, "layouts": layouts}
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""What a page gets: each view is drawn from its output alone, and the layouts come once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.first_paint import VIEWS, first_paints, sizes
+
+pytestmark = pytest.mark.browser
+
+
+def test_each_view_is_drawn_and_the_layouts_are_sent_once() -> None:
+    """Two of them have graphs; how long that takes is for the bench to say."""
+    found, layouts = first_paints(1)
+    assert {name: len(times) for name, times in found.items()} == dict.fromkeys(VIEWS, 1)
+    assert layouts == 1
+    assert sizes()["a view"] <= 200_000
