@@ -18,6 +18,7 @@ from eagerflow.events.kinds import (
     DEFAULT_KINDS,
     KINDS,
     AbstractEvent,
+    LevelEvent,
     NodeEvent,
     RegionEvent,
     StepEvent,
