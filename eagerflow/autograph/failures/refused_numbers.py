@@ -12,8 +12,11 @@ from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.source import Source, is_framework_frame, variables_of
 
 _STAND_IN: Final = re.compile(r"\b(TracedNumber|Dim)\b")
-#: what Python says of a result of `__hash__`, without its type
-_HASH: Final = "__hash__ method should return an integer"
+#: what Python says without the type: of a result of `__hash__`, of ``"%*d"``, of `str.translate`
+_UNTYPED: Final = frozenset({
+    "__hash__ method should return an integer", "* wants int",
+    "character mapping must return integer, None or str",
+})  # fmt: skip
 
 
 def refused_number(error: TypeError) -> TraceError | None:
@@ -33,7 +36,7 @@ def refused_number(error: TypeError) -> TraceError | None:
                 source = Source(trace.tb_frame.f_code, trace.tb_lasti)
         trace = trace.tb_next
     message = str(error)
-    if last is None or not (_STAND_IN.search(message) or message == _HASH or _has_number(last)):
+    if last is None or not (_STAND_IN.search(message) or message in _UNTYPED or _has_number(last)):
         return None
     return TraceError(
         "a function needs a number, and gets what stands for one while it is traced",

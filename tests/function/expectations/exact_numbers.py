@@ -537,3 +537,16 @@ def builtins_under_other_names(trace: Trace) -> Steps:
     f = trace(lambda x, k: (x * power(2, k, 5), most(k, 2), most([k, 3]), most(x)))
     for k in (1, 2, 5):
         yield f(x, k)
+
+
+@program(traces=0, error=TraceError, words=("* wants int", "int(n)"))
+def a_number_as_the_width_of_a_text(trace: Trace) -> Steps:
+    f = trace(lambda x, width: (x, "%*d" % (width, 5)))  # noqa: UP031
+    yield f(x, 3)
+
+
+@program(traces=0, error=TraceError, words=("character mapping", "int(n)"))
+def numbers_in_a_table_of_characters(trace: Trace) -> Steps:
+    table = {97: 98}
+    f = trace(lambda x: (x, "aa".translate(table)))
+    yield f(x)
