@@ -18,7 +18,7 @@ from eagerflow.settings import Settings
 
 #: what a process uses from its first op on that has two forms
 _settled: list[str] = []
-_FLOATS: Final = frozenset({"float32", "float64"})
+_FLOATS: Final = frozenset({"float16", "float32", "float64"})
 #: how the names of draws begin, which take keys
 _DRAWS: Final = "random_"
 

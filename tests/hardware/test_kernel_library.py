@@ -129,7 +129,7 @@ def test_results_are_near_those_of_numpy_and_errors_are_the_same() -> None:
 _SETTLED = """
 import eagerflow as ef
 ef.config(kernels="{first}")
-ef.exp(ef.tensor(1.0))
+{op}
 ef.config(kernels="{first}", check_nan=True)
 try:
     ef.config(kernels="{second}")
@@ -138,10 +138,11 @@ except ef.errors.SettingError as error:
 """
 
 
+@pytest.mark.parametrize("op", ["ef.exp(ef.tensor(1.0))", "ef.random.normal((3,))"])
 @pytest.mark.parametrize("first", ["portable", pytest.param("native", marks=needs_compiler)])
-def test_the_first_op_settles_it(first: str) -> None:
+def test_the_first_op_settles_it(first: str, op: str) -> None:
     second = "portable" if first == "native" else "native"
-    text = _run(_SETTLED.format(first=first, second=second))
+    text = _run(_SETTLED.format(first=first, second=second, op=op))
     assert text.startswith(f"config: kernels is '{first}' for the rest of this process\n")
     assert f"restart, and call ef.config(kernels='{second}') first" in text
 
@@ -228,3 +229,35 @@ ef.exp(ef.tensor(0.0))
 print([m for m in sys.modules if m.startswith(("llvmlite", "eagerflow_kernels.native"))])
 """
     assert _run(code) == "[]\n"
+
+
+_HALVES = """
+import numpy as np
+import eagerflow as ef
+ef.config(kernels="native")
+x = np.arange(2**16, dtype=np.uint16).view(np.float16)
+x = x[np.isfinite(x)]
+t, u = ef.tensor(x), ef.tensor(x[::-1].copy())
+with np.errstate(all="ignore"):
+    wide = x.astype("f4"), x[::-1].astype("f4")
+    expected = {
+        "add": (t + u, wide[0] + wide[1]), "multiply": (t * u, wide[0] * wide[1]),
+        "divide": (t / u, wide[0] / wide[1]), "sqrt": (ef.sqrt(t), np.sqrt(wide[0])),
+        "abs": (ef.abs(t), np.abs(x)), "less": (t < u, x < x[::-1]),
+    }
+    for name, (found, exact) in expected.items():
+        kind = bool if name == "less" else np.float16
+        exact = exact.astype(kind)
+        assert found.numpy().dtype == exact.dtype
+        assert np.array_equal(found.numpy(), exact, equal_nan=name != "less"), name
+    exact = np.exp(x.astype("f8")).astype("f2")
+    near = np.abs(ef.exp(t).numpy().astype("f8") - exact)
+    finite = np.isfinite(exact)
+    print((near[finite] <= np.spacing(exact[finite])).all())
+print(float(ef.sum(ef.full((5000,), 0.1, dtype="float16"))))
+"""
+
+
+@needs_compiler
+def test_float16_is_computed_in_float32_and_rounded_once() -> None:
+    assert _run(_HALVES).split() == ["True", "500.0"]

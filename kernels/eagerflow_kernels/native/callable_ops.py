@@ -36,6 +36,7 @@ from eagerflow_kernels.native.random_draws import draw_loops, draws_by
 from eagerflow_kernels.native.shipped_kernels import shipped
 from eagerflow_kernels.native.thread_pool import ThreadPool, pool_of
 from eagerflow_kernels.native.ufuncs import ufunc_of
+from eagerflow_kernels.portable import elementwise
 from eagerflow_kernels.portable.reduction import sum_to_axes
 
 Array = np.ndarray[Any, Any]
@@ -173,7 +174,8 @@ def is_native_kernel(name: str, kernel: object) -> bool:
     op = OPS.get(name)
     if op is None:
         return False
-    return any(kernel is native_kernel(name, (dtype,) * op.inputs) for dtype in _CALLED)
+    dtypes = (*_CALLED, "float16")
+    return any(kernel is native_kernel(name, (dtype,) * op.inputs) for dtype in dtypes)
 
 
 @cache
@@ -193,6 +195,8 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     """
     if name in DRAWS:
         return DRAWS[name]
+    if name == "cast" and dtypes in _HALF_CASTS:
+        return cast_by(half_cast(_HALF_CASTS[dtypes]))
     kind = _CALLED.get(dtypes[0]) if dtypes else None
     if kind is None:
         return None
@@ -211,6 +215,22 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     if not op.along_axis:
         return ufunc
     return along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, op.needs_elements, op.numbers)
+
+
+#: which cast has a kernel for arrays of a dtype
+_HALF_CASTS: Final = {("float16",): "widen", ("float32",): "narrow"}
+
+
+def cast_by(ufunc: np.ufunc) -> Callable[..., Any]:
+    """The op ``cast`` for arrays of one dtype, of which ``ufunc`` converts to another one."""
+    made = np.dtype(ufunc.types[0][-1])
+
+    def cast(x: Array, *, dtype: Any) -> Any:
+        if dtype.dtype == made:
+            return np.asarray(ufunc(x))
+        return elementwise.cast(np, x, dtype=dtype)
+
+    return cast
 
 
 def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:

@@ -9,7 +9,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.callable_ops import half_cast, native_ufunc
+from eagerflow.types import DTYPES
+from eagerflow_kernels.native.callable_ops import (
+    half_cast,
+    is_native_kernel,
+    native_kernel,
+    native_ufunc,
+)
 from eagerflow_kernels.native.fusion import FusedNode, NativeRegion, fuse
 from eagerflow_kernels.native.interpreter import interpret
 from eagerflow_kernels.native.loop_form import LOW, Kind, LoopArray, LoopBuilder, Loops
@@ -69,6 +75,17 @@ def test_numbers_are_rounded_to_even(kind: Any) -> None:
 
 def test_casts_of_float16_that_eager_code_calls() -> None:
     x = _EVERY.view(np.float16)
+    for given, names in ((x, LOW), (x.astype(np.float32), ("float16", "bool", "int64"))):
+        cast = native_kernel("cast", (given.dtype.name,))
+        assert cast is not None
+        assert is_native_kernel("cast", cast)
+        for name in ("float32", "float64", *names):
+            wanted = {"f16": "float16", "bf16": "bfloat16"}.get(name, name)
+            finite = given[np.isfinite(given)].reshape(2, -1)[:, ::-1]
+            found = cast(finite, dtype=DTYPES[wanted])
+            assert np.array_equal(found, finite.astype(DTYPES[wanted].dtype))
+            assert found.dtype == DTYPES[wanted].dtype
+            assert isinstance(cast(np.asarray(finite[0, 0]), dtype=DTYPES[wanted]), np.ndarray)
     assert same(half_cast("widen")(x), x.astype(np.float32))
     assert _same_low(half_cast("narrow")(x.astype(np.float32)), x)
 
