@@ -25,7 +25,6 @@ from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import LateValue
-from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.completions import Completion
