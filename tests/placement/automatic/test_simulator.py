@@ -130,7 +130,8 @@ def _ratio(seed: int, devices: list[Device], spans: dict[float, tuple[float, flo
             begin, end = spans[node.attrs["seconds"]]
             costs.observed.nodes[site_of(node), "sleepy"] = end - begin
     begins, ends = zip(*spans.values(), strict=True)
-    return predict(graph, costs, traits()).seconds / (max(ends) - min(begins))
+    measured: float = max(ends) - min(begins)
+    return predict(graph, costs, traits()).seconds / measured
 
 
 def _step(
