@@ -62,7 +62,7 @@ def move_inputs(op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> tu
     if scope is None or not inputs:
         return inputs
     # where the inputs of most ops are that move nothing; None of an op that has no such device
-    usual = scope.usual
+    usual: Device | None = scope.usual
     if op.devices is not common_device:
         usual = getattr(attrs.get("resource"), "device", None)
     for x in inputs:

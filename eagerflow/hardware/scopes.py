@@ -57,13 +57,16 @@ class DeviceScope:
 
     def home(self, devices: Iterable[Any]) -> Device:
         """Where an op runs whose operands are on these devices, of which None is not known."""
-        if self.is_pattern:
-            for one in devices:
-                if one is self.usual:
-                    return self.usual
-                if one is not None and self.name.takes(one.task, one.kind, one.index):
-                    self.usual = one
-                    return self.usual
+        if not self.is_pattern:
+            return self.device
+        usual = self.usual  # of all threads: another one may have taken another device meanwhile
+        for one in devices:
+            if one is usual:
+                return usual
+            if one is not None and self.name.takes(one.task, one.kind, one.index):
+                found: Device = one
+                self.usual = found
+                return found
         return self.device
 
     def __repr__(self) -> str:

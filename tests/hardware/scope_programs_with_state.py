@@ -236,13 +236,12 @@ def a_while_loop_that_begins_elsewhere(wrap):
     return wrap(f)(x())
 
 
-# the predicate goes where the loop carries its value
 @program("2", "0>2 1>2 1>2 1>2 2>1 2>1 2>1 2>1",
          traced="0>2 0>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2")  # fmt: skip
 def a_loop_whose_iterations_end_elsewhere(wrap):
-    def f(a):
+    def f(a):  # the predicate goes where the loop carries its value
+        a = a.to("cpu:2")
         with ef.device("cpu:1"):
-            a = a.to("cpu:2")
             while a.sum() < 40:
                 a = (a * 2).to("cpu:2")
         return a

@@ -20,7 +20,7 @@ from tests.fakes.timed_devices import FLOPS
 def random_graph(
     draws: random.Random, devices: list[Device], scale: float, most: int = 40
 ) -> Graph:
-    """A graph of at least 5 ops.
+    """A graph of at least 5 ops, each in a scope of its own, by which what it takes is known.
 
     Args:
         draws: of what it is made.
@@ -31,13 +31,13 @@ def random_graph(
     graph = Graph("random")
     kind = TensorType(ef.float32, (8,))
     values = [graph.add_input(kind, f"x{i}", devices[i % len(devices)]) for i in range(3)]
-    for _ in range(draws.randint(5, most)):
+    for i in range(draws.randint(5, most)):
         taken = draws.sample(values[-12:], draws.randint(1, 3))
         shape = (draws.choice((4, 1000, 50_000)),)
         seconds = draws.uniform(0.1, 1.0) * scale
         node = graph.add_node(
             "pause", taken, (TensorType(ef.float32, shape),),
-            {"seconds": seconds, "shape": shape}, device=draws.choice(devices),
+            {"seconds": seconds, "shape": shape}, device=draws.choice(devices), scope=f"op{i}",
         )  # fmt: skip
         values += node.outputs
     used = {v for node in graph.nodes for v in node.inputs}
