@@ -49,14 +49,16 @@ class Dashboard:
     @property
     def sentence(self) -> str:
         """How long steps take, where their time goes, and what they wait for."""
-        self._watcher.collect()
-        return sentence(self._watcher, perf_counter())
+        with self._watcher.held():
+            self._watcher.collect()
+            return sentence(self._watcher, perf_counter())
 
     @property
     def diagnoses(self) -> list[str]:
         """What is wrong, each in a sentence that names node, queue, device or function."""
-        self._watcher.collect()
-        return [one.text for one in diagnoses(self._watcher, perf_counter())]
+        with self._watcher.held():
+            self._watcher.collect()
+            return [one.text for one in diagnoses(self._watcher, perf_counter())]
 
     def __repr__(self) -> str:
         watcher = self._watcher

@@ -16,9 +16,12 @@ import statistics
 import tempfile
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.bench.harness import arguments
+
+if TYPE_CHECKING:
+    from tests.browser.lab import Lab
 
 #: by the name of a view: what shows it, and what it has once it is drawn
 VIEWS: Final = {
@@ -78,35 +81,40 @@ def sizes() -> dict[str, int]:
     return {"a view": sum(read.values()), "layouts": len((static / "layout.js").read_bytes())}
 
 
-def first_paints(rounds: int) -> tuple[dict[str, list[float]], int]:
+def first_paints(lab: Lab, browser: Any, rounds: int) -> tuple[dict[str, list[float]], int]:
     """Milliseconds of each view, in turns, and how often the layouts were sent to the page."""
-    from playwright.sync_api import sync_playwright
-
-    from tests.browser.conftest import FLAGS
-    from tests.browser.lab import Lab, chromium
     from tests.browser.test_views import SETUP
 
     found: dict[str, list[float]] = {name: [] for name in VIEWS}
     cells = [SETUP + _SETUP, *[source for source, _ in VIEWS.values()]]
+    notebook = lab.open(browser, "paint", cells)
+    notebook.page.evaluate(_LISTEN)
+    notebook.run(0)
+    for _ in range(rounds):
+        for cell, (name, (_, selector)) in enumerate(VIEWS.items(), 1):
+            notebook.page.evaluate(_CHOOSE, cell)
+            found[name].append(float(notebook.page.evaluate(_PAINTED, [cell, selector])))
+            notebook.wait_for_end(cell)
+    layouts = int(notebook.page.evaluate("() => window.paint.layouts"))
+    notebook.shut_down()
+    return found, layouts
+
+
+def _in_a_lab(rounds: int) -> tuple[dict[str, list[float]], int]:
+    """The same in a JupyterLab and a browser of its own."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser.conftest import FLAGS
+    from tests.browser.lab import Lab, chromium
+
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         lab = Lab(Path(folder))
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         try:
-            notebook = lab.open(browser, "paint", cells)
-            notebook.page.evaluate(_LISTEN)
-            notebook.run(0)
-            for _ in range(rounds):
-                for cell, (name, (_, selector)) in enumerate(VIEWS.items(), 1):
-                    notebook.page.evaluate(_CHOOSE, cell)
-                    painted: Any = notebook.page.evaluate(_PAINTED, [cell, selector])
-                    notebook.wait_for_end(cell)
-                    found[name].append(float(painted))
-            layouts = int(notebook.page.evaluate("() => window.paint.layouts"))
-            notebook.shut_down()
+            return first_paints(lab, browser, rounds)
         finally:
             browser.close()
             lab.close()
-    return found, layouts
 
 
 def main() -> None:
@@ -120,7 +128,7 @@ def main() -> None:
     for what, size in sizes().items():
         print(f"| {what} | {size:,} |")
     if options.browser:
-        found, layouts = first_paints(options.times)
+        found, layouts = _in_a_lab(options.times)
         print(f"\nthe layouts were sent {layouts} times\n")
         print("| view | first time of the page, ms | median of the others | longest of them |")
         print("|---|---|---|---|")

@@ -178,6 +178,8 @@ class Notebook:
         )
         light = "true" if "Light" in name else "false"
         self.page.wait_for_selector(f'body[data-jp-theme-light="{light}"]', state="attached")
+        # what the lab lays over itself meanwhile
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def close(self) -> None:
         self.page.context.close()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.bench.first_paint import VIEWS, first_paints, sizes
+from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.browser
 
 
-def test_each_view_is_drawn_and_the_layouts_are_sent_once() -> None:
+def test_each_view_is_drawn_and_the_layouts_are_sent_once(lab: Lab, browser: Browser) -> None:
     """Two of them have graphs; how long that takes is for the bench to say."""
-    found, layouts = first_paints(1)
+    found, layouts = first_paints(lab, browser, 1)
     assert {name: len(times) for name, times in found.items()} == dict.fromkeys(VIEWS, 1)
     assert layouts == 1
     assert sizes()["a view"] <= 200_000

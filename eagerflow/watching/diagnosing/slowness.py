@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _CALL: Final = 5e-6
 #: how many times as slow as others a node, and a device, has to be
 _NODE: Final = 8.0
+#: the same where there are no others of its op: estimates of two ops may be off by ten each way
+_UNLIKE: Final = 50.0
+#: seconds below which a node is what its call takes, about
+_LEAST: Final = 5e-5
 _DEVICE: Final = 2.5
 #: the part that it has to take of the time in which a step computes
 _MUCH: Final = 0.25
@@ -107,9 +111,12 @@ def slow_node(observed: Observed, busy: float = 1.0) -> SlowNode | None:
     slowest = max(rows, key=lambda row: row.seconds)
     others = [row for row in rows if row is not slowest]
     alike = [row.rate for row in others if row.op == slowest.op]
-    usual = median(alike if len(alike) >= _ALIKE else [row.rate for row in others])
+    has_alike = len(alike) >= _ALIKE
+    usual = median(alike if has_alike else [row.rate for row in others])
     factor = slowest.rate / max(usual, 1e-12)
-    if slowest.share < _MUCH or factor < _NODE:
+    if slowest.share < _MUCH or factor < (_NODE if has_alike else _UNLIKE):
+        return None
+    if slowest.seconds < _LEAST:
         return None
     if observed.costs.steps < _MORE_STEPS and slowest.seconds < 2 * sys.getswitchinterval():
         return None

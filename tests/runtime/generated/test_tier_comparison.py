@@ -25,11 +25,11 @@ ef.config(kernels="native")
 from eagerflow_kernels.native import fusion
 apply_op = fusion.apply_op
 wrong = ""
-def mistaken(b, name, operands, attributes):
-    made = apply_op(b, name, operands, attributes)
+def mistaken(b, name, operands, attributes, rounds=None):
+    made = apply_op(b, name, operands, attributes, rounds)
     if name != wrong:
         return made
-    return b.apply("add", made, b.constant(1, "f32"))
+    return [b.apply("add", x, b.constant(1, "f32")) for x in made]
 fusion.apply_op = mistaken
 x = ef.tensor(np.linspace(0.5, 2, 60, dtype="f4").reshape(4, 15))
 """

@@ -104,6 +104,32 @@ def test_a_short_node_may_have_waited_for_the_lock(
         assert (slow_node(known) is not None) == (seconds > 0.01)
 
 
+def test_what_a_call_takes_is_not_slow(index: NodeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ops that take next to nothing one is always the slowest."""
+    for least, is_slow in ((2e-6, False), (2e-5, True)):
+
+        def took(op: str, device: str, each: float = least) -> float:
+            return (20 if (op, device) == ("sin", "cpu:1") else 1) * each
+
+        assert (slow_node(observed(index, monkeypatch, took)) is not None) == is_slow
+
+
+def test_an_op_without_others_of_its_kind_needs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ops should take is estimated roughly, so they are not held against each other by it."""
+    names = " ".join(
+        f"%{op} = {op}(%{before}) : f32[1000]"
+        for before, op in zip(("x", *_OPS), (*_OPS, "cos"), strict=False)
+    )
+    index = NodeIndex(ef.Graph.parse(f"graph f(%x: f32[1000]) {{ {names} return %cos }}"))
+    monkeypatch.setitem(globals(), "_OPS", (*_OPS, "cos"))
+    for times, is_slow in ((25, False), (200, True)):
+
+        def took(op: str, device: str, most: int = times) -> float:
+            return 1e-4 * (most if op == "sin" else 1)
+
+        assert (slow_node(observed(index, monkeypatch, took)) is not None) == is_slow
+
+
 def test_nothing_is_said_before_some_steps(
     index: NodeIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
