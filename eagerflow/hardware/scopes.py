@@ -59,11 +59,10 @@ class DeviceScope:
         """Where an op runs whose operands are on these devices, of which None is not known."""
         if not self.is_pattern:
             return self.device
-        usual = self.usual  # of all threads: another one may have taken another device meanwhile
         for one in devices:
-            if one is usual:
-                return usual
-            if one is not None and self.name.takes(one.task, one.kind, one.index):
+            if one is not None and (
+                one is self.usual or self.name.takes(one.task, one.kind, one.index)
+            ):
                 found: Device = one
                 self.usual = found
                 return found
