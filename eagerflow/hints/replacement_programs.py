@@ -65,7 +65,6 @@ PROGRAMS: Final = {
             "ef.diff(x)": "ediff1d",
             "ef.histogram(x, bins)": "histogram2d histogramdd histogram_bin_edges",
             "ef.matmul(x[..., None, :], y)[..., 0, :], x @ y": "vecmat matvec mv",
-            _HOST.format("np.i0(x)"): "i0",
             _HOST.format("np.hanning(n), …"): "bartlett blackman hamming hanning kaiser",
             _HOST.format("np.load, np.save, np.savez"):
                 "fromfile genfromtxt loadtxt memmap savetxt savez savez_compressed",
