@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 from threadpoolctl import threadpool_info
@@ -25,7 +26,7 @@ class Looker(interpreter.AbstractInterpreter):
 @pytest.fixture
 def guard():
     """One run of the guard, to be ended by hand."""
-    return conftest._no_leak.__wrapped__()
+    return conftest._no_leak.__wrapped__(SimpleNamespace(fixturenames=[]))
 
 
 def _end(guard) -> None:

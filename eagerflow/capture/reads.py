@@ -8,6 +8,7 @@ nothing is added. Library code is not entered.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Sequence
 from operator import is_, is_not
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -199,6 +200,10 @@ def describe(value: Any) -> str:
     """A value of the user, for a reader, briefly."""
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
         return str(getattr(value, "__qualname__", value))
+    if isinstance(value, ModuleType):  # of some, repr warns
+        return f"module {value.__name__}"
+    if value is sys.modules:
+        return "sys.modules"
     try:
         text = repr(value)
     except Exception:  # of the user's class
