@@ -16,6 +16,9 @@ from tests.programs.language import Program, Trait
 from tests.programs.strategies import Call, calls, programs
 from tests.programs.test_programs import check
 
+#: rules put ops that read a variable on other devices, which is told and changes nothing
+pytestmark = pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
+
 #: by name the devices, and what else is said of the run
 WAYS = {
     "two devices": {"devices": ("cpu:0", "cpu:1")},

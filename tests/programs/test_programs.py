@@ -22,6 +22,9 @@ from tests.programs.plain import JumpError, plain
 from tests.programs.source import show
 from tests.programs.strategies import Call, calls, programs
 
+#: rules put ops that read a variable on other devices, which is told and changes nothing
+pytestmark = pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
+
 #: what is refused since updates in place would depend on data
 REFUSED = (
     "holds as well: a loop on tensors decides",
