@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from eagerflow_kernels.native.control import Control
+from eagerflow_kernels.native.draw_loops import draw_loops
 from eagerflow_kernels.native.executable_memory import MachineCode
 from eagerflow_kernels.native.llvm.thread_pool_code import FIELDS, SIZE, render_pool
 from eagerflow_kernels.native.locks import MAKING
@@ -32,7 +33,7 @@ from eagerflow_kernels.native.op_rules import (
     name_of,
 )
 from eagerflow_kernels.native.processors import TargetName, best_target
-from eagerflow_kernels.native.random_draws import draw_loops, draws_by
+from eagerflow_kernels.native.random_draws import draws_by
 from eagerflow_kernels.native.shipped_kernels import shipped
 from eagerflow_kernels.native.thread_pool import ThreadPool, pool_of
 from eagerflow_kernels.native.ufuncs import ufunc_of

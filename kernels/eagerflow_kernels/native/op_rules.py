@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final, final
 
+from eagerflow_kernels.native.draw_loops import DRAWS, draw_loops
 from eagerflow_kernels.native.functions import (
     activations,
     arithmetic,
@@ -31,7 +32,6 @@ from eagerflow_kernels.native.loop_form import (
     LoopBuilder,
     Loops,
 )
-from eagerflow_kernels.native.random_draws import DRAWS, draw_loops
 
 Rule = Callable[..., Any]
 

@@ -14,37 +14,15 @@ from typing import Any, Final
 import numpy as np
 
 from eagerflow_kernels.cpu import random as cpu
+from eagerflow_kernels.native.draw_loops import KINDS, RULES
 from eagerflow_kernels.native.functions import random_words
-from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.loop_form import Kind
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
-_KINDS: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
-_RULES: Final = {"random_uniform": random_words.uniform, "random_normal": random_words.normal}
 #: words from which on a kernel costs less than NumPy's generator
 _WORTH: Final = 512
-
-
-def draw_loops(name: str, kind: Kind) -> Loops:
-    """A draw as loops over blocks; they are in no region.
-
-    Args:
-        name: of the op, or ``"random_bits"``, whose kind is i64.
-        kind: of its elements.
-    """
-    b = LoopBuilder([LoopArray("i64") for _ in range(4)])
-    made = random_words.words(b, *[b.load(i) for i in range(4)])
-    if name in _RULES:
-        made = _RULES[name](b, made, kind)
-    return b.build(f"{name}_{kind}", list(made))
-
-
-#: all of them, by op and kind
-DRAWS: Final[tuple[tuple[str, Kind], ...]] = (
-    ("random_bits", "i64"),
-    *((name, kind) for name in _RULES for kind in _KINDS.values()),
-)
 
 
 def draws_by(function: Callable[[str, Kind], Any]) -> dict[str, Callable[..., Any]]:
@@ -79,11 +57,11 @@ def draws_by(function: Callable[[str, Kind], Any]) -> dict[str, Callable[..., An
 
     def draw(name: str) -> Callable[..., Any]:
         def function(key: Array, *, shape: Shape, dtype: Any, **attrs: Any) -> Array:
-            kind, count = _KINDS[dtype.name], math.prod(shape)
+            kind, count = KINDS[dtype.name], math.prod(shape)
             if attrs.get("digits") not in (None, random_words.DIGITS[kind]):
                 return cpu.draw(name, key, shape=shape, dtype=dtype, **attrs)
             return blocks(name, kind, key, count, dtype.dtype)[:count].reshape(shape)
 
         return function
 
-    return {"random_bits": bits, **{name: draw(name) for name in _RULES}}
+    return {"random_bits": bits, **{name: draw(name) for name in RULES}}

@@ -14,13 +14,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from eagerflow_kernels.philox import MULTIPLIERS, ROUNDS, WEYL
 from eagerflow_kernels.table import Array, portable
 
 Shape = tuple[int, ...]
 
-MULTIPLIERS: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
-WEYL: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
-ROUNDS: Final = 10
 _HALF: Final = 2**32 - 1
 _FLOAT: Final = {4: "float32", 8: "float64"}
 

@@ -11,8 +11,8 @@ import pytest
 from eagerflow.types import DTYPES
 from eagerflow_kernels import table
 from eagerflow_kernels.native.callable_ops import compiled, native_kernel, pool
+from eagerflow_kernels.native.draw_loops import DRAWS, draw_loops
 from eagerflow_kernels.native.interpreter import interpret
-from eagerflow_kernels.native.random_draws import DRAWS, draw_loops
 from eagerflow_kernels.native.thread_pool import WORTH
 from tests.kernels.native.compiling import TARGETS, needs_compiler, same, shared
 

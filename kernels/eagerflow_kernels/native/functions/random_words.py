@@ -12,7 +12,7 @@ from typing import Final
 from eagerflow_kernels.native.functions.exponential import FloatWriter, log
 from eagerflow_kernels.native.functions.trigonometric import cosine, sine, whole_and_rest
 from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
-from eagerflow_kernels.portable.random import MULTIPLIERS, ROUNDS, WEYL
+from eagerflow_kernels.philox import MULTIPLIERS, ROUNDS, WEYL
 
 _HALF: Final = 2**32 - 1
 _WORD: Final = 2**64 - 1
