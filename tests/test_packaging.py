@@ -16,7 +16,7 @@ from tests.source_tree import ROOT
 pytestmark = pytest.mark.slow
 
 PACKAGES = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
-LIMIT = 3 * 2**20
+LIMIT = 4 * 2**20
 
 
 def _run(*command: object, cwd: Path) -> str:
@@ -116,7 +116,8 @@ def test_source_distribution_builds_the_same_wheel(
     _run(programs / "python", "-m", "pip", "install", "-q", "build", cwd=tmp_path)
     _run(programs / "python", "-m", "build", "-o", tmp_path, source, cwd=tmp_path)
     (rebuilt,) = tmp_path.glob("*.whl")
-    assert zipfile.ZipFile(rebuilt).namelist() == zipfile.ZipFile(wheel).namelist()
+    names = [sorted(zipfile.ZipFile(one).namelist()) for one in (rebuilt, wheel)]
+    assert names[0] == names[1]  # kernels of a source distribution come in another order
 
 
 def test_editable_install(source: Path, tmp_path: Path) -> None:
