@@ -327,7 +327,7 @@ class AbstractArray(AbstractConversions):
 
 
 #: names of other frameworks; what there is instead: `hints/attribute_names.py`
-_ELSEWHERE: Final = """
+_HINTED: Final = """
     abs add add_ backward bfloat16 bmm bool ceil chunk clamp clone contiguous copy_ cos cosh cpu
     cuda data detach diag diagonal diff dim div double eq erf exp expand expand_as expm1 fill_
     flip float floor gather grad half index_select int isfinite isinf isnan log log10 log1p log2
@@ -336,7 +336,7 @@ _ELSEWHERE: Final = """
     sign sin sinh softmax split sqrt square sub sub_ t tan tanh tile topk trace tril triu trunc
     type_as unbind unique unsqueeze view view_as where zero_
 """
-hint_at(AbstractArray, _ELSEWHERE.split())
+hint_at(AbstractArray, _HINTED.split())
 
 
 @final

@@ -424,11 +424,11 @@ class Queue:
 
 
 #: names of other frameworks; what there is instead: `hints/attribute_names.py`
-_ELSEWHERE: Final = """
+_HINTED: Final = """
     append empty full get get_nowait is_closed maxsize pop popleft push put put_nowait qsize
     shutdown
 """
-hint_at(Queue, _ELSEWHERE.split())
+hint_at(Queue, _HINTED.split())
 
 
 def _checked_capacity(capacity: int | None) -> int | None:
