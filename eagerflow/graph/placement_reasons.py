@@ -1,8 +1,7 @@
 """Why a node runs where it does, in words.
 
 A placement notes its reasons in the nodes that it puts elsewhere. Of all others the reason follows
-from the graph, so it is found when somebody asks for it. How messages say where a value is, and what
-decided it: `eagerflow.graph.devices.device_text`.
+from the graph, so it is found when somebody asks for it. Of a value, `device_text` says it.
 """
 
 from __future__ import annotations

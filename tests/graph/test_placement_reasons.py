@@ -60,7 +60,7 @@ def test_what_is_read_from_state_says_where_that_was_made() -> None:
     v = ef.Variable(ef.ones(2))
     node = ef.trace(lambda: ef.exp(v)).graph().nodes[-1]
     assert re.fullmatch(
-        r"where its operands are: %\w+ on cpu:0, by .*ef\.exp\(v\).*, of state made at .*Variable.*",
+        r"where its operands are: %\w+ on cpu:0, by .*exp\(v\).*, of state made at .*Variable.*",
         node.reason,
     )
 
