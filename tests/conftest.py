@@ -21,6 +21,10 @@ from eagerflow.tracing.tracer import living
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A tenth of the time of tests went into looking for garbage, most of it at what a test still uses.
+# Each module begins with a collection of all, and tests that need one ask for it.
+gc.set_threshold(20_000, 25, 100)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_old_is_collected() -> None:
