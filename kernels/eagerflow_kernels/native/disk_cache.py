@@ -20,6 +20,8 @@ from typing import Final, final
 _MOST: Final = 64 << 20
 _DIGEST: Final = 32
 _SUFFIX: Final = ".kernel"
+#: what stands for the loops of all callable kernels together, for `key_of`
+LIBRARY: Final = "all callable kernels"
 
 
 @final
