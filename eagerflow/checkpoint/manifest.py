@@ -77,7 +77,8 @@ def text_of(
     }  # fmt: skip
     files = [{"file": s.file, "bytes": s.nbytes, "header": s.header} for s in shards]
     whole = {"checksum": _UNSUMMED, "format": _FORMAT, "version": VERSION, "saved": saved,
-             "kernels": in_force(), "note": note, "tree": tree, "tensors": entries, "shards": files}  # fmt: skip
+             "kernels": in_force(), "note": note, "tree": tree, "tensors": entries,
+             "shards": files}  # fmt: skip
     text = json.dumps(whole, indent=1, allow_nan=False).encode("ascii") + b"\n"
     return text.replace(_UNSUMMED.encode(), sha256(text).hexdigest().encode(), 1)
 

@@ -36,8 +36,8 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 _serial: Final = count(1)
-#: steps that a graph runs before it is compiled in the background: one that runs once or twice would
-#: be done before its kernels are there
+#: steps that a graph runs before it is compiled in the background: one that runs once or twice
+#: would be done before its kernels are there
 _STEPS_BEFORE_COMPILING: Final = 2
 #: whether any thread wants results to be verified; then no step takes the short way
 _verifying = False

@@ -1,7 +1,7 @@
 """Compiles all callable kernels: ``python -m eagerflow_kernels.native.llvm.build [FOLDER]``.
 
-With a folder, for all targets: so it runs when a wheel is built. Without one, for this machine, into
-the cache on disk: so checkouts get theirs. It needs llvmlite alone.
+With a folder, for all targets: so it runs when a wheel is built. Without one, for this machine,
+into the cache on disk: so checkouts get theirs. It needs llvmlite alone.
 """
 
 from __future__ import annotations
