@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
+from eagerflow.hardware.kernel_library import in_force
 from tests.kernels.native.compiling import needs_compiler
 
 
@@ -162,7 +163,7 @@ processors.platform.machine = lambda: "x86_64"
 try:
     ef.config(kernels="native")
 except ef.errors.SettingError as error:
-    print(error)
+    print(str(error).splitlines()[0])
 print(kernel_library.described())
 print(ef.exp(ef.tensor(0.0)), kernel_library.in_force())
 processors.targets = lambda: ("x86-64-v3",)
@@ -205,7 +206,7 @@ print(in_force(), "eagerflow_kernels.native.callable_ops" in loaded())
 
 
 def test_it_is_no_setting_of_a_block() -> None:
-    settings: Any = ef.config(kernels="portable")
+    settings: Any = ef.config(kernels=in_force())
     with pytest.raises(ef.errors.SettingError, match="kernels is for the whole process"):
         settings.__enter__()
     with pytest.raises(ef.errors.SettingError, match="'auto' or 'native' or 'portable'"):
