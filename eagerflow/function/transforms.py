@@ -58,7 +58,7 @@ def trace(
         static: names of parameters whose arguments are static, whatever they are: another value
             is another trace. Strings, bools, None and objects are so anyway.
         compile: when to compile, where native kernels are in force (`config`) and there is
-            llvmlite: ``"background"`` beside further calls once two have run, ``"now"`` before the
+            llvmlite: ``"background"`` beside further calls once five have run, ``"now"`` before the
             first, ``"off"`` never. The results have the same bits.
         strict: whether what a trace would drop or freeze (a ``print``, ``time.time()``, an
             ``append`` to a list from outside) is an error instead of a warning.

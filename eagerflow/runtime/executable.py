@@ -36,9 +36,9 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 _serial: Final = count(1)
-#: steps that a graph runs before it is compiled in the background: one that runs once or twice
-#: would be done before its kernels are there
-_STEPS_BEFORE_COMPILING: Final = 2
+#: steps that a graph runs before it is compiled in the background: one that runs a few times would
+#: be done before its kernels are there
+_STEPS_BEFORE_COMPILING: Final = 5
 #: whether any thread wants results to be verified; then no step takes the short way
 _verifying = False
 #: held for a comparison and an assignment alone: code that a finaliser runs may ask for it
