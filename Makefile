@@ -101,6 +101,9 @@ test-slow: $(READY) ## property tests on new examples, stress, packaging (up to 
 	$(call heading,slow tests (up to an hour))
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(WORKERS) \
 	  -m '(slow or hypothesis) and not peer and not gpu' $(or $(ARGS),tests)
+	$(call heading,ops with portable kernels)
+	@EAGERFLOW_TEST_KERNELS=portable $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \
+	  tests/ops tests/core tests/autodiff
 
 lab: $(VENV)/.notebook $(BUNDLE) $(KERNELS) ## JupyterLab on the notebooks; NOTEBOOK=07_watch_it_run for that one
 	$(call heading,JupyterLab)
