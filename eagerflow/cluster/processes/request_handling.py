@@ -24,7 +24,7 @@ from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import Transport
 from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result, calls_python
-from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light
+from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light, is_short
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.threads.workers import shared
 from eagerflow.types import TensorType, as_dtype
@@ -158,7 +158,8 @@ class TaskWork:
         tier = ScheduledTier(graph, routes=routes, transport=self._transport)
         light = LightProgram(tier) if is_light(tier) else None
         # to hand over to another thread takes longer than light nodes do
-        pool = None if tier.parallel or calls_python(graph) else self._here
+        here = not tier.parallel and not calls_python(graph) and is_short(graph)
+        pool = self._here if here else None
         self._partitions[session, message.partition] = _Registered(tier, light, pool)
         return (), []
 

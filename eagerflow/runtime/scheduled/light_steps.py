@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 from eagerflow.core.op import find_op
 from eagerflow.errors import RendezvousError, relocate
@@ -26,8 +26,9 @@ from eagerflow.runtime.rendezvous.credits import Sent
 from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.rendezvous.rendezvous import twice
 from eagerflow.runtime.rendezvous.transport import Transport
-from eagerflow.runtime.scheduled.actions import Action
+from eagerflow.runtime.scheduled.actions import Action, asynchronous
 from eagerflow.runtime.scheduled.detached import Result
+from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.plan import RUN
 from eagerflow.runtime.scheduled.step_values import FrameValues
 from eagerflow.runtime.threads.deadline import broken_off
@@ -36,6 +37,7 @@ from eagerflow.types import TensorType
 if TYPE_CHECKING:
     from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
+_SHORT_SECONDS: Final = 1e-3
 #: what a Send sends of a value
 Moved = Callable[[Any], Any]
 
@@ -46,7 +48,13 @@ def is_light(tier: ScheduledTier) -> bool:
     if loops or tier.parallel or any(kind != RUN for kind in tier.plan.frames[0].kinds):
         return False
     runs_on = all(not action.late and _runs_on(action) for action in frame.actions)
-    return runs_on and not _may_take_long(tier.graph)
+    return runs_on and not _may_take_long(tier.graph) and is_short(tier.graph)
+
+
+def is_short(graph: Graph) -> bool:
+    """Whether a thread that others wait for may run it: it takes no millisecond, as estimated."""
+    seconds = node_seconds()
+    return sum([seconds(n) for n in graph.nodes if n.op not in asynchronous]) < _SHORT_SECONDS
 
 
 def _runs_on(action: Action) -> bool:
@@ -131,7 +139,8 @@ class LightStep:
         program: what to run.
         number: of the step.
         transport: brings values from and to other partitions.
-        done: called once, with a function that gives the outputs or raises the error of the step.
+        done: called once, with a function that gives the outputs or raises the error of the step;
+            it calls that at once.
 
     Attributes:
         step: its number.
