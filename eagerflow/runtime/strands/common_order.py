@@ -88,6 +88,11 @@ class OrderedCut:
         self._positions = {n: i for i, n in enumerate(nodes)}
         self.items = self._items(nodes, 0)
 
+    @property
+    def has_common_loops(self) -> bool:
+        """Whether there are loops in several partitions."""
+        return len({partition for partition, _ in self.enters}) > 1
+
     def path(self, node: Node) -> FramePath:
         """The frame path of a node."""
         return self.paths[self.partition[node]].nodes[node]

@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 
 
 @final
-class Block:
+class PieceBlock:
     """What is in no loop, or an iteration of one.
 
     Args:
@@ -76,11 +76,11 @@ class Block:
                 yield from self._add(item)
         yield from self._flush()
 
-    def within(self, loop: LoopItem) -> Block:
+    def within(self, loop: LoopItem) -> PieceBlock:
         """An iteration of a loop that the partition takes part in."""
         (enter, *_) = self.order.enters[self.partition, loop.frame]
         frame = self.order.paths[self.partition].values[enter.outputs[0]]
-        return Block(self.order, self.partition, self.waiting, loop.frame, frame)
+        return PieceBlock(self.order, self.partition, self.waiting, loop.frame, frame)
 
     def _add(self, node: Node) -> Iterator[Piece]:
         path, lead = self.order.path(node), lead_of(node.op)

@@ -15,7 +15,7 @@ from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.late_values import is_sent_late, late_inputs
 from eagerflow.runtime.node_region_graphs import readers_of, region_graph
 from eagerflow.runtime.strands.common_order import Item, LoopItem, OrderedCut
-from eagerflow.runtime.strands.pieces import Block, Piece
+from eagerflow.runtime.strands.pieces import Piece, PieceBlock
 from eagerflow.runtime.strands.statements import (
     Assign,
     Await,
@@ -82,7 +82,7 @@ class TranslatedPartition:
                 self.back.setdefault(node.attrs["back"], []).append(node)
                 (_, frame) = self.paths.nodes[node][-1]
                 self.merges.setdefault(frame, []).append(node)
-        self.statements = _Statements(self, Block(order, partition, waiting)).fill(order.items)
+        self.statements = _Statements(self, PieceBlock(order, partition, waiting)).fill(order.items)
         self.outputs = [self.name(v) for v in partition.graph.outputs]
 
     def new(self, value: Value) -> str:
@@ -108,7 +108,7 @@ class TranslatedPartition:
 class _Statements:
     """Makes the statements of the outermost block, or of an iteration of a loop."""
 
-    def __init__(self, whole: TranslatedPartition, block: Block) -> None:
+    def __init__(self, whole: TranslatedPartition, block: PieceBlock) -> None:
         self.whole = whole
         self.block = block
         self.loop = block.loop
