@@ -13,7 +13,7 @@ from eagerflow.hardware import as_device
 from eagerflow.placement.cut import Partition
 from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.late_values import is_sent_late, late_inputs
-from eagerflow.runtime.region_graphs import readers_of, region_graph
+from eagerflow.runtime.node_region_graphs import readers_of, region_graph
 from eagerflow.runtime.strands.common_order import Item, LoopItem, OrderedCut
 from eagerflow.runtime.strands.pieces import Piece, PieceBlock
 from eagerflow.runtime.strands.statements import (
