@@ -52,7 +52,7 @@ def made_in(call: Callable[[], Any]) -> set[str]:
 def layers() -> tuple[Any, Callable[[], Any]]:
     """A training step over two devices, and a third one by a rule."""
     one, two = ef.Variable(ef.ones((3, 3))), ef.Variable(ef.ones((3, 3), device="cpu:1"))
-    optimiser = ef.optim.Adam([one, two])
+    optimiser = ef.optim.SGD([one, two], 0.1)
 
     def loss(x: Any) -> Any:
         h = ef.tanh(x @ one)
