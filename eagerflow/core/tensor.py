@@ -327,7 +327,7 @@ class AbstractArray(AbstractConversions):
 
 
 #: names of other frameworks; what there is instead: `hints/attribute_names.py`
-_ELSEWHERE: Final = """
+_HINTED: Final = """
     abs add add_ at backward bfloat16 block_until_ready bmm bool ceil chunk clamp clone contiguous
     copy_ cos cosh cpu cuda data detach diag diagonal diff dim div double element_size eq erf exp
     expand expand_as expm1 fill fill_ flat flip float floor gather ge grad gt half index_select int
@@ -338,7 +338,7 @@ _ELSEWHERE: Final = """
     sinh softmax split sqrt square strides sub sub_ t tan tanh tile tobytes topk trace tril triu
     trunc type_as unbind unique unsqueeze view view_as where zero_
 """
-hint_at(AbstractArray, _ELSEWHERE.split())
+hint_at(AbstractArray, _HINTED.split())
 
 
 @final
