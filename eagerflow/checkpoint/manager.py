@@ -124,7 +124,7 @@ class Manager:
     def save(
         self,
         step: int,
-        tree: Any,
+        tree: object,
         metrics: Mapping[str, Any] | None = None,
         *,
         force: bool = False,
@@ -247,7 +247,7 @@ class Manager:
     # --- restoring ---
 
     @hides_frames
-    def restore(self, like: Any = None, *, step: int | None = None) -> Restored | None:
+    def restore(self, like: object = None, *, step: int | None = None) -> Restored | None:
         """Load the newest intact checkpoint, and with it the state of ``ef.random``.
 
         Damaged ones are passed over, with a warning that names them and the one loaded instead.

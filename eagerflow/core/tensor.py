@@ -37,6 +37,9 @@ PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}
 #: bytes of one element that are shown
 _LONGEST: Final = 64
+#: up to how many elements all are shown, and the setting of NumPy that nobody has changed
+_SHOWN: Final = 200
+_NUMPYS_SHOWN: Final = 1000
 _check_sizes: Final = declare("check_sizes")
 
 #: the binary operators by name, as made last
@@ -424,7 +427,10 @@ class Tensor(AbstractArray):
     def __repr__(self) -> str:
         if not self._has_values or self._lane.device.task is not None:  # to ask it would wait
             return f"Tensor({self.type})"
-        return f"Tensor({_format(self, 'Tensor(')}, {self.type})"
+        prefix = "Tensor("
+        if self.size > _threshold():  # its type first: what is read of so many numbers
+            return f"{prefix}{self.type},\n{' ' * len(prefix)}{_format(self, prefix)})"
+        return f"{prefix}{_format(self, prefix)}, {self.type})"
 
     def __str__(self) -> str:
         if self._lane.symbolic:
@@ -473,6 +479,12 @@ def _restore(array: np.ndarray[Any, Any], dtype: str, device: str) -> Any:
     return functions["tensor"](array, dtype=dtype, device=device)
 
 
+def _threshold() -> int:
+    """The number of elements up to which all are shown: NumPy's setting, if it is set."""
+    chosen = np.get_printoptions()["threshold"]
+    return _SHOWN if chosen == _NUMPYS_SHOWN else chosen
+
+
 def _format(x: Tensor, prefix: str) -> str:
     array = x.numpy()
     if not x.dtype.is_native:
@@ -481,7 +493,9 @@ def _format(x: Tensor, prefix: str) -> str:
         return "[]" if array.ndim == 1 else f"empty{array.shape}"
     shown: Any = {"object": _shown} if x.dtype is BYTES else None
     separator = ", " if prefix else " "
-    return np.array2string(array, separator=separator, prefix=prefix, formatter=shown)
+    return np.array2string(
+        array, separator=separator, prefix=prefix, formatter=shown, threshold=_threshold()
+    )
 
 
 def _shown(data: bytes) -> str:

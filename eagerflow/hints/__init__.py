@@ -9,7 +9,7 @@ from typing import Final
 
 from eagerflow.hints.attribute_names import ACCUMULATORS, ALSO_FUNCTIONS, ARRAYS, QUEUES
 from eagerflow.hints.data import DATA, DATASETS
-from eagerflow.hints.function_names import FUNCTIONS, LINALG, RANDOM, SPELLINGS
+from eagerflow.hints.function_names import EXTENDING, FUNCTIONS, LINALG, RANDOM, SPELLINGS
 from eagerflow.hints.nn import (
     DISTRIBUTIONS,
     DRAWS,
@@ -29,6 +29,7 @@ MODULE_NAMES: Final = {
     "eagerflow": PROGRAMS | FUNCTIONS | {name: ARRAYS[name] for name in ALSO_FUNCTIONS},
     "eagerflow.data": DATA,
     "eagerflow.distributions": DISTRIBUTIONS,
+    "eagerflow.extending": EXTENDING,
     "eagerflow.linalg": LINALG,
     "eagerflow.nn": NN,
     "eagerflow.nn.functional": FUNCTIONAL,

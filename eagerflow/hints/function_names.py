@@ -121,6 +121,13 @@ FUNCTIONS: Final = {
     "view": "ef.reshape(x, shape)",
 }
 
+#: of ``ef.extending``
+EXTENDING: Final = by_name(
+    {
+        "from eagerflow.core.op import bind, define": "bind define",
+        "from eagerflow_kernels.table import portable, special": "kernel portable special",
+    }
+)
 #: of ``ef.linalg``
 LINALG: Final = by_name(
     {

@@ -28,8 +28,8 @@ NN: Final = {
     "decoder(y, encoder(x), is_causal=True)",
     "Upsample": "use the function ef.nn.functional.interpolate",
     "ZeroPad2d": "use the function ef.nn.functional.pad",
-    "utils": "ef.optim.clip_by_global_norm(grads, max_norm) clips gradients; recurrent layers take "
-    "padded sequences with lengths=",
+    "utils": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm) clips gradients; "
+    "recurrent layers take padded sequences with lengths=",
 }
 
 #: of ``ef.nn.functional``

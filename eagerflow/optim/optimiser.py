@@ -127,7 +127,7 @@ class AbstractOptimiser(ABC):
         return made
 
     @hides_frames
-    def update(self, gradients: Any, lr: Rate | None = None) -> None:
+    def update(self, gradients: object, lr: Rate | None = None) -> None:
         """Change the variables, once.
 
         Args:

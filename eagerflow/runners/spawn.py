@@ -115,7 +115,12 @@ def spawn(fn: Callable[_P, object], /, *args: _P.args, **kwargs: _P.kwargs) -> R
 
 
 def spawn(
-    fn: Callable[..., Any], /, *args: Any, name: Any = None, closes: Any = (), **kwargs: Any
+    fn: Callable[..., object],
+    /,
+    *args: Any,
+    name: Any = None,
+    closes: Any = (),
+    **kwargs: Any,
 ) -> Runner:
     """Run a function again and again in the background: what TensorFlow calls a queue runner.
 

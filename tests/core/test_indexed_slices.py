@@ -64,6 +64,7 @@ def test_sums(rows) -> None:
         (rows + dense, WHOLE + 1),
         (dense + rows, WHOLE + 1),
         (rows - dense, WHOLE - 1),
+        (rows - dense.tolist(), WHOLE - 1),
         (dense - rows, 1 - WHOLE),
         (rows + 1.0, WHOLE + 1),
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.convert import OffersDLPack, TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import current, stack
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
@@ -151,7 +151,9 @@ class _Producer:
         return self.array.__dlpack_device__()
 
 
-def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(
+    x: OffersDLPack, /, *, device: DeviceLike = None, copy: bool | None = None
+) -> Tensor:
     """A tensor that shares the memory of another library's array, through DLPack.
 
     eagerflow never writes there; if the other library does, the tensor changes, and with it its

@@ -113,7 +113,8 @@ def _slope(x: Tensor, axis: int, step: TensorLike, edge_order: int) -> Tensor:
             "gradient: there are too few samples along an axis",
             given=str(type_of(x)), expected=f"{edge_order + 1} or more",
         )  # fmt: skip
-    if isinstance(step, (int, float)) or tensor_of(step).shape == ():
+    step = step if isinstance(step, (int, float)) else tensor_of(step)
+    if isinstance(step, (int, float)) or step.shape == ():
         widths: Any = step
         inner = (x[..., 2:] - x[..., :-2]) / (2 * step)
         left = right = step, step
@@ -421,7 +422,7 @@ def _nanquantile(
     given = tensor_of(q) if isinstance(q, AbstractArray) else as_tensor(q, _DOUBLE, tensor.device)
     fraction = cast(given, _DOUBLE)
     if not host_check(lambda part: (part >= 0) & (part <= 1), fraction):
-        raise TensorValueError(f"{name}: q is out of range", given=f"q={q}", expected="0 to 1")
+        raise TensorValueError(f"{name}: q is out of range", given=f"q={q!r}", expected="0 to 1")
     axes = axes_of(name, tensor, axis)
     flat = reshape(moveaxis(tensor, axes, range(-len(axes), 0)) if axes else tensor,
                    (*(n for i, n in enumerate(tensor.shape) if i not in axes), -1))  # fmt: skip

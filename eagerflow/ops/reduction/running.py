@@ -302,8 +302,8 @@ def diff(
     /,
     n: int = 1,
     axis: int = -1,
-    prepend: TensorLike = None,
-    append: TensorLike = None,
+    prepend: TensorLike | None = None,
+    append: TensorLike | None = None,
 ) -> Tensor:
     """The differences of neighbours along an axis, taken ``n`` times; of bools, "xor".
 

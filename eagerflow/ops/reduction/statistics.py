@@ -199,7 +199,12 @@ def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 
 
 def average(
-    x: TensorLike, /, axis: Axis = None, weights: TensorLike = None, *, keepdims: bool = False
+    x: TensorLike,
+    /,
+    axis: Axis = None,
+    weights: TensorLike | None = None,
+    *,
+    keepdims: bool = False,
 ) -> Tensor:
     """The mean of elements, weighted.
 
@@ -295,9 +300,9 @@ def quantile(
 def _quantile(
     name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool, method: Method = "linear"
 ) -> Tensor:
-    q = known_number(q)
-    number = float(q) if type(q) in (int, float) else None
-    x, q = operands(x, q)
+    fixed = known_number(q)
+    number = float(fixed) if type(fixed) in (int, float) else None
+    x, q = operands(x, fixed)
     tensor = floating(x)
     axes = axes_of(name, tensor, axis)
     _, _, flat = lines(tensor, axes)

@@ -169,7 +169,7 @@ class Queue:
     def __init__(
         self,
         capacity: int | None,
-        like: Any,
+        like: object,
         *,
         kind: Literal["fifo", "shuffle", "padding", "priority"] = "fifo",
         min_after_dequeue: int = 0,
@@ -245,7 +245,11 @@ class Queue:
     # --- putting in ---
 
     def enqueue(
-        self, element: Any, *, priority: TensorLike = None, timeout: TensorLike = None
+        self,
+        element: object,
+        *,
+        priority: TensorLike | None = None,
+        timeout: TensorLike | None = None,
     ) -> None:
         """Put in one element; waits while there is no room.
 
@@ -268,7 +272,11 @@ class Queue:
         self._put(_enqueue, "enqueue", element, priority, timeout)
 
     def enqueue_many(
-        self, elements: Any, *, priority: TensorLike = None, timeout: TensorLike = None
+        self,
+        elements: object,
+        *,
+        priority: TensorLike | None = None,
+        timeout: TensorLike | None = None,
     ) -> None:
         """Put in the elements that lie along the first axis of each part, as there is room.
 
@@ -295,7 +303,12 @@ class Queue:
         self._put(_enqueue_many, "enqueue_many", elements, priority, timeout)
 
     def _put(
-        self, op: Op, what: str, element: Any, priority: TensorLike, timeout: TensorLike
+        self,
+        op: Op,
+        what: str,
+        element: object,
+        priority: TensorLike | None,
+        timeout: TensorLike | None,
     ) -> None:
         state, seconds = self.resource, timeout_of(what, timeout)
         inputs = self._elements.split(what, element, many=op is _enqueue_many, holder=state)
@@ -315,7 +328,7 @@ class Queue:
 
     # --- taking ---
 
-    def dequeue(self, *, timeout: TensorLike = None) -> Any:
+    def dequeue(self, *, timeout: TensorLike | None = None) -> Any:
         """Take the next element; waits while there is none.
 
         Args:
@@ -332,7 +345,7 @@ class Queue:
         """
         return self._take(_dequeue, timeout_of("dequeue", timeout))
 
-    def dequeue_many(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
+    def dequeue_many(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
         """Take ``n`` elements, stacked along a new first axis; waits until there were as many.
 
         It holds those that have come, so ``n`` may be more than the capacity (but not of a priority
@@ -361,7 +374,7 @@ class Queue:
         """
         return self._take_many(_dequeue_many, "dequeue_many", n, timeout)
 
-    def dequeue_up_to(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
+    def dequeue_up_to(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
         """As `dequeue_many`, but if the queue is closed, what is left will do.
 
         Raises:
@@ -376,7 +389,7 @@ class Queue:
         """
         return self._take_many(_dequeue_up_to, "dequeue_up_to", n, timeout)
 
-    def _take_many(self, op: Op, what: str, n: TensorLike, timeout: TensorLike) -> Any:
+    def _take_many(self, op: Op, what: str, n: TensorLike, timeout: TensorLike | None) -> Any:
         state, count = self.resource, checked_count(what, n)
         if not self._kind.fills_up and self._shapes is None:
             raise ShapeError(
@@ -402,7 +415,7 @@ class Queue:
         state = self.resource
         return bind(_size, resource=state, device=state.device)
 
-    def close(self, cancel_pending: bool = False, *, timeout: TensorLike = None) -> None:
+    def close(self, cancel_pending: bool = False, *, timeout: TensorLike | None = None) -> None:
         """Let nothing in any more.
 
         What is in can still be taken; a caller that waits for more gets a `QueueClosedError`.

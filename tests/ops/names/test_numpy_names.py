@@ -115,6 +115,7 @@ _CALLS = {
     "nansum": lambda m, x: m.nansum(x, 1, "float64"),
     "take_along_axis by name": lambda m, x: m.take_along_axis(x, indices=m.argsort(x), axis=-1),
     "diff of scalars": lambda m, x: m.diff(x, axis=1, prepend=0.5, append=m.asarray(2.0)),
+    "round of a list": lambda m, x: m.round([1.26, 2.53], decimals=1),
     "x.mean": lambda m, x: x.mean(1, "float64"),
     "x.var": lambda m, x: x.var(1, "float64", ddof=1),
     "x.cumsum": lambda m, x: x.cumsum(1, "float64"),
