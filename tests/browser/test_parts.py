@@ -129,8 +129,8 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Noteboo
     expect(dashboard.locator(".ef-details")).to_contain_text("transfer")
     panel = tab(dashboard, "timeline")
     panel.get_by_role("button", name="last step").click()
-    canvas = panel.locator("canvas")
-    expect(canvas).to_have_attribute("data-lanes", "cpu:0,cpu:1,thread 1")
+    canvas = panel.locator(".ef-lanes canvas")
+    expect(canvas).to_have_attribute("data-lanes", "cpu:0,cpu:1,main thread")
     expect(canvas).to_have_attribute("data-chosen", "1")
     # and the other way round: a press on the arrow of the other transfer
     place = re.findall(r"([\d.]+),([\d.]+)", canvas.get_attribute("data-moves") or "")
@@ -141,6 +141,27 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Noteboo
     expect(dashboard.locator(".ef-details")).to_contain_text("transfer_1")
     expect(dashboard.locator(".ef-chosen")).to_have_count(1)
     expect(dashboard.locator(".ef-moved text")).to_have_text(["16.4 kB", "16.4 kB"])
+
+
+def test_nodes_are_sorted_and_chosen_by_keys(notebook: Notebook) -> None:
+    dashboard = notebook.view(AT["dashboard"])
+    panel = tab(dashboard, "nodes")
+    notebook.run(AT["run"])
+    names = panel.locator("tbody tr td:first-child")
+    panel.get_by_role("button", name="node", exact=True).press("Enter")
+    expect(panel.get_by_role("columnheader", name="node")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    told = names.all_text_contents()
+    assert told == sorted(told)
+    assert {"matmul", "sin", "transfer", "transfer_1"} <= set(told)
+    row = panel.locator("tbody tr").first
+    row.focus()
+    row.press("ArrowDown")
+    expect(panel.locator(".ef-picked")).to_have_count(1)
+    expect(panel.locator(".ef-picked td").first).to_have_text(told[1])
+    tab(dashboard, "graph")
+    expect(dashboard.locator(".ef-details")).to_contain_text(told[1])
 
 
 def test_all_views_at_once(notebook: Notebook) -> None:
