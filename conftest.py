@@ -15,6 +15,9 @@ import pytest  # noqa: E402 - the environment comes first
 import eagerflow as ef  # noqa: E402
 from tests import doctests  # noqa: E402
 
+# the library that computes, "native" where this machine can unless this says "portable"
+ef.config(kernels=os.environ.get("EAGERFLOW_TEST_KERNELS", "auto"))
+
 pytest_plugins = ["tests.exploring"]
 doctests.install()
 

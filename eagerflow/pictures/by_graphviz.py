@@ -161,15 +161,20 @@ def _command() -> list[str] | None:
     return None
 
 
-@lru_cache(maxsize=16)
 def graphviz_svg(dot: str) -> str | None:
     """What Graphviz draws; None if there is none, or if it fails or takes too long."""
+    try:
+        return _drawn(dot)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+@lru_cache(maxsize=16)
+def _drawn(dot: str) -> str | None:
+    """The same; what it raises is not remembered: the next time the machine may be less busy."""
     command = _command()
     if command is None:
         return None
-    try:
-        done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=_SECONDS)
     text = done.stdout.decode(errors="replace")
     return text if done.returncode == 0 and "<svg" in text else None
