@@ -204,6 +204,7 @@ _PORTABLE = (
     _BEGIN
     + """
 import sys
+ef.config(kernels="portable")
 f = ef.trace(lambda x: x * 2 + 1, compile="now")
 f(ef.ones(2))
 print(f.latest().executable.tier.name)
