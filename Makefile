@@ -168,6 +168,6 @@ $(PACKED): widgets/package.json widgets/package-lock.json | $(VENV)/.dev
 	@$(NPM) ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(BUNDLE): $(shell find widgets/src -type f) widgets/build.mjs $(PACKED)
+$(BUNDLE): $(shell find widgets/src -type f) eagerflow/pictures/device_palette.json widgets/build.mjs $(PACKED)
 	$(call heading,front-end)
 	@$(NPM) run --silent build

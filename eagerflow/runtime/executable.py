@@ -12,7 +12,7 @@ from weakref import WeakMethod, WeakValueDictionary
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told
-from eagerflow.events.kinds import where
+from eagerflow.events.event_kinds import where
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of, late_reads, reads_late
