@@ -37,6 +37,7 @@ from eagerflow.function.lookup import Lookup, Options, warn
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device
+from eagerflow.hardware.kernel_library import in_force
 from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
@@ -240,7 +241,7 @@ class TracedFunction(Generic[_P, _R_co]):
         ...     return x
         >>> y = f(ef.tensor(1.0), 3)
         >>> print(f.explain())  # doctest: +ELLIPSIS
-        f: 1 trace, run by the interpreter tier
+        f: 1 trace, run by the interpreter tier on ... kernels
         1. f(x: f32[]@cpu:0, k: int): ... nodes, traced in ... ms
              why: the first call
              static: k=3, because of its use as an index or a size
@@ -261,7 +262,7 @@ class TracedFunction(Generic[_P, _R_co]):
             entry.record.compiled = entry.compiled()
             if entry.executable.tier.name == "native":
                 tier = "native"
-        return Explanation(self.name, self.traces, tier)
+        return Explanation(self.name, self.traces, tier, in_force())
 
     @hides_frames
     def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
