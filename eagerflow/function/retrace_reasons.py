@@ -25,11 +25,17 @@ class Reason:
 
     Attributes:
         text: in words.
-        culprit: what differed, such as ``"x"`` or ``"the size of x"``; empty for a first call.
+        culprit: what differed, such as ``"x"`` or ``"h was redefined"``; empty for a first call.
     """
 
     text: str
     culprit: str = ""
+
+    @property
+    def clause(self) -> str:
+        """What follows "traced again" in a sentence."""
+        told = self.text == self.culprit or self.text.startswith(f"{self.culprit}; ")
+        return f"because {self.text}" if told else f"because of {self.culprit}; {self.text}"
 
     @property
     def is_truth(self) -> bool:
@@ -65,8 +71,8 @@ def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
     if not entry.takes(call):
         return _sizes_differ(entry, call)
     if not entry.shares(call):
-        what = "an argument that is also read from outside is not the same"
-        return Reason(f"{what} as before", what)
+        text = "an argument that is also read from outside is not the same as before"
+        return Reason(text, text)
     texts = entry.guards.explain()
     values = entry.guards.read()
     for one, value in zip(entry.captured, values or (), strict=False):
@@ -74,7 +80,7 @@ def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
     text = "; ".join(texts[:_SHOWN]) or "what it reads from outside"
     if len(texts) > _SHOWN:  # a model of a hundred layers was put into another mode
         text += f"; and {len(texts) - _SHOWN} more"
-    return Reason(text, text.partition(":")[0])
+    return Reason(text, text.partition(":")[0].partition("; ")[0])
 
 
 def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:
