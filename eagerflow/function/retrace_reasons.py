@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
@@ -16,6 +17,8 @@ from eagerflow.function.explanations import LeafRecord
 from eagerflow.tracing.decisions import checker
 
 _SHOWN: Final = 4  # differences that a reason names
+#: the verb of what differed, where that is a sentence
+_TOLD: Final = re.compile(r" (is|was|has) ")
 
 
 @final
@@ -34,8 +37,9 @@ class Reason:
     @property
     def clause(self) -> str:
         """What follows "traced again" in a sentence."""
-        told = self.text == self.culprit or self.text.startswith(f"{self.culprit}; ")
-        return f"because {self.text}" if told else f"because of {self.culprit}; {self.text}"
+        if _TOLD.search(self.culprit):
+            return f"because {self.text}"
+        return f"because of {self.culprit}; {self.text}"
 
     @property
     def is_truth(self) -> bool:
