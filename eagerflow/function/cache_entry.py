@@ -21,7 +21,7 @@ from eagerflow.errors import CancelledError, TraceError
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
-from eagerflow.function.first_run import FirstRun
+from eagerflow.function.leftover_handles import FirstRun
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
@@ -273,6 +273,7 @@ class CacheEntry:
             return self.run(leaves, captured, arguments)
         inputs = [*[leaves[i] for i in self.leaves], *captured]
         return first.run(
+            self.graph,
             lambda graph: self._replay(graph, inputs),
             lambda values: self._finish(values, leaves, arguments),
         )

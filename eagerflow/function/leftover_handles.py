@@ -1,4 +1,4 @@
-"""What the user's objects still hold of a trace when it has ended.
+"""What objects still hold of a trace when it has ended, and the run that gives it values.
 
 A tensor is a handle: it gets its value of the call that traced, wherever it is held. A number is
 replaced by its value in what holds it. Where that cannot be done, the trace is refused.
@@ -6,10 +6,11 @@ replaced by its value in what holds it. Where that cannot be done, the trace is 
 
 from __future__ import annotations
 
+import copy
 import gc
 import operator
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CellType, FrameType, GeneratorType
 from typing import Any, Final, final
 from weakref import ref
@@ -20,7 +21,7 @@ from eagerflow.capture.snapshot import Held
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.function.referrers import Holders
-from eagerflow.graph.ir import Value
+from eagerflow.graph.ir import Graph, Value
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
@@ -31,24 +32,28 @@ _DEEP: Final = 4
 
 
 @final
-class Remains:
-    """The tensors and numbers of a trace that are held when it has ended.
+class FirstRun:
+    """The run of the call that traced, where tensors and numbers of the trace are held then.
 
     Args:
         tracer: the trace.
         holders: finds what holds it.
+        handles: the tensors that outputs of the graph were, by number, while something holds them.
 
     Attributes:
-        values: what they are in the graph, where that is to be known.
+        values: what is held, in the graph, where its values are to be known.
         texts: that what holds them will not be given others by runs of the graph.
 
     Raises:
         TraceError: what holds a number cannot hold its value.
     """
 
-    def __init__(self, tracer: Tracer, holders: Holders) -> None:
+    def __init__(
+        self, tracer: Tracer, holders: Holders, handles: Sequence[tuple[int, ref[Tensor]]]
+    ) -> None:
         handed_out = self._handed_out = tracer.handed_out
         self._holders = holders
+        self._outputs = handles
         self._numbers: list[TracedNumber] = []  # those that only a run of the graph knows
         self._handles: list[Tensor] = []
         self._arrays: list[TracedArray] = []
@@ -72,19 +77,38 @@ class Remains:
         numbers = [x for x in numbers if not x.varies]
         _replace(numbers, [x.number for x in numbers], holders)
 
-    def fill(self, values: Sequence[Any]) -> None:
-        """Give them their values, and put arrays of NumPy in the place of what stood for them."""
+    def run(
+        self, graph: Graph, run: Callable[[Graph], Sequence[Any]], finish: Callable[..., Any]
+    ) -> Any:
+        """Run the graph node by node; what is held gets values.
+
+        Args:
+            graph: as traced.
+            run: gives the values of the outputs of a graph.
+            finish: makes the result of these, and puts back what is stored outside.
+        """
+        graph, count = copy.copy(graph), len(graph.outputs)
+        graph.outputs = [*graph.outputs, *self.values]
+        outputs = list(run(graph))
+        self._fill(outputs[count:])
+        for i, handle in self._outputs:
+            held = handle()
+            outputs[i] = outputs[i] if held is None else held
+        return finish(outputs[:count])
+
+    def _fill(self, values: Sequence[Any]) -> None:
+        """Give what is held its values, and put arrays of NumPy where something stood for them."""
         count = len(self._numbers)
         _replace(self._numbers, values[:count], self._holders)
         for handle, value in zip(self._handles, values[count:], strict=True):
             handle._data, handle._lane, handle._mark = value._data, value._lane, value._mark
         self._numbers, self._handles = [], []  # or they would hold some
         _replace(self._arrays, [x.maker(x.tensor) for x in self._arrays], self._holders)
-        self.forget()
+        self.drop()
 
-    def forget(self) -> None:
-        """Leave them as they are: their use is an error."""
-        self._numbers, self._handles, self._arrays = [], [], []
+    def drop(self) -> None:
+        """Let it be: what is held stays without a value, and its use is an error."""
+        self.values, self._numbers, self._handles, self._arrays = [], [], [], []
         self._holders = Holders(())
         self._handed_out.clear()
 

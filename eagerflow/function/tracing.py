@@ -32,8 +32,7 @@ from eagerflow.errors import LeakedTensorError, TraceError, relocate
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
-from eagerflow.function.first_run import FirstRun
-from eagerflow.function.leftover_handles import Remains
+from eagerflow.function.leftover_handles import FirstRun
 from eagerflow.function.outputs import LocalNames, Outputs, kept_lists
 from eagerflow.function.outside_state import Outside, identifier
 from eagerflow.function.referrers import Holders
@@ -143,15 +142,16 @@ class _Maker:
                 try:
                     with names:
                         result = run(function, args, kwargs, tracer)
-                    entry = self._finish(result, outside)
-                    left = tracer.raises is not None and request.runs and self._has_acted(outside)
-                    entry.failure = "its graph raised an exception" if left else ""
                 except (TraceError, LeakedTensorError):
                     raise  # nothing of it would happen eagerly
                 except Exception as error:
                     if not (request.runs and self._has_acted(outside)):
                         raise
                     entry = self._failed(error, outside)
+                else:
+                    entry = self._finish(result, outside)
+                    if tracer.raises is not None and request.runs and self._has_acted(outside):
+                        entry.failure = "its graph raised an exception"
             entry.locals = names.values(tracer)
             if tracer.structures is not None and not entry.failure:
                 tracer.structures.settle(outside.reads)
@@ -185,15 +185,15 @@ class _Maker:
         """
         request, tracer = self.request, self.tracer
         near = [request.fn, [leaf.value for leaf in self.leaves]]
-        handles = [] if self.outputs is None else self.outputs.handles
+        handles = () if self.outputs is None else self.outputs.handles
         # nothing here may hold anything of the trace
         self.inputs, self.before, self.outputs = [], [], None
         self.containers = ArgumentContainers((), (), ())
         if not tracer.is_held:
             tracer.handed_out.clear()
             return None
-        remains = Remains(tracer, Holders(near))
-        wrong = next(iter(remains.texts), None)
+        first = FirstRun(tracer, Holders(near), handles)
+        wrong = next(iter(first.texts), None)
         if wrong is not None and request.strict:
             raise TraceError(f"{request.name}: {wrong}", given="strict=True")
         if wrong is not None and entry.is_left:
@@ -202,11 +202,10 @@ class _Maker:
                 given=entry.failure or entry.record.unrepeated[0],
                 hint=f"do one of the two outside of {request.name}",
             )
-        entry.record.unrepeated = entry.record.unrepeated or remains.texts
-        if remains.values or remains.texts:
-            return FirstRun(entry.graph, remains, handles)
-        remains.forget()
-        return None
+        if entry.is_left or not first.values:
+            first.drop()
+        entry.record.unrepeated += first.texts
+        return first if first.values or first.texts else None
 
     def _scopes(self) -> AbstractContextManager[None]:
         """The scopes of the function are its own, whatever scope the call is in."""
