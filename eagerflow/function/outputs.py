@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
@@ -233,6 +233,8 @@ class Outputs:
         """Whether a function or an object, made here, holds what another run would make anew."""
         if type(x) is FunctionType:
             parts = [location.get() for location in map(_in_cell, x.__closure__ or ())]
+        elif type(x) is MethodType:
+            parts = [x.__self__]
         elif isinstance(x, type) or is_library_class(type(x)):
             return False
         else:
