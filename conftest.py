@@ -17,6 +17,9 @@ import eagerflow as ef  # noqa: E402
 from eagerflow.tracing.tracer import living  # noqa: E402
 from tests import doctests  # noqa: E402
 
+# the library that computes, "native" where this machine can unless this says "portable"
+ef.config(kernels=os.environ.get("EAGERFLOW_TEST_KERNELS", "auto"))
+
 pytest_plugins = ["tests.exploring"]
 doctests.install()
 

@@ -327,16 +327,18 @@ class AbstractArray(AbstractConversions):
 
 
 #: names of other frameworks; what there is instead: `hints/attribute_names.py`
-_ELSEWHERE: Final = """
-    abs add add_ backward bfloat16 bmm bool ceil chunk clamp clone contiguous copy_ cos cosh cpu
-    cuda data detach diag diagonal diff dim div double eq erf exp expand expand_as expm1 fill_
-    flip float floor gather grad half index_select int isfinite isinf isnan log log10 log1p log2
-    log_softmax logsumexp long masked_fill matmul maximum median minimum mm mul mul_ nelement norm
-    numel outer permute pow relu repeat_interleave requires_grad requires_grad_ roll rsqrt sigmoid
-    sign sin sinh softmax split sqrt square sub sub_ t tan tanh tile topk trace tril triu trunc
-    type_as unbind unique unsqueeze view view_as where zero_
+_HINTED: Final = """
+    abs add add_ at backward bfloat16 block_until_ready bmm bool ceil chunk clamp clone contiguous
+    copy_ cos cosh cpu cuda data detach diag diagonal diff dim div double element_size eq erf exp
+    expand expand_as expm1 fill fill_ flat flip float floor gather ge grad gt half index_select int
+    is_contiguous is_cuda is_floating_point isfinite isinf isnan le log log10 log1p log2 log_softmax
+    logsumexp long lt masked_fill matmul maximum median minimum mm movedim mul mul_ narrow ne neg
+    nelement new_full new_ones new_tensor new_zeros norm numel outer permute pow register_hook relu
+    repeat_interleave requires_grad requires_grad_ resize retain_grad roll rsqrt sigmoid sign sin
+    sinh softmax split sqrt square strides sub sub_ t tan tanh tile tobytes topk trace tril triu
+    trunc type_as unbind unique unsqueeze view view_as where zero_
 """
-hint_at(AbstractArray, _ELSEWHERE.split())
+hint_at(AbstractArray, _HINTED.split())
 
 
 @final

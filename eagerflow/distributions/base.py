@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.extending import is_weak
+from eagerflow.extending import hint_at, is_weak
 
 
 class AbstractDistribution(ABC):
@@ -42,6 +42,13 @@ class AbstractDistribution(ABC):
     @abstractmethod
     def variance(self) -> ef.Tensor:
         """The variance."""
+
+
+hint_at(
+    AbstractDistribution,
+    ["batch_shape", "cdf", "event_shape", "expand", "has_rsample", "icdf", "logpdf", "pdf", "pmf",
+     "probs", "rsample", "std", "stddev"],
+)  # fmt: skip
 
 
 def joint_shape(shape: Any, *parameters: Any) -> tuple[Any, ...]:

@@ -439,8 +439,9 @@ class TracedFunction(Generic[_P, _R_co]):
         """
         for entry in self._lookup.cache.entries():
             for executable in entry.executables():
-                if executable.compilation is not None:
-                    executable.compilation.wait()
+                compilation = executable.begin_compiling()
+                if compilation is not None:
+                    compilation.wait()
 
     def ir(self, stage: str = "graph") -> str:
         """The text of a stage of what ran last.
@@ -467,7 +468,7 @@ class TracedFunction(Generic[_P, _R_co]):
         if stage == "python":
             return entry.executable.text
         if stage in _STAGES:
-            compilation = entry.executable.compilation
+            compilation = entry.executable.begin_compiling()
             return "" if compilation is None else compilation.text(stage)
         raise TraceError(f"there is no stage {stage!r}", expected=" or ".join(map(repr, _STAGES)))
 

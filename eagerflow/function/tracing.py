@@ -14,7 +14,7 @@ from typing import Any, Final, final
 import eagerflow.function.cached_functions  # noqa: F401 - which says how they are called
 from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call
-from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
+from eagerflow.autograph.flow.loop_statements import LARGE, loops, unrolled_loops
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.access_paths import AccessPath

@@ -151,7 +151,7 @@ class Node:
 
         >>> graph = ef.Graph.parse("graph f(%x: f32[n]@cpu:0) { %y = exp(%x) : f32[n] return %y }")
         >>> graph.nodes[0].reason
-        'where its operands are: %x on cpu:0, which is an input'
+        'where its operands are: %x on cpu:0'
         """
         return str(_above(".placement_reasons", "reason_of")(self))
 

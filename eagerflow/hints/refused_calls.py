@@ -102,6 +102,29 @@ def _of_count(form: str, name: str, parameters: Sequence[inspect.Parameter]) -> 
     return f"the call is {form}"
 
 
+def form_of(function: Any, name: str) -> str:
+    """How a function is called: ``sum(x, /, axis=None, dtype=None, *, keepdims=False)``.
+
+    Args:
+        function: a function of Python.
+        name: what to call it.
+
+    >>> ef.hints.refused_calls.form_of(ef.exp, "exp")
+    'exp(x, /)'
+    """
+    return f"{name}({_text(_parameters(function) or [])})"
+
+
+def last_frame(error: BaseException) -> FrameType | None:
+    """The frame in which an error was raised.
+
+    Args:
+        error: any, with its traceback.
+    """
+    trace = _last(error.__traceback__)
+    return None if trace is None else trace.tb_frame
+
+
 def _first_of(names: Sequence[str], among: Sequence[str]) -> str | None:
     return next((name for name in names if name in among), None)
 

@@ -16,7 +16,7 @@ from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.meetings import AbstractMeeting
-from eagerflow.resources.queue_stores import AbstractStore
+from eagerflow.resources.queue_kinds import AbstractStore
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.types import TensorType

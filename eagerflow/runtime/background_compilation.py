@@ -18,7 +18,7 @@ from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.threads.workers import Workers
 
-#: when a graph is compiled: beside its first steps, before them, never
+#: when a graph is compiled: beside its steps once it has run some, before them, never
 Mode: TypeAlias = Literal["background", "now", "off"]
 
 #: one thread compiles; the compiler has a lock of its own anyway

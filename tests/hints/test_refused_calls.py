@@ -92,7 +92,7 @@ def test_each_method_of_tensors() -> None:
         ("ef.optim.Adam([v], learning_rate=1)", "lr= is what learning_rate= is elsewhere"),
         ("ef.nn.Linear(2, units=3)", "out_features= is what units= is elsewhere"),
         ("ef.nn.Linear(2, 3, biass=True)", "did you mean bias="),
-        ("ef.random.normal(3, 4)", "the shape is one tuple, such as (2, 3): normal(shape=()"),
+        ("ef.random.normal(3, 4)", "such as (2, 3), and what follows has names: normal(shape=()"),
         ("ef.broadcast_to(x)", "the call is broadcast_to(x, /, shape"),
         ("x.size(0)", "x.shape[i]"),
         ("v.size(0)", "x.shape[i]"),
@@ -195,7 +195,7 @@ def test_ipython_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shell.custom_exceptions == (KeyError,)
     shell = _Shell()
     wrong_calls.add_remedies_where_shown()
-    assert shell.custom_exceptions == (TypeError,)
+    assert shell.custom_exceptions == (TypeError, AttributeError)
     with pytest.raises(TypeError) as caught:
         ef.sum(ef.ones(3), dim=0)
     shell.handler(shell, TypeError, caught.value, caught.tb)

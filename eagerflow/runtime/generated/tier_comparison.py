@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
@@ -22,12 +23,12 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
 from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims
-from eagerflow.runtime.generated.region_text import RegionText
+from eagerflow.runtime.generated.native_region_text import RegionText
 from eagerflow.types import LIST, TensorSpec, TensorType
 
 if TYPE_CHECKING:
+    from eagerflow.compilation.native_region_loops import Kernel
     from eagerflow.compilation.native_regions import Region
-    from eagerflow.compilation.region_loops import Kernel
 
 #: values in between that one kernel gives; functions of NumPy take 64 arrays
 _AT_ONCE: Final = 16
@@ -127,8 +128,7 @@ class TierComparison:
         """What the ops of a region give within a kernel, each with its number, in order."""
         for first in range(0, len(region.makes), _AT_ONCE):
             piece = region.makes[first : first + _AT_ONCE]
-            with resolving(None):
-                kernel = region.giving(piece)
+            kernel = resolving(None).run(partial(region.giving, piece))
             found = dict(self._run(replace(region, kernel=kernel), arguments))
             yield from ((register, found[register]) for register in piece)
 

@@ -371,12 +371,19 @@ class CheckedCupy(CheckedNamespace):
 
 
 class CheckedBackend:
-    """Two devices of kind gpu, without a GPU."""
+    """Two devices of kind gpu, without a GPU.
+
+    Attributes:
+        launched: the names of the ops whose kernels have run here.
+    """
 
     kind = "gpu"
     array_type = CheckedArray
     holds_bytes = False
     holds_data = True
+
+    def __init__(self) -> None:
+        self.launched: set[str] = set()
 
     def count(self) -> int:
         return 2
@@ -389,6 +396,7 @@ class CheckedBackend:
         kernel = call.kernel(np if there else self.namespace(index), CheckedArray)
 
         def launch(*arrays: Any, **attrs: Any) -> Any:
+            self.launched.add(call.name)
             read = call.host_inputs(len(arrays), attrs)
             placed = [_placed(x, i in read) for i, x in enumerate(arrays)]
             return kernel(*placed, **attrs)

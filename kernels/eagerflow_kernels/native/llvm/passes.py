@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
-from eagerflow_kernels.native.loop_form import REDUCTIONS, Loops
+from eagerflow_kernels.native.loop_form import REDUCTIONS, SCANS, Loops
 
 #: operations that cost less than to read a value back
 _CHEAP: Final = frozenset({"load", "constant", "size", "index"})
@@ -51,6 +51,13 @@ def passes_of(loops: Loops) -> list[RowPass]:
             roots[stages[x]].add(x)
     holders = _holders(loops, stages, roots)
     return [_pass(loops, stages, roots, holders, stage) for stage in range(last + 1)]
+
+
+def scans_in(loops: Loops, row_pass: RowPass) -> list[int]:
+    """The scans that a pass computes."""
+    return [
+        n for n in row_pass.terms if loops.terms[n].operation in SCANS and n not in row_pass.kept
+    ]
 
 
 def _stages(loops: Loops) -> list[int]:

@@ -28,8 +28,8 @@ from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Instruction
 
 if TYPE_CHECKING:
+    from eagerflow.compilation.native_region_loops import Kernel, KernelArgument, KernelResult
     from eagerflow.compilation.native_regions import Region
-    from eagerflow.compilation.region_loops import Kernel, KernelArgument, KernelResult
     from eagerflow_kernels.native.fusion import NativeRegion
 
 #: places in the memory of a control (`eagerflow_kernels.native.control`, which few programs load)
