@@ -46,7 +46,7 @@ class TraceRecord:
         static: what Python asked for the value of, so that another value is another trace.
         outside: what is read from outside at each call.
         notes: what is not as in eager mode: it ran only while tracing, or cannot be watched.
-        unrepeated: what no run can repeat, so that each call is traced that does it.
+        unrepeated: what no run of a graph can repeat, so that the function itself does such calls.
         unrolled: the loops of Python of which each iteration put nodes into the graph, with how
             many; those with the most nodes first.
         compiled: what became native code, and why other ops did not.
@@ -91,7 +91,7 @@ class TraceRecord:
             "unrolled": _first(self.unrolled),
             "compiled": _first(self.compiled, 12),
             "note": self.notes,
-            "traced at each call": self.unrepeated,
+            "run as Python": self.unrepeated,
         }
         return [(kind, item) for kind, items in sections.items() for item in items]
 

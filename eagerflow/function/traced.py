@@ -140,8 +140,8 @@ class TracedFunction(Generic[_P, _R_co]):
                         entry.used = next(uses)
                         return entry.run((*leaves, *rest) if rest else leaves, captured)
             return self._call(args, kwargs, key)
-        except NothingDone as nothing_done:  # what the function does until it raises stays
-            (failure,) = nothing_done.args
+        except NothingDone as nothing_done:
+            (reason,) = nothing_done.args
         except BaseException as error:
             hide_frames(error)
             raise
@@ -150,11 +150,12 @@ class TracedFunction(Generic[_P, _R_co]):
         except BaseException as error:
             hide_frames(error)
             raise
-        warn(
-            f"{self.name}: its graph raised {failure!r}, and the function itself did not: "
-            "the result is that of the function",
-            TraceWarning,
-        )
+        if reason:
+            warn(
+                f"{self.name}: {reason}, and the function itself did not: "
+                "the result is that of the function",
+                TraceWarning,
+            )
         return result
 
     if TYPE_CHECKING:  # a call has the signature of the function, of which the code knows nothing
@@ -169,14 +170,18 @@ class TracedFunction(Generic[_P, _R_co]):
                 return autograph_call(self.fn)(*args, **kwargs)
         call = self._lookup.signature.parse(args, kwargs)
         entry, captured = self._lookup.find(call)
-        if entry.own_rules and interpreter.is_differentiated():
-            if entry.first is not None or not entry.lasts:
-                entry.refuse(self.name, "differentiated, with a derivative of its own in it")
-            return self.fn(*args, **kwargs)  # the graph has its ops, and not its derivatives
-        leaves = [leaf.value for leaf in call.leaves]
+        # the graph has the ops of derivatives that are the user's own, and not these derivatives
+        differs = entry.own_rules and interpreter.is_differentiated()
+        if entry.is_left:
+            self._lookup.tell_left(entry)
         if entry.first is not None:
-            return entry.run_first(leaves, captured, call.values)
-        if form is not None and entry.lasts and entry.is_direct(call, args):
+            if differs:
+                entry.refuse(self.name, "differentiated, with a derivative of its own in it")
+            return entry.run_first([leaf.value for leaf in call.leaves], captured, call.values)
+        if entry.is_left or differs:
+            raise NothingDone(entry.failure)
+        leaves = [leaf.value for leaf in call.leaves]
+        if form is not None and entry.is_direct(call, args):
             if len(self._direct) >= _DIRECT:
                 self._direct.clear()
             others = [one for one in self._direct.get(form, ()) if one[0] is not entry]
