@@ -111,12 +111,12 @@ class RegionText:
         states = [expressions.bound(variable, "variable") for variable in self.states]
         given = [f"{state}._data" for state in states] + [f"r{r}" for r in self.arrays]
         self.add(f"{indent}given = {expressions.tuple(given)}")
-        self.add(f"{indent}found = {alone}(*given) if {self.fitting() or 'True'} else ()")
+        self.add(f"{indent}results = {alone}(*given) if {self.fitting() or 'True'} else ()")
         ops = [f"p{r}" for r in outputs]
         self.add(f"{indent}{expressions.tuple(ops)} = {plain}({arguments})")
         held = expressions.tuple([f"{state}._data" for state in states])
         function = expressions.bound(compare, "compare")
-        self.add(f"{indent}{function}(given, found, {expressions.tuple(ops)}, {held})")
+        self.add(f"{indent}{function}(given, results, {expressions.tuple(ops)}, {held})")
         self.add(f" return {expressions.tuple([f'p{r}' for r in self.outputs])}")
 
     def fitting(self) -> str:
