@@ -26,7 +26,7 @@ def remedy(error: AttributeError) -> str | None:
     ...     ef.ones(3).cumsumm()
     ... except AttributeError as error:
     ...     print(ef.hints.missing_attributes.remedy(error))
-    the nearest is cumsum(axis=None, *, dtype=None, out=None)
+    the nearest is cumsum(axis=None, dtype=None, *, out=None)
     """
     owner, name = error.obj, error.name
     kind = owner if inspect.isclass(owner) else type(owner)

@@ -86,6 +86,7 @@ NOT_HERE: Final = by_name(
         "ef.where(mask, x, neutral) first: what is not meant becomes an element that changes "
         "nothing": "where mask",
         "combine it with the result: x.sum() + initial, ef.maximum(x.max(), initial)": "initial",
+        "x.astype(dtype) converts": "dtype",
         "sorts are stable: ef.sort(x, axis)": "kind",
         "the matrix is made Hermitian by the mean with its transpose; of one triangle, "
         "ef.tril(x) + ef.tril(x, -1).mT makes it": "UPLO",
@@ -125,6 +126,12 @@ COUNTS: Final = {
 #: said of functions whose first parameter is a shape
 SHAPES: Final = "the shape is one tuple, such as (2, 3), and what follows has names"
 
+#: modules that are functions elsewhere, and what is written
+CALLED_MODULES: Final = {
+    "checkpoint": "ef.remat(f) computes again what gradients need; ef.checkpoint.save(path, tree) "
+    "writes files",
+    "profiling": "ef.profile() is the block that measures",
+}
 #: attributes of tensors that are methods elsewhere, and what is written
 CALLED: Final = {
     "size": "x.shape is the sizes of all axes, x.shape[i] of one; x.size is how many elements",

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.extending import nearest
-from eagerflow.hints.parameter_names import CALLED, COUNTS, NAMES, NOT_HERE, SHAPES
+from eagerflow.hints.parameter_names import CALLED, CALLED_MODULES, COUNTS, NAMES, NOT_HERE, SHAPES
 
 __all__ = ["remedy"]
 
@@ -130,10 +130,14 @@ def _first_of(names: Sequence[str], among: Sequence[str]) -> str | None:
 
 
 def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
-    """What to write where an attribute that is a value was called: ``x.size(0)``."""
-    if path is None or len(path) < 2 or path[-1] not in CALLED:
+    """What to write where a value or a module was called: ``x.size(0)``, ``ef.checkpoint(f)``."""
+    if path is None or len(path) < 2:
         return None
     owner = _value(path[:-1], frame)
+    if owner is ef:
+        return CALLED_MODULES.get(path[-1])
+    if path[-1] not in CALLED:
+        return None
     return CALLED[path[-1]] if isinstance(owner, (ef.Tensor, ef.Variable)) else None
 
 
