@@ -110,15 +110,15 @@ export class TimelineRows {
 
   /** The lane of what a thread does; what runners run has no thread of its own, but a lane for each. */
   laneOf(row: Row): readonly [key: string, label: string] {
-    const executable = number(row, "executable");
-    const home = this.homes.get(executable);
-    const key = home?.startsWith("runner ") ? home : laneKey(row);
-    return [key, key.startsWith("runner ") ? `runner ${this.graphOf(executable)}` : `thread ${this.numberOf(number(row, "thread"))}`];
+    const home = this.homes.get(number(row, "executable"));
+    if (home?.startsWith("runner ")) return [home, home];
+    return [laneKey(row), `thread ${this.numberOf(number(row, "thread"))}`];
   }
 
-  /** What a thread is called, as soon as that was told. */
+  /** What a thread is called, as soon as that was told, and a runner. */
   private nameOf(key: string): string | undefined {
     const [kind, number = ""] = key.split(" ");
+    if (kind === "runner") return `runner ${this.graphOf(Number(number))}`;
     const row = kind === "thread" ? this.feed.row("threads", Number(number)) : undefined;
     const name = row && this.feed.name(row, "name");
     return name === "MainThread" ? "main thread" : name?.replace(/^eagerflow-/, "");
