@@ -172,13 +172,14 @@ class TracedFunction(Generic[_P, _R_co]):
         entry, captured = self._lookup.find(call)
         # the graph has the ops of derivatives that are the user's own, and not these derivatives
         differs = entry.own_rules and interpreter.is_differentiated()
-        if entry.is_left:
+        left = entry.is_left
+        if left:
             self._lookup.tell_left(entry)
         if entry.first is not None:
             if differs:
                 entry.refuse(self.name, "differentiated, with a derivative of its own in it")
             return entry.run_first([leaf.value for leaf in call.leaves], captured, call.values)
-        if entry.is_left or differs:
+        if left or differs:
             raise NothingDone(entry.failure)
         leaves = [leaf.value for leaf in call.leaves]
         if form is not None and entry.is_direct(call, args):
