@@ -77,7 +77,7 @@ def test_traced_functions_load_no_automatic_placement() -> None:
     names = (
         "eagerflow.function.placing.automatic",
         "eagerflow.placement.automatic.search",
-        "pathlib",
+        "eagerflow.placement.automatic.rates",
     )
     use = "import eagerflow as ef; f = ef.trace(lambda x: x + 1); f(ef.ones(2)); f.place(None)"
     assert loaded(use, names) == []

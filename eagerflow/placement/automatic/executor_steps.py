@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, Protocol, final
+from typing import NamedTuple, Protocol, final
 
 from eagerflow.graph.edit import devices_in, inner_graphs
 from eagerflow.graph.ir import Graph, Node
@@ -24,6 +24,7 @@ from eagerflow.placement.automatic.simulated_step import (
     SimulatedStep,
 )
 from eagerflow.placement.automatic.simulator import simulate
+from eagerflow.placement.automatic.strand_acts import StrandAct
 from eagerflow.placement.cut import Cut, cut
 
 
@@ -35,18 +36,6 @@ class FindRegions(Protocol):
         before: Callable[[Node], Iterable[Node]], workers: int = 0,
     ) -> list[list[list[Node]]]:  # fmt: skip
         """The regions, those that could run at once in one list."""
-
-
-class StrandAct(NamedTuple):
-    """One thing that a partition does which is run as a strand.
-
-    Attributes:
-        what: it runs nodes together, sends, receives, or waits until a value is there.
-        nodes: those that run; the Send; the Recv; or what makes the value.
-    """
-
-    what: Literal["run", "send", "receive", "wait"]
-    nodes: Sequence[Node]
 
 
 class FindActs(Protocol):

@@ -12,7 +12,7 @@ from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_steering, lower
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import reads_late
-from eagerflow.placement.automatic.executor_steps import StrandAct
+from eagerflow.placement.automatic.strand_acts import StrandAct
 from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime.generated.generated_tier import RegionCode, run_in_time
 from eagerflow.runtime.generated.instructions import lane_of

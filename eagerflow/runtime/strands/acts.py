@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
-from eagerflow.placement.automatic.executor_steps import StrandAct
+from eagerflow.placement.automatic.strand_acts import StrandAct
 from eagerflow.runtime.late_values import late_inputs
 from eagerflow.runtime.strands.common_order import Item, LoopItem, OrderedCut
 from eagerflow.runtime.strands.pieces import PieceBlock

@@ -110,7 +110,8 @@ def test_steps_are_timed_until_devices_have_done_their_work(
             v.assign_add(x)
             y = ef.exp(x)
         with ef.device("hand:1"):
-            return ef.sin(y)
+            y = ef.sin(y)
+        return ef.cos(y.to("hand:0"))
 
     v, x = ef.Variable(ef.zeros(3, device="hand:0")), ef.ones(3, device="hand:0")
     try:
