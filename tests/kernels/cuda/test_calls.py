@@ -101,7 +101,7 @@ def check_program(program: Callable[[str], Any], kind: str = "gpu") -> None:
 
 
 def test_no_kernel_gets_bytes() -> None:
-    with pytest.raises(EagerflowError, match=r"bytes.*gpu:0|gpu:0.*bytes"):
+    with pytest.raises(EagerflowError, match="cannot hold bytes"):
         ef.tensor(b"bytes").to("gpu:0")
 
 
