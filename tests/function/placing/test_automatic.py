@@ -109,9 +109,10 @@ def test_steps_are_timed_until_devices_have_done_their_work(
         with ef.device("hand:0"):
             v.assign_add(x)
             y = ef.exp(x)
-        with ef.device("hand:1"):
-            y = ef.sin(y)
-        return ef.cos(y.to("hand:0"))
+        with ef.device("hand:1"):  # a detour
+            z = ef.sin(y)
+        with ef.device("hand:0"):
+            return z + y
 
     v, x = ef.Variable(ef.zeros(3, device="hand:0")), ef.ones(3, device="hand:0")
     try:
