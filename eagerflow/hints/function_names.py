@@ -108,6 +108,7 @@ FUNCTIONS: Final = {
     "ndim": "x.ndim",
     "norm": "ef.linalg.norm(x); the normal distribution is ef.distributions.Normal",
     "placeholder": "the arguments of a traced function are the inputs of its graph",
+    "put_along_axis": "x = ef.update_along_axis(x, indices, values, axis), which gives a new value",
     "require": "ef.asarray(x, dtype=...)",
     "save": "ef.checkpoint.save(path, tree)",
     "set_default_device": "with ef.device(device): ...",

@@ -27,6 +27,7 @@ labels, target = (table[:, 0] > 0).astype("int64"), table @ [1.0, 2.0, 3.0, 4.0]
 OF_LINES = [
     scipy.special.erf, scipy.special.gammaln, scipy.special.logsumexp, scipy.special.softmax,
     scipy.stats.skew, scipy.stats.kurtosis, scipy.stats.zscore,
+    lambda x: scipy.stats.false_discovery_control(x * x / 100),  # finds no put_along_axis
     lambda x: scipy.stats.ttest_1samp(x, 0.0).pvalue, lambda x: scipy.stats.quantile(x, 0.3),
     scipy.fft.rfft, scipy.fft.dct, scipy.signal.detrend, scipy.signal.hilbert,
     lambda x: scipy.signal.fftconvolve(x, x), scipy.integrate.cumulative_trapezoid,

@@ -112,7 +112,8 @@ def test_matrices(text: str) -> None:
         "ef.dynamic_stitch([ef.arange(n)], [x])", "ef.dynamic_stitch([[3, 0]], [x])",
         "ef.meshgrid(x, x)", "ef.index_update(x, slice(0, n // 2), 1.5)",
         "ef.index_update(x, slice(1, None), ef.ones((1, 1, 3)))",
-        "ef.index_scatter(x, slice(0, n), (n + 2,))", "ef.put_along_axis(x, ef.arange(n)[:1], 3)",
+        "ef.index_scatter(x, slice(0, n), (n + 2,))",
+        "ef.update_along_axis(x, ef.arange(n)[:1], 3)",
         "ef.scatter_add(x, ef.arange(n), x)", "ef.trapezoid(x)", "ef.cov(x)",
         "ef.geomspace(1, 8, n)", "ef.atleast_2d(x)", "ef.hstack([x, x])", "ef.vstack([x, x])",
         "ef.broadcast_arrays(x, ef.ones((2, 1)))", "ef.tensor([n, 1.5])", "ef.stack([n, n * 2])",
@@ -184,7 +185,7 @@ def _tracer(function: Function) -> Any:
         "ef.index_add(x, slice(0, n // 2), 2 * x[:n // 2])",
         "ef.take(x, ef.arange(n // 2), axis=0)", "ef.dynamic_stitch([ef.arange(n) // 2], [x])",
         "ef.dynamic_partition(x, (x > 0).astype('int32'), 2)[1]", "ef.where(x > 0, x, n)",
-        "ef.compress(x > 0, x)", "ef.put_along_axis(x, ef.arange(n)[:1], x[:1] * 3)",
+        "ef.compress(x > 0, x)", "ef.update_along_axis(x, ef.arange(n)[:1], x[:1] * 3)",
         "ef.linspace(0, x, n)", "ef.cov(x)", "ef.trapezoid(x)", "ef.flip(x)",
     ],
 )  # fmt: skip

@@ -23,11 +23,11 @@ from eagerflow.types import INT64, DTypeLike, Shape, TensorType, as_dtype, broad
 
 __all__ = [
     "one_hot",
-    "put_along_axis",
     "scatter_add",
     "scatter_update",
     "take",
     "take_along_axis",
+    "update_along_axis",
 ]
 
 
@@ -174,13 +174,13 @@ def take_along_axis(x: TensorLike, /, indices: TensorLike, axis: int = -1) -> Te
     return bind(_take_along, tensor, positions, axis=axis)
 
 
-def put_along_axis(
+def update_along_axis(
     x: TensorLike, /, indices: TensorLike, values: TensorLike, axis: int = -1
 ) -> Tensor:
     """A new tensor like ``x`` with values at the indices given for each line along an axis.
 
-    It is to `take_along_axis` what assigning is to reading. Unlike NumPy's function it returns
-    the result and leaves ``x`` as it is.
+    It is to `take_along_axis` what assigning is to reading. NumPy's ``put_along_axis`` writes into
+    ``x``: libraries that find that name rely on it, so this function does not have it.
 
     Args:
         x: any dtype.
@@ -189,16 +189,16 @@ def put_along_axis(
             `index_update`.
         axis: the axis.
 
-    >>> ef.put_along_axis(ef.zeros((2, 3)), ef.tensor([[2], [0]]), 1, axis=1)
+    >>> ef.update_along_axis(ef.zeros((2, 3)), ef.tensor([[2], [0]]), 1, axis=1)
     Tensor([[0., 0., 1.],
             [1., 0., 0.]], f32[2,3]@cpu:0)
     """
     tensor = tensor_of(x)
-    axis = axis_of("put_along_axis", tensor, axis)
-    positions = _positions("put_along_axis", indices, tensor)
+    axis = axis_of("update_along_axis", tensor, axis)
+    positions = _positions("update_along_axis", indices, tensor)
     if len(positions.shape) != len(tensor.shape):
         raise ShapeError(
-            "put_along_axis: x and the indices have different numbers of axes",
+            "update_along_axis: x and the indices have different numbers of axes",
             given=f"x={type_of(tensor)}, indices={type_of(positions)}",
         )
     return index_update(tensor, tuple(along(tensor, positions, axis)), values)

@@ -314,7 +314,7 @@ CASES = [
     OpCase("take_along_axis", lambda s: (s.array(shape=(3, 1, 2)), s.ints(0, 3, (2, 4, 1))),
            _take_along, kwargs={"axis": 0}, dtypes=MOVED, grad=(0,), exact=True,
            layouts=MATRICES, label="broadcast"),
-    OpCase("put_along_axis", lambda s: (s.array(), s.ints(-3, 3, (*s.shape[:-1], 2)),
+    OpCase("update_along_axis", lambda s: (s.array(), s.ints(-3, 3, (*s.shape[:-1], 2)),
            s.array(shape=(*s.shape[:-1], 2))), _put_along, dtypes=MOVED, grad=(0, 2), exact=True,
            ops=("index_update",), layouts=("vector", *MATRICES)),
     OpCase("scatter_update", lambda s: (s.array(shape=(3, 2)), _rows, s.array(shape=(3, 2))),

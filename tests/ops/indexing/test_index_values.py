@@ -48,7 +48,7 @@ def test_a_greater_kind_does_not_go_into_a_tensor_by_any_way() -> None:
         lambda: ef.index_add(x, 0, 1.5),
         lambda: ef.scatter_update(x, [0], 1.5),
         lambda: ef.scatter_add(x, [0], [[1.5, 1.5]]),
-        lambda: ef.put_along_axis(x, [[0]], np.float32(1.5), axis=0),
+        lambda: ef.update_along_axis(x, [[0]], np.float32(1.5), axis=0),
     ):
         with pytest.raises(errors.DTypeError, match="do not fit into i64"):
             act()

@@ -63,7 +63,7 @@ def test_take_refuses() -> None:
         (lambda: ef.take(x, [2], axis=0), _INDEX, "index 2 is out of range for axis 0 with size 2"),
         (lambda: ef.take_along_axis(x, ef.tensor([0])), errors.ShapeError, "numbers of axes"),
         (lambda: ef.take_along_axis(x, ef.tensor([[3], [0]])), _INDEX, "out of range"),
-        (lambda: ef.put_along_axis(x, ef.tensor([0]), 1), errors.ShapeError, "numbers of axes"),
+        (lambda: ef.update_along_axis(x, ef.tensor([0]), 1), errors.ShapeError, "numbers of axes"),
         (lambda: ef.nonzero(ef.tensor(1)), errors.ShapeError, "no axes"),
         (lambda: ef.scatter_add(x, ef.tensor([True, False]), 1), errors.DTypeError, "integers"),
         (lambda: ef.select([x > 0], [x, x]), errors.ShapeError, "1 conditions for 2 choices"),

@@ -126,7 +126,7 @@ def _check_number(text: str, first: complex, *others: complex) -> None:
         "ef.full((3, 5), p).sum()", "ef.pad(x, 2, constant_values=p)", "ef.index_update(x, 0, p)",
         "ef.index_add(x, [0, 1], p)", "ef.where(x > 0, p, x)", "ef.where(x > 0, p, 1)",
         "ef.tensor([p, 1.0])", "ef.tensor(p)", "ef.asarray([[p], [2]])", "ef.concat([x, [p]])",
-        "ef.select([x > 0], [p], 0)", "ef.put_along_axis(x, ef.tensor([1]), p)",
+        "ef.select([x > 0], [p], 0)", "ef.update_along_axis(x, ef.tensor([1]), p)",
         "ef.trapezoid(x, None, p)", "ef.linspace(p, x, 4)",
     ],
 )  # fmt: skip
