@@ -31,7 +31,7 @@ from eagerflow.cluster.processes.zmq_sockets import (
     unbind,
 )
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, STOPPED_MS
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, SUSPECT_MS
 from eagerflow.cluster.protocol.values import Frame
 
 #: how many messages from one socket are taken before the others have their share
@@ -397,7 +397,7 @@ class ClientSockets(AbstractSockets):
         probe = self._probes[task] = self._port(
             zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
         )
-        probe.socket.heartbeat_timeout = STOPPED_MS
+        probe.socket.heartbeat_timeout = SUSPECT_MS
         probe.socket.reconnect_ivl = HEARTBEAT_MS
         probe.socket.connect(doors.client)
         for one in (port.socket, port.monitor, probe.monitor):

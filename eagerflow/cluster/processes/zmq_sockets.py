@@ -13,7 +13,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, PROOF_MS, SILENCE_MS
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, LOST_SECONDS, PROOF_MS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ResourceError
 
@@ -58,7 +58,7 @@ def new_socket(
     socket.sndhwm = socket.rcvhwm = 10_000
     socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
     socket.heartbeat_ivl = HEARTBEAT_MS
-    socket.heartbeat_timeout = SILENCE_MS
+    socket.heartbeat_timeout = int(1000 * LOST_SECONDS)
     socket.reconnect_ivl = -1  # a connection that is gone is another one's business
     return socket
 

@@ -52,8 +52,8 @@ from eagerflow.cluster.protocol.messages import (
 )
 from eagerflow.cluster.protocol.timeouts import (
     GREETING_SECONDS,
+    LOST_SECONDS,
     RENEWAL_SHARE,
-    SUSPECTED_SECONDS,
     UNTOLD_SECONDS,
 )
 from eagerflow.cluster.protocol.values import Frame
@@ -153,7 +153,7 @@ class ClientMachine:
         session: a number that nobody else has, from 1 on, below 2**31.
         versions: of its process.
         who: what it is, for messages to others.
-        suspected: how many seconds a task that is silent is waited for.
+        lost_after: for how many seconds a task that is silent is waited for.
         greeting: how many seconds a task is waited for at first.
         log: whether to keep what happened, for `rerun`.
 
@@ -171,7 +171,7 @@ class ClientMachine:
     """
 
     def __init__(
-        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED_SECONDS,
+        self, session: int, versions: Versions, who: str, lost_after: float = LOST_SECONDS,
         greeting: float = GREETING_SECONDS, *, log: bool = False,
     ) -> None:  # fmt: skip
         self.links: dict[str, TaskLink] = {}
@@ -179,7 +179,7 @@ class ClientMachine:
         self._session = session
         self._versions = versions
         self._who = who
-        self._suspected = suspected
+        self._lost_after = lost_after
         self._greeting = greeting
         self._open: dict[Any, _Open] = {}
         self._wake = inf
@@ -232,9 +232,9 @@ class ClientMachine:
         link = self.links[task]
         if link.state == "ready":
             link.suspect_at = min(link.suspect_at, self._now + UNTOLD_SECONDS)
-            link.lost_at = min(link.lost_at, self._now + self._suspected)
+            link.lost_at = min(link.lost_at, self._now + self._lost_after)
         elif link.state == "greeting":
-            link.lost_at = min(link.lost_at, self._now + self._suspected)
+            link.lost_at = min(link.lost_at, self._now + self._lost_after)
         self._wake_by(link.wakes_at)
 
     def _heard(self, task: str) -> None:

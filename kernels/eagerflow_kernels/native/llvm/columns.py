@@ -6,17 +6,29 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, final
 
+from eagerflow_kernels.native.llvm.elementwise import COPIES
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
-from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
+from eagerflow_kernels.native.llvm.passes import RowPass, passes_of, scans_in
 from eagerflow_kernels.native.llvm.reductions import empty, fold, push, start
 from eagerflow_kernels.native.llvm.rows import inner_step
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
 from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops
 
-#: vectors of rows at once: enough that pieces of lines of memory are long, few enough that the
-#: tallies of all of them stay in L1
-_TILE: Final = 32
+#: bytes of each row that are taken at once: a page of memory where the rows are read once, less
+#: where they are read again and should still be in the cache, or where there are many tallies
+_PAGE: Final = 4096
+_PIECE: Final = 1024
+_SHIFT: Final = TALLIES.bit_length() - 1
+
+
+def _tile_of(loops: Loops, width: int) -> int:
+    """How many vectors of rows are taken at once."""
+    passes = [p for p in passes_of(loops) if p.reductions or p.stores]
+    reductions = sum(len(p.reductions) for p in passes)
+    size = _PIECE if len(passes) > 1 else max(_PIECE, _PAGE // max(1, reductions))
+    widest = max(BYTES[a.kind] for a in (*loops.inputs, *loops.outputs))
+    return 1 << (size // (width * widest)).bit_length() - 1
 
 
 def render_columns(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
@@ -33,6 +45,7 @@ class _Columns:
     Attributes:
         e: writes it.
         length: of the inner axis, an i64.
+        tile: how many vectors of rows are taken at once.
         bases: pointers to the first of the rows of a tile, of each array.
         steps: along the inner axis, of the arrays that have it.
         rows: for each term of the rows the memory of its vectors.
@@ -46,6 +59,7 @@ class _Columns:
         self.weight = weight and max(1, weight // len(list(passes_of(loops))))
         self.arrays = (*loops.inputs, *loops.outputs)
         self.length = ""
+        self.tile = _tile_of(loops, width)
         self.bases: list[str] = []
         self.steps: dict[int, str] = {}
         self.rows: dict[int, str] = {}
@@ -75,31 +89,32 @@ class _Columns:
 
         def some(r: str, _carried: list[str]) -> list[str]:
             left = e.value(f"lshr i64 {e.value(f'sub i64 {whole}, {r}')}, {width.bit_length() - 1}")
-            tile(r, e.least(left, str(_TILE)), None)
+            tile(r, e.least(left, str(self.tile)), None)
             return []
 
         def rest(r: str, _carried: list[str]) -> list[str]:
             tile(r, "1", e.mask(width, e.value(f"sub i64 {rows}, {r}")))
             return []
 
-        e.loop(whole, _TILE * width, some)
+        e.loop(whole, self.tile * width, some)
         e.loop(rows, width, rest, start=whole)
 
     def _reserve(self) -> None:
         """Memory for the terms of the rows, and for tallies: as many levels as blocks need."""
         e, width = self.e, self.width
-        zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {self.length}, i1 false", "i64, i1")
+        blocks = e.value(f"lshr i64 {self.length}, {BLOCK.bit_length() - 1}")
+        zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {blocks}, i1 false", "i64, i1")
         levels = e.value(f"sub i64 65, {zeros}")
         for number, term in enumerate(self.loops.terms):
             if term.operation in SCANS:
-                self.states[number] = e.slot(type_of(term.kind, width), _TILE)
+                self.states[number] = e.slot(type_of(term.kind, width), self.tile)
             if term.inner:
                 continue
-            self.rows[number] = e.slot("i8", _TILE * width * BYTES[term.kind])
+            self.rows[number] = e.slot("i8", self.tile * width * BYTES[term.kind])
             if term.operation in REDUCTIONS:
-                size = TALLIES * _TILE * width * BYTES[term.kind]
+                size = TALLIES * self.tile * width * BYTES[term.kind]
                 stack = e.value(f"alloca i8, i64 {e.value(f'mul i64 {levels}, {size}')}, align 64")
-                self.memory[number] = stack, e.slot(type_of(term.kind, width), TALLIES * _TILE)
+                self.memory[number] = stack, e.slot(type_of(term.kind, width), TALLIES * self.tile)
 
     def _each(self, vectors: str, body: Callable[[str], None]) -> None:
         """Run ``body(k)`` for each vector of a tile."""
@@ -153,15 +168,14 @@ class _Columns:
 
     def _pass(self, row_pass: RowPass, vectors: str, mask: str | None) -> None:
         e = self.e
-        for number in row_pass.terms:
-            if number in self.states and number not in row_pass.kept:
-                self._each(vectors, partial(self._put_state, number, None))
+        for number in scans_in(self.loops, row_pass):
+            self._each(vectors, partial(self._put_state, number, None))
         if row_pass.reductions:
 
             def block(first: str, _carried: list[str]) -> list[str]:
                 left = e.least(e.value(f"sub i64 {self.length}, {first}"), str(BLOCK))
                 self._tick(left, vectors)
-                self._block(row_pass, first, vectors, mask)
+                self._block(row_pass, first, left, vectors, mask)
                 return []
 
             e.loop(self.length, BLOCK, block)
@@ -169,16 +183,19 @@ class _Columns:
                 self._fold(number, vectors)
         elif row_pass.stores:
 
-            def each(j: str, _carried: list[str]) -> list[str]:
-                self._tick("1", vectors)
+            def side_by_side(copies: int, j: str, _carried: list[str]) -> list[str]:
+                self._tick(str(copies), vectors)
+                places = [j, *(e.value(f"add i64 {j}, {n}") for n in range(1, copies))]
 
                 def vector(k: str) -> None:
-                    self._element(row_pass, j, k, mask)
+                    self._elements(row_pass, places, k, mask)
 
                 self._each(vectors, vector)
                 return []
 
-            e.loop(self.length, 1, each)
+            whole = e.value(f"and i64 {self.length}, {-COPIES}")
+            e.loop(whole, COPIES, partial(side_by_side, COPIES))
+            e.loop(self.length, 1, partial(side_by_side, 1), start=whole)
 
     def _tick(self, length: str, vectors: str) -> None:
         """Count a part of a tile that is so long."""
@@ -186,38 +203,58 @@ class _Columns:
             rows = self.e.value(f"mul i64 {vectors}, {self.width}")
             tick(self.e, self.e.value(f"mul i64 {rows}, {length}"), self.weight)
 
-    def _element(self, row_pass: RowPass, j: str, k: str, mask: str | None) -> dict[int, str]:
-        """Compute and write vector ``k`` of element ``j`` of the rows; gives the values."""
+    def _elements(
+        self, row_pass: RowPass, places: list[str], k: str, mask: str | None
+    ) -> list[dict[int, str]]:
+        """Compute and write vector ``k`` of some elements of the rows, term by term.
+
+        Args:
+            row_pass: what is computed.
+            places: of the elements along the inner axis; where there are scans, in order and all.
+            k: the place of the vector in the tile.
+            mask: of the rows.
+
+        Returns:
+            The values of each element.
+        """
         e, loops, width = self.e, self.loops, self.width
         wanted = {
             x for n in (*row_pass.terms, *row_pass.reductions) for x in loops.terms[n].operands
         }
         wanted |= {x for _, x in row_pass.stores}
-        values = {x: self._row_value(x, k) for x in sorted(wanted) if not loops.terms[x].inner}
+        of_rows = {x: self._row_value(x, k) for x in sorted(wanted) if not loops.terms[x].inner}
+        values = [dict(of_rows) for _ in places]
         first_output = len(loops.inputs)
         for number in row_pass.terms:
             term, kept = loops.terms[number], row_pass.kept.get(number)
-            if kept is not None or term.operation == "load":
-                array = term.constant if kept is None else first_output + kept
-                at = e.item(self._at(array, k), j, self.steps[array])
-                values[number] = e.load(term.kind, width, at, mask)
-            elif term.operation == "index":
-                values[number] = e.splat("i64", width, j)
-            elif number in self.states:
-                place = e.item(self.states[number], k, width * BYTES[term.kind])
-                last = e.value(f"load {type_of(term.kind, width)}, ptr {place}, align 16")
-                given = values[term.operands[0]]
-                values[number] = combine(e, SCANS[term.operation], term.kind, width, last, given)
-                self._put_state(number, values[number], k)
-            else:
-                kinds = tuple(loops.terms[x].kind for x in term.operands)
-                operands = [values[x] for x in term.operands]
-                values[number] = apply(e, term, kinds, width, operands)
+            kinds = tuple(loops.terms[x].kind for x in term.operands)
+            for j, known in zip(places, values, strict=True):
+                if kept is not None or term.operation == "load":
+                    array = term.constant if kept is None else first_output + kept
+                    at = e.item(self._at(array, k), j, self.steps[array])
+                    known[number] = e.load(term.kind, width, at, mask)
+                elif term.operation == "index":
+                    known[number] = e.splat("i64", width, j)
+                elif number in self.states:
+                    known[number] = self._scanned(number, known[term.operands[0]], k)
+                else:
+                    operands = [known[x] for x in term.operands]
+                    known[number] = apply(e, term, kinds, width, operands)
         for output, x in row_pass.stores:
             array = first_output + output
-            at = e.item(self._at(array, k), j, self.steps[array])
-            e.store(loops.terms[x].kind, width, values[x], at, mask)
+            for j, known in zip(places, values, strict=True):
+                at = e.item(self._at(array, k), j, self.steps[array])
+                e.store(loops.terms[x].kind, width, known[x], at, mask)
         return values
+
+    def _scanned(self, number: int, given: str, k: str) -> str:
+        """One more element of a scan."""
+        term, width = self.loops.terms[number], self.width
+        place = self.e.item(self.states[number], k, width * BYTES[term.kind])
+        last = self.e.value(f"load {type_of(term.kind, width)}, ptr {place}, align 16")
+        made = combine(self.e, SCANS[term.operation], term.kind, width, last, given)
+        self._put_state(number, made, k)
+        return made
 
     def _put_state(self, number: int, x: str | None, k: str) -> None:
         """What a scan goes on from in vector ``k``; what it starts from if None."""
@@ -226,46 +263,73 @@ class _Columns:
         place = self.e.item(self.states[number], k, width * BYTES[term.kind])
         self.e.line(f"store {type_of(term.kind, width)} {x}, ptr {place}, align 16")
 
-    def _block(self, row_pass: RowPass, first: str, vectors: str, mask: str | None) -> None:
+    def _block(
+        self, row_pass: RowPass, first: str, length: str, vectors: str, mask: str | None
+    ) -> None:
+        """The tallies of a block, each in a register until it is complete."""
         e = self.e
-        count = e.value(f"mul i64 {vectors}, {TALLIES}")
-        for number in row_pass.reductions:
-            self._each(count, partial(self._clear, number))
 
-        def each(j: str, _carried: list[str]) -> list[str]:
-            tally = e.value(f"and i64 {j}, {TALLIES - 1}")
-            place = e.value(f"mul i64 {tally}, {vectors}")
+        def tally(t: str, _carried: list[str]) -> list[str]:
+            place = e.value(f"mul i64 {t}, {vectors}")
+            start_ = e.value(f"add i64 {first}, {t}")
+            left = e.value(f"sub i64 {length}, {t}")
+            rounds = e.value(f"ashr i64 {e.value(f'add i64 {left}, {TALLIES - 1}')}, {_SHIFT}")
+            whole = e.value(f"and i64 {rounds}, {-COPIES}")
 
             def vector(k: str) -> None:
-                values = self._element(row_pass, j, k, mask)
+                totals = self._added(row_pass, COPIES, start_, ("0", whole), k, mask, None)
+                totals = self._added(row_pass, 1, start_, (whole, rounds), k, mask, totals)
                 at = e.value(f"add i64 {place}, {k}")
-                for number in row_pass.reductions:
-                    self._add(number, at, values)
+                for number, total in zip(row_pass.reductions, totals, strict=True):
+                    kind = self.loops.terms[number].kind
+                    to = e.item(self.memory[number][1], at, self.width * BYTES[kind])
+                    e.line(f"store {type_of(kind, self.width)} {total}, ptr {to}, align 16")
 
             self._each(vectors, vector)
             return []
 
-        last = e.least(self.length, e.value(f"add i64 {first}, {BLOCK}"))
-        e.loop(last, 1, each, start=first)
+        e.loop(str(TALLIES), 1, tally)
         index = e.value(f"lshr i64 {first}, {BLOCK.bit_length() - 1}")
+        count = e.value(f"mul i64 {vectors}, {TALLIES}")
         for number in row_pass.reductions:
             term = self.loops.terms[number]
             push(e, term.operation, term.kind, *self.memory[number], index, count)
 
-    def _clear(self, number: int, i: str) -> None:
-        e, width, term = self.e, self.width, self.loops.terms[number]
-        neutral = start(term.operation, term.kind, width)
-        place = e.item(self.memory[number][1], i, width * BYTES[term.kind])
-        e.line(f"store {type_of(term.kind, width)} {neutral}, ptr {place}, align 16")
+    def _added(
+        self, row_pass: RowPass, copies: int, first: str, rounds: tuple[str, str], k: str,
+        mask: str | None, totals: list[str] | None,
+    ) -> list[str]:  # fmt: skip
+        """A tally of each reduction with what some rounds give, so many of them side by side.
 
-    def _add(self, number: int, at: str, values: dict[int, str]) -> None:
-        e, width, term = self.e, self.width, self.loops.terms[number]
-        of = type_of(term.kind, width)
-        place = e.item(self.memory[number][1], at, width * BYTES[term.kind])
-        before = e.value(f"load {of}, ptr {place}, align 16")
-        x = values[term.operands[0]]
-        total = combine(e, REDUCTIONS[term.operation], term.kind, width, before, x)
-        e.line(f"store {of} {total}, ptr {place}, align 16")
+        Args:
+            row_pass: has the reductions.
+            copies: how many rounds at once.
+            first: the element of round 0.
+            rounds: the first one, and that after the last.
+            k: the place of the vector in the tile.
+            mask: of the rows.
+            totals: the tallies so far, None if there is nothing in them.
+        """
+        e, width = self.e, self.width
+        terms = [self.loops.terms[n] for n in row_pass.reductions]
+        totals = totals or [start(t.operation, t.kind, width) for t in terms]
+
+        def some(u: str, tallies: list[str]) -> list[str]:
+            steps = [e.value(f"add i64 {u}, {n}") for n in range(copies)]
+            places = [
+                e.value(f"add i64 {first}, {e.value(f'shl i64 {step}, {_SHIFT}')}")
+                for step in steps
+            ]
+            for known in self._elements(row_pass, places, k, mask):
+                given = [known[t.operands[0]] for t in terms]
+                tallies = [
+                    combine(e, REDUCTIONS[t.operation], t.kind, width, tally, x)
+                    for t, tally, x in zip(terms, tallies, given, strict=True)
+                ]
+            return tallies
+
+        carried = [(type_of(t.kind, width), x) for t, x in zip(terms, totals, strict=True)]
+        return e.loop(rounds[1], copies, some, carried, start=rounds[0])
 
     def _fold(self, number: int, vectors: str) -> None:
         """The results of a reduction, into the memory of the term."""

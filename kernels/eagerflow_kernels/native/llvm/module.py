@@ -14,7 +14,7 @@ from typing import Final
 from eagerflow_kernels.native.llvm.columns import render_columns
 from eagerflow_kernels.native.llvm.elementwise import render_elementwise
 from eagerflow_kernels.native.llvm.reductions import tree_functions
-from eagerflow_kernels.native.llvm.rows import render_rows
+from eagerflow_kernels.native.llvm.rows import has_columns, render_rows
 from eagerflow_kernels.native.llvm.streams import copy_functions
 from eagerflow_kernels.native.llvm.thread_pool_code import CONTROL, FIELDS, QUANTUM
 from eagerflow_kernels.native.llvm.ticks import tick_function
@@ -125,7 +125,8 @@ def render(loops: Loops, target: TargetName, *, controlled: bool = False) -> str
         trees = {(t.operation, t.kind) for t in loops.terms if t.operation in REDUCTIONS}
         parts += [tree_functions(*tree, width, declared) for tree in sorted(trees)]
         parts.append(render_rows(loops, width, declared, weight))
-        parts.append(render_columns(loops, width, declared, weight))
+        if has_columns(loops):
+            parts.append(render_columns(loops, width, declared, weight))
     else:
         parts.append(render_elementwise(loops, width, declared, weight))
     text = "\n".join([*parts, *sorted(declared), ""])

@@ -22,10 +22,14 @@ def tree_functions(reduction: str, kind: Kind, width: int, declared: set[str]) -
 
 
 def push(
-    e: Emitter, reduction: str, kind: Kind, stack: str, tallies: str, block: str, count: int | str
-) -> None:
-    """Add the tallies of a block, ``count`` vectors, to those of the blocks before."""
-    given = f"ptr {stack}, ptr {tallies}, i64 {block}, i64 {count}"
+    e: Emitter, reduction: str, kind: Kind, stack: str, tallies: str, block: str, count: int | str,
+    level: int = 0,
+) -> None:  # fmt: skip
+    """Add the tallies of a block, ``count`` vectors, to those of the blocks before.
+
+    At a level above 0 they are those of 2**level blocks, of which ``block`` is the last one.
+    """
+    given = f"ptr {stack}, ptr {tallies}, i64 {block}, i64 {count}, i64 {level}"
     e.line(f"call void @push.{reduction}.{kind}({given})")
 
 
@@ -102,24 +106,27 @@ def _push(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
 
     def body() -> None:
         level_size = e.value(f"mul i64 %count, {size}")
+        ones = e.value("xor i64 %block, -1")
+        carries = e.call("i64", "llvm.cttz.i64", f"i64 {ones}, i1 false", "i64, i1")
 
         def each(i: str, _carried: list[str]) -> list[str]:
             place = e.item("%stack", i, size)
             x = e.value(f"load {of}, ptr {e.item('%tallies', i, size)}, align 16")
-            ones = e.value("xor i64 %block, -1")
-            carries = e.call("i64", "llvm.cttz.i64", f"i64 {ones}, i1 false", "i64, i1")
 
             def carry(level: str, values: list[str]) -> list[str]:
                 waiting = e.value(f"load {of}, ptr {e.item(place, level, level_size)}, align 16")
                 return [combine(e, REDUCTIONS[reduction], kind, width, waiting, values[0])]
 
-            (total,) = e.loop(carries, 1, carry, [(of, x)])
+            (total,) = e.loop(carries, 1, carry, [(of, x)], start="%level")
             e.line(f"store {of} {total}, ptr {e.item(place, carries, level_size)}, align 16")
             return []
 
         e.loop("%count", 1, each)
 
-    head = f"void @push.{reduction}.{kind}(ptr %stack, ptr %tallies, i64 %block, i64 %count)"
+    head = (
+        f"void @push.{reduction}.{kind}"
+        "(ptr %stack, ptr %tallies, i64 %block, i64 %count, i64 %level)"
+    )
     return e.function(head, body)
 
 

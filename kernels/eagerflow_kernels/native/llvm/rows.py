@@ -5,11 +5,11 @@ Also the function ``body``, which takes rows side by side (`columns`) where they
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from eagerflow_kernels.native.llvm.elementwise import COPIES, Vectors, vectors_of_chunk
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
-from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
+from eagerflow_kernels.native.llvm.passes import RowPass, passes_of, scans_in
 from eagerflow_kernels.native.llvm.reductions import (
     across,
     empty,
@@ -25,6 +25,11 @@ from eagerflow_kernels.native.llvm.terms import apply, combine, constant, conver
 from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops, Term
 
+#: terms of a pass that take less time than a tally waits for what is added to it
+_FEW: Final = 8
+#: vectors of tallies that are added to at once
+_TALLIES_BESIDE: Final = 8
+
 
 def inner_step(loops: Loops, array: int) -> int:
     """The place, among the steps that NumPy gives, of that of an array along the inner axis."""
@@ -39,7 +44,15 @@ def render_rows(loops: Loops, width: int, declared: set[str], weight: int = 0) -
     """
     rows = _Rows(loops, width, Emitter(declared), weight)
     head = "void @rows(ptr %args, ptr %dims, ptr %steps, ptr %control)"
-    return _choice(loops, width, declared) + rows.e.function(head, rows.render)
+    text = rows.e.function(head, rows.render)
+    if not has_columns(loops):
+        return text.replace("@rows(", "@body(", 1)
+    return _choice(loops, width, declared) + text
+
+
+def has_columns(loops: Loops) -> bool:
+    """Whether rows may be taken side by side: a block, which is not in order then, has no scan."""
+    return not any(p.reductions and scans_in(loops, p) for p in passes_of(loops))
 
 
 def _choice(loops: Loops, width: int, declared: set[str]) -> str:
@@ -202,11 +215,10 @@ class _Rows:
             self.values[number] = self._folded(number)
 
     def _start_scans(self, row_pass: RowPass) -> None:
-        for number in row_pass.terms:
-            if number in self.states and number not in row_pass.kept:
-                kind, scan = self.loops.terms[number].kind, self.loops.terms[number].operation
-                first = start(scan, kind, 1)
-                self.e.line(f"store {type_of(kind, 1)} {first}, ptr {self.states[number]}, align 8")
+        for number in scans_in(self.loops, row_pass):
+            kind, scan = self.loops.terms[number].kind, self.loops.terms[number].operation
+            first = start(scan, kind, 1)
+            self.e.line(f"store {type_of(kind, 1)} {first}, ptr {self.states[number]}, align 8")
 
     def _vectors(
         self, row_pass: RowPass, splats: dict[int, str], sources: dict[int, str],
@@ -239,73 +251,106 @@ class _Rows:
                 e.store(kind, width, known[x], at, mask)
         return values
 
-    def _blocks(
-        self,
-        row_pass: RowPass,
-        begin: str,
-        count: str,
-        vectors: Vectors,
-    ) -> None:
-        e = self.e
+    def _blocks(self, row_pass: RowPass, begin: str, count: str, vectors: Vectors) -> None:
+        """The blocks of a chunk: as many side by side as there may be, then one by one."""
+        e, end = self.e, "0"
+        beside = self._blocks_beside(row_pass)
+        if beside > 1:
 
-        def block(first: str, _carried: list[str]) -> list[str]:
-            left = e.value(f"sub i64 {count}, {first}")
-            whole = e.value(f"icmp sge i64 {left}, {BLOCK}")
-            e.when(
-                whole,
-                lambda: self._tallies(row_pass, first, str(BLOCK), False, vectors),
-                lambda: self._tallies(row_pass, first, left, True, vectors),
-            )
-            index = e.value(
-                f"lshr i64 {e.value(f'add i64 {begin}, {first}')}, {BLOCK.bit_length() - 1}"
-            )
-            for number in row_pass.reductions:
-                term = self.loops.terms[number]
-                stack, tallies, _ = self.memory[number]
-                push(
-                    e, term.operation, term.kind, stack, tallies, index, vectors_of_row(self.width)
-                )
+            def several(first: str, _carried: list[str]) -> list[str]:
+                totals = self._steps(row_pass, vectors, first, ("0", str(BLOCK)), blocks=beside)
+                self._push(row_pass, begin, first, totals)
+                return []
+
+            end = e.value(f"and i64 {count}, {-beside * BLOCK}")
+            e.loop(end, beside * BLOCK, several)
+
+        def one(first: str, _carried: list[str]) -> list[str]:
+            length = e.least(e.value(f"sub i64 {count}, {first}"), str(BLOCK))
+            steps = max(1, COPIES // vectors_of_row(self.width))
+            whole = e.value(f"and i64 {length}, {-steps * TALLIES}")
+            totals = self._steps(row_pass, vectors, first, ("0", whole), steps=steps)
+            totals = self._steps(row_pass, vectors, first, (whole, length), totals, masked=True)
+            self._push(row_pass, begin, first, totals)
             return []
 
-        e.loop(count, BLOCK, block)
+        e.loop(count, BLOCK, one, start=end)
 
-    def _tallies(
-        self, row_pass: RowPass, first: str, count: str, masked: bool,
-        vectors: Vectors,
-    ) -> None:  # fmt: skip
-        """The tallies of one block, into their memory."""
+    def _blocks_beside(self, row_pass: RowPass) -> int:
+        """How many blocks are computed side by side, so that no tally waits for itself."""
+        if len(row_pass.terms) > _FEW or scans_in(self.loops, row_pass):
+            return 1  # other terms take that long; a scan goes from one block to the next
+        vectors = vectors_of_row(self.width) * len(row_pass.reductions)
+        return min(CHUNK // BLOCK, max(1, _TALLIES_BESIDE // vectors))
+
+    def _steps(
+        self, row_pass: RowPass, vectors: Vectors, first: str, part: tuple[str, str],
+        totals: list[str] | None = None, *, blocks: int = 1, steps: int = 1, masked: bool = False,
+    ) -> list[str]:  # fmt: skip
+        """The tallies of some blocks with a part of their elements.
+
+        Args:
+            row_pass: has the reductions.
+            vectors: computes what they are made of.
+            first: the first element of the first block.
+            part: the first element in each block, and the end.
+            totals: the tallies so far, None if there is nothing in them.
+            blocks: how many blocks.
+            steps: how many elements of a tally are computed at once.
+            masked: whether the part may end within a step.
+
+        Returns:
+            For each block and reduction, the vectors of its tallies.
+        """
         e, width, parts = self.e, self.width, vectors_of_row(self.width)
         terms = [self.loops.terms[n] for n in row_pass.reductions]
-        carried = [
-            (type_of(t.kind, width), start(t.operation, t.kind, width))
-            for t in terms
-            for _ in range(parts)
-        ]
-
-        # steps that are computed side by side; what they give is added one after the other
-        steps = 1 if masked else max(1, COPIES // parts)
+        slots = [t for _ in range(blocks) for t in terms for _ in range(parts)]
+        totals = totals or [start(t.operation, t.kind, width) for t in slots]
 
         def step(i: str, tallies: list[str]) -> list[str]:
-            inside = [e.value(f"add i64 {i}, {k * width}") for k in range(steps * parts)]
-            places = [e.value(f"add i64 {first}, {x}") for x in inside]
-            masks = [
-                e.mask(width, e.value(f"sub i64 {count}, {x}")) if masked else None for x in inside
-            ]
             results = list(tallies)
-            for n, known in enumerate(vectors(places, masks)):
-                for k, term in enumerate(terms):
-                    x, slot = known[term.operands[0]], k * parts + n % parts
-                    results[slot] = self._added(term, results[slot], x, masks[n])
+            for block in range(blocks):
+                moves = [block * BLOCK + k * width for k in range(steps * parts)]
+                inside = [e.value(f"add i64 {i}, {move}") for move in moves]
+                places = [e.value(f"add i64 {first}, {x}") for x in inside]
+                masks = [
+                    e.mask(width, e.value(f"sub i64 {part[1]}, {x}")) if masked else None
+                    for x in inside
+                ]
+                for n, known in enumerate(vectors(places, masks)):
+                    for k, term in enumerate(terms):
+                        slot = (block * len(terms) + k) * parts + n % parts
+                        x = known[term.operands[0]]
+                        results[slot] = self._added(term, results[slot], x, masks[n])
             return results
 
-        totals = e.loop(count, TALLIES * steps, step, carried)
+        carried = [(type_of(t.kind, width), x) for t, x in zip(slots, totals, strict=True)]
+        return e.loop(part[1], TALLIES * steps, step, carried, start=part[0])
+
+    def _push(self, row_pass: RowPass, begin: str, first: str, totals: list[str]) -> None:
+        """Add the tallies of blocks, the first of which begins at ``first``, to those before."""
+        e, parts = self.e, vectors_of_row(self.width)
+        at = e.value(f"add i64 {begin}, {first}")
+        index = e.value(f"lshr i64 {at}, {BLOCK.bit_length() - 1}")
+        blocks = len(totals) // (parts * len(row_pass.reductions))
+        last = e.value(f"add i64 {index}, {blocks - 1}")
         for k, number in enumerate(row_pass.reductions):
-            kind = self.loops.terms[number].kind
+            term, (stack, tallies, _) = self.loops.terms[number], self.memory[number]
+            of, size = type_of(term.kind, self.width), self.width * BYTES[term.kind]
             for part in range(parts):
-                at = e.offset(self.memory[number][1], str(part * width * BYTES[kind]))
-                e.line(
-                    f"store {type_of(kind, width)} {totals[k * parts + part]}, ptr {at}, align 16"
-                )
+                total = self._of_blocks(term, totals[k * parts + part :: len(totals) // blocks])
+                to = e.offset(tallies, str(part * size))
+                e.line(f"store {of} {total}, ptr {to}, align 16")
+            level = blocks.bit_length() - 1
+            push(e, term.operation, term.kind, stack, tallies, last, parts, level)
+
+    def _of_blocks(self, term: Term, tallies: list[str]) -> str:
+        """One tally of blocks, a power of 2 of them, added pairwise as a counter carries."""
+        operation = REDUCTIONS[term.operation]
+        while len(tallies) > 1:
+            pairs = zip(tallies[::2], tallies[1::2], strict=True)
+            tallies = [combine(self.e, operation, term.kind, self.width, *pair) for pair in pairs]
+        return tallies[0]
 
     def _added(self, term: Term, tally: str, x: str, mask: str | None) -> str:
         """A tally with one more vector, of which the mask may leave out elements."""
