@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
+from tests.cluster.warm import warm
 from tests.exploring import examples
 from tests.hanging import ends_within
 from tests.programs.columns import QUANTITIES, Column, partitioned
@@ -19,7 +20,7 @@ from tests.programs.test_programs import check
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.usefixtures("_tasks"),
+    pytest.mark.usefixtures("cluster"),
     #: rules put ops that read a variable on other devices, which is told and changes nothing
     pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning"),
 ]
@@ -34,9 +35,11 @@ def _stays(x: ef.Tensor, device: int) -> ef.Tensor:
 
 
 @pytest.fixture(scope="module")
-def _tasks() -> Iterator[None]:
-    with ef.cluster.local({"scattered": len(_DEVICES)}), patch.dict(NAMES, move=_stays):
-        yield
+def cluster() -> Iterator[ef.cluster.Cluster]:
+    tasks = ef.cluster.local({"scattered": len(_DEVICES)})
+    with tasks as made, patch.dict(NAMES, move=_stays):
+        warm(made)
+        yield made
 
 
 def check_on_tasks(program: Program, made: list[Call], salt: int, quantity: str = "") -> None:
@@ -47,12 +50,12 @@ def check_on_tasks(program: Program, made: list[Call], salt: int, quantity: str 
 
 
 @given(programs(), calls(0, 1, 2, 3, count=2), _SALT)
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(6))
 def test_results(program: Program, made: list[Call], salt: int) -> None:
     check_on_tasks(program, made, salt)
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _SALT, st.sampled_from(sorted(QUANTITIES)))
-@settings(max_examples=examples(5))
+@settings(max_examples=examples(2))
 def test_derivatives(program: Program, made: list[Call], salt: int, quantity: str) -> None:
     check_on_tasks(program, made, salt, quantity)
