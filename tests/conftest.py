@@ -37,7 +37,7 @@ def _nothing_old_is_collected() -> None:
 _GRACE = 2.0  # seconds that a thread which was told to end may take
 
 
-def _threads() -> set[threading.Thread]:
+def running_threads() -> set[threading.Thread]:
     """Those that there are, but the one that compiles graphs, which ends when it has nothing to do.
 
     It is of the process, and may take its time for what a test left it.
@@ -60,9 +60,9 @@ def _sockets() -> set[tuple[str, int]]:
 def leaked_threads(before: set[threading.Thread]) -> list[str]:
     """The names of threads that are not in ``before`` and do not end by themselves."""
     deadline = time.monotonic() + _GRACE
-    for thread in _threads() - before:
+    for thread in running_threads() - before:
         thread.join(max(0.0, deadline - time.monotonic()))
-    return sorted(t.name for t in _threads() - before if t.is_alive())
+    return sorted(t.name for t in running_threads() - before if t.is_alive())
 
 
 def _kept() -> set[str]:
@@ -104,7 +104,7 @@ def _no_leak(request: pytest.FixtureRequest) -> Iterator[None]:
     Sockets of a cluster that the tests of a module share come and go: a connection to a task that
     was silent is made anew, and may be missing when a test begins. Its module counts them.
     """
-    threads, sockets = _threads(), _sockets()
+    threads, sockets = running_threads(), _sockets()
     shares_sockets = "cluster" in request.fixturenames
     installed, monitor = interpreter.stack.total, interpreter.stack.monitor
     settings_before, hook = ef_settings.current(), sys.excepthook

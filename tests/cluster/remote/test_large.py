@@ -31,7 +31,7 @@ def test_large_values_go_in_slabs_and_leave_no_descriptor(cluster: Cluster) -> N
     assert len(os.listdir("/proc/self/fd")) <= fds + 2  # the sockets of slabs
     pid = cluster.tasks["ps:0"].pid
     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-    assert not [link for link in links if "memfd" in link]
+    assert not [link for link in links if "memfd" in link and "kernels" not in link]
 
 
 def test_what_came_in_a_slab_is_written_into_by_its_owner_alone(cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.dims import Dim
 from eagerflow.graph import Graph, Node, Value
 from eagerflow.graph.passes import Pass, Report
+from eagerflow.hardware.kernel_library import native_form
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
@@ -85,7 +86,8 @@ def _in_place(node: Node, inputs: list[Any]) -> Any:
     assert node.reuses is not None
     want = bind(get_op(node.op), *inputs)
     arrays = [x._data for x in inputs]
-    kernel = table.find(node.op, "cpu", (inputs[0].dtype.name,), np)
+    names = (inputs[0].dtype.name,) * len(inputs)
+    kernel = native_form(node.op, names) or table.find(node.op, "cpu", names[:1], np)
     assert isinstance(kernel, np.ufunc)
     buffer = arrays[node.reuses]
     kernel(*arrays, out=buffer)

@@ -23,6 +23,7 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.runtime.scheduled import detached
 from eagerflow.runtime.threads.timers import timers
+from tests.conftest import running_threads
 from tests.ctrl_c import ctrl_c_raises
 from tests.exploring import EXPLORES
 from tests.resources.queues.modes import numbers
@@ -74,7 +75,7 @@ class Waits:
 
     def all_wait(self) -> None:
         until(lambda: self.queue.resource.waiting(1) == ALL)
-        names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+        names = [t.name for t in running_threads() if t is not threading.main_thread()]
         assert sum(name.startswith("eagerflow-server") for name in names) <= 2
         assert len(names) <= 2 + ("eagerflow-timers" in names)
 
@@ -96,7 +97,7 @@ def one_round(waits: Waits, end: Callable[[Waits], object]) -> None:
     timers.join()
     gc.collect()
     assert gone() is None
-    assert threading.active_count() == 1, threading.enumerate()
+    assert len(running_threads()) == 1, threading.enumerate()
 
 
 def left_by(waits: Waits, end: Callable[[Waits], object]) -> int:

@@ -27,7 +27,8 @@ SPELLED: dict[str, tuple[Callable[..., Any], str]] = {
 def test_the_same_as_eagerly(name: str) -> None:
     function, text = SPELLED[name]
     traced = ef.trace(function)
-    want, got = function(ef.tensor(X)), traced(ef.tensor(X))
+    x = ef.tensor(X.astype("float64"))  # casts of float32 may have kernels
+    want, got = function(x), traced(x)
     assert text in traced.ir("python")
     assert name.split()[0] not in traced.ir("python")
     for a, b in zip(*[x if type(x) is tuple else (x,) for x in (want, got)], strict=True):

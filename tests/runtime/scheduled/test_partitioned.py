@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.strands import strands
 from eagerflow.runtime.strands.edges import EdgeQueue
 from eagerflow.runtime.threads import workers
+from tests.conftest import running_threads
 from tests.ctrl_c import ctrl_c_raises, interrupted, places
 from tests.fakes.by_hand import device_by_hand
 from tests.placement.scattered import by_scheduler
@@ -142,7 +142,7 @@ def test_an_error_on_one_device_ends_the_step(ops: Ops) -> None:
 
 def test_ctrl_c_at_random_instants_of_a_training_step(by: str) -> None:
     step, *variables = model()
-    x, threads = ef.ones(3), set(threading.enumerate())
+    x, threads = ef.ones(3), running_threads()
     first = [v.numpy().copy() for v in variables]
     step(x)
     wanted = [v.numpy().tobytes() for v in variables]
@@ -163,7 +163,7 @@ def test_ctrl_c_at_random_instants_of_a_training_step(by: str) -> None:
     step(x)
     assert [v.numpy().tobytes() for v in variables] == wanted
     workers.shared.close()
-    assert set(threading.enumerate()) <= threads
+    assert running_threads() <= threads
 
 
 def check_prefix(
@@ -186,7 +186,7 @@ def check_prefix(
 
 def test_a_device_that_does_not_answer() -> None:
     queue = ef.Queue(2, ef.zeros(3))
-    threads = set(threading.enumerate())
+    threads = running_threads()
 
     @ef.trace
     def f(x: Any) -> Any:
@@ -198,7 +198,7 @@ def test_a_device_that_does_not_answer() -> None:
     with pytest.raises(DeadlineError), ef.deadline(0.05):
         f(ef.ones(3))
     workers.shared.close()
-    assert set(threading.enumerate()) <= threads
+    assert running_threads() <= threads
     queue.enqueue(ef.ones(3))
     assert f(ef.ones(3))[1].tolist() == [2.0, 2.0, 2.0]
 
