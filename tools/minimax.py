@@ -118,6 +118,18 @@ def _atan(z: mp.mpf) -> mp.mpf:
     return mp.atan(mp.sqrt(z)) / mp.sqrt(z)
 
 
+def _tanh_rest(z: mp.mpf) -> mp.mpf:
+    """(tanh(x) / x - 1) / z of z = x**2."""
+    x = mp.sqrt(z)
+    return (mp.tanh(x) / x - 1) / z
+
+
+def _tanh_weight(z: mp.mpf) -> mp.mpf:
+    """What an error of `_tanh_rest` is of tanh."""
+    x = mp.sqrt(z)
+    return z * x / mp.tanh(x)
+
+
 def main() -> None:
     """Print all."""
     end = float(mp.log(2) / 2) * 1.01
@@ -131,6 +143,8 @@ def main() -> None:
         ("erf", _erf_near, tiny, 1.0, 13), ("erfc", _erf_far, -1 + 1e-9, 0.75, 24),
     ):  # fmt: skip
         show(name, "f64", f, lambda x, f=f: 1 / f(x), first, last, degree)
+    for kind, degree in (("f32", 6), ("f64", 15)):
+        show("tanh", kind, _tanh_rest, _tanh_weight, tiny, 0.9765625**2, degree)
     show("log", "f32", _log_rest, lambda f: f**3 / mp.log1p(f), low, high, 7)
 
 

@@ -26,8 +26,8 @@ def remedy(error: TypeError) -> str | None:
     if match is None or frame is None:
         return None
     names = (*frame.f_code.co_varnames, *frame.f_code.co_names, *frame.f_code.co_freevars)
-    found = {n: frame.f_locals.get(n, frame.f_globals.get(n)) for n in names}
-    operands = {n: v for n, v in found.items() if type(v).__name__ in match.groups()}
+    values = {n: frame.f_locals.get(n, frame.f_globals.get(n)) for n in names}
+    operands = {n: v for n, v in values.items() if type(v).__name__ in match.groups()}
     if not any(isinstance(v, _OURS) for v in operands.values()):
         return None
     others = (f"{n}, a {_kind(v)}: ef.asarray({n})" for n, v in operands.items() if _is_other(v))

@@ -50,5 +50,5 @@ def _nearest(owner: Any, name: str) -> str | None:
     close = nearest(name, (n for n in dir(owner) if not n.startswith("_")), 0.75)
     if close is None:
         return None
-    found = inspect.getattr_static(owner, close)
-    return f"the nearest is {form_of(found, close) if inspect.isfunction(found) else close}"
+    member = inspect.getattr_static(owner, close)
+    return f"the nearest is {form_of(member, close) if inspect.isfunction(member) else close}"

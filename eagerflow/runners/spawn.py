@@ -47,8 +47,8 @@ class _Steps:
         function, runner = self.function, self.runner
         with within(self.scope):
             call = function._lookup.signature.parse(self.args, self.kwargs)
-            entry, captured = function._lookup.find(call)
-        if entry.first is not None:
+            entry, captured = function._lookup.find(call, runs=False)
+        if entry.is_left:
             entry.refuse(function.name, "a step of a runner")
         leaves = [leaf.value for leaf in call.leaves]
 

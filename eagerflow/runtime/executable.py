@@ -177,13 +177,13 @@ class Executable:
         #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
         self._picker: tuple[Tier | Choice] = (self._chosen,)
         _executables[self.number] = self
-        #: the number of steps after which it is compiled; 0 where it is already, or never will be
+        #: with which step from now on it begins to be compiled; 0 if it has, or never will
         self._steps_left = 0
         if self._compiled is not None and compile != "off" and in_force() == "native":
             if compile == "now":
                 self.begin_compiling()
             else:
-                self._steps_left = _STEPS_BEFORE_COMPILING
+                self._steps_left = _STEPS_BEFORE_COMPILING + 1
 
     @property
     def compilation(self) -> Compilation | None:
@@ -206,10 +206,10 @@ class Executable:
 
     def _count_step(self) -> None:
         """Compile if it has run often enough."""
-        if self._steps_left > 1:
+        if self._steps_left:
             self._steps_left -= 1
-        elif self._steps_left:
-            self.begin_compiling()
+            if not self._steps_left:
+                self.begin_compiling()
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it.

@@ -164,6 +164,7 @@ class TaskWork:
         return (), []
 
     def _run(self, session: int, held: SessionWork, message: RunStep, frames: list[Frame]) -> None:
+        held.free(message.free)
         held.check(message.stream)
         tier, light, pool = self._partitions[session, message.partition]
         if message.keep and len(message.keep) != len(tier.lanes):

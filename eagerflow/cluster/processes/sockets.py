@@ -382,6 +382,7 @@ class ClientSockets(AbstractSockets):
         super().__init__(limits, credentials, _untold)
         self._tasks: dict[str, Port] = {}
         self._probes: dict[str, Port] = {}
+        self._owners: dict[Any, str] = {}  # of what may have something, the task
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
         self._door = self._port(zmq.ROUTER, domain="task")
         key = "" if credentials is None else credentials.keys.public
@@ -399,34 +400,41 @@ class ClientSockets(AbstractSockets):
         probe.socket.heartbeat_timeout = SUSPECT_MS
         probe.socket.reconnect_ivl = HEARTBEAT_MS
         probe.socket.connect(doors.client)
+        for one in (port.socket, port.monitor, probe.monitor):
+            self._owners[one] = task
 
     def disconnect(self, task: str) -> None:
-        probe = self._probes.pop(task, None)
-        if probe is not None:
-            self._forget(probe)
-        port = self._tasks.pop(task, None)
-        if port is not None:
-            self._forget(port)
+        for ports in (self._probes, self._tasks):
+            port = ports.pop(task, None)
+            if port is not None:
+                self._owners.pop(port.socket, None)
+                self._owners.pop(port.monitor)
+                self._forget(port)
 
     def receive(self) -> Iterator[Received]:
         """What has come."""
         yield from self._packets()
-        for task, probe in list(self._probes.items()):
-            if probe.monitor in self._ready:
-                for event in probe.told():
-                    silent = event == _DISCONNECTED
-                    yield Received("silent" if silent else "heard", task, "task", [])
-        for task, port in list(self._tasks.items()):
-            for frames in self._messages(port):
-                yield Received("frames", task, "task", [frame.buffer for frame in frames])
-                if self._tasks.get(task) is not port:
-                    break
-            if port.monitor in self._ready and self._tasks.get(task) is port:
-                for event in port.told():
-                    self._unsettled.add(port.monitor)  # there may be more
-                    kind = "closed" if event == _DISCONNECTED else "refused"
-                    yield Received(kind, task, "task", [])
-                    break
+        owners = self._owners
+        for task in {owners[one] for one in self._ready if one in owners}:
+            if task in self._tasks:
+                yield from self._of(task)
+
+    def _of(self, task: str) -> Iterator[Received]:
+        """What has come of a task; who gets it may disconnect it."""
+        probe, port = self._probes[task], self._tasks[task]
+        if probe.monitor in self._ready:
+            for event in probe.told():
+                yield Received("silent" if event == _DISCONNECTED else "heard", task, "task", [])
+        for frames in self._messages(port):
+            yield Received("frames", task, "task", [frame.buffer for frame in frames])
+            if self._tasks.get(task) is not port:
+                return
+        if port.monitor in self._ready:
+            for event in port.told():
+                self._unsettled.add(port.monitor)  # there may be more
+                kind = "closed" if event == _DISCONNECTED else "refused"
+                yield Received(kind, task, "task", [])
+                return
 
     def _packets(self) -> Iterator[Received]:
         """What tasks have brought."""

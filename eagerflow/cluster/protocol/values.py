@@ -41,7 +41,7 @@ _DTYPES: Final[dict[str, DType]] = {**DTYPES, BYTES.name: BYTES}
 _WORD: Final = 2**63
 _LENGTH: Final = 8  # bytes, in packed byte strings
 _DIGITS: Final = 4_000
-#: bytes up to which a copy takes less time than a view
+#: bytes up to which Python's own copies take less time than arrays do
 _SHORT: Final = 256
 
 
@@ -153,16 +153,20 @@ def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, An
             given=f"{len(data)} bytes for {head}",
             expected=f"{prod(head.shape) * dtype.itemsize} bytes",
         )
-    if isinstance(frame, np.ndarray):
-        raw = frame
-    else:
-        raw = np.empty(len(data), np.uint8)
-        raw[:] = np.frombuffer(data, np.uint8)
-    array = raw.view(dtype.dtype)
+    memory = frame if isinstance(frame, np.ndarray) else _copied(data)
     if not order:
-        return array.reshape(head.shape)
+        return np.ndarray(head.shape, dtype.dtype, memory)
     back = sorted(range(len(order)), key=order.__getitem__)
-    return array.reshape([head.shape[axis] for axis in order]).transpose(back)
+    return np.ndarray([head.shape[axis] for axis in order], dtype.dtype, memory).transpose(back)
+
+
+def _copied(data: memoryview) -> bytearray | np.ndarray[Any, Any]:
+    """Memory of its own with the same bytes."""
+    if len(data) <= _SHORT:
+        return bytearray(data)
+    made = np.empty(len(data), np.uint8)
+    made[:] = np.frombuffer(data, np.uint8)
+    return made
 
 
 def _decode_bytes(head: ArrayHead, data: memoryview) -> np.ndarray[Any, Any]:

@@ -67,6 +67,8 @@ ClientInstruction = tuple[Any, ...]
 #: outputs, and the stream that it belongs to
 StepPart = tuple[int, Feeds, list[Frame], Handles, int]
 
+_ANSWERS: Final = (Welcome, Done, Failed)
+
 
 @final
 class TaskLink:
@@ -323,7 +325,7 @@ class ClientMachine:
         link = self.links[task]
         if link.state in ("absent", "lost"):
             return  # it was on its way
-        if not isinstance(message, Welcome | Done | Failed) or message.number != link.heard + 1:
+        if not isinstance(message, _ANSWERS) or message.number != link.heard + 1:
             self._lose(task, "it has sent a message that does not come next")
             return
         link.heard += 1

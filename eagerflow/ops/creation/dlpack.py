@@ -53,6 +53,9 @@ def _export(
         )  # fmt: skip
     if stream is not None and value.device.kind == "cpu":
         raise InterchangeError("__dlpack__: a CPU has no streams", given=f"stream={stream!r}")
+    backend = value.device.backend
+    if not (value.device.is_ready_at_once or backend.ready(array)):
+        backend.synchronize(value.device.index)  # a consumer knows nothing of streams for copies
     if not dtype.is_native:
         array = array.view(_UNSIGNED[dtype.itemsize])
     options: dict[str, Any] = {} if stream is None else {"stream": stream}

@@ -300,7 +300,7 @@ class _Writer:
         self.add(f"def {name}({self.registers(inputs)}):")
         last = self._last_inside(block)
         for i, line in enumerate(block.lines):
-            last.update((r, i) for r in line.inputs if r in inputs)
+            last.update((r, i) for r in line.reads if r in inputs)
         self.lines(block.lines, last)
         self.add(f" return {self.expressions.tuple(self.operands(block.outputs))}")
         self.called += zip(self.text, self.where, strict=True)

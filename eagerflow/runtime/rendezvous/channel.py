@@ -95,6 +95,11 @@ class Channel:
         return self._incoming.exhausted
 
     @property
+    def is_wanted(self) -> bool:
+        """Whether the other end waits for what was not sent yet, which a step may `forget`."""
+        return self._outgoing.is_wanted
+
+    @property
     def held(self) -> int:
         """How many messages it holds, for leak checks."""
         return self._outgoing.held + self._incoming.held

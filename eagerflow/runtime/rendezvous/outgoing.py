@@ -71,8 +71,14 @@ class Outgoing:
         due = inf
         for flights in (self._values, self._urgent):
             for flight in flights.values():
-                due = min(due, flight.due)
+                if flight.due < due:
+                    due = flight.due
         return self._probe if due == inf else due
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a receiver waits for what was not sent yet."""
+        return bool(self._wanted)
 
     def send(self, message: Message, now: float, out: list[Any]) -> None:
         """A value, sent as soon as there is credit, or at once if it is wanted."""
@@ -112,7 +118,8 @@ class Outgoing:
 
     def forget(self, step: int) -> None:
         """Nothing more is sent for a step, though it may be wanted."""
-        self._wanted = {key for key in self._wanted if key.step != step}
+        if self._wanted:
+            self._wanted = {key for key in self._wanted if key.step != step}
 
     def fits(self, packet: Packet) -> bool:
         """Whether the other end can know what a packet says."""

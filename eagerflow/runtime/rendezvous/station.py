@@ -181,9 +181,8 @@ class Station:
                 self._handle(end, ("arrived", packet))
             except RendezvousError:
                 self.refused += 1
-        for end, wake in tuple(self._wakes.items()):
-            if wake <= now:
-                self._handle(end, ("tick",))
+        for end in [end for end, wake in self._wakes.items() if wake <= now]:
+            self._handle(end, ("tick",))
         while self._inbox:
             call, arguments = self._inbox.popleft()
             call(*arguments)
@@ -316,9 +315,11 @@ class Station:
         step = rendezvous.step
         if self._open.pop(step, None) is not None:
             self._remember(self._over, step, None)
-            self._wanted = {key for key in self._wanted if key.step != step}
-            for end in self.channels:
-                self._handle(end, ("forget", step))
+            if self._wanted:
+                self._wanted = {key for key in self._wanted if key.step != step}
+            for end, channel in self.channels.items():
+                if channel.is_wanted:
+                    self._handle(end, ("forget", step))
 
     def _abort(self, rendezvous: StepEnd, error: Exception) -> None:
         self._drop(rendezvous.step, error)

@@ -57,7 +57,7 @@ graph = Graph.parse('''graph f(%x: f32[n], %y: f32[n]) {
   %d = multiply(%c, %c) : f32[n]
   return %d }''')
 program = Executable(graph, "now")
-assert program.tier.region.found.kernels
+assert program.tier.region.compiled.kernels
 x = np.ones(3, "f4")
 program(x, x)
 try:

@@ -27,6 +27,7 @@ class _Format:
         rest: of e**r the polynomial q with e**r = 1 + r + r * r * q(r); it begins with 1 / 2.
         overflow: an x whose exponential is infinite, and all above.
         underflow: one whose exponential is 0, and all below.
+        tanh: of z = x * x the polynomial p with tanh(x) = x + x * z * p(z), x up to `_NEAR`.
         end: an x from which on tanh(x) is 1.
         root: the bits of a float just below sqrt(1/2).
         smallest: the smallest float that is not subnormal.
@@ -39,6 +40,7 @@ class _Format:
     rest: tuple[float, ...]
     overflow: float
     underflow: float
+    tanh: tuple[float, ...]
     end: float
     root: int
     smallest: float
@@ -57,6 +59,10 @@ _FORMATS: Final[dict[Kind, _Format]] = {
         rest=_floats("0x1p-1", "0x1.555498p-3", "0x1.55543ap-5", "0x1.123ab2p-7", "0x1.6e6acep-10"),
         overflow=90.0,
         underflow=-105.0,
+        tanh=_floats(
+            "-0x1.555542p-2", "0x1.110cfp-3", "-0x1.b980e2p-5", "0x1.60d63ep-6",
+            "-0x1.070cdep-7", "0x1.366142p-9", "-0x1.8e14e2p-12",
+        ),
         end=10.0,
         root=0x3F3504F3,
         smallest=2.0**-126,
@@ -74,11 +80,23 @@ _FORMATS: Final[dict[Kind, _Format]] = {
         ),
         overflow=710.0,
         underflow=-746.0,
+        tanh=_floats(
+            "-0x1.5555555555554p-2", "0x1.1111111110f51p-3", "-0x1.ba1ba1ba0433dp-5",
+            "0x1.664f487e1d7aep-6", "-0x1.226e34d756f54p-7", "0x1.d6d3bd3dd651ep-9",
+            "-0x1.7da26aed65f0ep-10", "0x1.354f54a3f9d0ep-11", "-0x1.f508a3f8db9d8p-13",
+            "0x1.943beb7a20543p-14", "-0x1.410cd59ae0eb7p-15", "0x1.e63b8dc348685p-17",
+            "-0x1.496b6c16512f3p-18", "0x1.68963a61c6b78p-20", "-0x1.105191766db02p-22",
+            "0x1.9bf3cf7b952e3p-26",
+        ),
         end=22.0,
         root=0x3FE6A09E667F3BCD,
         smallest=2.0**-1022,
     ),
 }  # fmt: skip
+
+#: up to here tanh is a polynomial; from here on 1 - tanh(x) is below 1/4, so that its last digits
+#: are below those of the result
+_NEAR: Final = 0.9765625
 
 #: (log(1 + f) - f + f**2 / 2) / f**3 between sqrt(1/2) - 1 and sqrt(2) - 1
 _LOG_F32: Final = _floats(
@@ -160,18 +178,34 @@ class FloatWriter:
         small = self.multiply(k, self.number(-f.ln2[1]))
         return k, self.sum_of(rough, small)
 
+    def reduced_to_float(self, x: int) -> tuple[int, int]:
+        """As `reduced`: k + `magic`, whose lower bits are those of k, and r rounded once."""
+        f = self.format
+        magic = self.number(f.magic)
+        shifted = self.fma(x, self.number(f.log2e), magic)
+        k = self.subtract(shifted, magic)
+        rough = self.fma(k, self.number(-f.ln2[0]), x)
+        return shifted, self.fma(k, self.number(-f.ln2[1]), rough)
+
     def rest(self, r: Pair) -> int:
         """e**r - 1 - r, with the lower part of r."""
         q = self.polynomial(self.format.rest, r.high)
         return self.fma(self.multiply(r.high, r.high), q, r.low)
 
+    def rise(self, r: int) -> int:
+        """e**r - 1."""
+        q = self.polynomial(self.format.rest, r)
+        return self.fma(self.multiply(r, r), q, r)
+
     def power(self, k: int) -> tuple[int, int]:
         """2**k as a product of two powers of 2, so that the result may be subnormal or infinite."""
-        f, b = self.format, self.b
-        magic = self.number(f.magic)
-        shifted = self.fma(k, self.number(0.5), magic)
-        other = self.add(self.subtract(k, self.subtract(shifted, magic)), magic)
-        return self._exponent(b.apply("bits", shifted)), self._exponent(b.apply("bits", other))
+        return self.power_of_shifted(self.add(k, self.number(self.format.magic)))
+
+    def power_of_shifted(self, shifted: int) -> tuple[int, int]:
+        """As `power`, of k + `magic`."""
+        bits = self.b.apply("bits", shifted)
+        half = self.b.apply("shift_right", bits, by=1)
+        return self._exponent(half), self._exponent(self.subtract(bits, half))
 
     def _exponent(self, bits: int) -> int:
         """The power of 2 whose exponent is in the lower bits of ``bits``."""
@@ -179,17 +213,26 @@ class FloatWriter:
         moved = self.b.apply("shift_left", bits, by=self.format.digits)
         return self.b.apply("bits", self.add(moved, self.b.apply("bits", one)))
 
+    def single_power(self, shifted: int) -> int:
+        """2**k of k + `magic`, where it is neither subnormal nor infinite."""
+        return self._exponent(self.b.apply("bits", shifted))
+
     def exponential(self, x: int) -> tuple[int, Pair]:
         """K and e**r, as a pair."""
         k, r = self.reduced(x)
         first = self.sum_of(self.number(1.0), r.high)
         return k, Pair(first.high, self.add(self.rest(r), first.low))
 
+    def exponential_of_float(self, r: int) -> Pair:
+        """e**r as a pair."""
+        first = self.sum_of(self.number(1.0), r)
+        return Pair(first.high, self.rest(Pair(r, first.low)))
+
     def less_one(self, x: int) -> Pair:
         """e**x - 1, for x that is at least -40 and at most 20."""
         k, r = self.reduced(x)
         tail = self.sum_of(r.high, self.rest(r))
-        scale = self._exponent(self.b.apply("bits", self.add(k, self.number(self.format.magic))))
+        scale = self.single_power(self.add(k, self.number(self.format.magic)))
         rough = self.sum_of(self.number(-1.0), scale)
         scaled = Pair(self.multiply(tail.high, scale), self.multiply(tail.low, scale))
         low = self.add(scaled.low, rough.low)
@@ -212,19 +255,21 @@ class FloatWriter:
 def exp(b: LoopBuilder, x: int) -> int:
     """e**x."""
     w = FloatWriter(b, x)
-    k, e = w.exponential(w.clipped(x, w.format.underflow, w.format.overflow))
-    first, second = w.power(k)
+    k, r = w.reduced_to_float(w.clipped(x, w.format.underflow, w.format.overflow))
+    first, second = w.power_of_shifted(k)
+    e = w.exponential_of_float(r)
     return w.multiply(w.multiply(w.add(e.high, e.low), first), second)
 
 
 def sigmoid(b: LoopBuilder, x: int) -> int:
     """The logistic function: with z = e**-abs(x), 1 / (1 + z), and z / (1 + z) below 0."""
     w = FloatWriter(b, x)
-    size = b.apply("absolute", x)
-    k, e = w.exponential(w.clipped(w.negative(size), w.format.underflow, w.format.overflow))
-    first, second = w.power(k)
+    one, zero, lowest = w.number(1.0), w.number(0.0), w.number(w.format.underflow)
+    size = w.negative(b.apply("absolute", x))
+    k, r = w.reduced_to_float(w.select(b.apply("less", size, lowest), lowest, size))
+    first, second = w.power_of_shifted(k)
+    e = w.exponential_of_float(r)
     z = Pair(*(w.multiply(w.multiply(part, first), second) for part in w.sum_of(*e)))
-    one, zero = w.number(1.0), w.number(0.0)
     below = w.sum_of(one, z.high)
     negative = b.apply("less", x, zero)
     above = Pair(w.select(negative, z.high, one), w.select(negative, z.low, zero))
@@ -232,15 +277,20 @@ def sigmoid(b: LoopBuilder, x: int) -> int:
 
 
 def tanh(b: LoopBuilder, x: int) -> int:
-    """-t / (2 + t) with t = exp(-2 |x|) - 1, and the sign of x."""
+    """A polynomial near 0, 1 - 2 / (1 + e**(2 |x|)) elsewhere, and the sign of x."""
     w = FloatWriter(b, x)
-    size = w.clipped(b.apply("absolute", x), 0.0, w.format.end)
-    t = w.less_one(w.multiply(size, w.number(-2.0)))
-    below = w.sum_of(w.number(2.0), t.high)
-    result = w.quotient(
-        Pair(w.negative(t.high), w.negative(t.low)), Pair(below.high, w.add(below.low, t.low))
-    )
-    return b.apply("copysign", result, x)
+    one, end = w.number(1.0), w.number(w.format.end)
+    size = b.apply("absolute", x)
+    size = w.select(b.apply("less", end, size), end, size)
+    square = w.multiply(size, size)
+    bend = w.multiply(square, w.polynomial(w.format.tanh, square))
+    near = w.fma(size, bend, size)
+    k, r = w.reduced_to_float(w.add(size, size))
+    scale = w.single_power(k)
+    below = w.fma(w.rise(r), scale, w.add(scale, one))
+    far = w.subtract(one, b.apply("divide", w.number(2.0), below))
+    is_near = b.apply("less", size, w.number(_NEAR))
+    return b.apply("copysign", w.select(is_near, near, far), x)
 
 
 def expm1(b: LoopBuilder, x: int) -> int:

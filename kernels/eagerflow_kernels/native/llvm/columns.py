@@ -15,14 +15,20 @@ from eagerflow_kernels.native.llvm.terms import apply, combine, constant, conver
 from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops
 
-#: vectors of rows at once: enough that pieces of lines of memory are long, few enough that the
-#: tallies of all of them stay in L1
-_TILE: Final = 32
-#: elements that a block adds to each of its tallies
-_ROUNDS: Final = BLOCK // TALLIES
-#: terms of a pass that leave registers for as many elements side by side
-_FEW: Final = 4
+#: bytes of each row that are taken at once: a page of memory where the rows are read once, less
+#: where they are read again and should still be in the cache, or where there are many tallies
+_PAGE: Final = 4096
+_PIECE: Final = 1024
 _SHIFT: Final = TALLIES.bit_length() - 1
+
+
+def _tile_of(loops: Loops, width: int) -> int:
+    """How many vectors of rows are taken at once."""
+    passes = [p for p in passes_of(loops) if p.reductions or p.stores]
+    reductions = sum(len(p.reductions) for p in passes)
+    size = _PIECE if len(passes) > 1 else max(_PIECE, _PAGE // max(1, reductions))
+    widest = max(BYTES[a.kind] for a in (*loops.inputs, *loops.outputs))
+    return 1 << (size // (width * widest)).bit_length() - 1
 
 
 def render_columns(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
@@ -39,6 +45,7 @@ class _Columns:
     Attributes:
         e: writes it.
         length: of the inner axis, an i64.
+        tile: how many vectors of rows are taken at once.
         bases: pointers to the first of the rows of a tile, of each array.
         steps: along the inner axis, of the arrays that have it.
         rows: for each term of the rows the memory of its vectors.
@@ -52,6 +59,7 @@ class _Columns:
         self.weight = weight and max(1, weight // len(list(passes_of(loops))))
         self.arrays = (*loops.inputs, *loops.outputs)
         self.length = ""
+        self.tile = _tile_of(loops, width)
         self.bases: list[str] = []
         self.steps: dict[int, str] = {}
         self.rows: dict[int, str] = {}
@@ -81,31 +89,32 @@ class _Columns:
 
         def some(r: str, _carried: list[str]) -> list[str]:
             left = e.value(f"lshr i64 {e.value(f'sub i64 {whole}, {r}')}, {width.bit_length() - 1}")
-            tile(r, e.least(left, str(_TILE)), None)
+            tile(r, e.least(left, str(self.tile)), None)
             return []
 
         def rest(r: str, _carried: list[str]) -> list[str]:
             tile(r, "1", e.mask(width, e.value(f"sub i64 {rows}, {r}")))
             return []
 
-        e.loop(whole, _TILE * width, some)
+        e.loop(whole, self.tile * width, some)
         e.loop(rows, width, rest, start=whole)
 
     def _reserve(self) -> None:
         """Memory for the terms of the rows, and for tallies: as many levels as blocks need."""
         e, width = self.e, self.width
-        zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {self.length}, i1 false", "i64, i1")
+        blocks = e.value(f"lshr i64 {self.length}, {BLOCK.bit_length() - 1}")
+        zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {blocks}, i1 false", "i64, i1")
         levels = e.value(f"sub i64 65, {zeros}")
         for number, term in enumerate(self.loops.terms):
             if term.operation in SCANS:
-                self.states[number] = e.slot(type_of(term.kind, width), _TILE)
+                self.states[number] = e.slot(type_of(term.kind, width), self.tile)
             if term.inner:
                 continue
-            self.rows[number] = e.slot("i8", _TILE * width * BYTES[term.kind])
+            self.rows[number] = e.slot("i8", self.tile * width * BYTES[term.kind])
             if term.operation in REDUCTIONS:
-                size = TALLIES * _TILE * width * BYTES[term.kind]
+                size = TALLIES * self.tile * width * BYTES[term.kind]
                 stack = e.value(f"alloca i8, i64 {e.value(f'mul i64 {levels}, {size}')}, align 64")
-                self.memory[number] = stack, e.slot(type_of(term.kind, width), TALLIES * _TILE)
+                self.memory[number] = stack, e.slot(type_of(term.kind, width), TALLIES * self.tile)
 
     def _each(self, vectors: str, body: Callable[[str], None]) -> None:
         """Run ``body(k)`` for each vector of a tile."""
@@ -259,17 +268,16 @@ class _Columns:
     ) -> None:
         """The tallies of a block, each in a register until it is complete."""
         e = self.e
-        copies = _ROUNDS if len(row_pass.terms) <= _FEW else COPIES
 
         def tally(t: str, _carried: list[str]) -> list[str]:
             place = e.value(f"mul i64 {t}, {vectors}")
             start_ = e.value(f"add i64 {first}, {t}")
             left = e.value(f"sub i64 {length}, {t}")
             rounds = e.value(f"ashr i64 {e.value(f'add i64 {left}, {TALLIES - 1}')}, {_SHIFT}")
-            whole = e.value(f"and i64 {rounds}, {-copies}")
+            whole = e.value(f"and i64 {rounds}, {-COPIES}")
 
             def vector(k: str) -> None:
-                totals = self._added(row_pass, copies, start_, ("0", whole), k, mask, None)
+                totals = self._added(row_pass, COPIES, start_, ("0", whole), k, mask, None)
                 totals = self._added(row_pass, 1, start_, (whole, rounds), k, mask, totals)
                 at = e.value(f"add i64 {place}, {k}")
                 for number, total in zip(row_pass.reductions, totals, strict=True):

@@ -1,21 +1,25 @@
 """Which terms each pass over a row computes.
 
 A term that needs the result of a reduction needs a pass of its own after it. What a pass computes
-and a later one reads again is kept in the row of an output that is written later, if there is one
-of its kind; else it is computed again, which gives the same bits. So loops need no memory besides
-their outputs.
+and a later one needs is kept in the row of an output that is written later, if there is one of its
+kind and that is faster; else it is computed again, which gives the same bits. So loops need no
+memory besides their outputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, final
 
+from eagerflow_kernels.native.compiler_slices import breathe
 from eagerflow_kernels.native.loop_form import REDUCTIONS, SCANS, Loops
 
-#: operations that cost less than to read a value back
+#: operations that cost no more than to read a value back
 _CHEAP: Final = frozenset({"load", "constant", "size", "index"})
+#: how long operations take, if not as long as an addition
+_COSTS: Final = {"constant": 0, "size": 0, "index": 0, "divide": 5, "sqrt": 5}
 
 
 @final
@@ -38,19 +42,11 @@ class RowPass:
     stores: tuple[tuple[int, int], ...]
 
 
-def passes_of(loops: Loops) -> list[RowPass]:
+@lru_cache(maxsize=4)
+def passes_of(loops: Loops) -> tuple[RowPass, ...]:
     """The passes, in order; the last one may have nothing but terms of the row."""
-    stages = _stages(loops)
-    last = max(stages, default=0)
-    roots: list[set[int]] = [set() for _ in range(last + 1)]
-    for term in loops.terms:
-        if term.operation in REDUCTIONS:
-            roots[stages[term.operands[0]]].add(term.operands[0])
-    for x, array in zip(loops.results, loops.outputs, strict=True):
-        if array.inner:
-            roots[stages[x]].add(x)
-    holders = _holders(loops, stages, roots)
-    return [_pass(loops, stages, roots, holders, stage) for stage in range(last + 1)]
+    keeping = _Keeping(loops)
+    return tuple([_pass(keeping, stage) for stage in range(keeping.last + 1)])
 
 
 def scans_in(loops: Loops, row_pass: RowPass) -> list[int]:
@@ -89,64 +85,112 @@ def _made_of(loops: Loops, wanted: Iterable[int], ends: Container[int]) -> dict[
     return terms
 
 
-def _uses(
-    loops: Loops, stages: list[int], roots: list[set[int]], again: set[int]
-) -> dict[int, int]:
-    """Terms of elements that a later pass than their own reads directly, and the last that does.
+@final
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a term waits: the row of an output, which is overwritten in the pass ``until``."""
 
-    A cheap term is none of them, and none that is computed ``again``; what these are made of is
-    looked at in their place.
+    output: int
+    until: int
+
+
+@final
+class _Keeping:
+    """Finds what is kept, and which terms each pass computes then.
+
+    Args:
+        loops: the loops.
+
+    Attributes:
+        stages: for each term the pass that computes it, or before which it is computed.
+        roots: for each pass the terms of elements that it is there for.
+        places: of the terms that are kept.
     """
-    last: dict[int, int] = {}
-    dear = [n for n, t in enumerate(loops.terms) if t.operation not in _CHEAP and n not in again]
-    for stage, wanted in enumerate(roots):
-        before = {number for number in dear if stages[number] < stage}
-        read = [number for number in _made_of(loops, wanted, before) if number in before]
-        last |= dict.fromkeys(read, stage)
-    return last
+
+    def __init__(self, loops: Loops) -> None:
+        self.loops, self.stages = loops, _stages(loops)
+        self.last = max(self.stages, default=0)
+        self.roots: list[set[int]] = [set() for _ in range(self.last + 1)]
+        for term in loops.terms:
+            if term.operation in REDUCTIONS:
+                self.roots[self.stages[term.operands[0]]].add(term.operands[0])
+        for x, array in zip(loops.results, loops.outputs, strict=True):
+            if array.inner:
+                self.roots[self.stages[x]].add(x)
+        self.places: dict[int, _Place] = {}
+        if self.last:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Keep one term after the other, each time the one that saves most."""
+        cost = self._cost(self.places)
+        while True:
+            trials = [
+                {**self.places, number: place}
+                for number in self._computed_again()
+                for place in self._free_places(number)
+            ]
+            costs = [self._cost(trial) for trial in trials]
+            if not costs or min(costs) >= cost:
+                return
+            cost = min(costs)
+            self.places = trials[costs.index(cost)]
+
+    def _computed_again(self) -> list[int]:
+        """Terms that a pass computes though an earlier one has, for terms of a later one."""
+        found: dict[int, None] = {}
+        for stage in range(1, self.last + 1):
+            kept = self.kept_before(stage, self.places)
+            for number in self.terms(stage, self.places):
+                for x in () if number in kept else self.loops.terms[number].operands:
+                    term = self.loops.terms[x]
+                    if term.inner and self.stages[x] < self.stages[number]:
+                        found[x] = None
+        return [
+            x for x in found
+            if x not in self.places and self.loops.terms[x].operation not in _CHEAP
+        ]  # fmt: skip
+
+    def _free_places(self, number: int) -> Iterable[_Place]:
+        """The outputs of its kind in whose rows nothing else waits."""
+        taken = {place.output for place in self.places.values()}
+        for output, array in enumerate(self.loops.outputs):
+            x = self.loops.results[output]
+            if array.inner and array.kind == self.loops.terms[number].kind and output not in taken:
+                until = self.last if x == number else self.stages[x]
+                if until > self.stages[number]:
+                    yield _Place(output, until)
+
+    def kept_before(self, stage: int, places: Mapping[int, _Place]) -> dict[int, int]:
+        """What a pass can read back, with the output that holds it."""
+        return {
+            number: place.output
+            for number, place in places.items()
+            if self.stages[number] < stage <= place.until
+        }
+
+    def terms(self, stage: int, places: Mapping[int, _Place]) -> dict[int, None]:
+        """The terms of elements that a pass computes, or reads back."""
+        wanted = self.roots[stage] | {x for x in places if self.stages[x] == stage}
+        return _made_of(self.loops, wanted, self.kept_before(stage, places))
+
+    def _cost(self, places: Mapping[int, _Place]) -> int:
+        """How long all passes take over an element."""
+        breathe()
+        cost = sum(self.loops.results[place.output] != x for x, place in places.items())
+        for stage in range(self.last + 1):
+            kept = self.kept_before(stage, places)
+            for number in self.terms(stage, places):
+                operation = self.loops.terms[number].operation
+                cost += 1 if number in kept else _COSTS.get(operation, 1)
+        return cost
 
 
-def _holders(loops: Loops, stages: list[int], roots: list[set[int]]) -> dict[int, int]:
-    """Which output holds which term until it is read again."""
-    again: set[int] = set()
-    while True:
-        uses = _uses(loops, stages, roots, again)
-        holders = _places(loops, stages, uses)
-        homeless = uses.keys() - holders.keys()
-        if not homeless:
-            return holders
-        again |= homeless  # what they are made of is then read later than it seemed
-
-
-def _places(loops: Loops, stages: list[int], uses: dict[int, int]) -> dict[int, int]:
-    """An output for as many terms as possible, those first that take longest to compute."""
-    holders: dict[int, int] = {}
-    taken: set[int] = set()
-    for number, until in sorted(uses.items(), key=lambda use: -_weight(loops, use[0])):
-        for output, array in enumerate(loops.outputs):
-            result = loops.results[output]
-            fits = array.inner and array.kind == loops.terms[number].kind
-            if fits and output not in taken and (stages[result] >= until or result == number):
-                holders[number] = output
-                taken.add(output)
-                break
-    return holders
-
-
-def _weight(loops: Loops, number: int) -> int:
-    """How many terms of elements a term is made of."""
-    return len(_made_of(loops, [number], ()))
-
-
-def _pass(
-    loops: Loops, stages: list[int], roots: list[set[int]], holders: dict[int, int], stage: int
-) -> RowPass:
-    wanted = set(roots[stage])
-    wanted.update(x for x in holders if stages[x] == stage)
-    before = {number for number in holders if stages[number] < stage}
-    terms = _made_of(loops, wanted, before)
-    read = {number: holders[number] for number in terms if number in before}
-    stores = [(output, x) for x, output in holders.items() if stages[x] == stage]
+def _pass(keeping: _Keeping, stage: int) -> RowPass:
+    loops, stages = keeping.loops, keeping.stages
+    terms = keeping.terms(stage, keeping.places)
+    before = keeping.kept_before(stage, keeping.places)
+    stores = [(place.output, x) for x, place in keeping.places.items() if stages[x] == stage]
     for output, (x, array) in enumerate(zip(loops.results, loops.outputs, strict=True)):
         if array.inner and stages[x] == stage and (output, x) not in stores:
             stores.append((output, x))
@@ -156,7 +200,7 @@ def _pass(
             if not t.inner and t.operation not in REDUCTIONS and stages[n] == stage
         ),
         terms=tuple(sorted(terms)),
-        kept=read,
+        kept={number: before[number] for number in terms if number in before},
         reductions=tuple(
             n for n, t in enumerate(loops.terms)
             if t.operation in REDUCTIONS and stages[t.operands[0]] == stage
