@@ -12,6 +12,8 @@ import { arrowHead, edgeLine, outline, run, setNumbers } from "./shapes";
 const [LEAST, MOST] = [0.05, 4];
 /** below this names cannot be read: then the picture begins at its top, and the minimap has all */
 const READABLE = 0.55;
+/** the same of two pictures side by side, where it matters more that all is seen */
+const PAIRED = 0.38;
 /** likewise the second line of a box, and below that all lines */
 const [SHORT, MUTE] = [0.45, 0.16];
 /** what is looked at closely is drawn so large */
@@ -253,7 +255,7 @@ export class Canvas {
     const scale = Math.min(
       (width - 2 * ROOM) / Math.max(layout.width, 1), (height - 2 * ROOM - FOOT) / Math.max(layout.height, 1), 1.25,
     ); // prettier-ignore
-    return Math.max(scale, whole ? LEAST : this.partner ? SHORT : READABLE);
+    return Math.max(scale, whole ? LEAST : this.partner ? PAIRED : READABLE);
   }
 
   private centre(scale: number): void {

@@ -75,7 +75,7 @@ export class StepHistogram {
       const text = `${name} ${seconds(time)}`;
       const at = Math.min(x(time), width - 1);
       const wide = context.measureText(text).width;
-      const left = Math.min(at + 3, width - wide);
+      const left = at + 3 + wide < width ? at + 3 : at - 3 - wide; // beside its mark
       const row = free[0]! <= left ? 0 : 1;
       if (free[row]! > left) continue; // it is said above
       free = free.map((end, i) => (i === row ? left + wide + 8 : end));
