@@ -16,7 +16,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.cluster.clusters import Cluster
 from eagerflow.cluster.processes.local_provisioner import LocalProvisioner
-from eagerflow.cluster.protocol.timeouts import SUSPECTED_SECONDS
+from eagerflow.cluster.protocol.timeouts import LOST_SECONDS
 from tests.cluster.remote.python_functions import holds_the_gil
 from tests.cluster.warm import warm
 
@@ -41,7 +41,7 @@ def test_a_task_that_holds_its_gil_is_neither_suspect_nor_lost() -> None:
     ends = monotonic() + int(os.environ.get("EAGERFLOW_BUSY", "25"))
     with Cluster(LocalProvisioner("ipc", options), TASKS, owned=True) as cluster:
         warm(cluster)
-        seconds = SUSPECTED_SECONDS + 2  # a silence of that length is a loss
+        seconds = LOST_SECONDS + 2  # a silence of that length is a loss
         while monotonic() < ends:
             given = []
             for task in TASKS:
