@@ -27,7 +27,9 @@ endif
 # the front-end: bundled once, and anew when its sources change
 BUNDLE := widgets/eagerflow_widgets/static/index.js
 PACKED := widgets/node_modules/.package-lock.json
-READY := $(VENV)/.dev $(BUNDLE)
+# native kernels for this machine: made once, and anew when their sources change
+KERNELS := $(VENV)/.kernels
+READY := $(VENV)/.dev $(BUNDLE) $(KERNELS)
 NPM := env PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix widgets
 
 .PHONY: help demo test others test-slow gpu-check lab bench format lint types layers unit doctest nbtest clean \
@@ -36,7 +38,7 @@ NPM := env PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix widgets
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
 
-demo: $(VENV)/.dev ## train classifiers of handwritten digits; SEEDS=5 for a table of five seeds
+demo: $(VENV)/.dev $(KERNELS) ## train classifiers of handwritten digits; SEEDS=5 for a table of five seeds
 	$(call heading,demo)
 	@$(BIN)/eagerflow demo $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
@@ -99,8 +101,11 @@ test-slow: $(READY) ## property tests on new examples, stress, packaging (up to 
 	$(call heading,slow tests (up to an hour))
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(WORKERS) \
 	  -m '(slow or hypothesis) and not peer and not gpu' $(or $(ARGS),tests)
+	$(call heading,ops with portable kernels)
+	@EAGERFLOW_TEST_KERNELS=portable $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \
+	  tests/ops tests/core tests/autodiff
 
-lab: $(VENV)/.notebook $(BUNDLE) ## JupyterLab on the notebooks; NOTEBOOK=07_watch_it_run for that one
+lab: $(VENV)/.notebook $(BUNDLE) $(KERNELS) ## JupyterLab on the notebooks; NOTEBOOK=07_watch_it_run for that one
 	$(call heading,JupyterLab)
 	@$(BIN)/jupyter lab --LabApp.extra_labextensions_path=widgets/labextensions \
 	  --notebook-dir=. notebooks/$(or $(NOTEBOOK),00_quickstart).ipynb $(ARGS)
@@ -149,6 +154,13 @@ $(GPUS)/.gpu: $(SETUP)
 # CuPy where there is a GPU
 EXTRAS := dev$(if $(shell command -v nvidia-smi 2>/dev/null),$(comma)gpu)
 
+# --- native kernels: processes find them in the cache on disk of this user --------------------
+
+$(KERNELS): $(shell find kernels/eagerflow_kernels/native -name '*.py') $(VENV)/.dev
+	$(call heading,native kernels)
+	@PYTHONPATH=kernels $(BIN)/python -m eagerflow_kernels.native.llvm.build
+	@touch $@
+
 # --- the front-end -------------------------------------------------------------------------
 
 $(PACKED): widgets/package.json widgets/package-lock.json | $(VENV)/.dev
@@ -156,6 +168,6 @@ $(PACKED): widgets/package.json widgets/package-lock.json | $(VENV)/.dev
 	@$(NPM) ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(BUNDLE): $(shell find widgets/src -type f) widgets/build.mjs $(PACKED)
+$(BUNDLE): $(shell find widgets/src -type f) eagerflow/pictures/device_palette.json widgets/build.mjs $(PACKED)
 	$(call heading,front-end)
 	@$(NPM) run --silent build

@@ -177,7 +177,7 @@ def _load_family(name: str) -> None:
 
 _unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
 _wrong_calls.find_remedies_by(
-    lambda error: _import_module("eagerflow.hints.refused_calls").remedy(error)
+    lambda error: _import_module("eagerflow.hints.remedies").remedy(error)
 )
 _wrong_calls.add_remedies_where_shown()
 _einops_backend.register()

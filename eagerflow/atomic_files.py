@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 from eagerflow.errors import FileError
@@ -63,8 +64,9 @@ def unwritable(
 
 @contextmanager
 def replaced(
-    what: str, path: str | os.PathLike[str], size: int | None = None
-) -> Iterator[Callable[[Any], Any]]:
+    what: str, path: str | os.PathLike[str], size: int | None = None, *, mode: int = 0o666,
+    follows: bool = True,
+) -> Iterator[Callable[[Any], Any]]:  # fmt: skip
     """Gives a function that appends bytes to a new file, the file ``path`` when the block ends.
 
     If the block raises, what was there before is still there. A device is written to directly.
@@ -73,6 +75,8 @@ def replaced(
         what: the function that writes, for the error.
         path: of the file.
         size: how many bytes there will be, if that is known.
+        mode: its permissions from the first moment on, less those that the umask takes away.
+        follows: whether of a link the file that it leads to is replaced, and not the link.
 
     Raises:
         FileError: the disk is full, for one.
@@ -86,7 +90,7 @@ def replaced(
     ...     path.read_bytes()
     b'whole'
     """
-    target = os.path.realpath(path)  # a link stays one
+    target = os.path.realpath(path) if follows else os.path.abspath(path)
     folder, name = os.path.split(target)
     there = os.path.exists(target)
     direct = there and not (os.path.isfile(target) or os.path.isdir(target))
@@ -101,7 +105,10 @@ def replaced(
                 error.filename = os.fspath(path)  # not that of the part
             raise unwritable(error, what, path, kept, size) from None
 
-    file = attempt(open, part, "wb")
+    def create(name: str, flags: int) -> int:
+        return os.open(name, flags, mode)
+
+    file = attempt(partial(open, part, "wb" if direct else "xb", opener=create))
     try:
         yield lambda data: attempt(file.write, data)
         attempt(file.flush)

@@ -91,6 +91,10 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--cpu-devices", type=_positive, default=1, help="how many it has")
     parser.add_argument(
+        "--kernels", choices=("auto", "native", "portable"), default="auto",
+        help="the library that computes, as of ef.config(kernels=)",
+    )  # fmt: skip
+    parser.add_argument(
         "--with-parent", type=Path, metavar="DIR",
         help="end when nothing more comes from its input; if that was unforeseen, DIR goes",
     )  # fmt: skip
@@ -148,7 +152,7 @@ def _serve(options: argparse.Namespace) -> None:
         where = listening.doors_at(options.listen)
         if options.keys is not None:
             credentials = server_credentials(options.keys, task)
-    ef.config(cpu_devices=options.cpu_devices)
+    ef.config(cpu_devices=options.cpu_devices, kernels=options.kernels)
     _ = ef.grad  # gradients have ops of their own
     permissions = Permissions(options.allow_files, options.allow_python)
     server = TaskServer(task, where, ef.__version__, credentials, plain=options.plain_tcp,

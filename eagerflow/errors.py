@@ -230,7 +230,7 @@ class TraceWarning(UserWarning):
 
 
 class RetraceWarning(TraceWarning):
-    """A function is traced too often: its results are right, and it is slow.
+    """A function is traced too often, or not run as a graph: its results are right, and it is slow.
 
     ``f.explain()`` tells why, and ``max_traces=`` of `eagerflow.trace` makes an error of it. To
     hide it: ``warnings.simplefilter("ignore", ef.errors.RetraceWarning)``.

@@ -29,7 +29,8 @@ class Settings:
         moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
         soft_placement: leave nodes where the program says if rules of placement ask for what is
             impossible.
-        kernels: the library that computes: ``"portable"`` (NumPy's functions) or ``"native"``.
+        kernels: the library that computes: ``"native"``, ``"portable"`` (NumPy's functions), or
+            ``"auto"``, the native one where this machine can run it.
         gpu_memory_limit: bytes that eagerflow may hold on each GPU; None for all there are.
     """
 
@@ -39,7 +40,7 @@ class Settings:
     verify: bool = False
     moves: str = "allow"
     soft_placement: bool = False
-    kernels: str = "portable"
+    kernels: str = "auto"
     gpu_memory_limit: int | None = None
 
 
@@ -50,7 +51,7 @@ _PER_THREAD: Final = frozenset({"check_nan", "verify", "moves", "soft_placement"
 #: settings that are one of these texts; the first is the usual one
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "moves": ("allow", "error"),
-    "kernels": ("portable", "native"),
+    "kernels": ("auto", "native", "portable"),
 }
 #: settings that no block can change, since it could not change them back
 _FOR_GOOD: Final = frozenset({"kernels"})
@@ -165,10 +166,11 @@ class config:
         moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
         soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
             nodes where the program says, with a warning.
-        kernels: ``"native"`` computes with eagerflow's own kernels where there are some (on a
-            processor with AVX2, or AArch64; graphs need llvmlite besides), ``"portable"`` with
-            NumPy's functions, the default. It is for the whole process, and cannot change after the
-            first op.
+        kernels: ``"native"`` computes with eagerflow's own kernels, ``"portable"`` with NumPy's
+            functions, whose bits results then have. ``"auto"``, the default, is native where the
+            processor runs it (x86-64 with AVX2 and FMA, or AArch64), and portable elsewhere;
+            ``"native"`` is an error there. `eagerflow info` says which one it is. It is for the
+            whole process, and cannot change after the first op on floats.
         gpu_memory_limit: bytes that eagerflow may hold on each GPU, from now on; None for no limit.
             `eagerflow.hardware.limit_memory` is for one device.
 

@@ -11,10 +11,11 @@ Grammar of a spec, which is a type and a device::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, final
+from typing import Any, Final, SupportsIndex, final
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +26,8 @@ from eagerflow_kernels.lists import LIST_DTYPE
 
 #: One size per axis. A size is an int, or in a trace a `eagerflow.dims.Dim`.
 Shape = tuple[int, ...]
+#: what names a shape: one size, or a sequence of them
+ShapeLike = SupportsIndex | Sequence[SupportsIndex]
 
 
 @final

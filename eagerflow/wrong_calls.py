@@ -1,6 +1,6 @@
-"""What is said of calls that Python refuses because of their arguments.
+"""What is said of calls, attributes and operators that Python itself refuses.
 
-Python raises these errors before any code of the function runs, in the frame of the caller. A
+It raises these errors before any code of eagerflow runs, in the frame of the user. A
 catch-all parameter in each function would see them, and cost each call the time that its dict
 takes. So the remedy is a note that the error gets later: where it passes a frame of eagerflow, or
 where it is shown (docs/decisions/0051-wrong-calls.md).
@@ -13,30 +13,33 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
-_find: Callable[[TypeError], str | None] | None = None
+_Find = Callable[[Any], str | None]
+_find: _Find | None = None
 #: where the note begins, as in errors of eagerflow
 _LABEL: Final = "  hint: "
+#: what Python raises; subclasses have words of their own
+_KINDS: Final = (TypeError, AttributeError)
 _Shown = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
-def find_remedies_by(find: Callable[[TypeError], str | None]) -> None:
+def find_remedies_by(find: _Find) -> None:
     """Let remedies be found by a function from above, which may name whatever there is.
 
     Args:
-        find: gives what to write in the place of a call that Python refused; None for calls that
-            are not of eagerflow.
+        find: gives what to write in the place of what Python refused, by its `TypeError` or
+            `AttributeError`; None for what is not of eagerflow.
     """
     global _find
     _find = find
 
 
 def add_remedy(error: BaseException) -> None:
-    """Add a note with the remedy to an error for wrong arguments, once.
+    """Add a note with the remedy to an error that Python raised, once.
 
     Args:
-        error: any; only a `TypeError` for a call of eagerflow gets a note.
+        error: any; only those of Python about something of eagerflow get a note.
     """
-    if type(error) is not TypeError or _find is None:
+    if type(error) not in _KINDS or _find is None:
         return
     if any(note.startswith(_LABEL) for note in getattr(error, "__notes__", ())):
         return
@@ -57,7 +60,7 @@ def add_remedies_where_shown() -> None:
         sys.excepthook = _show
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None and shell.custom_exceptions == ():
-        shell.set_custom_exc((TypeError,), _show_in_ipython)
+        shell.set_custom_exc(_KINDS, _show_in_ipython)
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -148,3 +148,14 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert target.read_bytes() == b"after"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "target"]
+
+
+def test_a_link_is_replaced_where_it_is_not_followed(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_bytes(b"old")
+    link.symlink_to(file)
+    with atomic_files.replaced("save", link, mode=0o600, follows=False) as write:
+        write(b"new")
+        assert [p.stat().st_mode & 0o777 for p in tmp_path.glob(".link.*")] == [0o600]
+    assert (link.is_symlink(), link.read_bytes(), file.read_bytes()) == (False, b"new", b"old")
+    assert link.stat().st_mode & 0o777 == 0o600

@@ -27,7 +27,7 @@ def test_info_names_packages_and_devices(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_info_says_what_was_run_on_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["info"])
-    assert "GPUs       calls are checked against CuPy" in capsys.readouterr().out
+    assert "GPUs       calls checked against CuPy" in capsys.readouterr().out
 
 
 def test_info_names_the_kernel_library(

@@ -94,6 +94,43 @@ def _files_exist(page: Path) -> None:
     assert missing - _NO_FILES.get(str(page.relative_to(ROOT)), set()) == set()
 
 
+_NAME = re.compile(r"([\w/]+\.py): (\w+)")
+
+
+def missing_names(page: str) -> list[str]:
+    """The names, as in ``core/op.py: define``, that the files do not define at their top level."""
+    return [
+        match[0]
+        for match in _NAME.finditer(" ".join(_SPAN.findall(FENCE.sub("", page))))
+        if not any(
+            re.search(
+                rf"^(?:def |class )?{match[2]}\b", (base / match[1]).read_text(), re.MULTILINE
+            )
+            for base in _BASES
+            if (base / match[1]).exists()
+        )
+    ]
+
+
+def test_names_that_pages_put_in_files_are_there() -> None:
+    check_each(PAGES, _names_are_there)
+
+
+def _names_are_there(page: Path) -> None:
+    assert missing_names(page.read_text()) == []
+
+
+def test_a_name_that_a_file_lacks_is_seen() -> None:
+    page = "`core/op.py: define`, `core/op.py: gone`, `no/such.py: define` and `core/op.py`"
+    assert missing_names(page) == ["core/op.py: gone", "no/such.py: define"]
+
+
+def test_the_map_of_changes_is_not_empty() -> None:
+    page = (ROOT / "docs/design.md").read_text()
+    rows = page.partition("\n## Where to change what\n")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^\| .*`.*\|$", rows, re.MULTILINE)) >= 20
+
+
 SOURCES = sorted(
     p for folder in ("eagerflow", "kernels", "widgets", "tests")
     for p in (ROOT / folder).rglob("*.py")

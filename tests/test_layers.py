@@ -113,8 +113,8 @@ def test_each_module_is_public_or_forbidden_to_libraries() -> None:
         ("eagerflow/autodiff/tape.py", "import numpy", "numpy only"),
         ("eagerflow/core/convert.py", "import scipy.linalg", "cupy, llvmlite and scipy only"),
         ("eagerflow/core/execute.py", "def f():\n    import zmq", "zmq only"),
-        ("eagerflow/events/kinds.py", "import ipywidgets", "anywidget and ipywidgets only"),
-        ("eagerflow/events/kinds.py", "import eagerflow_widgets", "nothing imports them"),
+        ("eagerflow/events/event_kinds.py", "import ipywidgets", "anywidget and ipywidgets only"),
+        ("eagerflow/events/event_kinds.py", "import eagerflow_widgets", "nothing imports them"),
         ("kernels/eagerflow_kernels/table.py", "import eagerflow.types", "nothing of eagerflow"),
         (
             "eagerflow/ops/elementwise/arithmetic.py",

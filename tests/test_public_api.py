@@ -118,6 +118,31 @@ def test_dir_lists_the_public_names() -> None:
     assert {"Tensor", "exp", "linalg", "float32"} <= set(dir(ef))
 
 
+def _functions() -> Iterator[tuple[str, Any]]:
+    """Public functions, and the public methods of public classes."""
+    for name, value in public().items():
+        members = {name: value} if inspect.isfunction(value) else {}
+        if inspect.isclass(value):
+            kept = {n: v for n, v in vars(value).items() if n[0] != "_" or n == "__init__"}
+            members = {f"{name}.{n}": getattr(v, "__func__", v) for n, v in kept.items()}
+        for path, function in members.items():
+            if inspect.isfunction(function) and function.__module__.startswith("eagerflow"):
+                yield path, function
+
+
+def test_parameters_have_types() -> None:
+    """Those that take anything say ``object``; ``Any`` is for arguments that are handed on."""
+    parameters = [
+        (f"{name}({p.name})", p.annotation)
+        for name, function in _functions()
+        for p in inspect.signature(function).parameters.values()
+        if p.name not in ("self", "cls")
+    ]
+    unknown = [name for name, kind in parameters if kind in (Any, "Any", inspect.Parameter.empty)]
+    assert len(parameters) > 2000
+    assert len(unknown) < 0.03 * len(parameters), unknown
+
+
 def _has_an_example(name: str) -> None:
     text = inspect.getdoc(lookup(name)) or ""
     assert text, f"ef.{name} has no docstring"

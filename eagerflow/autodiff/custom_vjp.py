@@ -36,7 +36,7 @@ _stop_gradient: Final = unary(
 )
 
 
-def stop_gradient(x: Any, /) -> Any:
+def stop_gradient(x: object, /) -> Any:
     """``x`` as a constant: no derivative flows through it, and none is missed.
 
     Args:

@@ -277,7 +277,7 @@ def grad(
 
 
 def grad(
-    f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: Any = None,
+    f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: object = None,
     has_aux: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
     """The function that gives the gradient of ``f``, whose result is a real scalar.
@@ -350,7 +350,7 @@ def value_and_grad(
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: Any = None,
+    f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: object = None,
     has_aux: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
     """The function that gives the result of ``f`` and its gradient, running ``f`` once.

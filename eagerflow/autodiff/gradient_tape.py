@@ -58,7 +58,7 @@ class GradientTape:
         if block is not None:
             block.__exit__(*raised)
 
-    def watch(self, x: Any) -> None:
+    def watch(self, x: object) -> None:
         """Follow the value of a tensor, or the reads of a variable; ``x`` may be a tree of them.
 
         A tensor that is updated in place later is followed as well, as a new value: `gradient` is
@@ -97,7 +97,7 @@ class GradientTape:
         finally:
             self._tape.recording = before
 
-    def gradient(self, target: Any, sources: Any) -> Any:
+    def gradient(self, target: object, sources: object) -> Any:
         """The gradient of ``target`` by each of ``sources``; of the sum, if it is not a scalar.
 
         Args:

@@ -19,7 +19,7 @@ from eagerflow.types import TensorSpec
 
 
 @hides_frames
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
     """The value of ``f`` and the function that pulls cotangents back through it.
 
     Args:
@@ -114,7 +114,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 @hides_frames
-def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(f: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..., Any]]:
     """The value of ``f`` and its derivative there, as a linear function of directions.
 
     ``f`` runs once; each direction costs what the ops of its derivative cost. For a single

@@ -15,7 +15,7 @@ from eagerflow.autograph.conversion.source_code import NO_SOURCE
 from eagerflow.autograph.failures.handlers import Escaped
 from eagerflow.autograph.failures.raising import belongs_to_graph, raise_in_graph
 from eagerflow.autograph.failures.refused_numbers import refused_number
-from eagerflow.autograph.flow.branches import Raised
+from eagerflow.autograph.flow.conditionals import Raised
 from eagerflow.autograph.tracking.blocks import Again
 from eagerflow.autograph.tracking.unbound import unbound_reason
 from eagerflow.autograph.values.lists import NeedsArray, as_lists, grown_in

@@ -26,8 +26,8 @@ _RANDOMNESS = ("error", "same", "different")
 
 
 def vmap(
-    f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_size: int | None = None,
-    randomness: Randomness = "error",
+    f: Callable[..., Any], in_axes: object = 0, out_axes: object = 0, *,
+    axis_size: int | None = None, randomness: Randomness = "error",
 ) -> Callable[..., Any]:  # fmt: skip
     """The function that applies ``f`` to many rows at once: each op runs once, for all of them.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.access_paths import GONE, AccessPath, kind_of, refill
+from eagerflow.capture.access_paths import AccessPath
 from eagerflow.core.convert import as_tensor
 from eagerflow.hardware import Lane
 from eagerflow.types import Shape
@@ -106,22 +106,3 @@ class Store(NamedTuple):
     treedef: Any
     outputs: tuple[Output, ...]
     of_arguments: bool = False
-
-
-def act(kind: str, target: AccessPath, owner: Any, value: Any) -> None:
-    """Do once more what was done to an object.
-
-    Args:
-        kind: that of a `Store`, but for ``"update"``.
-        target: its access path.
-        owner: the container, or what holds the name, attribute or item.
-        value: what is put there.
-    """
-    if kind == "set":
-        target.put(owner, value)
-    elif kind == "delete":
-        target.put(owner, GONE)
-    elif kind == "append":
-        kind_of(owner).extend(owner, value)
-    else:
-        refill(owner, value)

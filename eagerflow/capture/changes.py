@@ -247,17 +247,6 @@ class Watch:
         for held in self._held:
             held.restore(self._is_left)
 
-    def changed(self) -> list[Held]:
-        """What the function has changed, as it was before."""
-        return [
-            one
-            for one in self._held
-            if any(
-                kind not in ("set", "delete") or not self._is_left(one, key, old, new)
-                for kind, key, old, new in one.edits()
-            )
-        ]
-
 
 def _is_same(path: AccessPath, other: AccessPath | Root) -> bool:
     """Whether two paths lead to one name, attribute or item."""

@@ -36,7 +36,7 @@ class Held:
 
     Args:
         kind: ``"cell"``, ``"attributes"``, ``"namespace"``, ``"dict"``, ``"list"``, ``"deque"``,
-            ``"set"``, ``"memory"`` (of an array), or ``"handle"`` (of a tensor).
+            or ``"set"``, or ``"memory"`` of an array.
         owner: the object.
         text: its name in messages.
         path: how it was reached, for the caller.
@@ -71,8 +71,6 @@ class Held:
         owner = self.owner
         if self.kind == "cell":
             return {self.text: Location("cell", owner, None, "").get()}
-        if self.kind == "handle":
-            return owner._data, owner._lane, owner._mark
         if self.kind != "attributes":
             return owner
         if isinstance(owner, type):
@@ -164,13 +162,6 @@ class Held:
             if self.names is None or key in self.names:
                 yield key, before.get(key, GONE), now.get(key, GONE)
 
-    def replace(self, values: dict[int, Any]) -> None:
-        """Let it have held other objects, by the ids of those that it held."""
-        if self.kind in _KEYED:
-            self.before = {key: values.get(id(x), x) for key, x in self.before.items()}
-        elif self.kind in ("list", "deque"):
-            self.before = [values.get(id(x), x) for x in self.before]
-
     def restore(self, stays: Callable[[Held, Any, Any, Any], bool] | None = None) -> None:
         """Put back what it held.
 
@@ -198,7 +189,7 @@ class Held:
             if len(before) != len(now) or not all(map(is_, before, now)):
                 refill(owner, before)
         elif not _SAME[self.kind](before, now):
-            _RESTORE.get(self.kind, refill)(owner, before)
+            (_restore_memory if self.kind == "memory" else refill)(owner, before)
 
 
 def _is_reordered(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
@@ -255,18 +246,9 @@ def _restore_memory(owner: Any, before: Any) -> None:
     owner[... if getattr(owner, "shape", None) == () else slice(None)] = before
 
 
-def _restore_handle(owner: Any, before: Any) -> None:
-    owner._data, owner._lane, owner._mark = before
-
-
 _COPY: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(_KEYED, dict), "list": list, "deque": list, "set": set, "memory": copy.copy,
-    "handle": tuple,
 }  # fmt: skip
 _SAME: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "deque": _same_deque, "set": _same_set, "memory": _same_memory,
-    "handle": lambda before, now: all(map(is_, before, now)),
-}  # fmt: skip
-_RESTORE: Final[dict[str, Callable[[Any, Any], None]]] = {
-    "memory": _restore_memory, "handle": _restore_handle,
 }  # fmt: skip

@@ -23,7 +23,7 @@ from eagerflow.extending import first_names, warn
 @hides_frames
 def load(
     path: str | os.PathLike[str],
-    like: Any = None,
+    like: object = None,
     *,
     partial: Partial = False,
     rename: Rename = None,

@@ -24,6 +24,7 @@ from eagerflow.errors import (
     hides_frames,
 )
 from eagerflow.extending import POSITIVE, one_of, require, unwritable, warn
+from eagerflow.hardware.kernel_library import in_force
 
 _NAME: Final = re.compile(r"step-(\d+)")
 
@@ -123,7 +124,7 @@ class Manager:
     def save(
         self,
         step: int,
-        tree: Any,
+        tree: object,
         metrics: Mapping[str, Any] | None = None,
         *,
         force: bool = False,
@@ -246,10 +247,12 @@ class Manager:
     # --- restoring ---
 
     @hides_frames
-    def restore(self, like: Any = None, *, step: int | None = None) -> Restored | None:
+    def restore(self, like: object = None, *, step: int | None = None) -> Restored | None:
         """Load the newest intact checkpoint, and with it the state of ``ef.random``.
 
         Damaged ones are passed over, with a warning that names them and the one loaded instead.
+        Training goes on with the bits that it would have had where the same kernel library computes
+        (``ef.config(kernels=)``), with the same settings of BLAS; another library is a warning.
 
         Args:
             like: see `eagerflow.checkpoint.load`.
@@ -275,6 +278,8 @@ class Manager:
             if damaged:
                 reasons = "; ".join(map(str, damaged))
                 warn(f"{path} was restored, since {reasons}", CheckpointWarning)
+            if manifest.kernels not in (None, in_force()):
+                warn(_other_kernels(path, manifest.kernels), CheckpointWarning)
             _random().state = manifest.note["random"]
             self._last = (manifest.note["step"], monotonic())
             return Restored(manifest.note["step"], tree, manifest.note["metrics"])
@@ -312,6 +317,15 @@ class Manager:
 
     def __repr__(self) -> str:
         return f"Manager({str(self.directory)!r}, steps={self.steps()})"
+
+
+def _other_kernels(path: Path, kernels: str) -> str:
+    """That a run will not go on with the bits that it would have had."""
+    return (
+        f"{path} was computed by {kernels} kernels, and this process computes with {in_force()} "
+        f"ones: training goes on, with other last bits; ef.config(kernels={kernels!r}) at the "
+        "start, where this machine can, gives the same"
+    )
 
 
 def _random() -> ef.random.Generator:

@@ -5,6 +5,7 @@
     {"checksum": the SHA-256 of this file with 64 zeros in its place,
      "format": "eagerflow checkpoint", "version": 1,
      "saved": nanoseconds since 1970, increasing among the checkpoints of a `Manager`,
+     "kernels": the kernel library that computed what is saved, "native" or "portable",
      "note": what a `Manager` writes down: step, metrics, random state,
      "tree": see `eagerflow.checkpoint.nodes`,
      "tensors": {name: {"dtype": "bfloat16", "shape": [2, 3], "shard": 0, "checksum": …}, …},
@@ -25,6 +26,7 @@ from eagerflow.checkpoint.digests import hashing
 from eagerflow.checkpoint.files import MANIFEST, START, Damaged, reported
 from eagerflow.checkpoint.nodes import TreeNode, build, from_json
 from eagerflow.checkpoint.shards import Shard, Stored, read
+from eagerflow.hardware.kernel_library import in_force
 from eagerflow.types import as_dtype
 
 VERSION: Final = 1
@@ -40,6 +42,7 @@ class Manifest:
     Attributes:
         text: the content of the file.
         saved: when, in nanoseconds.
+        kernels: the kernel library in force then; None where an older eagerflow did not say.
         note: of the code that asked for it: plain values.
         tree: what was saved.
         tensors: by name.
@@ -48,6 +51,7 @@ class Manifest:
 
     text: bytes
     saved: int
+    kernels: str | None
     note: dict[str, Any]
     tree: TreeNode
     tensors: dict[str, Stored]
@@ -73,7 +77,8 @@ def text_of(
     }  # fmt: skip
     files = [{"file": s.file, "bytes": s.nbytes, "header": s.header} for s in shards]
     whole = {"checksum": _UNSUMMED, "format": _FORMAT, "version": VERSION, "saved": saved,
-             "note": note, "tree": tree, "tensors": entries, "shards": files}  # fmt: skip
+             "kernels": in_force(), "note": note, "tree": tree, "tensors": entries,
+             "shards": files}  # fmt: skip
     text = json.dumps(whole, indent=1, allow_nan=False).encode("ascii") + b"\n"
     return text.replace(_UNSUMMED.encode(), sha256(text).hexdigest().encode(), 1)
 
@@ -133,9 +138,11 @@ def _of_json(text: bytes, fields: dict[str, Any]) -> Manifest:
     }
     shards = [Shard(Path(e["file"]).name, e["bytes"], e["header"]) for e in fields["shards"]]
     note = build(from_json(fields["note"]), {})
+    kernels = fields.get("kernels")
     return Manifest(
-        text, index(fields["saved"]), note, from_json(fields["tree"]), tensors, tuple(shards)
-    )
+        text, index(fields["saved"]), None if kernels is None else str(kernels), note,
+        from_json(fields["tree"]), tensors, tuple(shards),
+    )  # fmt: skip
 
 
 def verify_all(folder: Path) -> Manifest:

@@ -34,7 +34,7 @@ def outside_traces(name: str) -> None:
 
 
 @hides_frames
-def save(path: str | os.PathLike[str], tree: Any, *, shard_bytes: int = GIGABYTE) -> None:
+def save(path: str | os.PathLike[str], tree: object, *, shard_bytes: int = GIGABYTE) -> None:
     """Save ``tree`` as the checkpoint ``path``, a folder.
 
     A checkpoint that is there is replaced at one moment, once the new one is complete and on the

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, final
 
-from eagerflow.compilation.roles import (
+from eagerflow.compilation.instruction_roles import (
     Layout,
     Line,
     Program,

@@ -9,8 +9,17 @@ from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeAlias, TypeVar, final
 
 from eagerflow.compilation.fusion_levels import FusionLevels, Order
-from eagerflow.compilation.region_loops import Kernel, UnfitError, kernel_of
-from eagerflow.compilation.roles import IsOwn, Layout, Line, Program, Role, Space, role_of, space_at
+from eagerflow.compilation.instruction_roles import (
+    IsOwn,
+    Layout,
+    Line,
+    Program,
+    Role,
+    Space,
+    role_of,
+    space_at,
+)
+from eagerflow.compilation.native_region_loops import Kernel, UnfitError, kernel_of
 from eagerflow.graph.signatures import kind_of
 
 #: how many ops a region has at most: the time of the code generator grows faster than its length

@@ -21,7 +21,7 @@ _Combine = Callable[[Sequence[Tensor], Sequence[Tensor]], list[Tensor]]
 
 @hides_frames
 def associative_scan(
-    f: Callable[..., Any], elems: Any, *, reverse: bool = False, axis: int = 0
+    f: Callable[..., Any], elems: object, *, reverse: bool = False, axis: int = 0
 ) -> Any:
     """All partial results of combining elements along an axis, in parallel.
 

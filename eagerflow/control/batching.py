@@ -2,7 +2,7 @@
 
 A node has the types of one row. Here its subgraphs are replayed for all rows, within branches and
 loops of the interpreters below. Where rows go different ways, idle ones are looked after as in
-eager code (`eagerflow.batching.branches`).
+eager code (`eagerflow.batching.divergent_branches`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from eagerflow.batching.branches import Way, merged
+from eagerflow.batching.divergent_branches import Way, merged
 from eagerflow.batching.interpreter import Vmap
 from eagerflow.control.apply import batched
 from eagerflow.control.branches import cond, switch

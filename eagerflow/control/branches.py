@@ -22,7 +22,7 @@ from eagerflow.control.subgraphs import (
     trace_subgraph,
 )
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
+from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import TraceError, hides_frames
@@ -45,7 +45,7 @@ _NAMES: Final = ("true_fn", "false_fn")
 
 @hides_frames
 def cond(
-    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
+    pred: TensorLike, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: object
 ) -> Any:
     """``true_fn(*operands)`` if ``pred`` holds, else ``false_fn(*operands)``.
 
@@ -79,7 +79,7 @@ def cond(
 
 
 @hides_frames
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: TensorLike, branches: Sequence[Callable[..., Any]], *operands: object) -> Any:
     """``branches[index](*operands)``, as `cond` for more than two branches.
 
     Args:

@@ -44,7 +44,7 @@ _PARALLEL: Final = 10  # iterations that may overlap
 
 @hides_frames
 def while_loop(
-    cond: Callable[..., Any], body: Callable[..., Any], init: Any, *,
+    cond: Callable[..., Any], body: Callable[..., Any], init: object, *,
     parallel_iterations: int = _PARALLEL, max_iterations: int | None = None,
     recompute: bool = False,
 ) -> Any:  # fmt: skip
@@ -202,7 +202,12 @@ class _Loop:
 
 @hides_frames
 def scan(
-    f: Callable[..., Any], init: Any, xs: Any, *, length: Any = None, reverse: bool = False
+    f: Callable[..., Any],
+    init: object,
+    xs: object,
+    *,
+    length: int | None = None,
+    reverse: bool = False,
 ) -> tuple[Any, Any]:
     """Iterate along the first axis of ``xs`` with a carry, and stack the results of iterations.
 
@@ -233,7 +238,7 @@ def scan(
 
 
 @hides_frames
-def map(f: Callable[..., Any], xs: Any) -> Any:
+def map(f: Callable[..., Any], xs: object) -> Any:
     """``f`` of each part of ``xs`` along the first axis, the results stacked.
 
     Args:

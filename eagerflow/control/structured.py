@@ -181,6 +181,14 @@ def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
             yield from all_nodes(graph.nodes)
 
 
+def changes_state(graph: Graph) -> bool:
+    """Whether a run of a graph changes a variable, draws, prints, or does the like."""
+    return any(
+        what != "reads" and not getattr(of, "checks", False)
+        for what, of in effects_of(all_nodes(graph.nodes))
+    )
+
+
 def effects_of(nodes: Iterable[Node]) -> Iterator[Effectful]:
     """The effects of nodes on state, each with its resource."""
     for node in nodes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, SupportsInt, final
 
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
@@ -45,20 +45,24 @@ class TensorArray:
 
     __slots__ = ("_count", "_kind", "_values", "dynamic")
 
-    def __init__(self, size: Any, like: Any, *, dynamic: bool = False) -> None:
-        if type(size) is not Dim:
-            size = int(size)
-            if size < 0:
-                raise TensorValueError("TensorArray: the size is negative", given=str(size))
-        given = isinstance(like, (TensorSpec, TensorType))
-        kind = like if given else tensor_of(like).type
+    def __init__(
+        self,
+        size: SupportsInt,
+        like: TensorLike | TensorType | TensorSpec,
+        *,
+        dynamic: bool = False,
+    ) -> None:
+        count: Any = size if type(size) is Dim else int(size)
+        if type(count) is int and count < 0:
+            raise TensorValueError("TensorArray: the size is negative", given=str(count))
+        kind = like if isinstance(like, (TensorSpec, TensorType)) else tensor_of(like).type
         if kind.dtype is LIST:
             raise DTypeError("TensorArray: the elements are tensors", given=str(kind))
         device = as_device(kind.device if isinstance(kind, TensorSpec) else None)
         self._kind = TensorType(kind.dtype, kind.shape).on(device)
-        self._count: Size | None = None if dynamic else size
+        self._count: Size | None = None if dynamic else count
         self.dynamic = bool(dynamic)
-        self._values = list_new(device, size)
+        self._values = list_new(device, count)
 
     def _with(self, values: Tensor) -> TensorArray:
         made = object.__new__(TensorArray)

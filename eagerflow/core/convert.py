@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,9 +27,32 @@ from eagerflow.hardware import device as on_device
 from eagerflow.hardware.scopes import runs_at
 from eagerflow.types import BYTES, DTYPES, DType, default_dtype
 
-#: What public functions take for an array. Objects of other libraries come as `object`s with
-#: ``__dlpack__`` or ``__array__``, which no annotation can list.
-TensorLike = Any
+
+class OffersDLPack(Protocol):
+    """An array of another library, by DLPack."""
+
+    def __dlpack__(self) -> Any: ...
+
+
+class OffersArray(Protocol):
+    """An array of another library, by NumPy's protocol."""
+
+    def __array__(self) -> np.ndarray[Any, Any]: ...
+
+
+class NestedSequence(Protocol):
+    """A list or a tuple of what is taken for an array; no text, which looks for text in itself."""
+
+    def __len__(self) -> int: ...
+    # before __getitem__: pyright takes a text for a sequence of itself
+    def __contains__(self, value: object, /) -> bool: ...
+    def __getitem__(self, index: int, /) -> TensorLike: ...
+
+
+#: what public functions take for an array
+TensorLike: TypeAlias = (
+    AbstractArray | complex | bytes | OffersDLPack | OffersArray | NestedSequence
+)
 
 _scalars: dict[tuple[Any, ...], Tensor] = {}
 _SCALAR_LIMIT = 4096

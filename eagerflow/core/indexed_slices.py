@@ -12,7 +12,15 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device
-from eagerflow.types import DType, Shape, TensorSpec, TensorType, may_be_same_shape, same_shape
+from eagerflow.types import (
+    DType,
+    DTypeLike,
+    Shape,
+    TensorSpec,
+    TensorType,
+    may_be_same_shape,
+    same_shape,
+)
 
 
 @final
@@ -98,7 +106,7 @@ class IndexedSlices:
         values = functions["segment_sum"](self.values, inverse, rows.shape[0])
         return IndexedSlices(values, rows, self.shape)
 
-    def astype(self, dtype: Any) -> IndexedSlices:
+    def astype(self, dtype: DTypeLike) -> IndexedSlices:
         """With values of another dtype."""
         return IndexedSlices(self.values.astype(dtype), self.indices, self.shape)
 
@@ -157,7 +165,8 @@ class IndexedSlices:
     __radd__ = __add__
 
     def __sub__(self, other: TensorLike | IndexedSlices) -> Any:
-        return self + -other
+        minus = -other if isinstance(other, IndexedSlices) else functions["negative"](other)
+        return self + minus
 
     def __rsub__(self, other: TensorLike) -> Any:
         return -self + other

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import CodeType
 from typing import Any, Final, final
@@ -106,7 +106,8 @@ class OpCall:
         Args:
             xp: the array namespace that portable kernels get.
             array_type: the class of the arrays that it gets.
-            like: another kind, whose special kernels will do where the own kind has none.
+            like: another kind, whose special and native kernels will do where the own kind has no
+                special one.
 
         Raises:
             KernelError: there is none.
@@ -118,7 +119,8 @@ class OpCall:
         low = op.precision != "exact" and bool(dtypes & _LOW)
         via_float32 = low or (op.precision == "accumulate" and _FLOAT16 in dtypes)
         casts = None
-        if self._device.backend.kind == "cpu" and _is_own(op.name, lanes):
+        kinds = {self._device.backend.kind, like or self._device.backend.kind}
+        if "cpu" in kinds and array_type is np.ndarray and _is_own(op.name, kinds, lanes):
             # NumPy's own functions of float16 have other bits than native kernels would have
             half = op.precision == "elementwise" and _FLOAT16 in dtypes
             wide = via_float32 or half
@@ -274,11 +276,11 @@ def _of_kind(op: Op, kind: str, names: tuple[str, ...], xp: Any) -> Callable[...
     return kernel
 
 
-def _is_own(name: str, lanes: list[Lane]) -> bool:
-    """Whether no kernel of a user is in the table for these lanes of a CPU."""
+def _is_own(name: str, kinds: Iterable[str], lanes: list[Lane]) -> bool:
+    """Whether no kernel of a user is in the table for these lanes of some kinds of device."""
     names = tuple(lane.dtype.name for lane in lanes)
     rows = (names, names[:1]) if len(set(names)) == 1 else (names,)
-    return all(table.is_own(name, "cpu", row) for row in rows)
+    return all(table.is_own(name, kind, row) for kind in kinds for row in rows)
 
 
 def _code_of_user(kernel: Any) -> CodeType | None:

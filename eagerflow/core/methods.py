@@ -61,8 +61,8 @@ class AbstractMethods(ABC):
     def sum(
         self,
         axis: Axis = None,
-        *,
         dtype: DTypeLike = None,
+        *,
         out: None = None,
         keepdims: bool = False,
     ) -> Tensor:
@@ -72,8 +72,8 @@ class AbstractMethods(ABC):
     def prod(
         self,
         axis: Axis = None,
-        *,
         dtype: DTypeLike = None,
+        *,
         out: None = None,
         keepdims: bool = False,
     ) -> Tensor:
@@ -83,8 +83,8 @@ class AbstractMethods(ABC):
     def mean(
         self,
         axis: Axis = None,
-        *,
         dtype: DTypeLike = None,
+        *,
         out: None = None,
         keepdims: bool = False,
     ) -> Tensor:
@@ -94,10 +94,10 @@ class AbstractMethods(ABC):
     def var(
         self,
         axis: Axis = None,
+        dtype: DTypeLike = None,
         *,
         correction: float = 0.0,
         ddof: float | None = None,
-        dtype: DTypeLike = None,
         out: None = None,
         keepdims: bool = False,
     ) -> Tensor:
@@ -108,10 +108,10 @@ class AbstractMethods(ABC):
     def std(
         self,
         axis: Axis = None,
+        dtype: DTypeLike = None,
         *,
         correction: float = 0.0,
         ddof: float | None = None,
-        dtype: DTypeLike = None,
         out: None = None,
         keepdims: bool = False,
     ) -> Tensor:
@@ -148,14 +148,14 @@ class AbstractMethods(ABC):
         return _without_out("argmin", out)(self, axis=axis, keepdims=keepdims)
 
     def cumsum(
-        self, axis: int | None = None, *, dtype: DTypeLike = None, out: None = None
+        self, axis: int | None = None, dtype: DTypeLike = None, *, out: None = None
     ) -> Tensor:
         """Cumulative sum; see `eagerflow.cumulative_sum`."""
         x = self.ravel() if axis is None else self
         return _without_out("cumsum", out)(x, axis=axis or 0, dtype=dtype)
 
     def cumprod(
-        self, axis: int | None = None, *, dtype: DTypeLike = None, out: None = None
+        self, axis: int | None = None, dtype: DTypeLike = None, *, out: None = None
     ) -> Tensor:
         """Cumulative product; see `eagerflow.cumulative_prod`."""
         x = self.ravel() if axis is None else self

@@ -37,6 +37,9 @@ PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}
 #: bytes of one element that are shown
 _LONGEST: Final = 64
+#: up to how many elements all are shown, and the setting of NumPy that nobody has changed
+_SHOWN: Final = 200
+_NUMPYS_SHOWN: Final = 1000
 _check_sizes: Final = declare("check_sizes")
 
 #: the binary operators by name, as made last
@@ -327,16 +330,18 @@ class AbstractArray(AbstractConversions):
 
 
 #: names of other frameworks; what there is instead: `hints/attribute_names.py`
-_ELSEWHERE: Final = """
-    abs add add_ backward bfloat16 bmm bool ceil chunk clamp clone contiguous copy_ cos cosh cpu
-    cuda data detach diag diagonal diff dim div double eq erf exp expand expand_as expm1 fill_
-    flip float floor gather grad half index_select int isfinite isinf isnan log log10 log1p log2
-    log_softmax logsumexp long masked_fill matmul maximum median minimum mm mul mul_ nelement norm
-    numel outer permute pow relu repeat_interleave requires_grad requires_grad_ roll rsqrt sigmoid
-    sign sin sinh softmax split sqrt square sub sub_ t tan tanh tile topk trace tril triu trunc
-    type_as unbind unique unsqueeze view view_as where zero_
+_HINTED: Final = """
+    abs add add_ at backward bfloat16 block_until_ready bmm bool ceil chunk clamp clone contiguous
+    copy_ cos cosh cpu cuda data detach diag diagonal diff dim div double element_size eq erf exp
+    expand expand_as expm1 fill fill_ flat flip float floor gather ge grad gt half index_select int
+    is_contiguous is_cuda is_floating_point isfinite isinf isnan le log log10 log1p log2 log_softmax
+    logsumexp long lt masked_fill matmul maximum median minimum mm movedim mul mul_ narrow ne neg
+    nelement new_full new_ones new_tensor new_zeros norm numel outer permute pow register_hook relu
+    repeat_interleave requires_grad requires_grad_ resize retain_grad roll rsqrt sigmoid sign sin
+    sinh softmax split sqrt square strides sub sub_ t tan tanh tile tobytes topk trace tril triu
+    trunc type_as unbind unique unsqueeze view view_as where zero_
 """
-hint_at(AbstractArray, _ELSEWHERE.split())
+hint_at(AbstractArray, _HINTED.split())
 
 
 @final
@@ -422,7 +427,10 @@ class Tensor(AbstractArray):
     def __repr__(self) -> str:
         if not self._has_values or self._lane.device.task is not None:  # to ask it would wait
             return f"Tensor({self.type})"
-        return f"Tensor({_format(self, 'Tensor(')}, {self.type})"
+        prefix = "Tensor("
+        if self.size > _threshold():  # its type first: what is read of so many numbers
+            return f"{prefix}{self.type},\n{' ' * len(prefix)}{_format(self, prefix)})"
+        return f"{prefix}{_format(self, prefix)}, {self.type})"
 
     def __str__(self) -> str:
         if self._lane.symbolic:
@@ -471,6 +479,12 @@ def _restore(array: np.ndarray[Any, Any], dtype: str, device: str) -> Any:
     return functions["tensor"](array, dtype=dtype, device=device)
 
 
+def _threshold() -> int:
+    """The number of elements up to which all are shown: NumPy's setting, if it is set."""
+    chosen = np.get_printoptions()["threshold"]
+    return _SHOWN if chosen == _NUMPYS_SHOWN else chosen
+
+
 def _format(x: Tensor, prefix: str) -> str:
     array = x.numpy()
     if not x.dtype.is_native:
@@ -479,7 +493,9 @@ def _format(x: Tensor, prefix: str) -> str:
         return "[]" if array.ndim == 1 else f"empty{array.shape}"
     shown: Any = {"object": _shown} if x.dtype is BYTES else None
     separator = ", " if prefix else " "
-    return np.array2string(array, separator=separator, prefix=prefix, formatter=shown)
+    return np.array2string(
+        array, separator=separator, prefix=prefix, formatter=shown, threshold=_threshold()
+    )
 
 
 def _shown(data: bytes) -> str:

@@ -35,7 +35,7 @@ def _optree() -> Any:
 
 
 def flatten(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None, *, whole: bool = False
+    tree: object, is_leaf: Callable[[Any], bool] | None = None, *, whole: bool = False
 ) -> tuple[list[Any], TreeDef]:
     """The leaves of ``tree`` and what is needed to build it again; None is a leaf-less node.
 
@@ -240,7 +240,7 @@ def unflatten(treedef: TreeDef, values: Iterable[Any]) -> Any:
     return _optree().tree_unflatten(treedef, values)
 
 
-def leaves(tree: Any) -> list[Any]:
+def leaves(tree: object) -> list[Any]:
     """The leaves of ``tree``.
 
     >>> from eagerflow.extending import tree
@@ -250,7 +250,7 @@ def leaves(tree: Any) -> list[Any]:
     return flatten(tree)[0]
 
 
-def map(function: Callable[..., Any], tree: Any, *rest: Any, whole: bool = False) -> Any:
+def map(function: Callable[..., Any], tree: object, *rest: Any, whole: bool = False) -> Any:
     """A tree of the same structure with ``function`` applied to the leaves.
 
     Args:

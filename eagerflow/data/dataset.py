@@ -64,7 +64,7 @@ class Dataset:
     # --- sources ------------------------------------------------------------------------------
 
     @classmethod
-    def from_tensors(cls, tensors: Any) -> Dataset:
+    def from_tensors(cls, tensors: object) -> Dataset:
         """The rows of tensors: element i has ``x[i]`` for each leaf ``x``.
 
         NumPy arrays are read where they are, a batch at a time; with ``np.load(file,
@@ -110,7 +110,7 @@ class Dataset:
         return cls(iterable_stage(source))
 
     @classmethod
-    def from_arrow(cls, table: Any) -> Dataset:
+    def from_arrow(cls, table: object) -> Dataset:
         """The rows of an Arrow table: a dict of its columns each.
 
         Numbers become tensors of their dtype, without being copied where Arrow keeps them as NumPy
@@ -358,7 +358,7 @@ class Dataset:
             BatchStage(self._stage, count_of("batch", "count", count, 1), bool(drop_last))
         )
 
-    def padded_batch(self, count: int, *, value: Any = 0, drop_last: bool = False) -> Dataset:
+    def padded_batch(self, count: int, *, value: object = 0, drop_last: bool = False) -> Dataset:
         """As `batch`, for tensors of several sizes: each axis is as long as the longest of them.
 
         Args:
@@ -382,7 +382,7 @@ class Dataset:
         bounds: Sequence[int],
         count: int | Sequence[int],
         *,
-        value: Any = 0,
+        value: object = 0,
         drop_last: bool = False,
     ) -> Dataset:
         """Padded batches of elements of about one length, so that little is padded.
@@ -496,9 +496,9 @@ class Dataset:
 
 
 #: names of other frameworks; what there is instead: `hints/data.py`
-_ELSEWHERE: Final = """
+_HINTED: Final = """
     apply as_numpy_iterator cache cardinality concatenate enumerate flat_map from_generator
     from_list from_tensor_slices get_single_element list_files random_split range reduce split
     unbatch
 """
-hint_at(Dataset, _ELSEWHERE.split())
+hint_at(Dataset, _HINTED.split())

@@ -6,16 +6,18 @@ Outside of all of these no size is known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from eagerflow.errors import DataDependentError
 from eagerflow.source import is_framework_frame
 
 if TYPE_CHECKING:
     from eagerflow.dims.dim import Dim
+
+_T = TypeVar("_T")
 
 
 @final
@@ -51,6 +53,18 @@ class resolving:
 
     def __exit__(self, *raised: object) -> None:
         resolver.reset(self._token)
+
+    def run(self, call: Callable[[], _T]) -> _T:
+        """``call()`` within the block.
+
+        Whatever ends the call, the block is open no more: Ctrl-C may also come while a block begins
+        or ends. Context variables that the call sets are as before.
+        """
+        return copy_context().run(self._within, call)
+
+    def _within(self, call: Callable[[], _T]) -> _T:
+        resolver.set(None if self.size is None else self)
+        return call()
 
 
 resolver: Final[ContextVar[resolving | None]] = ContextVar("resolver", default=None)

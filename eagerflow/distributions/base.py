@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.extending import is_weak
+from eagerflow.extending import TensorLike, hint_at, is_weak
 
 
 class AbstractDistribution(ABC):
@@ -17,7 +17,9 @@ class AbstractDistribution(ABC):
     """
 
     @abstractmethod
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         """Random values: ``[*shape, ...]``, then the axes of the parameters.
 
         Args:
@@ -26,7 +28,7 @@ class AbstractDistribution(ABC):
         """
 
     @abstractmethod
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         """The logarithm of the density, or of the probability, at ``x``."""
 
     @abstractmethod
@@ -42,6 +44,13 @@ class AbstractDistribution(ABC):
     @abstractmethod
     def variance(self) -> ef.Tensor:
         """The variance."""
+
+
+hint_at(
+    AbstractDistribution,
+    ["batch_shape", "cdf", "event_shape", "expand", "has_rsample", "icdf", "logpdf", "pdf", "pmf",
+     "probs", "rsample", "std", "stddev"],
+)  # fmt: skip
 
 
 def joint_shape(shape: Any, *parameters: Any) -> tuple[Any, ...]:

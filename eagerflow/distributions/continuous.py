@@ -8,6 +8,7 @@ from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.distributions.base import AbstractDistribution, floats, joint_shape, together
+from eagerflow.extending import TensorLike
 
 _HALF_LOG_TAU: Final = 0.5 * math.log(2 * math.pi)
 
@@ -28,11 +29,13 @@ class Normal(AbstractDistribution):
     loc: Any
     scale: Any
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         sizes = joint_shape(shape, self.loc, self.scale)
         return ef.random.normal(sizes, loc=self.loc, scale=self.scale, generator=generator)
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, loc, scale = floats(x, self.loc, self.scale)
         z = (x - loc) / scale
         density: ef.Tensor = -0.5 * z * z - ef.log(scale) - _HALF_LOG_TAU
@@ -67,7 +70,9 @@ class Laplace(AbstractDistribution):
     loc: Any
     scale: Any
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         loc, scale = together(self.loc, self.scale)
         sizes = joint_shape(shape, loc)
         u = ef.random.uniform(
@@ -76,7 +81,7 @@ class Laplace(AbstractDistribution):
         least = -1 + ef.finfo(loc.dtype).eps / 2  # whose logarithm is finite
         return loc - scale * ef.sign(u) * ef.log1p(ef.maximum(-2 * ef.abs(u), least))
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, loc, scale = floats(x, self.loc, self.scale)
         return -ef.abs(x - loc) / scale - ef.log(2.0 * scale)
 
@@ -106,11 +111,13 @@ class Exponential(AbstractDistribution):
 
     scale: Any
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         sizes = joint_shape(shape, self.scale)
         return ef.random.exponential(sizes, scale=self.scale, generator=generator)
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, scale = floats(x, self.scale)
         return ef.where(x < 0, -math.inf, -x / scale - ef.log(scale))
 
@@ -142,11 +149,13 @@ class Uniform(AbstractDistribution):
     low: Any
     high: Any
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         sizes = joint_shape(shape, self.low, self.high)
         return ef.random.uniform(sizes, low=self.low, high=self.high, generator=generator)
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, low, high = floats(x, self.low, self.high)
         return ef.where((x >= low) & (x <= high), -ef.log(high - low), -math.inf)
 

@@ -9,6 +9,7 @@ from typing import Any, final
 import eagerflow as ef
 from eagerflow.distributions.base import AbstractDistribution, floats, joint_shape, together
 from eagerflow.errors import TensorValueError
+from eagerflow.extending import TensorLike
 
 
 @final
@@ -25,13 +26,15 @@ class Bernoulli(AbstractDistribution):
 
     logits: Any
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         probability = ef.stop_gradient(self.mean)
         sizes = joint_shape(shape, probability)
         drawn = ef.random.bernoulli(sizes, probability, generator=generator)
         return drawn.astype(probability.dtype)
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, logits = floats(x, self.logits)
         result: ef.Tensor = x * logits - ef.softplus(logits)
         return result
@@ -68,13 +71,15 @@ class Categorical(AbstractDistribution):
         """The logarithm of the probability of each category."""
         return ef.log_softmax(ef.asarray(self.logits))
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         logits = ef.stop_gradient(ef.asarray(self.logits))
         return ef.random.categorical(
             joint_shape(shape, logits[..., 0]), logits, generator=generator
         )
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         index = ef.expand_dims(ef.asarray(x), -1)
         whole = self.log_probabilities
         shape = ef.broadcast_shapes(index.shape[:-1], whole.shape[:-1])
@@ -114,11 +119,13 @@ class Poisson(AbstractDistribution):
 
     rate: Any
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         rate = ef.stop_gradient(together(self.rate)[0])
         return ef.random.poisson(joint_shape(shape, rate), rate, generator=generator)
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, rate = floats(x, self.rate)
         outside = (x < 0) | (x != ef.floor(x))
         x = ef.where(outside, 0, x)

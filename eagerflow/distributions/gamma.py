@@ -8,6 +8,7 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.distributions.base import AbstractDistribution, floats, joint_shape, together
+from eagerflow.extending import TensorLike
 
 
 @final
@@ -26,11 +27,13 @@ class Gamma(AbstractDistribution):
     concentration: Any
     scale: Any = 1.0
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         sizes = joint_shape(shape, self.concentration, self.scale)
         return ef.random.gamma(sizes, self.concentration, scale=self.scale, generator=generator)
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, a, scale = floats(x, self.concentration, self.scale)
         outside = x < 0
         x = ef.where(outside, 1, x)
@@ -68,12 +71,14 @@ class Beta(AbstractDistribution):
     a: Any
     b: Any
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         return ef.random.beta(
             joint_shape(shape, self.a, self.b), self.a, self.b, generator=generator
         )
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, a, b = floats(x, self.a, self.b)
         outside = (x < 0) | (x > 1)
         x = ef.where(outside, 0.5, x)
@@ -115,13 +120,15 @@ class Dirichlet(AbstractDistribution):
 
     concentration: Any
 
-    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+    def sample(
+        self, shape: ef.types.ShapeLike = (), *, generator: ef.random.Generator | None = None
+    ) -> ef.Tensor:
         batch = ef.asarray(self.concentration)[..., 0]
         return ef.random.dirichlet(
             joint_shape(shape, batch), self.concentration, generator=generator
         )
 
-    def log_prob(self, x: Any) -> ef.Tensor:
+    def log_prob(self, x: TensorLike) -> ef.Tensor:
         x, a = floats(x, self.concentration)
         outside = (x < 0).any(-1, keepdims=True)
         density = ef.xlogy(a - 1, ef.where(outside, 1, x)).sum(-1) - log_multivariate_beta(a)

@@ -9,16 +9,7 @@ without one there is no call and no allocation.
 
 from __future__ import annotations
 
-from eagerflow.events.instruments import (
-    Instrument,
-    add_instrument,
-    begin,
-    end,
-    open_waits,
-    remove_instrument,
-    told,
-)
-from eagerflow.events.kinds import (
+from eagerflow.events.event_kinds import (
     DEFAULT_KINDS,
     KINDS,
     AbstractEvent,
@@ -39,6 +30,15 @@ from eagerflow.events.kinds import (
     TransferEvent,
     WaitEvent,
     describe,
+)
+from eagerflow.events.instruments import (
+    Instrument,
+    add_instrument,
+    begin,
+    end,
+    open_waits,
+    remove_instrument,
+    told,
 )
 from eagerflow.events.step_context import (
     check_stopped,

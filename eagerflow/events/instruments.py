@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, Final, Protocol, final, runtime_checkable
 
 from eagerflow.errors import TensorValueError
-from eagerflow.events.kinds import (
+from eagerflow.events.event_kinds import (
     DEFAULT_KINDS,
     KINDS,
     AbstractEvent,

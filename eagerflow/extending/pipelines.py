@@ -1,9 +1,9 @@
 """For libraries with threads of their own: queues of any objects, waits, the program's end."""
 
 from eagerflow.resources.attempt_events import begin_told
+from eagerflow.resources.queue_kinds import FifoStore, SequenceStore, ShuffleStore
 from eagerflow.resources.queue_levels import to_html
 from eagerflow.resources.queue_state import QueueState
-from eagerflow.resources.queue_stores import FifoStore, SequenceStore, ShuffleStore
 from eagerflow.resources.waiting_operations import slept
 from eagerflow.runtime.threads.ending import ending
 

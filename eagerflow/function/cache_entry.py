@@ -7,13 +7,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
 
 from eagerflow.autodiff.tape import Tape
-from eagerflow.capture.access_paths import AccessPath
+from eagerflow.capture.access_paths import GONE, AccessPath, kind_of, refill
 from eagerflow.capture.argument_containers import Apart
-from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, act, fits
+from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
 from eagerflow.capture.equality import same_value
 from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.undoing import undoing
-from eagerflow.control.structured import all_nodes, effects_of
+from eagerflow.control.structured import changes_state
 from eagerflow.core import interpreter, tree
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
@@ -21,7 +21,7 @@ from eagerflow.errors import CancelledError, TraceError
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
-from eagerflow.function.first_run import FirstRun
+from eagerflow.function.leftover_handles import FirstRun
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
@@ -43,7 +43,11 @@ uses: Final = count()
 
 @final
 class NothingDone(Exception):
-    """A run failed before anything that it does is seen: the function itself can be called."""
+    """Nothing that a call does has been done: the function itself is to be called.
+
+    Args:
+        reason: what was raised instead, in words; empty if nothing was.
+    """
 
 
 @final
@@ -74,7 +78,7 @@ class CacheEntry:
         makes_resources: whether the function makes variables.
         own_rules: the names of functions with derivatives of their own, which the graph lacks.
         first: what the first run does besides, None if nothing.
-        fails: whether the function ended with an exception.
+        failure: the exception with which the function ended, in words; empty if with none.
         catches: whether handlers in it may be for what the graph raises.
         rules: by which it is placed; None where the program says.
         trial: what its steps go through while automatic placement tries; else None.
@@ -84,11 +88,10 @@ class CacheEntry:
 
     __slots__ = (
         "__weakref__", "_derivative", "_holds", "_plain", "_replay", "_run", "_single", "apart",
-        "arrays", "asks_identity", "asks_numbers", "captured", "catches", "checks",
-        "compile", "conditions", "executable", "fails", "first", "graph", "guards", "leaf_records",
-        "leaves", "locals", "made", "makes_resources", "numbers", "optimised", "outputs",
-        "own_rules", "patterns", "record", "rules", "shared", "stores", "treedef",
-        "trial", "updates", "used",
+        "arrays", "asks_identity", "asks_numbers", "captured", "catches", "checks", "compile",
+        "conditions", "executable", "failure", "first", "graph", "guards", "leaf_records", "leaves",
+        "locals", "made", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
+        "patterns", "record", "rules", "shared", "stores", "treedef", "trial", "updates", "used",
     )  # fmt: skip
 
     graph: Graph
@@ -98,7 +101,6 @@ class CacheEntry:
     leaves: tuple[int, ...]
     leaf_records: tuple[LeafRecord, ...]
     makes_resources: bool
-    own_rules: tuple[str, ...]
     patterns: tuple[Pattern, ...]
     numbers: tuple[tuple[int, Any], ...]
     conditions: tuple[Condition, ...]
@@ -117,7 +119,8 @@ class CacheEntry:
     def __init__(self) -> None:
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
         self.first: FirstRun | None = None
-        self.fails = False
+        self.failure = ""
+        self.own_rules: tuple[str, ...] = ()
         self.catches = False
         self.rules: Rules | None = None
         self.trial: PlacementTrial | None = None
@@ -270,9 +273,9 @@ class CacheEntry:
             return self.run(leaves, captured, arguments)
         inputs = [*[leaves[i] for i in self.leaves], *captured]
         return first.run(
+            self.graph,
             lambda graph: self._replay(graph, inputs),
             lambda values: self._finish(values, leaves, arguments),
-            arguments,
         )
 
     def refuse(self, name: str, what: str) -> NoReturn:
@@ -286,9 +289,9 @@ class CacheEntry:
         )
 
     @property
-    def lasts(self) -> bool:
-        """Whether other calls may use it."""
-        return not self.fails and not self.record.unrepeated
+    def is_left(self) -> bool:
+        """Whether the function itself is to run in its place."""
+        return bool(self.failure or self.record.unrepeated)
 
     def run(
         self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()
@@ -310,7 +313,7 @@ class CacheEntry:
                 raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
         except Exception as error:
             if self._only_stores() and not isinstance(error, (CancelledError, MemoryError)):
-                raise NothingDone(error) from None
+                raise NothingDone(f"its graph raised {error!r}") from None
             raise
         if watched:
             return self._finish(values, leaves, arguments)
@@ -322,8 +325,7 @@ class CacheEntry:
         """Whether the function itself may do what a run did not, as nothing was done before."""
         if not (self.stores or self.catches) or self.record.notes:
             return False
-        effects = effects_of(all_nodes(self.graph.nodes))
-        return all(what == "reads" or getattr(of, "checks", False) for what, of in effects)
+        return not changes_state(self.graph)
 
     def raw_inputs(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
         """Arrays and numbers of a run that the caller performs."""
@@ -386,8 +388,12 @@ class CacheEntry:
         for (kind, target, *_), owner, value in zip(self.stores, owners, stored, strict=True):
             if kind == "update":
                 interpreter.current().rebind(owner, value)
+            elif kind == "set" or kind == "delete":
+                target.put(owner, GONE if kind == "delete" else value)
+            elif kind == "append":
+                kind_of(owner).extend(owner, value)
             else:
-                act(kind, target, owner, value)
+                refill(owner, value)
         return tree.unflatten(self.treedef, results)
 
 

@@ -46,7 +46,7 @@ class TraceRecord:
         static: what Python asked for the value of, so that another value is another trace.
         outside: what is read from outside at each call.
         notes: what is not as in eager mode: it ran only while tracing, or cannot be watched.
-        unrepeated: what no run can repeat, so that each call is traced that does it.
+        unrepeated: what no run of a graph can repeat, so that the function itself does such calls.
         unrolled: the loops of Python of which each iteration put nodes into the graph, with how
             many; those with the most nodes first.
         compiled: what became native code, and why other ops did not.
@@ -91,7 +91,7 @@ class TraceRecord:
             "unrolled": _first(self.unrolled),
             "compiled": _first(self.compiled, 12),
             "note": self.notes,
-            "traced at each call": self.unrepeated,
+            "run as Python": self.unrepeated,
         }
         return [(kind, item) for kind, items in sections.items() for item in items]
 
@@ -122,25 +122,24 @@ class Explanation:
         name: of the function.
         records: its traces.
         tier: what runs it.
+        kernels: the library that computes its ops.
 
     Attributes:
         name: of the function.
         records: its traces.
     """
 
-    def __init__(
-        self, name: str, records: Sequence[TraceRecord], tier: str = "interpreter"
-    ) -> None:
+    def __init__(self, name: str, records: Sequence[TraceRecord], tier: str, kernels: str) -> None:
         self.name = name
         self.records = tuple(records)
-        self.tier = tier
+        self._how = f"run by the {tier} tier on {kernels} kernels"
 
     def __str__(self) -> str:
         count = len(self.records)
         if not count:
             return f"{self.name}: not traced yet"
         traces = "1 trace" if count == 1 else f"{count} traces"
-        lines = [f"{self.name}: {traces}, run by the {self.tier} tier"]
+        lines = [f"{self.name}: {traces}, {self._how}"]
         for i, record in enumerate(self.records, 1):
             first, *rest = str(record).split("\n")
             lines.append(f"{i}. {first}")
@@ -158,5 +157,5 @@ class Explanation:
             cells = (str(i), r.signature, str(r.nodes), f"{r.seconds * 1e3:.1f} ms", r.reason)
             texts = [escape(cell) for cell in cells] + ["<br>".join(map(escape, more))]
             rows.append("<tr>" + "".join(f"<td{_LEFT}>{text}</td>" for text in texts) + "</tr>")
-        title = f"<b>{escape(self.name)}</b>, run by the {self.tier} tier"
+        title = f"<b>{escape(self.name)}</b>, {self._how}"
         return f"{title}<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"

@@ -1,4 +1,4 @@
-"""What the user's objects still hold of a trace when it has ended.
+"""What objects still hold of a trace when it has ended, and the run that gives it values.
 
 A tensor is a handle: it gets its value of the call that traced, wherever it is held. A number is
 replaced by its value in what holds it. Where that cannot be done, the trace is refused.
@@ -6,10 +6,11 @@ replaced by its value in what holds it. Where that cannot be done, the trace is 
 
 from __future__ import annotations
 
+import copy
 import gc
 import operator
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CellType, FrameType, GeneratorType
 from typing import Any, Final, final
 from weakref import ref
@@ -20,7 +21,7 @@ from eagerflow.capture.snapshot import Held
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.function.referrers import Holders
-from eagerflow.graph.ir import Value
+from eagerflow.graph.ir import Graph, Value
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
@@ -31,17 +32,16 @@ _DEEP: Final = 4
 
 
 @final
-class Remains:
-    """The tensors and numbers of a trace that are held when it has ended.
+class FirstRun:
+    """The run of the call that traced, where tensors and numbers of the trace are held then.
 
     Args:
         tracer: the trace.
         holders: finds what holds it.
-        stays: whether what holds them is left as it is, so that no other call uses the trace.
-        copies: what was in the place of arguments.
+        handles: the tensors that outputs of the graph were, by number, while something holds them.
 
     Attributes:
-        values: what they are in the graph, where that is to be known.
+        values: what is held, in the graph, where its values are to be known.
         texts: that what holds them will not be given others by runs of the graph.
 
     Raises:
@@ -49,21 +49,17 @@ class Remains:
     """
 
     def __init__(
-        self,
-        tracer: Tracer,
-        holders: Holders,
-        *,
-        stays: bool,
-        copies: Sequence[Any] = (),
+        self, tracer: Tracer, holders: Holders, handles: Sequence[tuple[int, ref[Tensor]]]
     ) -> None:
         handed_out = self._handed_out = tracer.handed_out
         self._holders = holders
+        self._outputs = handles
         self._numbers: list[TracedNumber] = []  # those that only a run of the graph knows
         self._handles: list[Tensor] = []
         self._arrays: list[TracedArray] = []
         self.texts: list[str] = []
-        if not stays and not _are_held(tracer, holders):
-            self.values: list[Value] = []
+        self.values: list[Value] = []
+        if not _are_held(tracer, holders):
             return
         symbols = _alive(handed_out, Symbol)
         self._handles = _handles_of(symbols, holders)
@@ -73,37 +69,46 @@ class Remains:
         self.values = [x.value for x in self._numbers] + [x._data.value for x in self._handles]
         held_by = holders.of(self._handles)
         arrays = {id(x): x for those in held_by for x in those if type(x) is TracedArray}
-        self._arrays = [x for x in arrays.values() if not any(x is one for one in copies)]
-        if not stays:
-            kept = [x.value for x in _kept(numbers, holders, [self._numbers])]
-            kept += [x._data.value for x in _kept(self._handles, holders)]
-            self.texts = _texts(kept)
+        self._arrays = list(arrays.values())
+        kept = [x.value for x in _kept(numbers, holders, [self._numbers])]
+        kept += [x._data.value for x in _kept(self._handles, holders)]
+        self.texts = _texts(kept)
         del held_by, arrays
         numbers = [x for x in numbers if not x.varies]
         _replace(numbers, [x.number for x in numbers], holders)
 
-    def fill(self, values: Sequence[Any]) -> None:
-        """Give them their values."""
+    def run(
+        self, graph: Graph, run: Callable[[Graph], Sequence[Any]], finish: Callable[..., Any]
+    ) -> Any:
+        """Run the graph node by node; what is held gets values.
+
+        Args:
+            graph: as traced.
+            run: gives the values of the outputs of a graph.
+            finish: makes the result of these, and puts back what is stored outside.
+        """
+        graph, count = copy.copy(graph), len(graph.outputs)
+        graph.outputs = [*graph.outputs, *self.values]
+        outputs = list(run(graph))
+        self._fill(outputs[count:])
+        for i, handle in self._outputs:
+            held = handle()
+            outputs[i] = outputs[i] if held is None else held
+        return finish(outputs[:count])
+
+    def _fill(self, values: Sequence[Any]) -> None:
+        """Give what is held its values, and put arrays of NumPy where something stood for them."""
         count = len(self._numbers)
         _replace(self._numbers, values[:count], self._holders)
         for handle, value in zip(self._handles, values[count:], strict=True):
             handle._data, handle._lane, handle._mark = value._data, value._lane, value._mark
-
-    def settle(self, copies: list[Any], given: Sequence[Any]) -> None:
-        """Put arrays of NumPy in the place of what stood for them.
-
-        Args:
-            copies: what was in the place of arguments; what cannot hold those keeps these.
-            given: the arguments.
-        """
         self._numbers, self._handles = [], []  # or they would hold some
-        _replace(copies, given, self._holders, strict=False)
         _replace(self._arrays, [x.maker(x.tensor) for x in self._arrays], self._holders)
-        self.forget()
+        self.drop()
 
-    def forget(self) -> None:
-        """Leave them as they are: their use is an error."""
-        self._numbers, self._handles, self._arrays = [], [], []
+    def drop(self) -> None:
+        """Let it be: what is held stays without a value, and its use is an error."""
+        self.values, self._numbers, self._handles, self._arrays = [], [], [], []
         self._holders = Holders(())
         self._handed_out.clear()
 
@@ -187,9 +192,7 @@ def _frames_among(
 # --- numbers ----------------------------------------------------------------------------------
 
 
-def _replace(
-    objects: list[Any], values: Sequence[Any], holders: Holders, *, strict: bool = True
-) -> None:
+def _replace(objects: list[Any], values: Sequence[Any], holders: Holders) -> None:
     """Put values in the place of objects in all that holds them, but for local variables."""
     for depth in range(_DEEP + 1):
         held_by = holders.of(objects)
@@ -199,27 +202,27 @@ def _replace(
         del held_by  # or it would hold what is to be replaced next
         holding = list(kept_in.values())
         del kept_in
-        objects, values = _put_all(holding, new, depth, strict=strict)
+        objects, values = _put_all(holding, new, depth)
         del holding
 
 
-def _put_all(
-    kept_in: list[Any], new: dict[int, Any], depth: int, *, strict: bool
-) -> tuple[list[Any], list[Any]]:
+def _put_all(kept_in: list[Any], new: dict[int, Any], depth: int) -> tuple[list[Any], list[Any]]:
     """Put new values into what can be changed; gives the tuples, and what is to replace them.
 
     Args:
         kept_in: what holds the old values.
         new: the new ones, by the ids of the old.
         depth: how many tuples in tuples were made anew.
-        strict: whether what cannot be changed is an error.
+
+    Raises:
+        TraceError: what holds one cannot be changed.
     """
     tuples = [x for x in kept_in if isinstance(x, tuple)] if depth < _DEEP else []
     known = set(map(id, tuples))
     for holder in kept_in:
         if id(holder) in known or _put(holder, new):
             continue
-        if strict and not _is_in_flight(holder, kept_in):
+        if not _is_in_flight(holder, kept_in):
             value = next(new[id(x)] for x in gc.get_referents(holder) if id(x) in new)
             raise TraceError(
                 f"a {type(holder).__name__} keeps a number of the trace",

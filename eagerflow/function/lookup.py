@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
@@ -152,20 +152,18 @@ class Lookup:
         except BaseException:
             self.cache.tidy(call)
             raise
-        if entry.fails:
+        if entry.failure:
             self.cache.tidy(call)
+            self._tell(entry.record.notes, TraceWarning)
             return entry, first
         self._forgotten.clear()
         entry.record.seconds = perf_counter() - start
         self.records.append(entry.record)
         self._traced += 1
         self._warn_of_retracing(reason, entry.record)
-        self._tell(entry.record)
-        if entry.lasts:
-            self.cache.add(call, entry)
-            entry.read()  # the first look tells which captured tensors are one object
-        else:
-            self.cache.tidy(call)
+        self._tell(entry.record.notes, TraceWarning)
+        self.cache.add(call, entry)
+        entry.read()  # the first look tells which captured tensors are one object
         return entry, first
 
     def _warn_of_retracing(self, reason: Reason, record: TraceRecord) -> None:
@@ -175,20 +173,23 @@ class Lookup:
         if count == (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
             static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
             warn(
-                f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}"
-                f"{static}; f.explain() tells more", RetraceWarning,
+                f"{self.name} was traced {count} times {reason.clause}{static}; "
+                "f.explain() tells more", RetraceWarning,
             )  # fmt: skip
 
-    def _tell(self, record: TraceRecord) -> None:
-        """Warn of what ran only while tracing, and of what makes each call trace, each once."""
-        again = [text for text in record.unrepeated if text in self._unrepeated]
-        self._unrepeated.update(record.unrepeated)
-        notes = [(note, TraceWarning) for note in record.notes]
-        notes += [(f"traced at each call: {text}", RetraceWarning) for text in again]
-        for note, kind in notes:
+    def _tell(self, notes: Iterable[str], kind: type[TraceWarning]) -> None:
+        """Warn of each once."""
+        for note in notes:
             if note not in self._told:
                 self._told.add(note)
                 warn(f"{self.name}: {note}", kind)
+
+    def tell_left(self, entry: CacheEntry) -> None:
+        """Warn of what leaves calls to the function itself, from the second one on."""
+        texts = entry.record.unrepeated
+        again = [f"runs as Python at each call: {t}" for t in texts if t in self._unrepeated]
+        self._unrepeated.update(texts)
+        self._tell(again, RetraceWarning)
 
     def place(self, rules: Rules | None) -> None:
         """Place traces, and those to come, by other rules.

@@ -36,7 +36,7 @@ class _Held(NamedTuple):
 
 
 @hides_frames
-def move(tree: Any, device: Device | str) -> None:
+def move(tree: object, device: Device | str) -> None:
     """Move variables to a device, between steps.
 
     Their values stay the same. What optimisers keep beside a parameter moves with it, and the

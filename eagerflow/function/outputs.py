@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
@@ -58,8 +58,6 @@ class Outputs:
         values: the outputs.
         arrays: those that are arrays of NumPy.
         made: containers in several places: structure and leaves.
-        chosen: the tensors of which a branch decides what they are, with what decides it, and for
-            both branches the tensor that was there before, None if a new one is made.
     """
 
     def __init__(
@@ -74,7 +72,6 @@ class Outputs:
         self.values: list[Value] = []
         self.arrays: dict[int, TracedArray] = {}
         self.made: list[tuple[tree.TreeDef, tuple[Output, ...]]] = []
-        self.chosen: list[tuple[Tensor, Value, list[Any]]] = []
         self._several: dict[int, Any] = {}  # containers made here that occur in several places
         self._built: dict[int, int] = {}  # those of them that are built already
         self._handles: dict[int, tuple[int, Any]] = {}  # the outputs that are such, by id
@@ -165,15 +162,11 @@ class Outputs:
         given = [self._passed_on(node, branch, value) for branch in node.attrs["branches"]]
         if given == [None, None]:
             return None
-        known = [None if one is None else one[1] for one in given]
-        self.chosen.append((x, node.inputs[0], known))
         made = Output("value", self._add_handle(x))
-        return Output(
-            "choice", (self.add(node.inputs[0]), [made if one is None else one[0] for one in given])
-        )
+        return Output("choice", (self.add(node.inputs[0]), [one or made for one in given]))
 
-    def _passed_on(self, node: Node, branch: Graph, value: Value) -> tuple[Output, Any] | None:
-        """Where an output of a branch comes from, and the tensor, if that was there before."""
+    def _passed_on(self, node: Node, branch: Graph, value: Value) -> Output | None:
+        """Where an output of a branch comes from, if it was there before."""
         result = branch.outputs[node.outputs.index(value)]
         if result not in branch.inputs:
             return None
@@ -181,15 +174,13 @@ class Outputs:
         captured = [c.handle for c in self._tracer.captures.values() if c.value is operand]
         if captured:
             read = self._outside.origin_of(captured[0])
-            return None if read is None else (Output("outside", read.path), read.value)
+            return None if read is None else Output("outside", read.path)
         if operand not in self._tracer.graph.inputs:
             return None
         leaves = [
             i for i, x in enumerate(self._inputs) if type(x) is Tensor and x._data.value is operand
         ]
-        if len(leaves) != 1:
-            return None
-        return Output("leaf", leaves[0]), self._leaves[leaves[0]].handle
+        return Output("leaf", leaves[0]) if len(leaves) == 1 else None
 
     def _constant(self, x: Any, path: str, stored: bool) -> Output:
         """A result that is no tensor: the same in each run."""
@@ -221,12 +212,12 @@ class Outputs:
         if is_known:
             return Output("constant", x)
         if by_value or isinstance(x, _IMMUTABLE):
-            whole = not self._has_made_parts(x)
-            if not (whole or stored):
+            if not self._has_made_parts(x):
+                return Output("constant", x)
+            if not stored:
                 text = f"the result{path} is a {type(x).__name__} that holds what the function made"
                 self._outside.note_unrepeated(text, None)
-            if whole or not stored:
-                return Output("constant", x)
+                return Output("constant", None)
         raise TraceError(
             f"a traced function returns a {type(x).__name__} that it makes",
             given=f"result{path}",
@@ -242,6 +233,8 @@ class Outputs:
         """Whether a function or an object, made here, holds what another run would make anew."""
         if type(x) is FunctionType:
             parts = [location.get() for location in map(_in_cell, x.__closure__ or ())]
+        elif type(x) is MethodType:
+            parts = [x.__self__]
         elif isinstance(x, type) or is_library_class(type(x)):
             return False
         else:

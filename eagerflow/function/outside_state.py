@@ -27,7 +27,6 @@ from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import is_operand
 from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.reads import Finding, Holder, Read
-from eagerflow.capture.snapshot import Held
 from eagerflow.core.execute import execute
 from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
@@ -111,7 +110,6 @@ class Outside:
         self._of_two_ways: list[AccessPath] = []  # and where nothing can be put in their place
         self.described: list[str] = []
         self._watches: list[Watch] = []
-        self._is_left = False
         self._unproven: list[Read] = []
         self.values: list[Any] = []
         self.unrepeated: list[str] = []
@@ -251,25 +249,10 @@ class Outside:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._is_left:
-            self.tracer.restore_updated()
-            for watch in self._watches:
-                watch.restore()
+        self.tracer.restore_updated()
+        for watch in self._watches:
+            watch.restore()
         self._substituted.__exit__(kind, value, trace)
-
-    def leave(self) -> list[Held]:
-        """Leave the world as the function leaves it; gives what it has changed, as it was."""
-        self._is_left = True
-        before = [held for watch in self._watches for held in watch.changed()]
-        originals = {
-            id(x): old for (_, x), (_, old) in zip(self._substitutes, self._originals, strict=True)
-        }
-        for held in before:
-            held.replace(originals)
-        for handle, *contents in self.tracer.updated.values():
-            before.append(Held("handle", handle, ""))
-            before[-1].before = tuple(contents)
-        return before
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
         """What is put back after each run; to be asked for while the trace is alive.
@@ -302,7 +285,7 @@ class Outside:
             else:
                 if change.kind == "memory" and is_numpy(change.new):
                     raise _written(change)
-                self._note(str(change), self.unrepeated)  # each call is traced that does it
+                self._note(str(change), self.unrepeated)
 
     def _is_of_call(self, path: AccessPath | Root) -> bool:
         """Whether it leads into a static argument that is another object in other calls."""
@@ -355,7 +338,7 @@ class Outside:
         self._note(str(finding), self._notes, wrong, hint=finding.hint, source=finding.source)
 
     def note_unrepeated(self, text: str, source: Source | None) -> None:
-        """Note what no run can repeat: each call is traced that does it."""
+        """Note what no run can repeat, so that the function itself does such calls."""
         self._note(text if source is None else f"{text} at {source}", self.unrepeated)
 
     def _note(self, text: str, to: list[str], wrong: str = "", **more: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
@@ -16,6 +17,8 @@ from eagerflow.function.explanations import LeafRecord
 from eagerflow.tracing.decisions import checker
 
 _SHOWN: Final = 4  # differences that a reason names
+#: the verb of what differed, where that is a sentence
+_TOLD: Final = re.compile(r" (is|was|has) ")
 
 
 @final
@@ -25,11 +28,18 @@ class Reason:
 
     Attributes:
         text: in words.
-        culprit: what differed, such as ``"x"`` or ``"the size of x"``; empty for a first call.
+        culprit: what differed, such as ``"x"`` or ``"h was redefined"``; empty for a first call.
     """
 
     text: str
     culprit: str = ""
+
+    @property
+    def clause(self) -> str:
+        """What follows "traced again" in a sentence."""
+        if _TOLD.search(self.culprit):
+            return f"because {self.text}"
+        return f"because of {self.culprit}; {self.text}"
 
     @property
     def is_truth(self) -> bool:
@@ -65,8 +75,8 @@ def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
     if not entry.takes(call):
         return _sizes_differ(entry, call)
     if not entry.shares(call):
-        what = "an argument that is also read from outside is not the same"
-        return Reason(f"{what} as before", what)
+        text = "an argument that is also read from outside is not the same as before"
+        return Reason(text, text)
     texts = entry.guards.explain()
     values = entry.guards.read()
     for one, value in zip(entry.captured, values or (), strict=False):
@@ -74,7 +84,7 @@ def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
     text = "; ".join(texts[:_SHOWN]) or "what it reads from outside"
     if len(texts) > _SHOWN:  # a model of a hundred layers was put into another mode
         text += f"; and {len(texts) - _SHOWN} more"
-    return Reason(text, text.partition(":")[0])
+    return Reason(text, text.partition(":")[0].partition("; ")[0])
 
 
 def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:

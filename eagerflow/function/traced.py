@@ -37,6 +37,7 @@ from eagerflow.function.lookup import Lookup, Options, warn
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device
+from eagerflow.hardware.kernel_library import in_force
 from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
@@ -139,8 +140,8 @@ class TracedFunction(Generic[_P, _R_co]):
                         entry.used = next(uses)
                         return entry.run((*leaves, *rest) if rest else leaves, captured)
             return self._call(args, kwargs, key)
-        except NothingDone as nothing_done:  # what the function does until it raises stays
-            (failure,) = nothing_done.args
+        except NothingDone as nothing_done:
+            (reason,) = nothing_done.args
         except BaseException as error:
             hide_frames(error)
             raise
@@ -149,11 +150,12 @@ class TracedFunction(Generic[_P, _R_co]):
         except BaseException as error:
             hide_frames(error)
             raise
-        warn(
-            f"{self.name}: its graph raised {failure!r}, and the function itself did not: "
-            "the result is that of the function",
-            TraceWarning,
-        )
+        if reason:
+            warn(
+                f"{self.name}: {reason}, and the function itself did not: "
+                "the result is that of the function",
+                TraceWarning,
+            )
         return result
 
     if TYPE_CHECKING:  # a call has the signature of the function, of which the code knows nothing
@@ -168,14 +170,19 @@ class TracedFunction(Generic[_P, _R_co]):
                 return autograph_call(self.fn)(*args, **kwargs)
         call = self._lookup.signature.parse(args, kwargs)
         entry, captured = self._lookup.find(call)
-        if entry.own_rules and interpreter.is_differentiated():
-            if entry.first is not None or not entry.lasts:
-                entry.refuse(self.name, "differentiated, with a derivative of its own in it")
-            return self.fn(*args, **kwargs)  # the graph has its ops, and not its derivatives
-        leaves = [leaf.value for leaf in call.leaves]
+        # the graph has the ops of derivatives that are the user's own, and not these derivatives
+        differs = entry.own_rules and interpreter.is_differentiated()
+        left = entry.is_left
+        if left:
+            self._lookup.tell_left(entry)
         if entry.first is not None:
-            return entry.run_first(leaves, captured, call.values)
-        if form is not None and entry.lasts and entry.is_direct(call, args):
+            if differs:
+                entry.refuse(self.name, "differentiated, with a derivative of its own in it")
+            return entry.run_first([leaf.value for leaf in call.leaves], captured, call.values)
+        if left or differs:
+            raise NothingDone(entry.failure)
+        leaves = [leaf.value for leaf in call.leaves]
+        if form is not None and entry.is_direct(call, args):
             if len(self._direct) >= _DIRECT:
                 self._direct.clear()
             others = [one for one in self._direct.get(form, ()) if one[0] is not entry]
@@ -240,7 +247,7 @@ class TracedFunction(Generic[_P, _R_co]):
         ...     return x
         >>> y = f(ef.tensor(1.0), 3)
         >>> print(f.explain())  # doctest: +ELLIPSIS
-        f: 1 trace, run by the interpreter tier
+        f: 1 trace, run by the interpreter tier on ... kernels
         1. f(x: f32[]@cpu:0, k: int): ... nodes, traced in ... ms
              why: the first call
              static: k=3, because of its use as an index or a size
@@ -261,7 +268,7 @@ class TracedFunction(Generic[_P, _R_co]):
             entry.record.compiled = entry.compiled()
             if entry.executable.tier.name == "native":
                 tier = "native"
-        return Explanation(self.name, self.traces, tier)
+        return Explanation(self.name, self.traces, tier, in_force())
 
     @hides_frames
     def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
@@ -434,8 +441,9 @@ class TracedFunction(Generic[_P, _R_co]):
         """
         for entry in self._lookup.cache.entries():
             for executable in entry.executables():
-                if executable.compilation is not None:
-                    executable.compilation.wait()
+                compilation = executable.begin_compiling()
+                if compilation is not None:
+                    compilation.wait()
 
     def ir(self, stage: str = "graph") -> str:
         """The text of a stage of what ran last.
@@ -462,7 +470,7 @@ class TracedFunction(Generic[_P, _R_co]):
         if stage == "python":
             return entry.executable.text
         if stage in _STAGES:
-            compilation = entry.executable.compilation
+            compilation = entry.executable.begin_compiling()
             return "" if compilation is None else compilation.text(stage)
         raise TraceError(f"there is no stage {stage!r}", expected=" or ".join(map(repr, _STAGES)))
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, final
 
 import eagerflow.function.cached_functions  # noqa: F401 - which says how they are called
 from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call
-from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
+from eagerflow.autograph.flow.loop_statements import LARGE, loops, unrolled_loops
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.access_paths import AccessPath
@@ -24,15 +25,14 @@ from eagerflow.capture.argument_containers import (
     is_container,
 )
 from eagerflow.capture.border import Output, Pattern, Store
-from eagerflow.control.structured import effects_of
+from eagerflow.control.structured import changes_state
 from eagerflow.core import tree
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import LeakedTensorError, TraceError, relocate
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
-from eagerflow.function.first_run import Aftermath, FirstRun
-from eagerflow.function.leftover_handles import Remains
+from eagerflow.function.leftover_handles import FirstRun
 from eagerflow.function.outputs import LocalNames, Outputs, kept_lists
 from eagerflow.function.outside_state import Outside, identifier
 from eagerflow.function.referrers import Holders
@@ -93,28 +93,12 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
     tracer.decisions = Decisions()
     maker = _Maker(request, tracer)
     try:
-        entry, values, failure = maker.entry()
-        if failure is not None and not _acts(entry):
-            raise failure
-        # what the function did before it raised is done before the graph raises
-        entry.fails = failure is not None or bool(maker.aftermath and tracer.raises)
-        entry.first = maker.first_run(entry, failure)
+        entry, values = maker.entry()
+        entry.first = maker.first_run(entry)
     except BaseException:
         tracer.handed_out.clear()  # nothing of it gets a value: its use is an error
-        if maker.aftermath is not None:
-            maker.aftermath.undo()
         raise
     return entry, values
-
-
-def _acts(entry: CacheEntry) -> bool:
-    """Whether a run changes something; one that may wait, and never end a section, is left out."""
-    effects = {effect for effect, _ in effects_of(entry.graph.nodes)}
-    if "blocks" in effects:
-        return False
-    if entry.stores or entry.record.unrepeated:
-        return True
-    return bool(effects - {"reads"})
 
 
 @final
@@ -133,14 +117,10 @@ class _Maker:
         self.graph_leaves: list[int] = []
         self.containers = ArgumentContainers((), (), ())
         self.outputs: Outputs | None = None  # once the function has run
-        #: what is left as it is, if runs do not repeat what the function did
-        self.aftermath: Aftermath | None = None
 
-    def entry(self) -> tuple[CacheEntry, Sequence[Any], Exception | None]:
-        """The entry, the captured inputs as they were when the function ran, and how it failed."""
+    def entry(self) -> tuple[CacheEntry, Sequence[Any]]:
+        """The entry, and the captured inputs as they were when the function ran."""
         request, tracer = self.request, self.tracer
-        entry: CacheEntry | None = None
-        failure: Exception | None = None
         outside = Outside(request, tracer)
         self._make_inputs(outside.reads.asks_types)
         outside.connect(self.inputs)
@@ -163,72 +143,69 @@ class _Maker:
                     with names:
                         result = run(function, args, kwargs, tracer)
                 except (TraceError, LeakedTensorError):
-                    raise  # nothing of it would happen eagerly: all is undone
+                    raise  # nothing of it would happen eagerly
                 except Exception as error:
-                    if not request.runs:
+                    if not (request.runs and self._has_acted(outside)):
                         raise
-                    result, failure = None, error  # what the function did until then stays done
-                entry = self._finish(result, outside)
-                stays = failure is not None or entry.record.unrepeated
-                if request.runs and (stays or (tracer.raises is not None and entry.stores)):
-                    self.aftermath = self._aftermath(arguments, result, outside)
+                    entry = self._failed(error, outside)
+                else:
+                    entry = self._finish(result, outside)
+                    if tracer.raises is not None and request.runs and self._has_acted(outside):
+                        entry.failure = "its graph raised an exception"
             entry.locals = names.values(tracer)
-            if tracer.structures is not None:
+            if tracer.structures is not None and not entry.failure:
                 tracer.structures.settle(outside.reads)
                 entry.guards.rely(tracer.structures)
-        except TraceError as error:
-            if failure is None:
-                raise
-            failure.add_note(f"what {request.name} did until then is undone: {error.wrong}")
         finally:
             tracer.forget()
-        if entry is None:
-            assert failure is not None
-            raise failure
-        return entry, outside.values, failure
+        return entry, outside.values
 
-    def _aftermath(self, arguments: Sequence[Any], result: Any, outside: Outside) -> Aftermath:
-        copies = [(made, leaf.handle) for made, leaf in zip(self.inputs, self.leaves, strict=True)
-                  if type(made) is Tensor or type(made) is TracedArray]  # fmt: skip
-        values = self.request.call.values
-        copies += [(path.get(arguments), path.get(values)) for path in self.containers.paths]
-        updated = [
-            (made, leaf.handle)
-            for made, before, leaf in zip(self.inputs, self.before, self.leaves, strict=True)
-            if type(made) is Tensor and made._data is not before
-        ]
-        assert self.outputs is not None
-        edits = self.containers.changes()
-        return Aftermath(outside, copies, updated, edits, result, self.outputs.chosen)
+    def _has_acted(self, outside: Outside) -> bool:
+        """Whether the function has changed something, here or in the graph."""
+        changes = chain(self._updated_handles(), self.containers.changes(), outside.changes())
+        return (
+            changes_state(self.tracer.graph)
+            or bool(self.tracer.updated)
+            or next(changes, None) is not None
+        )
 
-    def first_run(self, entry: CacheEntry, failure: Exception | None) -> FirstRun | None:
+    def _failed(self, failure: Exception, outside: Outside) -> CacheEntry:
+        """The entry for a call that the function itself is to do, up to its exception."""
+        entry = CacheEntry()
+        entry.failure = f"its trace raised {failure!r}"
+        entry.record = TraceRecord(self.request.name, self.request.reason)
+        entry.record.notes += outside.notes()
+        return entry
+
+    def first_run(self, entry: CacheEntry) -> FirstRun | None:
         """What the run of the call that traced does besides, None if nothing.
 
         Raises:
             TraceError: something keeps a value and cannot keep it.
         """
-        request, tracer, aftermath = self.request, self.tracer, self.aftermath
-        if aftermath is not None and entry.apart is not None:
-            entry.apart.check(request.call.values)
-        near = [failure, request.fn, [leaf.value for leaf in self.leaves], aftermath]
-        assert self.outputs is not None
-        handles = self.outputs.handles
+        request, tracer = self.request, self.tracer
+        near = [request.fn, [leaf.value for leaf in self.leaves]]
+        handles = () if self.outputs is None else self.outputs.handles
         # nothing here may hold anything of the trace
         self.inputs, self.before, self.outputs = [], [], None
         self.containers = ArgumentContainers((), (), ())
-        copies = () if aftermath is None else aftermath.copies
-        if aftermath is None and not tracer.is_held:
+        if not tracer.is_held:
             tracer.handed_out.clear()
             return None
-        remains = Remains(tracer, Holders(near), stays=aftermath is not None, copies=copies)
-        if remains.texts and request.strict:
-            raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
-        entry.record.unrepeated = entry.record.unrepeated or remains.texts
-        if entry.fails or aftermath is not None or remains.values:
-            last = tracer.raises if entry.fails else None
-            return FirstRun(entry.graph, remains, aftermath, handles, failure, last)
-        remains.forget()
-        return None
+        first = FirstRun(tracer, Holders(near), handles)
+        wrong = next(iter(first.texts), None)
+        if wrong is not None and request.strict:
+            raise TraceError(f"{request.name}: {wrong}", given="strict=True")
+        if wrong is not None and entry.is_left:
+            raise TraceError(
+                f"{request.name}: {wrong}, or take it back to let the function itself do the call",
+                given=entry.failure or entry.record.unrepeated[0],
+                hint=f"do one of the two outside of {request.name}",
+            )
+        if entry.is_left or not first.values:
+            first.drop()
+        entry.record.unrepeated += first.texts
+        return first if first.values or first.texts else None
 
     def _scopes(self) -> AbstractContextManager[None]:
         """The scopes of the function are its own, whatever scope the call is in."""
@@ -329,13 +306,7 @@ class _Maker:
 
     def _updated_arguments(self, outputs: Outputs) -> Iterator[Store]:
         """The handles of the caller that get another value."""
-        changed = {
-            id(x): (i, x)
-            for i, (x, before) in reversed(
-                list(enumerate(zip(self.inputs, self.before, strict=True)))
-            )
-            if type(x) is Tensor and x._data is not before
-        }
+        changed = {id(x): (i, x) for i, x in reversed(list(self._updated_handles()))}
         for i, x in changed.values():
             leaf = self.leaves[i]
             if leaf.array is not None:
@@ -346,6 +317,12 @@ class _Maker:
                 )
             output = Output("value", outputs.add(self.tracer.value_of(x)))
             yield Store("update", i, tree.flatten(0)[1], (output,))
+
+    def _updated_handles(self) -> Iterator[tuple[int, Tensor]]:
+        """The tensors among the inputs that are not what they were, by number."""
+        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
+            if type(x) is Tensor and x._data is not before:
+                yield i, x
 
     def _argument_stores(
         self, changes: Iterable[tuple[str, AccessPath, Any]], outputs: Outputs, outside: Outside

@@ -57,9 +57,9 @@ def trace(
             random numbers, take gradients, and call other functions, traced or not.
         static: names of parameters whose arguments are static, whatever they are: another value
             is another trace. Strings, bools, None and objects are so anyway.
-        compile: when to compile, where ``ef.config(kernels="native")`` is in force:
-            ``"background"`` runs at once while it compiles, ``"now"`` compiles first, ``"off"``
-            never does. The results have the same bits.
+        compile: when to compile, where native kernels are in force (`config`) and there is
+            llvmlite: ``"background"`` beside further calls once five have run, ``"now"`` before the
+            first, ``"off"`` never. The results have the same bits.
         strict: whether what a trace would drop or freeze (a ``print``, ``time.time()``, an
             ``append`` to a list from outside) is an error instead of a warning.
         max_traces: how many traces are allowed; one more is an error. No limit by default.

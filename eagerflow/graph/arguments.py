@@ -17,7 +17,7 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import NodeSignature, signatures
 from eagerflow.graph.value_types import Reference
 from eagerflow.hardware import as_device
-from eagerflow.resources.kind_names import kind_name
+from eagerflow.resources.resource_kinds import kind_name
 from eagerflow_kernels import table
 
 

@@ -38,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from os import PathLike
 from typing import Any, final
 
 from eagerflow.errors import GraphError
@@ -151,7 +152,7 @@ class Node:
 
         >>> graph = ef.Graph.parse("graph f(%x: f32[n]@cpu:0) { %y = exp(%x) : f32[n] return %y }")
         >>> graph.nodes[0].reason
-        'where its operands are: %x on cpu:0, which is an input'
+        'where its operands are: %x on cpu:0'
         """
         return str(_above(".placement_reasons", "reason_of")(self))
 
@@ -305,7 +306,7 @@ class Graph:
         graph: Graph = _above(".text.parser", "parse_graph")(text, resources)
         return graph
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the graph and its constants, but no state, into one file (without pickle).
 
         Raises:
@@ -323,7 +324,7 @@ class Graph:
         _above(".text.files", "save_graph")(self, path)
 
     @staticmethod
-    def load(path: Any, resources: Mapping[str, Any] | None = None) -> Graph:
+    def load(path: str | PathLike[str], resources: Mapping[str, Any] | None = None) -> Graph:
         """The graph that `save` wrote; ``resources`` as for `parse`.
 
         Raises:

@@ -1,18 +1,18 @@
 """Why a node runs where it does, in words.
 
 A placement notes its reasons in the nodes that it puts elsewhere. Of all others the reason follows
-from the graph, so it is found when somebody asks for it.
+from the graph, so it is found when somebody asks for it. Of a value, `device_text` says it.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from eagerflow.graph.devices import decision
+from eagerflow.graph.devices import device_text
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import is_transfer, kind_of, lead_of
 from eagerflow.graph.value_types import NumberType
-from eagerflow.resources.kind_names import kind_name
+from eagerflow.resources.resource_kinds import kind_name
 
 _STATE: Final = "where its state is"
 _OPERANDS: Final = "where its operands are"
@@ -82,7 +82,7 @@ def _scope_of(node: Node) -> str:
 
 def _detail(node: Node, general: str) -> str:
     if general == _OPERANDS:
-        return _decided(next(v for v in node.inputs if v.device is not None))
+        return device_text(next(v for v in node.inputs if v.device is not None))
     if general == _STATE:
         resource = node.attrs["resource"]
         return f"{resource_text(resource)} on {resource.device}"
@@ -99,18 +99,3 @@ def resource_text(resource: Any) -> str:
     name = getattr(resource, "name", None)
     text = f"the {kind_name(type(resource))}"
     return text if name is None else f"{text} {name!r}"
-
-
-def _decided(value: Value) -> str:
-    """Where a value is, and what decided it."""
-    text = f"%{value.name} on {value.device}"
-    origin = decision(value)
-    node = origin.node
-    if node is None:
-        which = "which is an input" if origin is value else f"as the input %{origin.name}"
-        return f"{text}, {which}"
-    if node.because:
-        return f"{text}{'' if origin is value else f', as %{origin.name}'} ({node.because})"
-    where = "" if node.source is None else f" at {node.source}"
-    made = "made there" if origin is value else f"as %{origin.name}, made there"
-    return f"{text}, {made}{where}"

@@ -11,7 +11,7 @@ from contextvars import ContextVar, Token
 from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
-from eagerflow.resources.kind_names import kind_name
+from eagerflow.resources.resource_kinds import kind_name
 
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get

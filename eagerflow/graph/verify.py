@@ -37,8 +37,7 @@ def verify(graph: Graph) -> None:
     Raises:
         GraphError: something is not so; shows the nodes around.
     """
-    with resolving(_undecided):
-        _Check(graph, frozenset(), {}, {}).run()
+    resolving(_undecided).run(_Check(graph, frozenset(), {}, {}).run)
 
 
 def check_nodes(graph: Graph) -> None:
@@ -48,8 +47,7 @@ def check_nodes(graph: Graph) -> None:
         GraphError: operands, attributes, devices or types of a node are not those that its op
             takes and gives; shows the nodes around.
     """
-    with resolving(_undecided):
-        _check_nodes(graph, frozenset(), {})
+    resolving(_undecided).run(lambda: _check_nodes(graph, frozenset(), {}))
 
 
 def _check_nodes(graph: Graph, sizes: frozenset[Atom], around: dict[Value, Value]) -> None:

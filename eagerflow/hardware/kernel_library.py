@@ -2,7 +2,8 @@
 
 The portable library is NumPy's functions, the native one that of `eagerflow_kernels.native`. They
 agree up to a few ulp, not bit for bit, so that one of them is in force from the first op that both
-have until the process ends, in eager code, graphs and regions alike.
+have until the process ends, in eager code, graphs and regions alike. By default it is the native
+one where this machine can run it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def native_form(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None
     if _FLOATS.isdisjoint(dtypes) and not name.startswith(_DRAWS):
         return None
     if not _settled:
-        _settled.append(settings.current().kernels)
+        _settled.append(_meant(settings.current().kernels))
     if _settled[0] != "native":
         return None
     kernel: Callable[..., Any] | None = _calls().native_kernel(name, dtypes)
@@ -57,7 +58,27 @@ def is_native_form(name: str, kernel: object) -> bool:
 
 def in_force() -> str:
     """The library of this process; that of the setting as long as no op has settled it."""
-    return _settled[0] if _settled else settings.current().kernels
+    return _settled[0] if _settled else _meant(settings.current().kernels)
+
+
+def _meant(setting: str) -> str:
+    """The library that a value of the setting stands for on this machine."""
+    if setting != "auto":
+        return setting
+    return "native" if _why_portable() is None else "portable"
+
+
+@cache
+def _why_portable() -> str | None:
+    """Why there is no native library here; None if there is.
+
+    It is asked once, so that a library that is installed meanwhile changes nothing.
+    """
+    try:
+        _target()
+    except ImportError as error:
+        return str(error)
+    return None
 
 
 def described() -> str:
@@ -104,7 +125,7 @@ def _change(old: Settings, new: Settings) -> None:
         _limit(_calls(), new.threads)
     if new.kernels == old.kernels:
         return
-    if _settled and new.kernels != _settled[0]:
+    if _settled and _meant(new.kernels) != _settled[0]:
         raise SettingError(
             f"config: kernels is {_settled[0]!r} for the rest of this process",
             expected="the setting before the first op",

@@ -63,9 +63,9 @@ class DeviceScope:
             if one is not None and (
                 one is self.usual or self.name.takes(one.task, one.kind, one.index)
             ):
-                found: Device = one
-                self.usual = found
-                return found
+                taken: Device = one
+                self.usual = taken
+                return taken
         return self.device
 
     def __repr__(self) -> str:

@@ -9,8 +9,16 @@ from typing import Final
 
 from eagerflow.hints.attribute_names import ACCUMULATORS, ALSO_FUNCTIONS, ARRAYS, QUEUES
 from eagerflow.hints.data import DATA, DATASETS
-from eagerflow.hints.function_names import FUNCTIONS, RANDOM, SPELLINGS
-from eagerflow.hints.nn import DISTRIBUTIONS, FUNCTIONAL, MODULES, NN, function_hint, initial_hint
+from eagerflow.hints.function_names import EXTENDING, FUNCTIONS, LINALG, RANDOM, SPELLINGS
+from eagerflow.hints.nn import (
+    DISTRIBUTIONS,
+    DRAWS,
+    FUNCTIONAL,
+    MODULES,
+    NN,
+    function_hint,
+    initial_hint,
+)
 from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS
 from eagerflow.hints.replacement_programs import PROGRAMS
 
@@ -21,6 +29,8 @@ MODULE_NAMES: Final = {
     "eagerflow": PROGRAMS | FUNCTIONS | {name: ARRAYS[name] for name in ALSO_FUNCTIONS},
     "eagerflow.data": DATA,
     "eagerflow.distributions": DISTRIBUTIONS,
+    "eagerflow.extending": EXTENDING,
+    "eagerflow.linalg": LINALG,
     "eagerflow.nn": NN,
     "eagerflow.nn.functional": FUNCTIONAL,
     "eagerflow.optim": OPTIM,
@@ -31,6 +41,7 @@ _RULES: Final = {"eagerflow.nn": function_hint, "eagerflow.nn.init": initial_hin
 #: by class; each class lists the names, of which `hint_at` makes attributes
 ATTRIBUTES: Final = {
     "AbstractArray": ARRAYS,
+    "AbstractDistribution": DRAWS,
     "AbstractOptimiser": OPTIMISERS,
     "Accumulator": ACCUMULATORS,
     "Dataset": DATASETS,

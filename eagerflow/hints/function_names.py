@@ -39,6 +39,11 @@ SPELLINGS: Final = {
             "Queue": "FIFOQueue",
             "AbstractOptimiser": "Optimizer",
             "atanh": "arctanh",
+            "digamma": "psi",
+            "lgamma": "gammaln loggamma",
+            "sigmoid": "expit",
+            "isin": "in1d",
+            "float64": "float_",
             "concat": "cat",
             "clip": "clamp clip_by_value",
             "copy": "clone",
@@ -81,29 +86,72 @@ FUNCTIONS: Final = {
     "RandomShuffleQueue": _QUEUE.format("shuffle"),
     "Session": "graph = f.graph(...) of a traced function f; graph.run(fetches, feeds)",
     "boolean_mask": "x[mask]",
+    **dict.fromkeys(["amp", "autocast"], "x.astype(ef.bfloat16); layers take a dtype, too"),
+    "betainc": "ef.distributions.Beta draws and has densities; its distribution function is not "
+    "here: scipy.special.betainc(a, b, x.numpy())",
+    "bitwise_count": "np.bitwise_count(x.numpy())",
     "cast": "x.astype(dtype)",
     "compile": "@ef.trace makes a graph of a function, and compiles it",
     "device_put": "x.to(device)",
+    "erfcinv": "ef.erfinv(1 - x)",
+    "euler_gamma": "0.5772156649015329",
+    **dict.fromkeys(["export", "fx"], "ef.trace: f.graph(...) gives the graph of a function"),
+    "float_power": "x.astype(ef.float64) ** y",
     "fori_loop": "in a traced function, for i in range(n) is a loop of the graph if n is a tensor",
+    "fromfunction": "f(*ef.meshgrid(*map(ef.arange, shape), indexing='ij'))",
     "gather_nd": "x[i, j]",
     "is_tensor": "isinstance(x, ef.Tensor)",
     "jit": "@ef.trace makes a graph of a function",
     "load": "ef.checkpoint.load(path)",
     "manual_seed": "ef.random.seed(number)",
+    "may_share_memory": "no question here: values never change",
     "ndim": "x.ndim",
+    "norm": "ef.linalg.norm(x); the normal distribution is ef.distributions.Normal",
     "placeholder": "the arguments of a traced function are the inputs of its graph",
+    "require": "ef.asarray(x, dtype=...)",
     "save": "ef.checkpoint.save(path, tree)",
     "set_default_device": "with ef.device(device): ...",
     "set_num_threads": "ef.config(threads=count)",
     "shape": "x.shape",
     "size": "x.size",
+    "special": "ef itself has these functions: ef.erf, ef.gammainc, ef.lgamma, ef.logsumexp",
+    "stats": "ef.distributions has densities, as ef.distributions.Normal(0, 1).log_prob(x)",
+    "trim_zeros": "x[ef.nonzero(x)[0].min() : ef.nonzero(x)[0].max() + 1]",
+    "unwrap": "np.unwrap(x.numpy())",
     "view": "ef.reshape(x, shape)",
 }
 
+#: of ``ef.extending``
+EXTENDING: Final = by_name(
+    {
+        "from eagerflow.core.op import bind, define": "bind define",
+        "from eagerflow_kernels.table import portable, special": "kernel portable special",
+    }
+)
+#: of ``ef.linalg``
+LINALG: Final = by_name(
+    {
+        "c = ef.linalg.cholesky(x), which ef.linalg.cho_solve((c, True), b) takes": "cho_factor",
+        "ef.linalg.lu(x) gives the factors; ef.linalg.solve(x, b) solves": "lu_factor lu_solve",
+        "a @ b @ c; ef.einsum chooses the order": "multi_dot",
+        "ef.linalg.eigh: v * ef.sqrt(w) @ v.mT of w, v = ef.linalg.eigh(x), for symmetric x":
+            "sqrtm",
+        "ef.linalg.eigh: v * ef.log(w) @ v.mT of w, v = ef.linalg.eigh(x), for symmetric x": "logm",
+        "ef.linalg.inv of ef.reshape(x, (n, n)), with n the product of the first sizes":
+            "tensorinv tensorsolve",
+        "c[abs(i[:, None] - i)] for i = ef.arange(len(c)), if it is symmetric": "toeplitz",
+        "x[..., i, j], or ef.linalg.solve_triangular": "solve_banded solveh_banded",
+    }
+)  # fmt: skip
 #: of ``ef.random``
 RANDOM: Final = {
     **dict.fromkeys(["manual_seed", "set_seed"], "ef.random.seed(number)"),
     **dict.fromkeys(["PRNGKey", "RandomState", "default_rng", "key"], "ef.random.Generator(seed)"),
+    **dict.fromkeys(["fold_in", "split"], "ef.random.Generator(seed) counts its draws: no keys"),
+    "binomial": "ef.sum(ef.random.bernoulli((n, *shape), p), axis=0)",
+    "laplace": "ef.distributions.Laplace(loc, scale).sample(shape)",
+    "multivariate_normal": "mean + ef.random.normal((*shape, len(mean))) @ "
+    "ef.linalg.cholesky(cov).mT",
     "choice": "x[ef.random.randint((count,), 0, len(x))]; without repetitions, "
     "ef.random.permutation(x)[:count]; with weights, x[ef.random.categorical((count,), logits)]",
 }

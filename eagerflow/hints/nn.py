@@ -28,8 +28,8 @@ NN: Final = {
     "decoder(y, encoder(x), is_causal=True)",
     "Upsample": "use the function ef.nn.functional.interpolate",
     "ZeroPad2d": "use the function ef.nn.functional.pad",
-    "utils": "ef.optim.clip_by_global_norm(grads, max_norm) clips gradients; recurrent layers take "
-    "padded sequences with lengths=",
+    "utils": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm) clips gradients; "
+    "recurrent layers take padded sequences with lengths=",
 }
 
 #: of ``ef.nn.functional``
@@ -38,10 +38,27 @@ FUNCTIONAL: Final = {
 }
 #: of ``ef.distributions``
 DISTRIBUTIONS: Final = {
+    "Independent": "log_prob gives one number for each distribution: p.log_prob(x).sum(-1)",
+    "LogNormal": "ef.exp(ef.distributions.Normal(loc, scale).sample(shape))",
     "MultivariateNormal": "mean + scale_tril @ ef.random.normal(shape) draws from one",
     "kl_divergence": "ef.distributions.kl(p, q)",
 }
 
+#: of distributions
+DRAWS: Final = by_name(
+    {
+        "p.mean.shape": "batch_shape",
+        "scipy.stats has it, of p.mean.numpy()": "cdf icdf",
+        "p.log_prob(x).sum(-1) takes an axis as one event": "event_shape",
+        "parameters broadcast: p.sample(shape)": "expand",
+        "p.sample(shape); gradients flow through draws of what is continuous":
+            "has_rsample rsample",
+        "p.log_prob(x)": "logpdf",
+        "ef.exp(p.log_prob(x))": "pdf pmf",
+        "ef.sigmoid(p.logits), ef.softmax(p.logits)": "probs",
+        "ef.sqrt(p.variance)": "std stddev",
+    }
+)  # fmt: skip
 #: of modules
 MODULES: Final = by_name(
     {

@@ -7,7 +7,8 @@ from typing import Final
 from eagerflow.hints.attribute_names import ASKED
 from eagerflow.hints.function_names import by_name
 
-_VALUES: Final = "tensors are values: take the result instead"
+#: said of updates in place
+VALUES: Final = "tensors are values, take the result instead: y = f(x), or x[...] = f(x)"
 _COMMON: Final = "leave it out: how elements lie in memory does not matter"
 
 #: what parameters are called here, and elsewhere
@@ -81,9 +82,15 @@ NAMES: Final = _by_other_name()
 NOT_HERE: Final = by_name(
     {
         ASKED: "requires_grad",
-        f"{_VALUES}: y = f(x), or x[...] = f(x)": "inplace out",
+        VALUES: "inplace out",
         "ef.where(mask, x, neutral) first: what is not meant becomes an element that changes "
         "nothing": "where mask",
+        "combine it with the result: x.sum() + initial, ef.maximum(x.max(), initial)": "initial",
+        "x.astype(dtype) converts": "dtype",
+        "sorts are stable: ef.sort(x, axis)": "kind",
+        "the matrix is made Hermitian by the mean with its transpose; of one triangle, "
+        "ef.tril(x) + ef.tril(x, -1).mT makes it": "UPLO",
+        "ef.tensor(x) copies, ef.asarray(x) shares memory": "copy",
         _COMMON: "order memory_format layout pin_memory non_blocking subok",
         "logits are logarithms of probabilities: logits=ef.log(probs)": "probs",
         "a value without a dtype of its own takes that of its neighbours: x.astype(dtype) says "
@@ -112,12 +119,19 @@ COUNTS: Final = {
     "Tensor": "ef.tensor(data) makes one; Tensor is the class",
     "Tensor.repeat": "ef.tile(x, (2, 1)) repeats the whole, as x.repeat(2, 1) elsewhere; "
     "x.repeat(2, axis) repeats elements",
+    "Tensor.to": "x.to(device) moves, x.astype(dtype) converts",
     "where": "ef.nonzero(condition) gives the indices where it holds; ef.where(condition, a, b) "
     "chooses",
 }
 #: said of functions whose first parameter is a shape
-SHAPES: Final = "the shape is one tuple, such as (2, 3)"
+SHAPES: Final = "the shape is one tuple, such as (2, 3), and what follows has names"
 
+#: modules that are functions elsewhere, and what is written
+CALLED_MODULES: Final = {
+    "checkpoint": "ef.remat(f) computes again what gradients need; ef.checkpoint.save(path, tree) "
+    "writes files",
+    "profiling": "ef.profile() is the block that measures",
+}
 #: attributes of tensors that are methods elsewhere, and what is written
 CALLED: Final = {
     "size": "x.shape is the sizes of all axes, x.shape[i] of one; x.size is how many elements",
@@ -127,6 +141,7 @@ CALLED: Final = {
     "dtype": "x.dtype is the dtype, without a call; x.astype(dtype) converts",
     "device": "x.device is the device, without a call; x.to(device) moves",
     "T": "x.T is the transposed, without a call",
+    "value": "v.value is the value, without a call",
     "real": "x.real is the real part, without a call",
     "imag": "x.imag is the imaginary part, without a call",
     "nbytes": "x.nbytes is a number, without a call",

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.extending import nearest
-from eagerflow.hints.parameter_names import CALLED, COUNTS, NAMES, NOT_HERE, SHAPES
+from eagerflow.hints.parameter_names import CALLED, CALLED_MODULES, COUNTS, NAMES, NOT_HERE, SHAPES
 
 __all__ = ["remedy"]
 
@@ -102,15 +102,42 @@ def _of_count(form: str, name: str, parameters: Sequence[inspect.Parameter]) -> 
     return f"the call is {form}"
 
 
+def form_of(function: Any, name: str) -> str:
+    """How a function is called: ``sum(x, /, axis=None, dtype=None, *, keepdims=False)``.
+
+    Args:
+        function: a function of Python.
+        name: what to call it.
+
+    >>> ef.hints.refused_calls.form_of(ef.exp, "exp")
+    'exp(x, /)'
+    """
+    return f"{name}({_text(_parameters(function) or [])})"
+
+
+def last_frame(error: BaseException) -> FrameType | None:
+    """The frame in which an error was raised.
+
+    Args:
+        error: any, with its traceback.
+    """
+    trace = _last(error.__traceback__)
+    return None if trace is None else trace.tb_frame
+
+
 def _first_of(names: Sequence[str], among: Sequence[str]) -> str | None:
     return next((name for name in names if name in among), None)
 
 
 def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
-    """What to write where an attribute that is a value was called: ``x.size(0)``."""
-    if path is None or len(path) < 2 or path[-1] not in CALLED:
+    """What to write where a value or a module was called: ``x.size(0)``, ``ef.checkpoint(f)``."""
+    if path is None or len(path) < 2:
         return None
     owner = _value(path[:-1], frame)
+    if owner is ef:
+        return CALLED_MODULES.get(path[-1])
+    if path[-1] not in CALLED:
+        return None
     return CALLED[path[-1]] if isinstance(owner, (ef.Tensor, ef.Variable)) else None
 
 

@@ -130,6 +130,8 @@ PROGRAMS: Final = {
             "ef.cluster": "distributed distribute",
             "ef.profile()": "profiler",
             "ef.data": "utils",
+            "from eagerflow.core.op import bind, define, and for its kernel "
+            "from eagerflow_kernels.table import portable": "define library register_op",
             # JAX
             "ef.vmap on one device; ef.cluster for several": "pmap shard_map",
             "ef itself has these functions: ef.scan, ef.cond, ef.while_loop, ef.map": "lax",
@@ -156,7 +158,8 @@ PROGRAMS: Final = {
             "ef.any(x)": "reduce_any",
             "ef.all(x)": "reduce_all",
             "ef.prod(x)": "reduce_prod",
-            "ef.optim.clip_by_global_norm(grads, max_norm)": "clip_by_norm clip_by_global_norm",
+            "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)":
+                "clip_by_norm clip_by_global_norm clip_grad_norm_",
             "tensors of several lengths: ef.data.Dataset.padded_batch": "RaggedTensor ragged",
             "ef.IndexedSlices, which gradients of embeddings are": "SparseTensor sparse",
             "tensors of dtype ef.bytes": "strings",

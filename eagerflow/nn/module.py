@@ -240,14 +240,14 @@ class Module:
 
 
 #: names of other frameworks; what there is instead: `hints/nn.py`
-_ELSEWHERE: Final = """
+_HINTED: Final = """
     add_module append apply bfloat16 children compile cpu cuda double evaluate extend fit float
     get_weights half load_state_dict
     load_weights named_buffers named_children named_modules named_parameters predict
     register_buffer register_parameter requires_grad_ save save_weights set_weights state_dict
     to trainable_variables trainable_weights variables weights zero_grad
 """
-hint_at(Module, _ELSEWHERE.split())
+hint_at(Module, _HINTED.split())
 
 
 def _modules(module: Module) -> Iterator[tuple[str, Module]]:

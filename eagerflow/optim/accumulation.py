@@ -61,7 +61,7 @@ class GradientAccumulation:
         self.state: dict[str, ef.Variable] = {**optimiser.state, **sums, "calls": self._calls}
 
     @hides_frames
-    def update(self, gradients: Any) -> None:
+    def update(self, gradients: object) -> None:
         """Add to the sums; change the variables if there are enough.
 
         Args:

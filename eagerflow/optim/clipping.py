@@ -14,7 +14,7 @@ from eagerflow.hardware import beside, current_device
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
 
 
-def clip_by_value(gradients: Any, limit: float | ef.Tensor) -> Any:
+def clip_by_value(gradients: object, limit: float | ef.Tensor) -> Any:
     """Bring each element between ``-limit`` and ``limit``.
 
     Args:
@@ -41,7 +41,7 @@ def clip_by_value(gradients: Any, limit: float | ef.Tensor) -> Any:
     return tree.map(lambda g: _over_values(clipped, _coalesced("clip_by_value", g)), gradients)
 
 
-def clip_by_norm(gradients: Any, max_norm: float | ef.Tensor) -> Any:
+def clip_by_norm(gradients: object, max_norm: float | ef.Tensor) -> Any:
     """Scale down each gradient whose own norm is above ``max_norm``.
 
     Args:
@@ -68,7 +68,7 @@ def clip_by_norm(gradients: Any, max_norm: float | ef.Tensor) -> Any:
     return tree.map(clipped, gradients)
 
 
-def clip_by_global_norm(gradients: Any, max_norm: float | ef.Tensor) -> tuple[Any, ef.Tensor]:
+def clip_by_global_norm(gradients: object, max_norm: float | ef.Tensor) -> tuple[Any, ef.Tensor]:
     """Scale down all gradients alike if their norm, taken together, is above ``max_norm``.
 
     The direction of the step stays what it is (Pascanu, Mikolov and Bengio, 2013). Where an element
@@ -98,7 +98,7 @@ def clip_by_global_norm(gradients: Any, max_norm: float | ef.Tensor) -> tuple[An
     return tree.map(lambda g: _scaled(g, factor), summed), norm
 
 
-def global_norm(gradients: Any) -> ef.Tensor:
+def global_norm(gradients: object) -> ef.Tensor:
     """The Euclidean norm of all gradients together, in float32 at least.
 
     >>> ef.optim.global_norm([ef.tensor([3.0, 0.0]), None, ef.tensor(4.0)])

@@ -127,7 +127,7 @@ class AbstractOptimiser(ABC):
         return made
 
     @hides_frames
-    def update(self, gradients: Any, lr: Rate | None = None) -> None:
+    def update(self, gradients: object, lr: Rate | None = None) -> None:
         """Change the variables, once.
 
         Args:
@@ -282,8 +282,8 @@ class AbstractOptimiser(ABC):
 
 
 #: names of other frameworks; what there is instead: `hints/optim.py`
-_ELSEWHERE: Final = """
+_HINTED: Final = """
     apply_gradients learning_rate load_state_dict minimize param_groups state_dict step
     variables zero_grad
 """
-hint_at(AbstractOptimiser, _ELSEWHERE.split())
+hint_at(AbstractOptimiser, _HINTED.split())

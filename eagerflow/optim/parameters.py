@@ -253,7 +253,19 @@ def _mismatch(
         "update: the gradients have not the structure of the variables",
         given="; ".join(parts) or tree.show(given),
         expected=_shown(treedef),
-        hint="None stands for a gradient that is not there",
+        hint=_part_of_tuple(treedef, gradients) or "None stands for a gradient that is not there",
+    )
+
+
+def _part_of_tuple(treedef: tree.TreeDef, given: Any) -> str | None:
+    """What to write for the result of a function that gives more than gradients."""
+    parts = given if isinstance(given, tuple) else ()
+    at = next((i for i, part in enumerate(parts) if tree.flatten(part)[1] == treedef), None)
+    if at is None:
+        return None
+    return (
+        f"the gradients are [{at}] of this tuple: ef.value_and_grad gives (value, gradients), "
+        "ef.optim.clip_by_global_norm gives (gradients, norm)"
     )
 
 

@@ -15,10 +15,8 @@ from typing import Any, Final
 
 from eagerflow.graph.ir import Graph
 from eagerflow.pictures.contents import Box, Contents, Edge, clip, contents_of, visible
+from eagerflow.pictures.device_colors import device_colors
 from eagerflow.pictures.groups import Group
-
-#: middle tones, which can be told from white and from black; one for each device, in turn
-DEVICE_COLORS: Final = ("#4c78a8", "#e58606", "#2f9e74", "#b5539b", "#a0893b", "#cf4b4b")
 
 _SECONDS: Final = 5  # more than this a layout must not take
 _MANY: Final = 100  # boxes, from which on the layout must be quick
@@ -32,11 +30,13 @@ _SHAPES: Final = {
     "resource": {"shape": "cylinder", "style": "filled"},
     "closed": {"shape": "box3d", "style": "filled"},
 }
+#: by kind, and what moves to another device; in live views: widgets/src/graph/edges.css
 _EDGES: Final = {
     "data": {},
     "control": {"style": "dashed"},
     "state": {"style": "bold"},
     "body": {"style": "dotted", "arrowhead": "none"},
+    "moved": {"class": "data moved", "penwidth": "2"},
 }
 _FONT: Final = {"fontname": "Helvetica,Arial,sans-serif", "fontsize": "11"}
 _INK: Final = "#6e7781"
@@ -65,7 +65,7 @@ def write_dot(picture: Contents, *, types: bool = True) -> str:
     import graphviz  # noqa: PLC0415 - 20 ms that only drawing should cost
 
     keys = {id(box): f"b{i}" for i, box in enumerate(picture.boxes)}
-    colors = dict(zip(picture.devices, DEVICE_COLORS * len(picture.devices), strict=False))
+    colors = device_colors(picture.devices)
     dot = graphviz.Digraph(
         graph_attr={"bgcolor": "transparent", "rankdir": "TB", "color": _INK, "nodesep": "0.2",
                     "ranksep": "0.3", "tooltip": " ", **_FONT,
@@ -131,7 +131,7 @@ def _group_attributes(group: Group, colors: dict[str, str]) -> dict[str, str]:
 def _edge_attributes(edge: Edge, labelled: bool) -> dict[str, str]:
     attributes = {"class": edge.kind, **_EDGES[edge.kind]}
     if edge.moved:
-        attributes |= {"class": "data moved", "penwidth": "2"}
+        attributes |= _EDGES["moved"]
     if edge.label:
         attributes |= {"tooltip": _label(edge.title)}
         if labelled or edge.moved:
@@ -161,15 +161,20 @@ def _command() -> list[str] | None:
     return None
 
 
-@lru_cache(maxsize=16)
 def graphviz_svg(dot: str) -> str | None:
     """What Graphviz draws; None if there is none, or if it fails or takes too long."""
+    try:
+        return _drawn(dot)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+@lru_cache(maxsize=16)
+def _drawn(dot: str) -> str | None:
+    """The same; what it raises is not remembered: the next time the machine may be less busy."""
     command = _command()
     if command is None:
         return None
-    try:
-        done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=_SECONDS)
     text = done.stdout.decode(errors="replace")
     return text if done.returncode == 0 and "<svg" in text else None

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Final
 from unicodedata import east_asian_width
 
-from eagerflow.pictures.by_graphviz import DEVICE_COLORS
 from eagerflow.pictures.contents import Box, Contents, Edge, visible
+from eagerflow.pictures.device_colors import device_colors
 from eagerflow.pictures.layout import lay_out
 
 #: colours follow the notebook's theme where it has one, else what the reader's system prefers
@@ -43,7 +43,7 @@ def draw(picture: Contents) -> str:
     ]
     ends = [(index[id(e.source)], index[id(e.target)]) for e in picture.edges]
     layout = lay_out(sizes, ends)
-    colors = dict(zip(picture.devices, DEVICE_COLORS * len(picture.devices), strict=False))
+    colors = device_colors(picture.devices)
     parts = []
     positions = _label_positions(picture.edges)
     for edge, path, position in zip(picture.edges, layout.paths, positions, strict=True):
@@ -117,7 +117,14 @@ def _frame(box: Box, left: float, top: float, width: float, height: float, paint
 
 _SMALL: Final = ' class="small"'
 _THICK: Final = ' stroke-width="2.5"'
-_DASHES: Final = {"control": ' stroke-dasharray="5 3"', "body": ' stroke-dasharray="1 3"'}
+#: of edges by kind, and of what moves to another device; in live views: widgets/src/graph/edges.css
+_LINES: Final = {
+    "data": 'stroke-width="1"',
+    "control": 'stroke-width="1" stroke-dasharray="5 3"',
+    "state": 'stroke-width="2"',
+    "body": 'stroke-width="1" stroke-dasharray="1 3"',
+    "moved": 'stroke-width="2"',
+}
 
 
 def _draw_edge(edge: Edge, path: list[tuple[float, float]], position: float | None) -> str:
@@ -127,8 +134,7 @@ def _draw_edge(edge: Edge, path: list[tuple[float, float]], position: float | No
         middle = (y0 + y1) / 2
         d += f"C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1:.1f}"
     down = path[-1][1] > path[0][1]
-    width = 2 if edge.kind == "state" or edge.moved else 1
-    parts = [f'<path d="{d}" fill="none" stroke-width="{width}"{_DASHES.get(edge.kind, "")}/>']
+    parts = [f'<path d="{d}" fill="none" {_LINES["moved" if edge.moved else edge.kind]}/>']
     if edge.kind != "body":
         parts.append(_arrow(path[-1], down))
     if edge.both:

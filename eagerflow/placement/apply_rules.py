@@ -175,11 +175,11 @@ class _Placer:
         if wish is None or not isinstance(node.device, Device):
             return None
         if node in self.left and wish.leader is None:
-            self.placing.update(wish.found)
+            self.placing.update(wish.matches)
             return self.fall_back(node, wish, self.left[node])
         if wish.leader is not None:
             return self.follow(node, wish, wish.leader)
-        self.placing.update(wish.found)
+        self.placing.update(wish.matches)
         target = wish.target
         if target.device is None:
             if not target.asked:

@@ -104,11 +104,11 @@ class _Reached(NamedTuple):
 
     Attributes:
         branches: where it may go on.
-        found: the patterns that match it.
+        matches: the patterns that match it.
     """
 
     branches: tuple[_Branch, ...]
-    found: tuple[str, ...]
+    matches: tuple[str, ...]
 
 
 @final
@@ -135,7 +135,7 @@ class Patterns:
 
     def of(self, node: Node) -> tuple[str, ...]:
         """The patterns that match a node."""
-        return self._after(self._scope(node.scope), node.name).found
+        return self._after(self._scope(node.scope), node.name).matches
 
     def _scope(self, scope: str) -> _Reached:
         known = self._scopes.get(scope)
@@ -148,14 +148,14 @@ class Patterns:
         if not reached.branches:
             return reached
         branches = [one for branch in reached.branches for one in branch.step(part)]
-        return self._reached(branches, reached.found)
+        return self._reached(branches, reached.matches)
 
     @staticmethod
-    def _reached(branches: list[_Branch], found: tuple[str, ...]) -> _Reached:
+    def _reached(branches: list[_Branch], matches: tuple[str, ...]) -> _Reached:
         """With what follows a ``**`` that stands for nothing."""
         every = dict.fromkeys(branches)
         for branch in branches:
             if branch.deep is not None:
                 every[branch.deep] = None
         ends = [pattern for branch in every for pattern in branch.ends]
-        return _Reached(tuple(every), tuple(dict.fromkeys([*found, *ends])))
+        return _Reached(tuple(every), tuple(dict.fromkeys([*matches, *ends])))

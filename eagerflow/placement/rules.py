@@ -44,14 +44,14 @@ class Wish(NamedTuple):
     Attributes:
         target: what they ask for.
         by: the rule, in words.
-        found: the patterns that match it, those among them that others outdo.
+        matches: the patterns that match it, those among them that others outdo.
         leader: the node that it follows, of which the rule speaks or which follows another; None
             of one of which the rule itself speaks.
     """
 
     target: Target
     by: str
-    found: tuple[str, ...] = ()
+    matches: tuple[str, ...] = ()
     leader: Node | None = None
 
 
@@ -209,7 +209,7 @@ class Wishes:
     def matches(self, pattern: str, node: Node) -> bool:
         """Whether a pattern matches a node, or the one whose derivative it is part of."""
         wish = self.of(node)
-        return wish is not None and pattern in wish.found
+        return wish is not None and pattern in wish.matches
 
     def _find_all(self, node: Node) -> None:
         """Find where rules want a node, and those that it follows."""

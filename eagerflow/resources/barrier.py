@@ -11,8 +11,8 @@ from eagerflow.events import QueueEvent, told
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import operation_event
 from eagerflow.resources.containers import DEFAULT
+from eagerflow.resources.queue_kinds import PriorityStore
 from eagerflow.resources.queue_state import QueueState
-from eagerflow.resources.queue_stores import PriorityStore
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.source import Source

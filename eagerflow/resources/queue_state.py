@@ -16,7 +16,7 @@ from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.meetings import AbstractMeeting
-from eagerflow.resources.queue_stores import AbstractStore
+from eagerflow.resources.queue_kinds import AbstractStore
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.types import TensorType
@@ -214,7 +214,7 @@ class QueueState(AbstractMeeting):
         """How many elements there are, without those that a waiting dequeue already holds."""
         return len(self.store.items)
 
-    def enqueue(self, element: Any, priority: int = 0) -> AbstractAttempt:
+    def enqueue(self, element: object, priority: int = 0) -> AbstractAttempt:
         """Put in one element."""
         return _Enqueue(self, 1, lambda _: element, (priority,), "enqueue")
 
@@ -247,7 +247,7 @@ class QueueState(AbstractMeeting):
         check_count(what, count)
         return _Dequeue(self, count, partial, what)
 
-    def put_at_once(self, element: Any, priority: int = 0) -> bool:
+    def put_at_once(self, element: object, priority: int = 0) -> bool:
         """Put in one element if nothing is to be waited for; whether it was.
 
         It makes no attempt. Ctrl-C may keep the answer back: for callers that can do without it.

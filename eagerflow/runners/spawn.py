@@ -47,8 +47,8 @@ class _Steps:
         function, runner = self.function, self.runner
         with within(self.scope):
             call = function._lookup.signature.parse(self.args, self.kwargs)
-            entry, captured = function._lookup.find(call)
-        if entry.first is not None:
+            entry, captured = function._lookup.find(call, runs=False)
+        if entry.is_left:
             entry.refuse(function.name, "a step of a runner")
         leaves = [leaf.value for leaf in call.leaves]
 
@@ -115,7 +115,12 @@ def spawn(fn: Callable[_P, object], /, *args: _P.args, **kwargs: _P.kwargs) -> R
 
 
 def spawn(
-    fn: Callable[..., Any], /, *args: Any, name: Any = None, closes: Any = (), **kwargs: Any
+    fn: Callable[..., object],
+    /,
+    *args: Any,
+    name: Any = None,
+    closes: Any = (),
+    **kwargs: Any,
 ) -> Runner:
     """Run a function again and again in the background: what TensorFlow calls a queue runner.
 

@@ -18,7 +18,7 @@ from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.threads.workers import Workers
 
-#: when a graph is compiled: beside its first steps, before them, never
+#: when a graph is compiled: beside its steps once it has run some, before them, never
 Mode: TypeAlias = Literal["background", "now", "off"]
 
 #: one thread compiles; the compiler has a lock of its own anyway
@@ -138,18 +138,19 @@ class Compilation:
             return [f"nothing: {self.failure}"]
         if not self.ended:
             return ["nothing yet"]
-        with_kernels = [r for r in self._regions if r.found is not None and r.found.kernels]
+        with_kernels = [r for r in self._regions if r.compiled is not None and r.compiled.kernels]
         if not with_kernels:
             return ["nothing: there are no two ops that could run as one"]
         lines = []
         for region in with_kernels:
-            assert region.found is not None
-            lines += [*_slower(region.trial_ended), *_kernels(region.found), *_alone(region.found)]
+            compiled = region.compiled
+            assert compiled is not None
+            lines += [*_slower(region.trial_ended), *_kernels(compiled), *_alone(compiled)]
         return lines
 
     def text(self, stage: str) -> str:
         """The kernels as text: in the ``"loops"`` form, for ``"llvm"``, or as machine code."""
-        regions = [region.found for region in self._regions if region.found is not None]
+        regions = [region.compiled for region in self._regions if region.compiled is not None]
         if not regions:
             return "\n".join(self.report())
         texts = []

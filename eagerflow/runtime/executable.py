@@ -12,7 +12,7 @@ from weakref import WeakMethod, WeakValueDictionary
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told
-from eagerflow.events.kinds import where
+from eagerflow.events.event_kinds import where
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of, late_reads, reads_late
@@ -36,6 +36,9 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 _serial: Final = count(1)
+#: steps that a graph runs before it is compiled in the background: one that runs a few times would
+#: be done before its kernels are there
+_STEPS_BEFORE_COMPILING: Final = 5
 #: whether any thread wants results to be verified; then no step takes the short way
 _verifying = False
 #: held for a comparison and an assignment alone: code that a finaliser runs may ask for it
@@ -134,8 +137,8 @@ class Executable:
     """
 
     __slots__ = ("__weakref__", "_chosen", "_compilation", "_compiled", "_device", "_direct",
-                 "_late", "_picker", "_waiting", "_wanted", "_where", "graph", "lanes",
-                 "number")  # fmt: skip
+                 "_late", "_picker", "_steps_left", "_waiting", "_wanted", "_where", "graph",
+                 "lanes", "number")  # fmt: skip
 
     def __init__(self, graph: Graph, compile: Mode = "off") -> None:
         self.graph = graph
@@ -174,20 +177,39 @@ class Executable:
         #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
         self._picker: tuple[Tier | Choice] = (self._chosen,)
         _executables[self.number] = self
+        #: with which step from now on it begins to be compiled; 0 if it has, or never will
+        self._steps_left = 0
         if self._compiled is not None and compile != "off" and in_force() == "native":
-            self._compilation = self._compile(self._compiled)
+            if compile == "now":
+                self.begin_compiling()
+            else:
+                self._steps_left = _STEPS_BEFORE_COMPILING + 1
 
     @property
     def compilation(self) -> Compilation | None:
-        """Makes native code of the graph, or tells why there is none; None where none can be."""
-        if self._compilation is None and self._compiled is not None:
-            self._compilation = self._compile(self._compiled)  # two threads may make one each
+        """Makes native code of the graph; None before it began, or where nothing can be made."""
         return self._compilation
 
-    def _compile(self, compiled: tuple[Sequence[RegionCode], Mode]) -> Compilation:
-        compilation = Compilation(*compiled)
+    def begin_compiling(self) -> Compilation | None:
+        """Make native code now or in the background, if that has not begun yet.
+
+        Returns:
+            What makes it, or tells why there is none; None where none can be.
+        """
+        with _lock:
+            if self._compiled is None or self._compilation is not None:
+                return self._compilation
+            compilation = self._compilation = Compilation(*self._compiled)
+            self._steps_left = 0
         compilation.begin(WeakMethod(self._take))
         return compilation
+
+    def _count_step(self) -> None:
+        """Compile if it has run often enough."""
+        if self._steps_left:
+            self._steps_left -= 1
+            if not self._steps_left:
+                self.begin_compiling()
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it.
@@ -240,6 +262,7 @@ class Executable:
                 the error of the step.
             runner: the name of the runner that it is for, in events.
         """
+        self._count_step()
         tier, make = self._detaching()
         event, seen, brief = None, None, StepEvent.brief
         if brief is not None:
@@ -336,6 +359,7 @@ class Executable:
 
     def _step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run it where there is more to do than to call the code."""
+        self._count_step()
         if self._compilation is not None and self._compilation.failure:
             self._compilation.tell()
         if self._late and deadline.active():
@@ -354,8 +378,9 @@ class Executable:
 
     def _verified(self, picker: Tier | Choice, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step in both tiers, which are compared; it waits until there are both."""
-        if self._compilation is not None:
-            self._compilation.wait()
+        compilation = self.begin_compiling()
+        if compilation is not None:
+            compilation.wait()
         tier = picker.pick(inputs) if isinstance(picker, Choice) else picker
         around, step_of.verifies = step_of.verifies, True
         try:
@@ -365,7 +390,9 @@ class Executable:
 
     def _shorten(self, picked: tuple[Tier | Choice], tier: Tier) -> None:
         """Let later steps call the code of the tier at once, unless another one is taken by now."""
-        direct = None if _verifying else tier.direct  # to generate it may run any code meanwhile
+        if _verifying or self._steps_left:
+            return
+        direct = tier.direct  # to generate it may run any code meanwhile
         if direct is not None and direct is not self._direct:
             with _lock:
                 if self._picker is picked:

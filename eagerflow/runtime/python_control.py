@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
-from eagerflow.batching.branches import chosen, is_batched, repeated
+from eagerflow.batching.divergent_branches import chosen, is_batched, repeated
 from eagerflow.core import interpreter
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor

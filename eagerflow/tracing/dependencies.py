@@ -36,7 +36,7 @@ class control_dependencies:
     ['assign']
     """
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: object) -> None:
         self._values: list[Tensor] = []
         for x in tree.leaves(list(values) if isinstance(values, Iterator) else values):
             if not isinstance(x, AbstractArray):

@@ -239,7 +239,8 @@ class Tracer(AbstractTracer):
 
     def add_input(self, spec: ValueSpec, name: str) -> Any:
         """A new input, as a symbolic tensor or a number."""
-        self._taken.update(symbols(spec.shape))
+        if any(type(size) is not int for size in spec.shape):
+            self._taken.update(symbols(spec.shape))
         return self.result(self.graph.add_input(spec.type, name, spec.device))
 
     def add_number(self, number: complex, name: str, captured: bool = False) -> TracedNumber:

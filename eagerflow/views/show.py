@@ -64,7 +64,7 @@ class _Drawn(Protocol):
     def _repr_html_(self) -> str: ...
 
 
-def show(obj: Any, *, limit: int = MOST_BOXES) -> View:
+def show(obj: object, *, limit: int = MOST_BOXES) -> View:
     """What something looks like now: a text, and in a notebook a picture or a table.
 
     - A function that is traced: its traces, with the reasons, and the picture of the graph that was

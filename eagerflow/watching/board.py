@@ -17,9 +17,9 @@ _FEWER: Final = {"curve": 4096, "names": _MOST_NAMES + 1}
 _MOST_LINES: Final = 2048
 #: what a message has first, where not all finds room
 _ORDER: Final = (
-    "names", "summary", "diagnoses", "executables", "steps", "places", "trail", "cost", "queues",
-    "waits", "transfers", "retraces", "curve", "values", "timeline", "pauses", "moves", "regions",
-    "nodes", "structures", "panels",
+    "names", "summary", "diagnoses", "executables", "threads", "steps", "places", "trail", "cost",
+    "queues", "waits", "transfers", "retraces", "curve", "values", "timeline", "pauses", "moves",
+    "regions", "nodes", "structures", "panels",
 )  # fmt: skip
 #: what a message has besides its rows, at most
 _FRAME: Final = 24 + len(TABLES) * 160

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final, final
 
 from eagerflow.profiling.nodes import median
@@ -32,6 +33,7 @@ class NodeCost:
         node: its name.
         scope: its name scope.
         seconds: of one step, all runs of the node in it together; as the unobserved step has it.
+        p95: the same of the step that 95 % of the observed ones did not exceed.
         share: of the step, from 0 to 1.
         runs: how often it runs in a step.
         steps: how many observed steps these figures stand on.
@@ -42,6 +44,7 @@ class NodeCost:
     node: str
     scope: str
     seconds: float
+    p95: float
     share: float
     runs: float
     steps: int
@@ -147,17 +150,18 @@ class NodeCosts:
             return []
         whole = sum(o.total for o in observed)
         # a step that was interrupted says too much of one node: medians do not care
-        seconds = _medians([o.seconds for o in observed])
+        ranked = _ranked([o.seconds for o in observed])
+        seconds = {node: median(times) for node, times in ranked.items()}
         scale = sum(sum(o.seconds.values()) for o in observed) / max(sum(seconds.values()), 1e-12)
-        seconds = {node: took * scale for node, took in seconds.items()}
         runs = _summed([o.runs for o in observed])
-        seen = observed[-1].seen
+        count, seen = len(observed), observed[-1].seen
+        high = ceil(0.95 * count) - 1
         rows = [
             NodeCost(
                 index=index, node=self._index.nodes[index].name,
-                scope=self._index.nodes[index].scope, seconds=took / len(observed),
-                share=took / whole, runs=runs[index] / len(observed), steps=len(observed),
-                seen=seen,
+                scope=self._index.nodes[index].scope, seconds=took * scale / count,
+                p95=ranked[index][high] * scale / count, share=took * scale / whole,
+                runs=runs[index] / count, steps=count, seen=seen,
             )
             for index, took in seconds.items()
         ]  # fmt: skip
@@ -181,9 +185,10 @@ def _without_looks(times: NodeTimes, whole: float) -> dict[int, float]:
     }  # fmt: skip
 
 
-def _medians(parts: Sequence[dict[int, float]]) -> dict[int, float]:
+def _ranked(parts: Sequence[dict[int, float]]) -> dict[int, list[float]]:
+    """The seconds of each node in all observed steps, the shortest first."""
     return {
-        key: median([part.get(key, 0.0) for part in parts])
+        key: sorted(part.get(key, 0.0) for part in parts)
         for key in dict.fromkeys(key for part in parts for key in part)
     }
 
@@ -200,7 +205,7 @@ def scope_shares(costs: Iterable[NodeCost]) -> dict[str, float]:
     """The share of a step that is spent in each scope, those around it included; "" is the step.
 
     >>> from eagerflow.watching.node_costs import NodeCost, scope_shares
-    >>> cost = NodeCost(0, "exp", "net/layer2", 0.2, 0.5, 1.0, 1, 0.0)
+    >>> cost = NodeCost(0, "exp", "net/layer2", 0.2, 0.3, 0.5, 1.0, 1, 0.0)
     >>> scope_shares([cost])
     {'': 0.5, 'net': 0.5, 'net/layer2': 0.5}
     """

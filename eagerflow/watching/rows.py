@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable
 from typing import Any, Final, final
 
@@ -19,6 +20,8 @@ from eagerflow.watching.tables import Row
 
 #: steps of a timeline in one message; of more, the last
 _TIMELINE: Final = 50
+#: threads that are called by their names
+_THREADS: Final = 256
 
 
 @final
@@ -44,6 +47,7 @@ class BoardRows:
         self._retraces = 0
         self._regions = 0
         self._devices: dict[tuple[int, int], str] = {}  # by executable and region
+        self._threads: dict[int, str] = {}
         self._ended = 0, 0
         self._moving: dict[tuple[Any, ...], int] = {}  # by executable, devices and line
 
@@ -64,6 +68,7 @@ class BoardRows:
             cost: what looking takes, as a part of the time.
         """
         self._put_steps(now)
+        self._put_threads(place.thread for place in sampler.places)
         for observed in changed:
             self._put_observed(observed)
         self._board.put("places", [self._place(place) for place in sampler.places])
@@ -78,7 +83,9 @@ class BoardRows:
 
     def _put_steps(self, now: float) -> None:
         board, log = self._board, self._log
-        board.put("timeline", log.timeline(self._told, _TIMELINE))
+        timeline = log.timeline(self._told, _TIMELINE)
+        board.put("timeline", timeline)
+        self._put_threads(step[3] for step in timeline)
         self._told = log.told
         self._put_regions()
         for number, times in log.executables.items():
@@ -97,6 +104,17 @@ class BoardRows:
                 for b in times.series.latest(now - 1)
             ]  # fmt: skip
             board.put("curve", curve)
+
+    def _put_threads(self, idents: Iterable[int]) -> None:
+        """Tell the names of threads, as they are now: a number may come again with another one."""
+        met = set(idents)
+        if not met:
+            return
+        names = {t.ident: t.name for t in threading.enumerate() if t.ident in met}
+        new = {i: n for i, n in names.items() if i is not None and self._threads.get(i) != n}
+        if new and len(self._threads) + len(new) <= _THREADS:
+            self._threads |= new
+            self._board.put("threads", [(i, self._board.name(n)) for i, n in new.items()])
 
     def _put_regions(self) -> None:
         log, name = self._log, self._board.name
@@ -159,7 +177,7 @@ class BoardRows:
     def _put_observed(self, observed: Observed) -> None:
         number = observed.executable
         rows = [
-            (number, c.index, c.seconds, c.share, c.runs, c.steps, c.seen)
+            (number, c.index, c.seconds, c.p95, c.share, c.runs, c.steps, c.seen)
             for c in observed.costs.table()
         ]
         self._board.put("nodes", rows)

@@ -60,7 +60,7 @@ def largest_part(costs: list[NodeCost]) -> tuple[str, float] | None:
     >>> from eagerflow.watching.node_costs import NodeCost
     >>> from eagerflow.watching.sentence import largest_part
     >>> rows = [("matmul", "net/one", 0.3), ("dot", "net/two", 0.4), ("exp", "net/two", 0.3)]
-    >>> largest_part([NodeCost(0, n, scope, 0.0, share, 1, 1, 0.0) for n, scope, share in rows])
+    >>> largest_part([NodeCost(0, n, scope, 0, 0, share, 1, 1, 0.0) for n, scope, share in rows])
     ('two', 0.7)
     """
     if not costs:

@@ -69,6 +69,7 @@ TABLES: Final = (
     _schema("steps", "rows", 1,
             "executable:u4 count:f8 seconds:f8 last:f8 rate:f4 p50:f4 p95:f4 p99:f4 observed:u4"),
     _schema("timeline", "log", 0, "executable:u4 start:f8 stop:f8 thread:f8"),
+    _schema("threads", "rows", 1, "thread:f8 name:u4"),
     _schema("regions", "log", 0,
             "executable:u4 region:u4 start:f8 stop:f8 thread:f8 device:u4"),
     _schema("moves", "log", 0,
@@ -77,7 +78,7 @@ TABLES: Final = (
             "executable:u4 node:i4 start:f8 stop:f8 thread:f8 queue:u4 operation:u4"),
     _schema("curve", "rows", 2, "executable:u4 start:f8 count:u4 mean:f4 least:f4 largest:f4"),
     _schema("nodes", "rows", 2,
-            "executable:u4 node:u4 seconds:f4 share:f4 runs:f4 steps:u4 seen:f8"),
+            "executable:u4 node:u4 seconds:f4 p95:f4 share:f4 runs:f4 steps:u4 seen:f8"),
     _schema("places", "list", 0,
             "thread:f8 executable:u4 node:i4 doing:u4 since:f8 frame:u4 iteration:i4 queue:u4 "
             "progress:f4"),

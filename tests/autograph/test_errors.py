@@ -189,7 +189,7 @@ def in_place_and_anew(x):
     ids=lambda p: getattr(p, "__name__", ""),
 )  # fmt: skip
 def test_error(function, args, words, monkeypatch) -> None:
-    monkeypatch.setattr("eagerflow.autograph.flow.loops._MOST", 50)
+    monkeypatch.setattr("eagerflow.autograph.flow.loop_statements._MOST", 50)
     with pytest.raises(EagerflowError) as caught:
         ef.trace(function)(*args)
     for one in words:

@@ -1,72 +1,179 @@
-"""A null step over real task servers: each parameter server sends a scalar and takes an update.
+"""Null steps over real task servers, as in Figure 6 of Abadi et al. (OSDI 2016).
 
-The worker adds up what they send, and sends each one the sum. Beside it stands what the messages
-alone cost (`tests.bench.messages`, rows ``ipc, dealers``), which is the floor.
+Workers read parameters of all parameter servers (``ps``), do next to nothing with them, and send
+each one an update:
 
-Run: ``python -m tests.bench.null_steps``; ``--ps 16 --steps 200``.
+- *scalar*: each ps has one number. Beside it stands what the messages alone cost
+  (`tests.bench.messages`, rows ``ipc, dealers``), which is the floor.
+- *dense*: 100 MB on all ps together; each worker sums every byte. Beside it stands how fast this
+  process copies as much, and adds it up.
+- *sparse*: 32 rows of 64 numbers from each ps, out of a table that grows 64 times.
+
+Workers run their steps at once, each as one thread of the client asks for.
+
+Run: ``python -m tests.bench.null_steps``; ``--ps 16 --workers 1 --steps 200 --only sparse``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import eagerflow as ef
 from tests.bench.harness import arguments
 
+Step = Callable[[], Any]
+KINDS: Final = ("scalar", "dense", "sparse")
+_DENSE: Final = 100_000_000  # bytes
+_ROWS: Final = 32
+_WIDTH: Final = 64
 
-def null_step(ps: int) -> Any:
-    """Reads at all parameter servers, which the worker adds up, and an update of each."""
+
+def scalar_steps(ps: int, workers: int) -> list[Step]:
+    """Reads at all parameter servers, which each worker adds up, and an update of each."""
     weights = [ef.Variable(1.0, device=f"ps:{i}") for i in range(ps)]
 
-    @ef.trace
-    def step(x: Any) -> Any:
-        reads = []
-        for i, w in enumerate(weights):
-            with ef.device(f"ps:{i}"):
-                reads.append(w * 1.0)
-        with ef.device("worker:0"):
-            total = x * 1.0
-            for read in reads:
-                total = total + read
-        for i, w in enumerate(weights):
-            with ef.device(f"ps:{i}"):
-                w.assign_sub(total * 0.0)
-        return total
+    def step_of(worker: int) -> Step:
+        @ef.trace
+        def step(x: Any) -> Any:
+            reads = []
+            for i, w in enumerate(weights):
+                with ef.device(f"ps:{i}"):
+                    reads.append(w * 1.0)
+            with ef.device(f"worker:{worker}"):
+                total = x * 1.0
+                for read in reads:
+                    total = total + read
+            for i, w in enumerate(weights):
+                with ef.device(f"ps:{i}"):
+                    w.assign_sub(total * 0.0)
+            return total
 
-    return step
+        x = ef.tensor(0.0)
+        return lambda: step(x)
+
+    return [step_of(worker) for worker in range(workers)]
+
+
+def dense_steps(ps: int, workers: int, size: int) -> list[Step]:
+    """Reads of so many bytes altogether, whose sums each worker makes."""
+    weights = [ef.Variable(np.ones(size // 4 // ps, "f4"), device=f"ps:{i}") for i in range(ps)]
+
+    def step_of(worker: int) -> Step:
+        @ef.trace
+        def step() -> Any:
+            with ef.device(f"worker:{worker}"):
+                sums = [w.value.sum() for w in weights]
+                return ef.stack(sums).sum()
+
+        return step
+
+    return [step_of(worker) for worker in range(workers)]
+
+
+def sparse_steps(ps: int, workers: int, rows: int) -> list[Step]:
+    """Rows of a table that is shared out, which each worker adds up, and an update of the same."""
+    shape = rows, _WIDTH
+    tables = [ef.Variable(np.ones(shape, "f4"), device=f"ps:{i}") for i in range(ps)]
+    draw = np.random.default_rng(0)
+
+    def step_of(worker: int) -> Step:
+        @ef.trace
+        def step(which: Any) -> Any:
+            taken = []
+            for i, table in enumerate(tables):
+                with ef.device(f"ps:{i}"):
+                    taken.append(ef.take(table, which, axis=0))
+            with ef.device(f"worker:{worker}"):
+                total = taken[0]
+                for one in taken[1:]:
+                    total = total + one
+            for i, table in enumerate(tables):
+                with ef.device(f"ps:{i}"):
+                    table.scatter_add(which, total * 0.0)
+            return total.sum()
+
+        return lambda: step(ef.tensor(draw.integers(0, rows, _ROWS)))
+
+    return [step_of(worker) for worker in range(workers)]
+
+
+def seconds_of(step: Step, count: int, want: float) -> list[float]:
+    """How long a worker's steps take, whose results must be the ones that are wanted."""
+    seconds = []
+    for _ in range(count):
+        begin = perf_counter()
+        total = step()
+        seconds.append(perf_counter() - begin)
+    assert total.item() == want, (total.item(), want)
+    return seconds
+
+
+def row(name: str, steps: list[Step], count: int, want: float, cluster: Any) -> float:
+    """Print a row of the table; gives the median in seconds."""
+    with ThreadPoolExecutor(len(steps)) as pool:
+        list(pool.map(lambda step: seconds_of(step, 1 + count // 4, want), steps))
+        before = {name: task.processor for name, task in cluster.tasks.items()}
+        begun = process_time()
+        every = list(pool.map(lambda step: seconds_of(step, count, want), steps))
+    client = (process_time() - begun) / count * 1e3
+    used = {n: (t.processor - before[n]) / count * 1e3 for n, t in cluster.tasks.items()}
+    seconds = np.array(every).reshape(-1)
+    low, middle, high = np.percentile(seconds * 1e3, [10, 50, 90])
+    mean = {job: np.mean([v for n, v in used.items() if n.startswith(job)]) for job in ("w", "ps")}
+    print(
+        f"| {name} | {middle:.2f} | {low:.2f} | {high:.2f} | {client:.2f} | {mean['w']:.2f} "
+        f"| {mean['ps']:.2f} |"
+    )
+    return float(middle) / 1e3
+
+
+def copied_and_added(size: int) -> float:
+    """Seconds in which this process copies so many bytes, and adds them up."""
+    data, there = np.ones(size // 4, "f4"), np.zeros(size // 4, "f4")
+    best = float("inf")
+    for _ in range(3):
+        begin = perf_counter()
+        np.copyto(there, data)
+        there.sum()
+        best = min(best, perf_counter() - begin)
+    return best
 
 
 def main() -> None:
     """Print a table."""
     parser = arguments("Null steps over task servers")
     parser.add_argument("--ps", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--steps", type=int, default=200)
     options = parser.parse_args()
-    ps, steps = (1, 3) if options.smallest else (options.ps, options.steps)
-    with ef.cluster.local({"worker": 1, "ps": ps}) as cluster:
-        step, x = null_step(ps), ef.tensor(0.0)
-        for _ in range(1 + steps // 4):
-            total = step(x)
-        before = {name: task.processor for name, task in cluster.tasks.items()}
-        begun, seconds = process_time(), []
-        for _ in range(steps):
-            begin = perf_counter()
-            total = step(x)
-            seconds.append(perf_counter() - begin)
-        client = (process_time() - begun) / steps * 1e3
-        used = {n: (t.processor - before[n]) / steps * 1e3 for n, t in cluster.tasks.items()}
-        assert total.item() == ps
-    low, middle, high = np.percentile(np.array(seconds) * 1e3, [10, 50, 90])
-    each = sum(v for name, v in used.items() if name != "worker:0") / ps
-    print("| null step | median ms | p10 | p90 | processor ms: client | worker | each ps |")
-    print("|---|---|---|---|---|---|---|")
-    print(
-        f"| 1 worker, {ps} ps | {middle:.2f} | {low:.2f} | {high:.2f} | {client:.2f} "
-        f"| {used['worker:0']:.2f} | {each:.2f} |"
-    )
+    ps, steps, size = options.ps, options.steps, _DENSE
+    if options.smallest:
+        ps, steps, size = 1, 3, 1_000
+    workers = options.workers
+    kinds = [kind for kind in KINDS if options.only in kind]
+    with ef.cluster.local({"worker": workers, "ps": ps}) as cluster:
+        print(f"{workers} workers, {ps} ps\n")
+        print("| null step | median ms | p10 | p90 | processor ms: client | a worker | a ps |")
+        print("|---|---|---|---|---|---|---|")
+        notes = []
+        if "scalar" in kinds:
+            row("scalar", scalar_steps(ps, workers), steps, ps, cluster)
+        if "dense" in kinds:
+            want = size // 4 // ps * ps
+            some = 1 + steps // 20
+            middle = row("dense", dense_steps(ps, workers, size), some, want, cluster)
+            rate, here = size / middle / 1e9, size / copied_and_added(size) / 1e9
+            notes.append(f"dense: {rate:.2f} GB/s; copied and added up here: {here:.2f} GB/s")
+        if "sparse" in kinds:
+            for rows in (1_000, 8_000, 64_000) if steps > 3 else (10,):
+                name = f"sparse, {rows:,} rows a ps"
+                row(name, sparse_steps(ps, workers, rows), steps, _ROWS * _WIDTH * ps, cluster)
+    print("", *notes, sep="\n")
 
 
 if __name__ == "__main__":

@@ -89,6 +89,15 @@ class Lab:
         return Notebook(self, browser.new_context(**context).new_page(), name)
 
 
+def settle(view: Locator) -> None:
+    """Wait until what was asked for a frame is drawn, and nothing glides any more."""
+    view.evaluate(
+        "e => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>"
+        " Promise.allSettled(e.getAnimations({subtree: true}).map(a => a.finished))"
+        ".then(() => done()))))"
+    )
+
+
 def write_notebook(file: Path, cells: Sequence[str]) -> None:
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     made = [
@@ -150,6 +159,17 @@ class Notebook:
         )
         error = self.cell(cell).locator('[data-mime-type="application/vnd.jupyter.error"]')
         assert error.count() == 0, error.first.inner_text()
+
+    def allow(self, gate: str) -> None:
+        """Let go on what waits for a file of that name."""
+        (self.lab.folder / "notebooks" / gate).touch()
+
+    def wait_for_file(self, name: str) -> None:
+        """Wait for what a cell writes, where the page cannot tell that it has ended."""
+        file, end = self.lab.folder / "notebooks" / name, monotonic() + 60
+        while not file.exists():
+            assert monotonic() < end, f"no cell has written {name}"
+            sleep(0.05)  # nothing tells when a file appears
 
     def save(self) -> None:
         self.command("docmanager:save")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.browser.lab import Lab, Notebook
+from tests.browser.lab import Lab, Notebook, settle
 from tests.browser.test_views import SETUP, tab
 
 pytestmark = pytest.mark.browser
@@ -59,7 +59,9 @@ print(left() == before, len(shared.panels._asked))
 """
 CELLS = {
     "setup": SETUP, "dashboard": "look = ef.dashboard()\nlook", "devices": DEVICES,
-    "run": "run(3)", "graph": "ef.show(train)", "objects": OBJECTS,
+    "run": "run(3)", "briefly": "run(0.5)",
+    "frozen": "run(0.5)\npathlib.Path('ended').touch()",
+    "graph": "ef.show(train)", "objects": OBJECTS,
     "assign": "weights.assign(weights.value * float('nan'))",
     "model": "ef.show(net)", "hundred": HUNDRED,
     "told": "number = over.latest().executable.number\n"
@@ -115,7 +117,7 @@ def test_gradients_are_beside_their_ops(graph: Locator) -> None:
 
     layers = "/phase:{}/scope:Sequential/scope:layers.{}"
     expect(graph.locator(f'[data-box="{layers.format("backward", 2)}"]')).to_be_visible()
-    graph.page.wait_for_timeout(300)  # what glides has come to its place
+    settle(graph)
     for layer in (0, 2, 4):
         both = [middle(layers.format(phase, layer)) for phase in ("forward", "backward")]
         assert abs(both[0] - both[1]) < 3
@@ -123,14 +125,14 @@ def test_gradients_are_beside_their_ops(graph: Locator) -> None:
 
 def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Notebook) -> None:
     dashboard = notebook.view(AT["dashboard"])
-    notebook.run(AT["run"])
+    notebook.run(AT["briefly"])
     boxes = tab(dashboard, "graph").locator('.ef-box:has-text("transfer")')
     boxes.first.click()
     expect(dashboard.locator(".ef-details")).to_contain_text("transfer")
     panel = tab(dashboard, "timeline")
     panel.get_by_role("button", name="last step").click()
-    canvas = panel.locator("canvas")
-    expect(canvas).to_have_attribute("data-lanes", "cpu:0,cpu:1,thread 1")
+    canvas = panel.locator(".ef-lanes canvas")
+    expect(canvas).to_have_attribute("data-lanes", "cpu:0,cpu:1,main thread")
     expect(canvas).to_have_attribute("data-chosen", "1")
     # and the other way round: a press on the arrow of the other transfer
     place = re.findall(r"([\d.]+),([\d.]+)", canvas.get_attribute("data-moves") or "")
@@ -141,6 +143,27 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Noteboo
     expect(dashboard.locator(".ef-details")).to_contain_text("transfer_1")
     expect(dashboard.locator(".ef-chosen")).to_have_count(1)
     expect(dashboard.locator(".ef-moved text")).to_have_text(["16.4 kB", "16.4 kB"])
+
+
+def test_nodes_are_sorted_and_chosen_by_keys(notebook: Notebook) -> None:
+    dashboard = notebook.view(AT["dashboard"])
+    panel = tab(dashboard, "nodes")
+    notebook.run(AT["run"])  # a step is observed meanwhile
+    names = panel.locator("tbody tr td:first-child")
+    panel.get_by_role("button", name="node", exact=True).press("Enter")
+    expect(panel.get_by_role("columnheader", name="node")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    told = names.all_text_contents()
+    assert told == sorted(told)
+    assert {"matmul", "sin", "transfer", "transfer_1"} <= set(told)
+    row = panel.locator("tbody tr").first
+    row.focus()
+    row.press("ArrowDown")
+    expect(panel.locator(".ef-picked")).to_have_count(1)
+    expect(panel.locator(".ef-picked td").first).to_have_text(told[1])
+    tab(dashboard, "graph")
+    expect(dashboard.locator(".ef-details")).to_contain_text(told[1])
 
 
 def test_all_views_at_once(notebook: Notebook) -> None:
@@ -202,11 +225,12 @@ def test_a_frozen_page_goes_on_where_the_kernel_is(notebook: Notebook) -> None:
     session = notebook.page.context.new_cdp_session(notebook.page)
     view = notebook.view(AT["dashboard"])
     tab(view, "graph")
-    notebook.start(AT["run"])
+    notebook.start(AT["frozen"])
+    expect(notebook.cell(AT["frozen"]).locator(".jp-InputPrompt")).to_contain_text("*")
     session.send("Page.setWebLifecycleState", {"state": "frozen"})
-    notebook.page.wait_for_timeout(4000)  # the cell ends meanwhile
+    notebook.wait_for_file("ended")
     session.send("Page.setWebLifecycleState", {"state": "active"})
-    notebook.wait_for_end(AT["run"])
+    notebook.wait_for_end(AT["frozen"])
     expect(view).to_have_attribute("data-status", "live")
     notebook.run(AT["told"])
     told = notebook.printed(AT["told"]).strip()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.lab import Lab, Notebook
+from tests.browser.lab import Lab, Notebook, settle
 from tests.browser.test_views import SETUP, tab
 from tests.source_tree import ROOT
 
@@ -26,8 +27,7 @@ def make():
 
 runner = ef.spawn(make)
 runner.__enter__()
-end = time.time() + 22
-while time.time() < end:
+while not pathlib.Path("taken").exists():
     train(batches.dequeue(), y)
 runner.__exit__(None, None, None)
 """
@@ -67,8 +67,7 @@ second = ef.dashboard()
 second
 """
 AGAIN = """
-end = time.time() + 7
-while time.time() < end:
+while not pathlib.Path("moved").exists():
     infer(x)
     time.sleep(0.02)
 """
@@ -87,7 +86,7 @@ class Camera:
     def take(self, cell: int, what: str) -> None:
         view = self.notebook.view(cell)
         view.scroll_into_view_if_needed()
-        self.notebook.page.wait_for_timeout(600)  # what glides has come to its place
+        settle(view)
         shots = {"light": view.screenshot()}
         self.notebook.theme("JupyterLab Dark")
         expect(view).not_to_have_css("background-color", "rgb(255, 255, 255)")
@@ -111,7 +110,8 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     notebook.start(2)
     expect(dashboard.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
     dashboard.locator(".ef-choice").select_option(label="train")
-    notebook.page.wait_for_timeout(6000)
+    # the first figures of nodes come after some seconds, and until then there is some past
+    expect(dashboard.locator(".ef-details")).to_contain_text("slowest nodes", timeout=60_000)
     take(1, "dashboard")
     tab(dashboard, "timeline")
     take(1, "timeline")
@@ -119,6 +119,7 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     take(1, "queues")
     tab(dashboard, "nodes")
     take(1, "nodes")
+    notebook.allow("taken")
     notebook.wait_for_end(2)
     notebook.run(3, 4)
     notebook.start(5)
@@ -145,9 +146,10 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     expect(moves.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
     moves.locator(".ef-choice").select_option(label="infer")
     panel = tab(moves, "timeline")
-    notebook.page.wait_for_timeout(2500)
+    expect(panel.locator(".ef-lanes canvas")).to_have_attribute("data-lanes", re.compile("cpu:3"))
     panel.get_by_role("button", name="last step").click()
     take(9, "transfers")
+    notebook.allow("moved")
     notebook.wait_for_end(10)
     assert notebook.complaints == []
     assert camera.taken == {file.name for file in _IMAGES.glob("view-*.png")}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.browser.lab import Lab, Notebook
+from tests.browser.lab import Lab, Notebook, settle
 
 pytestmark = pytest.mark.browser
 
@@ -151,7 +151,10 @@ def test_views_update_while_a_cell_computes(notebook: Notebook, graph: Locator, 
 def test_what_a_cell_prints_is_never_lost(notebook: Notebook) -> None:
     notebook.run(AT["prints"])
     lines = "".join(f"line {line}\n" for line in range(1000))
-    notebook.page.wait_for_timeout(300)  # what was sent before the end may be drawn after it
+    output = notebook.cell(AT["prints"]).locator(".jp-OutputArea-output pre")
+    expect(output.last).to_contain_text(
+        "line 999\n"
+    )  # what was sent last may be drawn after the end
     assert notebook.printed(AT["prints"]) == lines
 
 
@@ -174,7 +177,7 @@ def test_the_iteration_of_a_loop(notebook: Notebook) -> None:
     expect(view.locator(".ef-loop .ef-badge")).to_have_text("iteration 7")
     expect(view.locator(".ef-works")).to_contain_text("py_call")
     expect(view.locator(".ef-now")).to_contain_text("iteration 7")
-    (notebook.lab.folder / "notebooks" / "loop").touch()
+    notebook.allow("loop")
     notebook.wait_for_end(AT["loop"])
     assert notebook.printed(AT["loop"]) == "end 9\n"
     expect(view.locator(".ef-works")).to_have_count(0)
@@ -189,7 +192,7 @@ def test_the_depth_of_a_queue_and_who_waits(notebook: Notebook, dashboard: Locat
     answers = panel.locator('[data-queue="answers"]')
     expect(answers).to_contain_text("1 waits to take, for")
     expect(dashboard.locator(".ef-faults")).to_contain_text("dequeue of 'answers' has waited")
-    (notebook.lab.folder / "notebooks" / "queues").touch()
+    notebook.allow("queues")
     notebook.wait_for_end(AT["queues"])
     assert notebook.printed(AT["queues"]) == "read\n"
     expect(answers).to_contain_text("nobody waits")
@@ -219,13 +222,13 @@ def test_what_is_opened_leaves_other_boxes_about_where_they_are(graph: Locator) 
     glides = "e => getComputedStyle(e).transition"
     assert canvas.locator(".ef-box").first.evaluate(glides).startswith("transform 0.2s")
     for group in ("forward", "backward", "update"):
-        graph.page.wait_for_timeout(400)  # what glides has come to its place
+        settle(graph)
         count, size = boxes.get_attribute("data-boxes"), canvas.bounding_box()
         assert size is not None
         before = canvas.evaluate(_PLACES)
         canvas.locator(f'[data-box="/phase:{group}"]').dispatch_event("dblclick")
         expect(boxes).not_to_have_attribute("data-boxes", str(count))
-        graph.page.wait_for_timeout(400)
+        settle(graph)
         after = canvas.evaluate(_PLACES)
         stayed = before.keys() & after.keys()
         assert len(stayed) >= 5
@@ -241,7 +244,7 @@ def test_zoom_keeps_what_is_in_the_middle(graph: Locator) -> None:
     scale = "e => new DOMMatrix(getComputedStyle(e).transform).a"
     stage, canvas = graph.locator(".ef-stage"), graph.locator(".ef-canvas")
     graph.get_by_role("button", name="fit the whole graph").click()
-    graph.page.wait_for_timeout(400)
+    settle(graph)
     before = stage.evaluate(scale)
     canvas.focus()
     canvas.press("+")

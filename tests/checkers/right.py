@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
+import numpy as np
+
 import eagerflow as ef
 from eagerflow import Tensor
 
@@ -54,6 +56,14 @@ assert_type(ef.linalg.inv(x), Tensor)
 assert_type(ef.random.normal((2, 2), dtype="float64"), Tensor)
 assert_type(net.linear.weight, ef.Variable)
 assert_type(net.linear.weight * 2, Tensor)
+
+# what is taken for an array
+ef.exp(np.ones(3, dtype="float32"))
+ef.exp(2), ef.exp(True), ef.exp(np.float32(2.0)), ef.exp(1j)
+ef.add(x, [[1.0, 2.0], [3.0, 4.0]]), ef.exp((1, 2)), ef.exp(range(3)), ef.concat([x, [1.0]])
+ef.tensor(b"bytes"), ef.tensor([b"a", b"b"])
+ef.zeros([2, 3]), ef.zeros(x.shape), ef.zeros(3), ef.zeros(np.int64(3)), x.reshape(3, -1)
+assert_type(ef.distributions.Normal(0.0, x).sample(5), Tensor)
 
 # traced functions, methods and modules
 assert_type(step(x), Tensor)

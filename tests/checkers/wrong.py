@@ -34,6 +34,16 @@ ef.vmap(squares, in_dims=0)
 missing = ef.no_such_name
 ef.spawn(step)
 text: str = ef.trace(net)(x)
+ef.exp("text")
+ef.exp(None)
+ef.concat([x, "text"])
+ef.zeros("text")
+ef.random.normal(2.5)
+ef.random.randint((2,), 0, 3, dtype=1)
+ef.distributions.Normal(0.0, 1.0).log_prob("text")
+ef.linalg.solve(x, {"b": x})
+ef.where(x, x)
+ef.checkpoint.save(net)
 
 
 def later(x: Tensor) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.checkpoint import Manager, Restored, files, manager
+from eagerflow.checkpoint import Manager, Restored, files, manager, manifest
 from eagerflow.errors import CheckpointError, CheckpointWarning, TensorValueError
 
 
@@ -46,6 +46,20 @@ def test_after_restoring_it_counts_from_there(tmp_path: Path) -> None:
     for step in range(found.step + 1, 35):
         again.save(step, {})
     assert again.steps() == [0, 10, 20, 30]
+
+
+def test_another_kernel_library_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "in_force", lambda: "native")
+    made = run(tmp_path, range(1))
+    monkeypatch.setattr(manager, "in_force", lambda: "native")
+    assert made.restore() is not None
+    monkeypatch.setattr(manager, "in_force", lambda: "portable")
+    with pytest.warns(CheckpointWarning, match="was computed by native kernels, and this process"):
+        restored = made.restore()
+    assert restored is not None
+    assert restored.step == 0
 
 
 def test_every_so_many_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,8 +186,9 @@ def test_the_form_of_the_manifest(path: Path) -> None:
     """The format is a promise: what is written today is read by all that follow."""
     whole = json.loads((path / MANIFEST).read_bytes())
     assert list(whole) == [
-        "checksum", "format", "version", "saved", "note", "tree", "tensors", "shards"
+        "checksum", "format", "version", "saved", "kernels", "note", "tree", "tensors", "shards"
     ]  # fmt: skip
+    assert whole["kernels"] in ("native", "portable")
     assert whole["tree"] == {"dict": {"w": {"tensor": "w"}, "n": [3, "ü"], "z": {"tensor": "z"}}}
     digest = sha256(sha256(np.array([1, 2], "f4").tobytes()).digest()).hexdigest()
     assert whole["tensors"]["w"] == {

@@ -172,6 +172,18 @@ def test_copying_and_pickling() -> None:
     assert x.tolist() == [[1.0, 2.0]]
 
 
+def test_a_large_tensor_is_summarised_behind_its_type() -> None:
+    assert repr(ef.arange(200)).startswith("Tensor([  0,   1,")
+    line = "[  0,   1,   2, ..., 198, 199, 200]"
+    assert repr(ef.arange(201)) == f"Tensor(i64[201]@cpu:0,\n       {line})"
+    assert str(ef.arange(201)) == line.replace(",", "")
+    named = repr(ef.Variable(ef.arange(201), name="w"))
+    assert named == f"Variable(i64[201]@cpu:0,\n         {line}, name='w')"
+    with np.printoptions(threshold=500):  # who has set it wants to see so many
+        assert "..." not in repr(ef.arange(201))
+        assert repr(ef.arange(501)).startswith("Tensor(i64[501]@cpu:0,\n")
+
+
 def test_repr() -> None:
     assert repr(ef.tensor([1.0, 2.5])) == "Tensor([1. , 2.5], f32[2]@cpu:0)"
     assert repr(ef.zeros((0, 3))) == "Tensor(empty(0, 3), f32[0,3]@cpu:0)"

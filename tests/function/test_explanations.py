@@ -12,6 +12,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import TraceError
+from eagerflow.hardware.kernel_library import in_force
 
 
 def test_sizes_are_no_reason_where_something_else_is() -> None:
@@ -40,7 +41,7 @@ def test_explanations_are_tables_in_notebooks() -> None:
     f = ef.trace(lambda x, mode: x, name="<f>")
     f(ef.ones(2), "a<b")
     html = f.explain()._repr_html_()
-    assert "<b>&lt;f&gt;</b>, run by the interpreter tier" in html
+    assert f"<b>&lt;f&gt;</b>, run by the interpreter tier on {in_force()} kernels" in html
     assert "mode=&#x27;a&lt;b&#x27;" in html
     assert " ms</td>" in html
 

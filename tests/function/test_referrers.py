@@ -204,6 +204,7 @@ def _keeps(count: int, *, far: bool) -> Callable[[], Any]:
 
     def call() -> None:
         kept.clear()
+        f.clear()
         f(x, 3)
         while far and not keep[-1].empty():
             kept.append(keep[-1].get())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import eagerflow as ef
@@ -25,15 +27,15 @@ TEXT = """graph f(%x: f32[2]@cpu:0, %k: int, %u: f32[2]) {
 }"""
 
 REASONS = {
-    "a": "where its operands are: %x on cpu:0, which is an input",
-    "b": "where its operands are: %a on cpu:0, as the input %x",
+    "a": "where its operands are: %x on cpu:0",
+    "b": "where its operands are: %a on cpu:0, by the input %x",
     "m": "moves a value: %b, from cpu:0 to null:0",
-    "c": "where its operands are: %m on null:0, made there at cell 2: b.to",
+    "c": "where its operands are: %m on null:0, by cell 2: b.to",
     "n": "numbers are in the memory of the host",
     "z": "made where the program says",
-    "e": "where its operands are: %z on null:1, made there",
+    "e": "where its operands are: %z on null:1, by &z",
     "p": "rule 'a/*'",
-    "q": "where its operands are: %p on null:2 (rule 'a/*')",
+    "q": "where its operands are: %p on null:2, by rule 'a/*'",
     "l": "where the nodes in it run",
     "v": "the graph does not say where: its inputs decide it when it runs",
     "w": "a constant, of which each device that needs it has a copy",
@@ -52,6 +54,15 @@ def test_state_says_which() -> None:
     graph = ef.trace(lambda: v.assign_add(1.0)).graph()
     reasons = {node.op: node.reason for node in graph.nodes}
     assert reasons["assign_add"] == "where its state is: the variable 'w' on cpu:0"
+
+
+def test_what_is_read_from_state_says_where_that_was_made() -> None:
+    v = ef.Variable(ef.ones(2))
+    node = ef.trace(lambda: ef.exp(v)).graph().nodes[-1]
+    assert re.fullmatch(
+        r"where its operands are: %\w+ on cpu:0, by .*exp\(v\).*, of state made at .*Variable.*",
+        node.reason,
+    )
 
 
 def test_a_graph_that_was_read_says_the_same() -> None:

@@ -1,7 +1,8 @@
 """Programs with device scopes, and where their results are and what they move.
 
 Each takes ``wrap``, which is `ef.trace` or leaves its functions as they are, and gives a tree of
-results. Both ways give the same bits, on the same devices, with the same moves.
+results. Both ways give the same bits, on the same devices, with the same moves; where a graph moves
+something else, its row says why, in words of `docs/devices.md`.
 """
 
 from __future__ import annotations
@@ -26,26 +27,35 @@ class Row:
         run: the program.
         devices: where its results are, as ``"1 0"`` for cpu:1 and cpu:0.
         moves: what is moved, in any order, as ``"0>1"`` for a move from cpu:0 to cpu:1.
-        traced: the same when traced, if it differs: what a cut graph sends beside operands.
+        traced: the same when traced.
+        why: why a graph moves something else; empty if it does not.
     """
 
     run: Program
     devices: str
     moves: str
     traced: str
+    why: tuple[str, ...] = ()
 
 
 ROWS: dict[str, Row] = {}
 
 
+#: why a graph moves something else than eager code
+PREDICATE = "a predicate crosses"
+INVARIANT = "an invariant crosses once"
+STRAIGHT = "a value goes straight"
+FIRST = "the first value crosses"
+
+
 def program(
-    devices: str, moves: str = "", traced: str | None = None
+    devices: str, moves: str = "", traced: str | None = None, why: tuple[str, ...] = ()
 ) -> Callable[[Program], Program]:
     """Put a program into the table."""
 
     def put(run: Program) -> Program:
         assert run.__name__ not in ROWS
-        ROWS[run.__name__] = Row(run, devices, moves, moves if traced is None else traced)
+        ROWS[run.__name__] = Row(run, devices, moves, moves if traced is None else traced, why)
         return run
 
     return put

@@ -7,7 +7,7 @@ import contextlib
 import threading
 
 import eagerflow as ef
-from tests.hardware.scope_programs import program, x, y
+from tests.hardware.scope_programs import FIRST, INVARIANT, PREDICATE, STRAIGHT, program, x, y
 
 # --- state --------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ def a_branch_of_tensors(wrap):
     return wrap(f)(x())
 
 
-@program("1", "0>1", traced="0>1 1>0")  # the predicate crosses, too
+@program("1", "0>1", traced="0>1 1>0", why=(PREDICATE,))
 def a_branch_that_moves(wrap):
     def f(a, b):
         with ef.device("cpu:1"):
@@ -237,7 +237,8 @@ def a_while_loop_that_begins_elsewhere(wrap):
 
 
 @program("2", "0>2 1>2 1>2 1>2 2>1 2>1 2>1 2>1",
-         traced="0>2 0>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2")  # fmt: skip
+         traced="0>2 0>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2",
+         why=(PREDICATE, STRAIGHT))  # fmt: skip
 def a_loop_whose_iterations_end_elsewhere(wrap):
     def f(a):  # the predicate goes where the loop carries its value
         a = a.to("cpu:2")
@@ -249,7 +250,7 @@ def a_loop_whose_iterations_end_elsewhere(wrap):
     return wrap(f)(x())
 
 
-@program("2", "0>1 1>2", traced="0>1 1>2 1>0 1>2")
+@program("2", "0>1 1>2", traced="0>1 1>2 1>0 1>2", why=(PREDICATE,))
 def branches_that_both_end_elsewhere(wrap):
     def f(a):
         with ef.device("cpu:1"):
@@ -258,7 +259,7 @@ def branches_that_both_end_elsewhere(wrap):
     return wrap(f)(x())
 
 
-@program("2 1", "0>1 1>2 2>1 1>2 2>1 2>1", traced="0>1 1>2 1>2 2>1 1>2 2>1 2>1")
+@program("2 1", "0>1 1>2 2>1 1>2 2>1 2>1", traced="0>1 1>2 1>2 2>1 1>2 2>1 2>1", why=(FIRST,))
 def what_a_scan_stacks(wrap):
     def f(a):
         def step(total, i):
@@ -295,8 +296,7 @@ def a_gradient_through_such_a_loop(wrap):
     return wrap(ef.grad(f))(x(), y())
 
 
-# the predicate crosses in each iteration, what the loop does not change once
-@program("2", "1>2 1>2 1>2", traced="0>2 0>2 0>2 0>2 1>2")
+@program("2", "1>2 1>2 1>2", traced="0>2 0>2 0>2 0>2 1>2", why=(PREDICATE, INVARIANT))
 def a_scope_in_a_loop(wrap):
     def f(b, i):
         total = ef.zeros(3, device="cpu:2")

@@ -357,7 +357,8 @@ def test_variables_and_random_numbers_on_a_third_party_kind(fake) -> None:
     there = ef.random.Generator(1).normal((5,), device="fake:0")
     here = ef.random.Generator(1).normal((5,))
     assert isinstance(there._data, FakeArray)
-    np.testing.assert_array_equal(there.numpy(), here.numpy())
+    # kernels of other kinds are portable: native ones have other logarithms and cosines
+    np.testing.assert_allclose(there.numpy(), here.numpy(), rtol=0, atol=4e-6)
 
 
 def test_devices_of_two_kinds_do_not_mix(fake) -> None:

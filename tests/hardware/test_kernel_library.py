@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import eagerflow as ef
+from eagerflow.hardware.kernel_library import in_force
 from tests.kernels.native.compiling import needs_compiler
 
 
-def _run(code: str) -> str:
+def _run(code: str, **environment: str) -> str:
     """What a program prints; it fails if there is a warning."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], timeout=120, check=False,
-        capture_output=True, text=True,
+        capture_output=True, text=True, env={**os.environ, **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -147,27 +150,66 @@ def test_the_first_op_settles_it(first: str, op: str) -> None:
     assert f"restart, and call ef.config(kernels='{second}') first" in text
 
 
-def test_what_is_not_there_cannot_be_set() -> None:
-    code = """
+_NOT_THERE = """
 import sys
 sys.modules["llvmlite"] = None
 import eagerflow as ef
+from eagerflow.hardware import kernel_library
+from eagerflow_kernels.native import processors, shipped_kernels
+from pathlib import Path
+shipped_kernels._FOLDER = Path("nowhere")
+processors._flags = lambda: {flags}
+processors.platform.machine = lambda: "x86_64"
 try:
     ef.config(kernels="native")
 except ef.errors.SettingError as error:
-    print(error)
-print(ef.exp(ef.tensor(0.0)))
+    print(str(error).splitlines()[0])
+print(kernel_library.described())
+print(ef.exp(ef.tensor(0.0)), kernel_library.in_force())
+processors.targets = lambda: ("x86-64-v3",)
+shipped_kernels.library_target = lambda: "x86-64-v3"
+print(ef.exp(ef.tensor([0.0])), kernel_library.in_force())
 """
-    text = _run(code)
-    assert text.startswith("config: this checkout has no native kernels, and needs llvmlite")
-    assert text.endswith("1.\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        ("processors._V3", "this checkout has no native kernels, and needs llvmlite to make some"),
+        ("frozenset({'sse2', 'avx'})", "native kernels need a processor with AVX2 and FMA"),
+    ],
+)
+def test_a_machine_without_native_kernels_stays_with_portable_ones(
+    flags: str, reason: str, tmp_path: Path
+) -> None:
+    lines = _run(_NOT_THERE.format(flags=flags), EAGERFLOW_CACHE=str(tmp_path)).splitlines()
+    assert lines[0].startswith(f"config: {reason}")
+    assert lines[1].startswith(f"portable; {reason}")
+    assert lines[2:] == ["1. portable", "[1.] portable"]
+
+
+@needs_compiler
+def test_native_kernels_are_the_usual_ones() -> None:
+    code = """
+import sys
+import eagerflow as ef
+from eagerflow.hardware.kernel_library import in_force
+def loaded():
+    return [m for m in sys.modules if m.startswith(("llvmlite", "eagerflow_kernels.native"))]
+print(loaded())
+x = ef.arange(3) + 1
+print(loaded())
+ef.exp(ef.tensor(0.0))
+print(in_force(), "eagerflow_kernels.native.callable_ops" in loaded())
+"""
+    assert _run(code).splitlines() == ["[]", "[]", "native True"]
 
 
 def test_it_is_no_setting_of_a_block() -> None:
-    settings: Any = ef.config(kernels="portable")
+    settings: Any = ef.config(kernels=in_force())
     with pytest.raises(ef.errors.SettingError, match="kernels is for the whole process"):
         settings.__enter__()
-    with pytest.raises(ef.errors.SettingError, match="'portable' or 'native'"):
+    with pytest.raises(ef.errors.SettingError, match="'auto' or 'native' or 'portable'"):
         ef.config(kernels="fast")
 
 
@@ -221,10 +263,11 @@ assert np.array_equal(other(ef.tensor(z)).numpy(), np.exp(z) * 2 + 1)
     assert _run(code) == "[ 2. nan nan] [ 5. nan nan]\n[2. 2. 3.] [5. 5. 7.]\n"
 
 
-def test_nothing_of_it_is_loaded_before_it_is_wanted() -> None:
+def test_nothing_of_it_is_loaded_with_portable_kernels() -> None:
     code = """
 import sys
 import eagerflow as ef
+ef.config(kernels="portable")
 ef.exp(ef.tensor(0.0))
 print([m for m in sys.modules if m.startswith(("llvmlite", "eagerflow_kernels.native"))])
 """

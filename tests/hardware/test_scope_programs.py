@@ -13,6 +13,7 @@ from eagerflow.events import TransferEvent
 from tests.hardware import scope_programs_with_state  # noqa: F401 - it fills the table
 from tests.hardware.scope_programs import ROWS, Row, Wrap
 from tests.recorded import recorded
+from tests.source_tree import ROOT
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{MoveWarning.__module__}.MoveWarning")
 
@@ -46,3 +47,11 @@ def test_eagerly_and_traced(name: str) -> None:
 
 def test_there_are_enough_programs() -> None:
     assert len(ROWS) >= 60
+
+
+def test_the_page_on_devices_says_where_a_graph_moves_something_else() -> None:
+    page = (ROOT / "docs/devices.md").read_text()
+    for row in ROWS.values():
+        assert bool(row.why) == (_sorted(row.traced) != _sorted(row.moves))
+        assert [why for why in row.why if f"*{why}*" not in page] == []
+    assert sum(bool(row.why) for row in ROWS.values()) <= 5, "is this one needed?"

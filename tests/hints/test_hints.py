@@ -19,7 +19,7 @@ from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
 from eagerflow.hints.attribute_names import ACCUMULATORS, ARRAYS, QUEUES
 from eagerflow.hints.data import DATASETS
 from eagerflow.hints.function_names import SPELLINGS
-from eagerflow.hints.nn import MODULES
+from eagerflow.hints.nn import DRAWS, MODULES
 from eagerflow.hints.optim import LBFGS, OPTIMISERS
 from eagerflow.ops.state.variables import Variable
 
@@ -29,6 +29,7 @@ def _objects() -> dict[str, tuple[Any, Any]]:
     return {
         "Tensor": (ef.ones(2), ARRAYS),
         "Variable": (variable, ARRAYS),
+        "Normal": (ef.distributions.Normal(0.0, 1.0), DRAWS),
         "Linear": (ef.nn.Linear(2, 3), MODULES),
         "SGD": (ef.optim.SGD([variable], lr=0.1), OPTIMISERS),
         "LBFGS": (ef.optim.LBFGS([variable]), LBFGS),
@@ -49,8 +50,8 @@ def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) ->
 
 @pytest.mark.parametrize(
     "owner",
-    [AbstractArray, ef.optim.AbstractOptimiser, ef.Accumulator, ef.data.Dataset, ef.optim.LBFGS,
-     ef.nn.Module, ef.Queue],
+    [AbstractArray, ef.distributions.AbstractDistribution, ef.optim.AbstractOptimiser,
+     ef.Accumulator, ef.data.Dataset, ef.optim.LBFGS, ef.nn.Module, ef.Queue],
 )  # fmt: skip
 def test_each_name_of_a_table_is_listed_by_its_class(owner: type) -> None:
     absent = {n for n, v in vars(owner).items() if isinstance(v, unknown_names.AbstractAbsent)}

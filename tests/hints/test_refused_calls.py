@@ -14,7 +14,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import wrong_calls
 from eagerflow.hints import refused_calls
-from eagerflow.hints.parameter_names import CALLED, NAMES, NOT_HERE
+from eagerflow.hints.parameter_names import CALLED, CALLED_MODULES, NAMES, NOT_HERE
 from eagerflow.wrong_calls import add_remedy
 from tests.each import check_each
 from tests.test_public_api import lookup, public
@@ -92,10 +92,14 @@ def test_each_method_of_tensors() -> None:
         ("ef.optim.Adam([v], learning_rate=1)", "lr= is what learning_rate= is elsewhere"),
         ("ef.nn.Linear(2, units=3)", "out_features= is what units= is elsewhere"),
         ("ef.nn.Linear(2, 3, biass=True)", "did you mean bias="),
-        ("ef.random.normal(3, 4)", "the shape is one tuple, such as (2, 3): normal(shape=()"),
+        ("ef.random.normal(3, 4)", "such as (2, 3), and what follows has names: normal(shape=()"),
         ("ef.broadcast_to(x)", "the call is broadcast_to(x, /, shape"),
         ("x.size(0)", "x.shape[i]"),
         ("v.size(0)", "x.shape[i]"),
+        ("v.value()", "without a call"),
+        ("ef.checkpoint(len)", "ef.remat(f)"),
+        ("x.to(dtype=ef.float64)", "x.astype(dtype)"),
+        ("ef.max(x, initial=0)", "ef.maximum(x.max(), initial)"),
     ],
 )
 def test_the_remedy(call: str, remedy: str) -> None:
@@ -195,7 +199,7 @@ def test_ipython_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shell.custom_exceptions == (KeyError,)
     shell = _Shell()
     wrong_calls.add_remedies_where_shown()
-    assert shell.custom_exceptions == (TypeError,)
+    assert shell.custom_exceptions == (TypeError, AttributeError)
     with pytest.raises(TypeError) as caught:
         ef.sum(ef.ones(3), dim=0)
     shell.handler(shell, TypeError, caught.value, caught.tb)
@@ -204,7 +208,7 @@ def test_ipython_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_named_is_there() -> None:
-    for text in (*NOT_HERE.values(), *CALLED.values()):
+    for text in (*NOT_HERE.values(), *CALLED.values(), *CALLED_MODULES.values()):
         for path in re.findall(r"\bef\.([a-zA-Z_.]+[a-zA-Z_])", text):
             reduce(getattr, path.split("."), ef)
     functions = [*map(lookup, public()), ef.Tensor.flatten, *vars(ef.data.Dataset).values()]

@@ -84,7 +84,7 @@ BUGS: Final = (
     ),
     Bug(
         "a loop on tensors is taken to have had an iteration",
-        "eagerflow/autograph/flow/loops.py",
+        "eagerflow/autograph/flow/loop_statements.py",
         "    known = python\n",
         "    known = True\n",
         ("autograph",),
@@ -98,7 +98,7 @@ BUGS: Final = (
     ),
     Bug(
         "the gradient of a loop takes what moves for fixed",
-        "eagerflow/control/derivatives/loops.py",
+        "eagerflow/control/derivatives/loop_derivatives.py",
         "if v in numbers and numbers[v] < self.total and numbers[v] not in self.moving",
         "if v in numbers and numbers[v] < self.total",
         ("control",),
@@ -140,7 +140,7 @@ BUGS: Final = (
     ),
     Bug(
         "elements of a dequeue that was cancelled come back in the wrong order",
-        "eagerflow/resources/queue_stores.py",
+        "eagerflow/resources/queue_kinds.py",
         "taker.taken[::-1]\n        taker.taken = []\n        self.items.extendleft",
         "taker.taken\n        taker.taken = []\n        self.items.extendleft",
         ("resources",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ import pytest
 import eagerflow as ef
 from tests.each import check_each
 from tests.ops.case import OpCase
+from tests.ops.cases import ALL_CASES
 from tests.ops.table import (
     COLUMNS,
     LATE,
@@ -27,6 +28,7 @@ from tests.ops.table import (
     function_of,
     layout_of,
     map_arrays,
+    one_of_each_function,
     one_of_each_kind,
     within,
 )
@@ -35,11 +37,22 @@ from tests.ops.table import (
 Row = tuple[OpCase, str, str]
 
 
-def columns_in_one_trace(cases: Sequence[OpCase]) -> dict[str, list[Row]]:
+#: one case of each function, for what depends on no attribute: scopes, and how a graph is cut
+_ONE: Final = frozenset(
+    case.id for case in one_of_each_function([c for c in ALL_CASES if not c.untraceable])
+)
+
+
+def columns_in_one_trace(cases: Sequence[OpCase], *, every: bool = False) -> dict[str, list[Row]]:
     """By columns, the rows of cases that are run in one trace; all are run eagerly as well.
 
-    Those that show most are run in every way, and on several devices. The other dtypes in that
-    layout, and the dtypes that stand for their kinds in the other layouts, are traced.
+    Those that show most are run in every way; one case of each function in a scope, and in one
+    dtype for each of the ways to cut its graph. The other dtypes in that layout, and the first one
+    in the other layouts, are traced.
+
+    Args:
+        cases: those that share the trace.
+        every: whether all cases, and the dtypes that stand for their kinds, are run in all these.
     """
     rows: dict[str, list[Row]] = {
         "traced": [],
@@ -52,14 +65,16 @@ def columns_in_one_trace(cases: Sequence[OpCase]) -> dict[str, list[Row]]:
         kinds, most = one_of_each_kind(case), layout_of(case)
         best = [(case, dtype, most) for dtype in kinds]
         rows["traced"] += best
-        rows["traced in a scope"] += best
-        rows[LATE] += best[:1]
-        rows["partitioned"] += best[1:]
+        if every or case.id in _ONE:
+            rows["traced in a scope"] += best if every else best[:1]
+            rows[LATE] += best[:1]
+            rows["partitioned"] += best[1:] if every else best[-1:]
         rows["called"] += [
             (case, dtype, layout)
             for dtype in case.dtypes
             for layout in case.layouts
-            if (dtype in kinds) != (layout == most)
+            if ((dtype in kinds if every else dtype == kinds[0]) and layout != most)
+            or (dtype not in kinds and layout == most)
         ]
     return rows
 

@@ -177,6 +177,11 @@ def one_of_each_kind(case: OpCase) -> list[str]:
     return list(kinds.values())
 
 
+def one_of_each_function(cases: Sequence[OpCase]) -> list[OpCase]:
+    """The first case of each function: for what depends on the ops, and on no attribute of them."""
+    return list({case.name: case for case in reversed(cases)}.values())
+
+
 def layout_of(case: OpCase) -> str:
     """The layout in which a case shows most."""
     return next((x for x in ("matrix", "vector") if x in case.layouts), case.layouts[0])

@@ -2,7 +2,8 @@
 
 Nothing may compute on the host, look at an array before it is there, or lose the order of its
 elements: each case gives the bits that it gives on a CPU, and its graphs do. `make test` runs one
-dtype of each case; `make test-slow` one of each kind of dtype, gradients, and both kinds of device.
+dtype of each case, and graphs and gradients of one case of each function; `make test-slow` one of
+each kind of dtype, graphs and gradients of all, and both kinds of device.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from tests.ops.table import (
     layout_of,
     map_arrays,
     map_type,
+    one_of_each_function,
     one_of_each_kind,
 )
 from tests.ops.tracing import State, call_traced
@@ -56,6 +58,7 @@ PACKAGE = {
     """,
 }
 KINDS = ("hourglass", "sundial")
+ONE = one_of_each_function([c for c in ALL_CASES if not c.untraceable])
 #: cases that move to another device by themselves
 _MOVING = {"to_device"}
 
@@ -186,14 +189,14 @@ def test_values(part: int) -> None:
     cases = ALL_CASES[part::8]
     check_each(((c, one_of_each_kind(c)[0], _kind_of(c)) for c in cases), check)
     for kind in KINDS:
-        traceable = [c for c in cases if _kind_of(c) == kind and not c.untraceable]
-        for some in in_groups(traceable):
+        traceable = [c for c in ONE if _kind_of(c) == kind]
+        for some in in_groups(traceable[part::8]):
             check_traced([(c, one_of_each_kind(c)[0], layout_of(c)) for c in some], kind)
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_gradients(part: int) -> None:
-    smooth = [c for c in ALL_CASES if c.grad]
+    smooth = one_of_each_function([c for c in ALL_CASES if c.grad])
     check_each(((c, _kind_of(c), 1) for c in smooth[part::4]), check_slopes)
 
 

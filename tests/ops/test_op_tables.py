@@ -16,11 +16,11 @@ NO_TABLES: Final = {"('tanh', 'relu')", "Activation", "_ACTIVATIONS", "_FOR_LIBR
 
 #: comparisons with the name of one op that stay, by file and name, and why
 SINGLE: Final = {
-    ("eagerflow/compilation/roles.py", "assign"):
+    ("eagerflow/compilation/instruction_roles.py", "assign"):
         "of what changes a variable it alone neither reads it nor computes",
-    ("eagerflow/compilation/roles.py", "cast"):
+    ("eagerflow/compilation/instruction_roles.py", "cast"):
         "its native kernel depends on the dtype of its result",
-    ("eagerflow/compilation/roles.py", "sum_to"):
+    ("eagerflow/compilation/instruction_roles.py", "sum_to"):
         "of what reduces it alone says by shapes, not by an attribute, along which axes",
     ("eagerflow/graph/passes/simplify.py", "reshape"):
         "a rule of rewriting tells the ops that it rewrites apart",

@@ -102,6 +102,7 @@ def test_square_matrices(name: str) -> None:
 
 ON_MATRICES: dict[str, Callable[..., Any]] = {
     "qr": ef.linalg.qr,
+    "lu": ef.linalg.lu,
     "svd": lambda x: ef.linalg.svd(x, full_matrices=False),
     "svdvals": ef.linalg.svdvals,
     "pinv": ef.linalg.pinv,

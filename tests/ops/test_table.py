@@ -2,12 +2,13 @@
 
 In the layout in which a case shows most, one dtype of each kind is run in every way: eagerly, on
 another device, traced, with each graph verified and run in every way that there is. Traced calls
-of the other dtypes there, and of these dtypes in the other layouts, are compared with eager ones.
-What is traced is the same bit for bit, also where its nodes are scattered over several devices;
-slow tests do that in all dtypes and layouts, and with other sizes. `test_other_sizes` calls each
-case, in a trace of its own, with further sizes: in one dtype (float64 where the case has it),
-gradients included, those of second order for one case of each function; those graphs are run in
-every way, too. Slow tests do that with the second order of all cases.
+of the other dtypes there, and of one dtype in the other layouts, are compared with eager ones.
+What is traced is the same bit for bit, for one case of each function also in a scope and where its
+nodes are scattered over several devices; slow tests do that in all cases, dtypes and layouts, and
+with other sizes. `test_other_sizes` calls each case, in a trace of its own, with further sizes: in
+one dtype (float64 where the case has it), gradients of half of the cases of each function included,
+those of second order for one of these; those graphs are run in every way, too. Slow tests do that
+with all gradients.
 
 Each test has several cases: what many share, a trace or the work around a test, takes longer than
 to run most ops. An error names the rows that are wrong.
@@ -40,6 +41,7 @@ from tests.ops.table import (
     function_of,
     layout_of,
     map_arrays,
+    one_of_each_function,
     within,
 )
 from tests.ops.tracing import traced
@@ -47,16 +49,24 @@ from tests.ops.tracing import traced
 SMOOTH = [c for c in ALL_CASES if c.grad]
 
 
-def _second_of_each_function() -> frozenset[str]:
-    """One case of each function, of those whose gradients have gradients."""
-    return frozenset({case.name: case.id for case in reversed(SMOOTH) if case.second}.values())
-
-
-SECOND = _second_of_each_function()
-
-
 def _traceable(cases: Sequence[OpCase]) -> list[OpCase]:
     return [case for case in cases if not case.untraceable]
+
+
+def _half_of_each_function() -> frozenset[str]:
+    """Every other case of each function that has gradients, the first included."""
+    by_name: dict[str, list[str]] = {}
+    for case in SMOOTH:
+        by_name.setdefault(case.name, []).append(case.id)
+    return frozenset(one for ids in by_name.values() for one in ids[::2])
+
+
+#: one case of each function, of those that can be traced
+ONE = frozenset(c.id for c in one_of_each_function(_traceable(SMOOTH)))
+#: of those whose gradients have gradients, which are called with other sizes
+SECOND = frozenset(c.id for c in one_of_each_function([c for c in SMOOTH if c.second]))
+#: of which gradients of first order alone are called with other sizes
+FIRST = _half_of_each_function() - SECOND
 
 
 def _smooth(case: OpCase) -> list[str]:
@@ -79,7 +89,11 @@ def test_values(cases: list[OpCase]) -> None:
 
 @pytest.mark.parametrize("cases", in_groups(_traceable(ALL_CASES)), ids=names_of)
 def test_values_in_one_trace(cases: list[OpCase]) -> None:
-    for column, rows in columns_in_one_trace(cases).items():
+    _check_in_one_trace(columns_in_one_trace(cases))
+
+
+def _check_in_one_trace(columns: dict[str, list[Row]]) -> None:
+    for column, rows in columns.items():
         if rows:
             check_values_in_one_trace(rows, column)
 
@@ -117,22 +131,31 @@ def test_gradients_in_one_trace(cases: list[OpCase]) -> None:
     for order, some in ((1, once), (2, twice)):  # those of second order give the first ones, too
         if some:
             check_gradients_in_one_trace(_smooth_rows(some), "traced", order)
-    # how a graph is cut does not depend on dtypes
-    check_gradients_in_one_trace([_smooth_rows([case])[0] for case in cases], "partitioned")
+    # how a graph is cut depends on neither dtypes nor attributes
+    some = [case for case in cases if case.id in ONE]
+    if some:
+        check_gradients_in_one_trace([_smooth_rows([case])[0] for case in some], "partitioned")
 
 
 @pytest.mark.parametrize("cases", in_groups(_traceable(ALL_CASES)), ids=names_of)
 def test_other_sizes(cases: list[OpCase]) -> None:
     rows = [(case, 0) for case in cases]
-    rows += [(case, 2 if case.id in SECOND else 1) for case in cases if case.grad]
+    rows += [(case, 2) for case in cases if case.id in SECOND]
+    rows += [(case, 1) for case in cases if case.id in FIRST]
     check_each(rows, check_sizes)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cases", in_groups([c for c in SMOOTH if c.second]), ids=names_of)
-def test_other_sizes_of_second_order(cases: list[OpCase]) -> None:
-    rows = [(c, 2) for c in _traceable(cases) if c.id not in SECOND]
+@pytest.mark.parametrize("cases", in_groups(_traceable(SMOOTH)), ids=names_of)
+def test_other_sizes_of_all_gradients(cases: list[OpCase]) -> None:
+    rows = [(c, 2 if c.second else 1) for c in cases if c.id not in SECOND]
     check_each(rows, check_sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", in_groups(_traceable(ALL_CASES)), ids=names_of)
+def test_all_values_in_one_trace(cases: list[OpCase]) -> None:
+    _check_in_one_trace(columns_in_one_trace(cases, every=True))
 
 
 @pytest.mark.slow

@@ -174,6 +174,18 @@ def test_what_is_no_gradient_at_all(gradients: Any, given: str) -> None:
     assert "ef.value_and_grad" in str(caught.value.hint)
 
 
+def test_gradients_in_the_result_of_another_function() -> None:
+    variables = {"a": ef.Variable([1.0]), "b": ef.Variable([2.0])}
+    value_and_gradients = ef.value_and_grad(lambda: ef.sum(variables["a"] * variables["b"]),
+                                            wrt=variables)()  # fmt: skip
+    for given, at in (
+        (value_and_gradients, 1), (ef.optim.clip_by_global_norm(value_and_gradients[1], 1.0), 0),
+    ):  # fmt: skip
+        with pytest.raises(TensorValueError, match="have not the structure") as caught:
+            ef.optim.SGD(variables).update(given)
+        assert str(caught.value.hint).startswith(f"the gradients are [{at}] of this tuple")
+
+
 def test_the_structure_of_many_variables_is_shortened() -> None:
     layers = ef.nn.Sequential(*[ef.nn.Linear(1, 1) for _ in range(20)])
     with pytest.raises(TensorValueError, match="have not the structure") as caught:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 import eagerflow as ef
 from eagerflow.graph import Graph
-from eagerflow.pictures.by_graphviz import DEVICE_COLORS, write_dot
+from eagerflow.pictures.by_graphviz import write_dot
 from eagerflow.pictures.by_own_layout import draw
 from eagerflow.pictures.contents import Contents, contents_of, size_text
+from eagerflow.pictures.device_colors import device_color
+from tests.source_tree import ROOT
 
 ONE = """graph f(%x: f32[8,4]@cpu:0, %n: f32[n]@cpu:0) {
   %m = transfer(%x) {device=device("null:0"), source=device("cpu:0")} : f32[8,4]@null:0 # a.py:1: to
@@ -97,12 +100,17 @@ def test_what_rules_place_has_the_colours_of_its_devices() -> None:
     with ef.config(cpu_devices=2):
         graph = f.place({"a": "cpu:1"}).graph(ef.ones((8, 4)))
         dot = graph.to_dot()
-    colours = dict(zip(["cpu:0", "cpu:1"], DEVICE_COLORS, strict=False))
     (exp,) = [line for line in dot.splitlines() if "label=exp " in line]
     (sin,) = [line for line in dot.splitlines() if "label=sin " in line]
-    assert colours["cpu:1"] in exp
-    assert colours["cpu:0"] in sin
+    assert device_color("cpu:1") in exp
+    assert device_color("cpu:0") in sin
     assert dot.count("128 B") == 4  # there and back, each as label and as tooltip
+
+
+def test_devices_have_the_colours_that_live_views_give_them() -> None:
+    """`widgets/tests/colours.test.ts` holds the front-end against the same file."""
+    colours = json.loads((ROOT / "tests" / "golden" / "device_colors.json").read_text())
+    assert {device: device_color(device) for device in colours} == colours
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """Both ways to draw; pygraphviz is part of what tests need, ``dot`` is not."""
     if request.param == "own":
         monkeypatch.setattr(by_graphviz, "_command", lambda: None)
-    by_graphviz.graphviz_svg.cache_clear()
+    by_graphviz._drawn.cache_clear()
     return str(request.param)
 
 
@@ -146,7 +146,7 @@ def test_any_graph_by_graphviz(graph: Graph) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
-    by_graphviz.graphviz_svg.cache_clear()
+    by_graphviz._drawn.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_the_program_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert small(TEXT).to_svg().startswith('<svg class="ef-graph" x="1">')
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(by_graphviz, "find_spec", lambda name: None)
-    by_graphviz.graphviz_svg.cache_clear()
+    by_graphviz._drawn.cache_clear()
     assert "cluster" not in small(TEXT).to_svg()
 
 
@@ -193,6 +193,16 @@ def test_a_picture_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         small(TEXT).to_svg()
     assert len(calls) == 1
+
+
+def test_a_layout_that_took_too_long_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr(by_graphviz, "_command", lambda: command)
+    monkeypatch.setattr(by_graphviz, "_SECONDS", 0.01)
+    assert by_graphviz.graphviz_svg("digraph {}") is None
+    command[2] = "print('<svg></svg>')"
+    monkeypatch.setattr(by_graphviz, "_SECONDS", 60)
+    assert by_graphviz.graphviz_svg("digraph {}") == "<svg></svg>\n"
 
 
 # --- notebooks ------------------------------------------------------------------------------------

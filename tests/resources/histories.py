@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,27 +10,21 @@ import numpy as np
 
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError
+from eagerflow.resources.queue_kinds import KINDS
 from eagerflow.resources.queue_state import QueueState
-from eagerflow.resources.queue_stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.types import DTYPES, TensorType
 from eagerflow_kernels.portable.queues import waiting
 from tests.resources.linear import Model, Operation
 
-KINDS = ("fifo", "shuffle", "priority", "padding")
 LEAST = 1  # what stays in the shuffle queues
 CAPACITY = 3
 
 
 def make_queue(kind: str, seed: int = 0) -> QueueState:
-    stores: dict[str, AbstractStore] = {
-        "fifo": FifoStore(),
-        "shuffle": ShuffleStore(LEAST, random.Random(seed).randrange),
-        "priority": PriorityStore(),
-        "padding": FifoStore(),
-    }
-    types = [TensorType(DTYPES["int64"], (Dim("n"),))] if kind == "padding" else []
-    return QueueState(CAPACITY, stores[kind], kind, types)
+    record = KINDS[kind]
+    types = [TensorType(DTYPES["int64"], (Dim("n"),))] if record.fills_up else []
+    return QueueState(CAPACITY, record.store(LEAST, seed), kind, types)
 
 
 class QueueModel:

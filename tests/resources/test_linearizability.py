@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.errors import CancelledError, EagerflowError
+from eagerflow.resources.queue_kinds import KINDS, SequenceStore
 from eagerflow.resources.queue_state import QueueState
-from eagerflow.resources.queue_stores import SequenceStore
 from tests.exploring import examples
-from tests.resources.histories import CAPACITY, KINDS, Recorder, model_of
+from tests.resources.histories import CAPACITY, Recorder, model_of
 from tests.resources.linear import Operation, is_linearizable
 
 ACTIONS = st.tuples(

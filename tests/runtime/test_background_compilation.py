@@ -57,6 +57,28 @@ def test_modes(tmp_path: Path) -> None:
     assert list((tmp_path / "kernels").iterdir())
 
 
+_COUNTED = (
+    _NATIVE
+    + """
+x = ef.tensor([1.0, 2.0, 3.0])
+for mode in ("off", "background"):
+    f = ef.trace(lambda x: ef.exp(x * 2 + 1) - x, compile=mode)
+    begun = []
+    for _ in range(7):
+        f(x)
+        f.explain()
+        begun.append(f.latest().executable.compilation is not None)
+    print(mode, begun.count(False))
+f.wait()
+print(str(f.explain()).count(" runs %"))
+"""
+)
+
+
+def test_a_graph_is_compiled_once_it_has_run_five_times(tmp_path: Path) -> None:
+    assert _run(_COUNTED, tmp_path) == "off 7\nbackground 5\n1\n"
+
+
 _TRAINED = (
     _NATIVE
     + """
@@ -90,7 +112,7 @@ def losses(switch):
         found.append(step(x, y).numpy().tobytes())
     begin.set()
     if switch < 60:
-        assert step.latest().executable.tier.region.found.kernels
+        assert step.latest().executable.tier.region.compiled.kernels
     return found
 
 expected = losses(60)
@@ -182,6 +204,7 @@ _PORTABLE = (
     _BEGIN
     + """
 import sys
+ef.config(kernels="portable")
 f = ef.trace(lambda x: x * 2 + 1, compile="now")
 f(ef.ones(2))
 print(f.latest().executable.tier.name)

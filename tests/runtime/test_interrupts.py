@@ -14,8 +14,14 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from eagerflow.dims import resolving
+from eagerflow.dims.size_questions import resolver
 from eagerflow.events import step_of
+from eagerflow.graph import Graph
+from eagerflow.graph.verify import verify
+from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.threads import workers
+from tests import ctrl_c
 from tests.runtime import interrupted
 
 
@@ -159,3 +165,16 @@ def test_a_block_may_be_entered_again() -> None:
     for wrong in (0, -1.0, "3", True, float("nan")):
         with pytest.raises(errors.TensorValueError):
             ef.deadline(wrong)
+
+
+@pytest.mark.parametrize("work", [verify, lambda graph: Executable(graph).text])
+def test_sizes_are_asked_as_before(work: Callable[[Graph], Any]) -> None:
+    graph = ef.trace(lambda x: x * 2).graph(ef.ones(3))
+    work(graph)  # what is remembered is remembered
+    count = ctrl_c.places(lambda: work(graph))
+    with ctrl_c.ctrl_c_raises(), resolving(lambda dim, why: 3):
+        before = resolver.get()
+        for i in {*range(1, count, 1 + count // 40), *range(count - 30, count)}:
+            with pytest.raises(KeyboardInterrupt):
+                ctrl_c.interrupted(lambda: work(graph), i)
+            assert resolver.get() is before

@@ -148,7 +148,7 @@ def test_bars() -> None:
 
 
 def cost(scope: str, share: float, node: str = "node") -> NodeCost:
-    return NodeCost(0, node, scope, 0.0, share, 1.0, 1, 0.0)
+    return NodeCost(0, node, scope, 0.0, 0.0, share, 1.0, 1, 0.0)
 
 
 @pytest.mark.parametrize(

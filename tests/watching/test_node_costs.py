@@ -54,6 +54,17 @@ def test_what_looking_costs_is_taken_off_each_look() -> None:
     assert (table["b"].runs, table["b"].steps, table["b"].seen) == (10, 1, 9.0)
 
 
+def test_percentiles_are_of_the_observed_steps() -> None:
+    """A node that takes 1 us and once 4, in steps that take as long as their nodes."""
+    graph = ef.Graph.parse(GRAPH)
+    costs = NodeCosts(NodeIndex(graph))
+    for took in (1e-6, 4e-6, 1e-6):
+        costs.add(observed(graph, [took, 2e-6, 5e-6], [1, 1, 1]), took + 7e-6, {})
+    # medians of 1, 2 and 5 us are those of a step of 8 us; the mean step has 9
+    a = {row.node: row for row in costs.table()}["a"]
+    assert (a.seconds, a.p95) == (pytest.approx(1e-6 * 9 / 8), pytest.approx(4e-6 * 9 / 8))
+
+
 def test_the_time_of_a_chain_is_that_of_its_nodes() -> None:
     graph = ef.Graph.parse(GRAPH)
     costs = NodeCosts(NodeIndex(graph))

@@ -63,6 +63,20 @@ def test_steps_reach_a_view() -> None:
     assert len(comm.rows("timeline")) == 7
 
 
+def test_threads_have_names() -> None:
+    f, comm, watcher = small(), FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        f(ef.ones(2))
+        other = threading.Thread(target=lambda: (f(ef.ones(2)), tick(watcher)), name="evaluation")
+        other.start()
+        other.join()
+    names = {row[0]: row[1] for row in comm.rows("names")}
+    told = {row[0]: names[row[1]] for row in comm.rows("threads")}
+    assert told == {threading.get_ident(): "MainThread", other.ident: "evaluation"}
+    assert {row[3] for row in comm.rows("timeline")} == told.keys()
+
+
 def test_observed_steps_count() -> None:
     f, watcher = small(), quiet()
     watcher.observer.duty = Duty(share=1.0)

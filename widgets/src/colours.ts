@@ -1,15 +1,18 @@
 /** Colours: a device has the same one everywhere; all can be told apart by the colour-blind. */
 
-/** As `DEVICE_COLORS` of eagerflow/pictures: middle tones, seen on white and on black. */
-const DEVICES = ["#4c78a8", "#e58606", "#2f9e74", "#b5539b", "#a0893b", "#cf4b4b"] as const;
-export const NEUTRAL = "#7a828c";
+import PALETTE from "../../eagerflow/pictures/device_palette.json";
 
+export const NEUTRAL = "#7a828c";
+/** where the devices of a kind begin; those of other packages begin at `OTHERS` */
+const FIRST: Readonly<Record<string, number>> = { cpu: 0, gpu: 1 };
+const OTHERS = 3;
+
+/** As `device_color` of eagerflow/pictures/device_colors.py has it; a test holds both against one table. */
 export function deviceColour(device: string): string {
   if (!device) return NEUTRAL;
-  const number = Number(/:(\d+)$/.exec(device)?.[1] ?? 0);
-  const kind = device.split(":")[0]!;
-  const first = kind.includes("gpu") || kind.includes("cuda") ? 1 : 0;
-  return DEVICES[(first + number) % DEVICES.length]!;
+  const [, task, kind = "cpu", index = "0"] = /^(?:\w+:(\d+)\/)?([A-Za-z]\w*)(?::(\d+))?$/.exec(device) ?? [];
+  const number = Number(index) + (FIRST[kind] ?? OTHERS) + (task === undefined ? 0 : 1 + Number(task));
+  return PALETTE[number % PALETTE.length]!;
 }
 
 /** From nothing to much, in one hue that reads on light and dark ground. */

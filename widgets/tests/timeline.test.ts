@@ -1,5 +1,6 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { Feed } from "../src/feed/feed";
+import { binsOf, percentile } from "../src/views/step_histogram";
 import { TimelineRows } from "../src/views/timeline_rows";
 import { FakeModel, message } from "./made";
 
@@ -9,7 +10,13 @@ const TABLES = [
   ["regions", "log", 0, [["executable", "u4"], ["region", "u4"], ["start", "f8"], ["stop", "f8"], ["thread", "f8"], ["device", "u4"]]],
   ["moves", "log", 0, [["executable", "u4"], ["node", "i4"], ["start", "f8"], ["stop", "f8"], ["thread", "f8"], ["origin", "u4"], ["device", "u4"], ["bytes", "f8"]]],
   ["trail", "log", 0, [["time", "f8"], ["thread", "f8"], ["executable", "u4"], ["node", "i4"]]],
+  ["threads", "rows", 1, [["thread", "f8"], ["name", "u4"]]],
+  ["curve", "rows", 2, [["executable", "u4"], ["start", "f8"], ["count", "u4"], ["mean", "f4"]]],
+  ["executables", "rows", 1, [["executable", "u4"], ["name", "u4"]]],
+  ["retraces", "log", 0, [["name", "u4"], ["reason", "u4"], ["start", "f8"], ["seconds", "f4"]]],
 ] as const; // prettier-ignore
+
+const NAMES = ["cpu:0", "cpu:1", "MainThread", "eagerflow-loader", "read", "the first call", "label: another text"];
 
 class Model extends FakeModel {
   override get(name: string): unknown {
@@ -23,7 +30,7 @@ beforeEach(() => {
   vi.stubGlobal("requestAnimationFrame", () => 0);
   model = new Model();
   feed = Feed.of(model);
-  model.say(message(1, 0, [["u4", [0, 1]], ["text", ["cpu:0", "cpu:1"]]], true));
+  model.say(message(1, 0, [["u4", NAMES.map((_, i) => i)], ["text", NAMES]], true));
 });
 
 function say(sequence: number, table: number, cells: readonly (readonly number[])[]): void {
@@ -68,4 +75,45 @@ test("what is chosen in one view is told to all others, once", () => {
   end();
   feed.choose({ executable: 1, node: 4 });
   expect(told).toEqual([{ executable: 1, node: 3 }, null]);
+});
+
+test("threads have their names, and what a runner runs has a lane of its own", () => {
+  say(2, 1, [[1, 0, 1, 77], [2, 0, 1, 78], [3, 0, 1, 0], [1, 1, 2, 79]]);
+  say(3, 5, [[77, 2], [78, 3]]);
+  say(4, 7, [[3, 4]]);
+  const lanes = new TimelineRows(feed).lanes(0, 2);
+  expect(lanes.map((l) => l.label)).toEqual(["main thread", "loader", "runner read", "thread 3"]);
+});
+
+test("seconds in which more steps ran than were told say how many, and how busy they were", () => {
+  say(2, 1, [[1, 0, 0.001, 77]]);
+  say(3, 6, [[1, 0, 500, 0.001], [1, 9, 10, 0.001], [2, 0, 7, 0.1]]);
+  const rows = new TimelineRows(feed);
+  const [lane] = rows.lanes(0, 5);
+  expect(lane!.busy).toMatchObject([{ executable: 1, start: 0, stop: 1, count: 500 }]);
+  expect(rows.text(lane!.busy[0]!)).toBe("500 steps of graph in 1.0 s, 50 % of it");
+});
+
+test("a first call is told from a retrace", () => {
+  say(2, 8, [[4, 5, 1, 0.25], [4, 6, 3, 0.5]]);
+  const rows = new TimelineRows(feed);
+  expect(rows.traces(0, 2).map((t) => [t.isFirst, rows.text(t)])).toEqual([
+    [true, "first call of read, traced in 250 ms"],
+  ]);
+  expect(rows.traces(2, 4).map((t) => [t.isFirst, rows.text(t)])).toEqual([
+    [false, "read traced anew in 500 ms: label: another text"],
+  ]);
+});
+
+test("the distribution of step times has every step in a bin, and the longest in the last", () => {
+  const times = [1e-3, 1e-3, 2e-3, 1];
+  const { least, most, counts } = binsOf(times, 10);
+  expect([least, most]).toEqual([1e-3, 1]);
+  expect(counts).toEqual([2, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+  expect(percentile(times, 0.5)).toBe(2e-3);
+});
+
+test("equal step times are one bar in the middle", () => {
+  const { counts } = binsOf([1e-3, 1e-3, 1e-3], 9);
+  expect(counts.map((n, i) => [n, i]).filter(([n]) => n)).toEqual([[3, 4]]);
 });

@@ -19,9 +19,9 @@ from weakref import WeakKeyDictionary
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS
 from eagerflow.autograph.conversion.convert import call, operator, replacements, with_numbers
 from eagerflow.autograph.failures.handlers import missed
-from eagerflow.autograph.flow.branches import choose, if_, not_, or_
+from eagerflow.autograph.flow.conditionals import choose, if_, not_, or_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
-from eagerflow.autograph.flow.loops import for_
+from eagerflow.autograph.flow.loop_statements import for_
 from eagerflow.autograph.tracking.blocks import as_test, refuse_reached, tracer_here
 from eagerflow.autograph.values.formatting import is_symbolic
 from eagerflow.autograph.values.lists import Grown

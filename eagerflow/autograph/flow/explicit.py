@@ -18,8 +18,8 @@ from eagerflow.autograph.failures.raising import (
     is_users,
     result_or_error,
 )
-from eagerflow.autograph.flow.branches import Branches, Raised, telling
-from eagerflow.autograph.flow.loops import first_iteration, raise_in_first_iteration
+from eagerflow.autograph.flow.conditionals import Branches, Raised, telling
+from eagerflow.autograph.flow.loop_statements import first_iteration, raise_in_first_iteration
 from eagerflow.autograph.tracking.blocks import UserCode, attempt
 from eagerflow.capture.reachable import Reachable
 from eagerflow.control.branches import cond, switch

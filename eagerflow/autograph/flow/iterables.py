@@ -1,6 +1,6 @@
 """Sources for a `for` on tensors: rows of tensors, ranges, and zips and enumerations of them.
 
-What Python iterates over, such as a dict, is left to it: `eagerflow.autograph.flow.loops`.
+What Python iterates over, such as a dict, is left to it: `autograph/flow/loop_statements.py`.
 """
 
 from __future__ import annotations

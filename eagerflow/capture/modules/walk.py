@@ -37,7 +37,7 @@ def _apart(path: str, taken: set[str]) -> str:
     return name
 
 
-def walk(root: Any, kind: type) -> Iterator[tuple[str, Any, Any]]:
+def walk(root: object, kind: type) -> Iterator[tuple[str, Any, Any]]:
     """Path, value and owner of each part and each variable below ``root``, itself included.
 
     Parts are objects of one class, such as `eagerflow.nn.Module`. They are found in the attributes
@@ -79,7 +79,7 @@ def walk(root: Any, kind: type) -> Iterator[tuple[str, Any, Any]]:
             pending += [(start + name, item, owner) for name, item in reversed(items)]
 
 
-def children(part: Any, kind: type) -> Iterator[tuple[str, Any]]:
+def children(part: object, kind: type) -> Iterator[tuple[str, Any]]:
     """Path and value of the parts and variables that a part holds itself, or in containers.
 
     Args:

@@ -23,7 +23,7 @@ _NO_WORDS: Final[_Words] = {}
 
 
 def note_walk(
-    root: Any,
+    root: object,
     kind: type,
     flags: Iterable[str] = (),
     *,
@@ -63,7 +63,7 @@ def note_walk(
         noted.walked(root, kind, tuple(flags), words, gives_parts=gives_parts)
 
 
-def note_set(part: Any, flag: str) -> None:
+def note_set(part: object, flag: str) -> None:
     """Note, as `note_walk` does, that a flag of a part is set, whatever it was before.
 
     Args:

@@ -13,6 +13,8 @@ from itertools import count
 from time import monotonic
 from typing import Any, Final, final
 
+from msgspec.structs import replace
+
 from eagerflow.cluster.processes.greeting import who_is
 from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.listening import Doors
@@ -27,8 +29,10 @@ from eagerflow.cluster.protocol.messages import (
     Action,
     AnyMessage,
     Eager,
+    FreeHandles,
     PacketMessage,
     Peers,
+    RunStep,
     Versions,
     Welcome,
 )
@@ -299,7 +303,7 @@ class Connections:
                 if event[0] == "eager":
                     self._gather(*event[1:])
                 else:
-                    self._flush()
+                    self._flush(but_frees=event[0] == "run")
                     self._handle(event)
             self._flush()
             packets, self._packets = self._packets, []
@@ -318,10 +322,21 @@ class Connections:
         if len(actions) >= _BATCH:
             self._send_batch(sender, *self._batches.pop(sender))
 
-    def _flush(self) -> None:
-        while self._batches:
-            sender, batch = self._batches.popitem()
-            self._send_batch(sender, *batch)
+    def _flush(self, *, but_frees: bool = False) -> None:
+        """Send what was put together; the messages of a step take along what only lets go."""
+        for sender, (actions, frames) in list(self._batches.items()):
+            if not but_frees or any(type(action) is not FreeHandles for action in actions):
+                del self._batches[sender]
+                self._send_batch(sender, actions, frames)
+
+    def _letting_go(self, task: str, message: RunStep) -> RunStep:
+        """The message of a step with what nobody uses any more of its task."""
+        for sender, (actions, _) in self._batches.items():
+            if sender.task == task:
+                del self._batches[sender]
+                free = [h for one in actions if type(one) is FreeHandles for h in one.handles]
+                return replace(message, free=tuple(free))
+        return message
 
     def _send_batch(self, sender: Unasked, actions: list[Action], frames: list[Frame]) -> None:
         request = next(self._requests)
@@ -372,6 +387,8 @@ class Connections:
         for kind, *what in self._machine.handle(event, monotonic()):
             if kind == "send":
                 task, message, frames = what
+                if self._batches and type(message) is RunStep:
+                    message = self._letting_go(task, message)
                 self._sockets.send(task, framed(self.slabs, task, message, frames))
             elif kind == "done":
                 self._pending.pop(what[0]).done(what[1])

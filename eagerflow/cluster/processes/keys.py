@@ -20,7 +20,7 @@ import msgspec
 import zmq
 from msgspec import Meta, Struct
 
-from eagerflow.atomic_files import new_file
+from eagerflow.atomic_files import replaced
 from eagerflow.cluster.processes.listening import (
     Doors,
     check_folder,
@@ -141,14 +141,8 @@ def read_file(path: Path, kind: type[Any]) -> Any:
 
 def _write(path: Path, content: Struct) -> None:
     # never there with another mode, and in the place of a link, not where it points to
-    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
-    try:
-        with new_file(part, 0o600) as write:
-            write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with replaced("keys", path, mode=0o600, follows=False) as write:
+        write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 def task_keys(folder: Path, task: str) -> KeyPair:

@@ -24,6 +24,7 @@ from eagerflow.cluster.processes.listening import Doors, doors_in, file_name
 from eagerflow.cluster.processes.server import STOP
 from eagerflow.cluster.protocol.timeouts import END_SECONDS, START_SECONDS
 from eagerflow.errors import TaskLost
+from eagerflow.hardware.kernel_library import in_force
 
 #: bytes of a log that are shown
 _LOG: Final = 10 << 20
@@ -158,7 +159,7 @@ class TaskProcess:
         self.task = task
         command = [
             sys.executable, "-m", "eagerflow", "serve", "--task", task, *options,
-            "--with-parent", str(folder),
+            "--kernels", in_force(), "--with-parent", str(folder),
         ]  # fmt: skip
         with log_of(folder, task).open("ab") as log:
             self._process = subprocess.Popen(

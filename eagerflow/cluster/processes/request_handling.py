@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import process_time
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from eagerflow.cluster.processes.permissions import Permissions
 from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
@@ -24,6 +24,7 @@ from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import Transport
 from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result, calls_python
+from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light, is_short
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.threads.workers import shared
 from eagerflow.types import TensorType, as_dtype
@@ -33,6 +34,21 @@ Did = Callable[[int, int, Heads, Sequence[Frame], ErrorHead | None], object]
 _PRIVATE: Final = "default"
 #: how containers begin that are no client's: of files and of functions
 _OWN: Final = "&"
+
+
+@final
+class _Registered(NamedTuple):
+    """A partition.
+
+    Attributes:
+        tier: what it is.
+        light: what its steps run if they are light.
+        pool: runs the other ones; a pool of its own if there is none.
+    """
+
+    tier: ScheduledTier
+    light: LightProgram | None
+    pool: JobPool | None
 
 
 @final
@@ -63,10 +79,10 @@ class TaskWork:
         self._did = did
         self._here = here
         self._limits = limits
-        self._partitions: dict[tuple[int, int], tuple[ScheduledTier, JobPool | None]] = {}
+        self._partitions: dict[tuple[int, int], _Registered] = {}
         self._private: dict[int, ResourceContainer] = {}
         self._shared: dict[str, ResourceContainer] = {}
-        self._steps: dict[tuple[int, int], DetachedStep] = {}
+        self._steps: dict[tuple[int, int], DetachedStep | LightStep] = {}
         self._sessions: dict[int, SessionWork] = {}
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
@@ -140,14 +156,17 @@ class TaskWork:
         graph = read_partition(message, frames, find, self._limits, self._allows)
         routes = {edge: Route(*route) for edge, route in message.routes.items()}
         tier = ScheduledTier(graph, routes=routes, transport=self._transport)
+        light = LightProgram(tier) if is_light(tier) else None
         # to hand over to another thread takes longer than light nodes do
-        pool = None if tier.parallel or calls_python(graph) else self._here
-        self._partitions[session, message.partition] = tier, pool
+        here = not tier.parallel and not calls_python(graph) and is_short(graph)
+        pool = self._here if here else None
+        self._partitions[session, message.partition] = _Registered(tier, light, pool)
         return (), []
 
     def _run(self, session: int, held: SessionWork, message: RunStep, frames: list[Frame]) -> None:
+        held.free(message.free)
         held.check(message.stream)
-        tier, pool = self._partitions[session, message.partition]
+        tier, light, pool = self._partitions[session, message.partition]
         if message.keep and len(message.keep) != len(tier.lanes):
             raise ProtocolError("a step has another number of outputs", given=f"{message.keep}")
         left = iter(frames)
@@ -159,6 +178,10 @@ class TaskWork:
         _check_feeds(tier, feeds)
         key = session, message.step
         ended = partial(self._ended, key, message, held, tier)
+        if light is not None:
+            short = self._steps[key] = LightStep(light, message.step, self._transport, ended)
+            self._here.submit(partial(short.begin, feeds))
+            return
         step = self._steps[key] = DetachedStep(tier, ended, number=message.step, pool=pool)
         try:
             step.begin(feeds)

@@ -58,18 +58,19 @@ class _Jobs:
         self._jobs: deque[Callable[[], object]] = deque()
         self.owner = 0
 
+    def __len__(self) -> int:
+        return len(self._jobs)
+
     def submit(self, job: Callable[[], object], /) -> None:
         """Run it soon; from any thread."""
         self._jobs.append(job)
         if get_ident() != self.owner:
             self._ring()
 
-    def run(self) -> bool:
-        """Run what there is; whether there was something."""
-        some = bool(self._jobs)
+    def run(self) -> None:
+        """Run what there is."""
         while self._jobs:
             self._jobs.popleft()()
-        return some
 
 
 @final
@@ -128,6 +129,7 @@ class TaskServer:
             task, self._station, self._did, self._jobs, limits, permissions, self._machine.who
         )
         self._packets: list[tuple[str, Packet]] = []
+        self._asked = False  # whether the station was asked for something
         self._peers: dict[str, int] = {}
         self._wake = float("inf")
         self._over = False
@@ -174,13 +176,16 @@ class TaskServer:
 
     def _settle(self) -> float:
         """Do what there is to do, one thing leading to another; gives when the station wakes."""
-        while True:
-            packets, self._packets = self._packets, []
-            wake = self._station.work(monotonic(), packets)
-            if not self._jobs.run() and not self._inbox:
-                return wake
+        wake, due = 0.0, True  # packets, or what the station has to send again
+        while due or self._jobs or self._inbox:
+            self._jobs.run()
             while self._inbox:
                 self._handle(self._inbox.popleft())
+            if due or self._asked:
+                packets, self._packets = self._packets, []
+                wake = self._station.work(monotonic(), packets)
+                self._asked = due = False  # other threads that ask ring the bell
+        return wake
 
     def stop(self) -> None:
         """End `serve`; from any thread."""
@@ -191,6 +196,7 @@ class TaskServer:
 
     def _ring(self) -> None:
         """Have the station do what it was asked for; the owner does it before it waits again."""
+        self._asked = True
         if get_ident() != self._jobs.owner:
             self._sockets.bell.ring()
 

@@ -156,8 +156,7 @@ class SessionWork:
                 if type(action) is IssueOp:
                     failed = self._issue(action) or failed
                 elif type(action) is FreeHandles:
-                    for handle in action.handles:
-                        self.values.pop(handle, None)
+                    self.free(action.handles)
                 else:
                     self._other(action, rest)
         finally:
@@ -166,6 +165,11 @@ class SessionWork:
         if failed is not None:
             raise Told(failed)
         return (), []
+
+    def free(self, handles: Sequence[int]) -> None:
+        """Let go of values."""
+        for handle in handles:
+            self.values.pop(handle, None)
 
     def _other(self, action: Any, rest: Iterator[Frame]) -> None:
         if type(action) is PutValue:

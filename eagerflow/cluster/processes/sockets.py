@@ -23,16 +23,15 @@ from eagerflow.cluster.processes.authentication import KEY, Authenticator
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.zmq_sockets import (
-    EVENTS,
-    READABLE,
     Port,
     bind,
+    is_readable,
     new_socket,
     send,
     unbind,
 )
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, STOPPED_MS
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, SUSPECT_MS
 from eagerflow.cluster.protocol.values import Frame
 
 #: how many messages from one socket are taken before the others have their share
@@ -65,6 +64,19 @@ class Received(NamedTuple):
     role: str
     frames: list[Frame]
     user: str = ""
+
+
+@final
+class _PeerEnd(NamedTuple):
+    """The other end of a connection.
+
+    Attributes:
+        role: whose it is.
+        name: that ZeroMQ has for it.
+    """
+
+    role: Domain
+    name: bytes
 
 
 @final
@@ -169,7 +181,7 @@ class AbstractSockets:
         with the socket may take note of the news. So one that was sent on, or was not emptied, is
         asked itself; the others need no call. (``zmq.Poller`` asks all of them twice.)
         """
-        self._ready = {one for one in self._unsettled if one.getsockopt(EVENTS) & READABLE}
+        self._ready = set(filter(is_readable, self._unsettled))
         self._unsettled.clear()
         left = until - monotonic()
         if self._ready:
@@ -263,7 +275,7 @@ class ServerSockets(AbstractSockets):
         _hide_names()
         super().__init__(limits, credentials, log)
         domains: tuple[Domain, Domain] = "client", "task"
-        self._ports: dict[str, Port] = {
+        self._ports: dict[Domain, Port] = {
             role: self._port(zmq.ROUTER, domain=role) for role in domains
         }
         self.doors: Final = Doors(
@@ -275,7 +287,8 @@ class ServerSockets(AbstractSockets):
         #: by the descriptor of the connection. One that is gone may have had the same: what it had
         #: sent before may be read after the first message of the next one
         self._peers: dict[tuple[str, int], set[str]] = {}
-        self._roles: dict[str, str] = {}
+        self._ends: dict[str, _PeerEnd] = {}
+        self._names: dict[tuple[str, bytes], str] = {}
         self._users: dict[str, tuple[str, str]] = {}  # with the key
         self._looked = 0
 
@@ -293,23 +306,30 @@ class ServerSockets(AbstractSockets):
             if port.monitor in self._ready:
                 yield from self._gone(role, port)
             for who, *frames in self._messages(port):
-                peer = f"{role} {who.bytes.hex()}"  # names are unique at one door
-                if peer not in self._roles:
+                peer = self._names.get((role, who.bytes))
+                if peer is None:
                     # first what is gone: its descriptor may be that of this one now
                     yield from self._gone(role, port)
-                    self._roles[peer] = role
-                    self._peers.setdefault((role, int(who.get(zmq.SRCFD))), set()).add(peer)
-                    if self._credentials is not None:
-                        self._users[peer] = str(who.get("User-Id")), str(who.get(KEY))
+                    peer = self._new_peer(role, who)
                 user, _ = self._users.get(peer, ("", ""))
                 if user == _REVOKED:
                     continue
                 yield Received("frames", peer, role, [frame.buffer for frame in frames], user)
 
-    def _gone(self, role: str, port: Port) -> Iterator[Received]:
+    def _new_peer(self, role: Domain, who: Any) -> str:
+        """The name of a connection that has said nothing before."""
+        end = _PeerEnd(role, who.bytes)
+        peer = self._names[end] = f"{role} {end.name.hex()}"  # names are unique at one door
+        self._ends[peer] = end
+        self._peers.setdefault((role, int(who.get(zmq.SRCFD))), set()).add(peer)
+        if self._credentials is not None:
+            self._users[peer] = str(who.get("User-Id")), str(who.get(KEY))
+        return peer
+
+    def _gone(self, role: Domain, port: Port) -> Iterator[Received]:
         for descriptor in port.closed():
             for peer in self._peers.pop((role, descriptor), ()):
-                del self._roles[peer]
+                del self._names[self._ends.pop(peer)]
                 self._users.pop(peer, None)
                 yield Received("closed", peer, role, [])
 
@@ -320,18 +340,18 @@ class ServerSockets(AbstractSockets):
         allowed = self._credentials.allowed
         looked, self._looked = self._looked, allowed.refresh()
         for peer, (user, key) in () if looked == self._looked else self._users.items():
-            role = self._roles[peer]
+            role = self._ends[peer].role
             if user != _REVOKED and allowed.user(role, key) != user:
                 self._users[peer] = _REVOKED, key
                 yield Received("refused", peer, role, [], user)
 
     def send(self, peer: str, frames: Sequence[Frame]) -> None:
         """To a connection; what cannot go is dropped, as the connection is gone or never reads."""
-        role = self._roles.get(peer)
-        if role is not None:
-            port = self._ports[role].socket
+        end = self._ends.get(peer)
+        if end is not None:
+            port = self._ports[end.role].socket
             self._unsettled.add(port)
-            send(port, [bytes.fromhex(peer.removeprefix(role)), *frames])
+            send(port, [end.name, *frames])
 
     def close(self) -> None:
         for port in self._ports.values():
@@ -362,6 +382,7 @@ class ClientSockets(AbstractSockets):
         super().__init__(limits, credentials, _untold)
         self._tasks: dict[str, Port] = {}
         self._probes: dict[str, Port] = {}
+        self._owners: dict[Any, str] = {}  # of what may have something, the task
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
         self._door = self._port(zmq.ROUTER, domain="task")
         key = "" if credentials is None else credentials.keys.public
@@ -376,37 +397,44 @@ class ClientSockets(AbstractSockets):
         probe = self._probes[task] = self._port(
             zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
         )
-        probe.socket.heartbeat_timeout = STOPPED_MS
+        probe.socket.heartbeat_timeout = SUSPECT_MS
         probe.socket.reconnect_ivl = HEARTBEAT_MS
         probe.socket.connect(doors.client)
+        for one in (port.socket, port.monitor, probe.monitor):
+            self._owners[one] = task
 
     def disconnect(self, task: str) -> None:
-        probe = self._probes.pop(task, None)
-        if probe is not None:
-            self._forget(probe)
-        port = self._tasks.pop(task, None)
-        if port is not None:
-            self._forget(port)
+        for ports in (self._probes, self._tasks):
+            port = ports.pop(task, None)
+            if port is not None:
+                self._owners.pop(port.socket, None)
+                self._owners.pop(port.monitor)
+                self._forget(port)
 
     def receive(self) -> Iterator[Received]:
         """What has come."""
         yield from self._packets()
-        for task, probe in list(self._probes.items()):
-            if probe.monitor in self._ready:
-                for event in probe.told():
-                    silent = event == _DISCONNECTED
-                    yield Received("silent" if silent else "heard", task, "task", [])
-        for task, port in list(self._tasks.items()):
-            for frames in self._messages(port):
-                yield Received("frames", task, "task", [frame.buffer for frame in frames])
-                if self._tasks.get(task) is not port:
-                    break
-            if port.monitor in self._ready and self._tasks.get(task) is port:
-                for event in port.told():
-                    self._unsettled.add(port.monitor)  # there may be more
-                    kind = "closed" if event == _DISCONNECTED else "refused"
-                    yield Received(kind, task, "task", [])
-                    break
+        owners = self._owners
+        for task in {owners[one] for one in self._ready if one in owners}:
+            if task in self._tasks:
+                yield from self._of(task)
+
+    def _of(self, task: str) -> Iterator[Received]:
+        """What has come of a task; who gets it may disconnect it."""
+        probe, port = self._probes[task], self._tasks[task]
+        if probe.monitor in self._ready:
+            for event in probe.told():
+                yield Received("silent" if event == _DISCONNECTED else "heard", task, "task", [])
+        for frames in self._messages(port):
+            yield Received("frames", task, "task", [frame.buffer for frame in frames])
+            if self._tasks.get(task) is not port:
+                return
+        if port.monitor in self._ready:
+            for event in port.told():
+                self._unsettled.add(port.monitor)  # there may be more
+                kind = "closed" if event == _DISCONNECTED else "refused"
+                yield Received(kind, task, "task", [])
+                return
 
     def _packets(self) -> Iterator[Received]:
         """What tasks have brought."""

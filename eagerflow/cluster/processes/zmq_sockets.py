@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
 import zmq
+from zmq.backend import Socket as _Socket
 from zmq.utils.monitor import recv_monitor_message
 
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, PROOF_MS, SILENCE_MS
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, LOST_SECONDS, PROOF_MS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ResourceError
 
 #: frames of more bytes are not copied when they are sent
 _COPIED: Final = 1 << 16
-# plain ints: operators of pyzmq's flags take longer than the calls
-EVENTS: Final = int(zmq.EVENTS)
-READABLE: Final = int(zmq.POLLIN)
+# methods of the base class, and plain ints: what pyzmq wraps around them takes longer than they do
+_send: Final[Callable[..., Any]] = _Socket.send
+_receive: Final[Callable[..., Any]] = _Socket.recv
+_get: Final[Callable[..., Any]] = _Socket.get
+_EVENTS: Final = int(zmq.EVENTS)
+_READABLE: Final = int(zmq.POLLIN)
 _AT_ONCE: Final = int(zmq.NOBLOCK)
 _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
@@ -54,7 +58,7 @@ def new_socket(
     socket.sndhwm = socket.rcvhwm = 10_000
     socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
     socket.heartbeat_ivl = HEARTBEAT_MS
-    socket.heartbeat_timeout = SILENCE_MS
+    socket.heartbeat_timeout = int(1000 * LOST_SECONDS)
     socket.reconnect_ivl = -1  # a connection that is gone is another one's business
     return socket
 
@@ -74,13 +78,18 @@ def unbind(address: str) -> None:
         Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
 
 
+def is_readable(socket: Any) -> bool:
+    """Whether there is something to take."""
+    return bool(_get(socket, _EVENTS) & _READABLE)
+
+
 def send(socket: Any, frames: Sequence[Frame]) -> None:
     """Send a message; it is dropped where nobody is, or takes nothing more."""
     *first, last = frames
     with suppress(zmq.Again):
         for frame in first:
-            socket.send(frame, _AT_ONCE_AND_MORE, copy=len(frame) <= _COPIED)
-        socket.send(last, _AT_ONCE, copy=len(last) <= _COPIED)
+            _send(socket, frame, _AT_ONCE_AND_MORE, len(frame) <= _COPIED)
+        _send(socket, last, _AT_ONCE, len(last) <= _COPIED)
 
 
 @final
@@ -98,20 +107,25 @@ class Port:
 
     def told(self) -> Iterator[int]:
         """What has happened to connections."""
-        while self.monitor.getsockopt(EVENTS) & READABLE:
+        while is_readable(self.monitor):
             yield int(recv_monitor_message(self.monitor)["event"])
 
     def closed(self) -> Iterator[int]:
         """The descriptors of connections that are gone."""
-        while self.monitor.getsockopt(EVENTS) & READABLE:
+        while is_readable(self.monitor):
             yield int(recv_monitor_message(self.monitor)["value"])
 
     def take(self) -> list[Any] | None:
         """The frames of a message; None if there is none."""
-        try:
-            return self.socket.recv_multipart(_AT_ONCE, copy=False)  # type: ignore[no-any-return]  # frames
-        except zmq.Again:
+        socket = self.socket
+        if not is_readable(socket):  # an exception that says so takes far longer
             return None
+        frame = _receive(socket, _AT_ONCE, False)
+        frames = [frame]
+        while frame.more:
+            frame = _receive(socket, _AT_ONCE, False)
+            frames.append(frame)
+        return frames
 
     def close(self) -> None:
         self.socket.disable_monitor()

@@ -33,7 +33,7 @@ from eagerflow.cluster.protocol.heads import (
 )
 
 #: of the messages here; another one is refused when a connection begins
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 #: of the text form of graphs
 GRAPH_TEXT: Final = 2
 
@@ -169,6 +169,7 @@ class RunStep(AbstractMessage, tag="run", frozen=True):
         keep: for each of its outputs the number of the handle that it gets; 0 to have it sent. If
             there are none, all are sent.
         stream: whose first failure counts before the step, and is told by the answer.
+        free: values to let go of before, as `FreeHandles` does.
     """
 
     step: Serial
@@ -176,6 +177,7 @@ class RunStep(AbstractMessage, tag="run", frozen=True):
     feeds: Feeds = ()
     keep: Handles = ()
     stream: Serial = 0
+    free: Handles = ()
 
 
 # --- eager ops, from a client to a server ------------------------------------------------------

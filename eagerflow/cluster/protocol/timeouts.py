@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-#: milliseconds: how often a process asks another whether it is there, and when it is given up
+#: milliseconds: how often a process asks another whether it is there
 HEARTBEAT_MS: Final = 500
-SILENCE_MS: Final = 10_000
-#: milliseconds without an answer, after which a process is suspected to be stopped
-STOPPED_MS: Final = 2_000
+#: milliseconds without an answer, after which a client suspects that a task is stopped
+SUSPECT_MS: Final = 2_000
+#: seconds without an answer, after which a connection is closed, and a task is lost
+LOST_SECONDS: Final = 10.0
 #: milliseconds in which a connection has to prove its key
 PROOF_MS: Final = 10_000
 
 #: seconds for which silence lasts before it is told: a process that ends is silent, then closed
 UNTOLD_SECONDS: Final = 0.25
-#: seconds from the first sign of silence to the loss of a task
-SUSPECTED_SECONDS: Final = 10.0
 #: seconds in which a greeting has to be answered
 GREETING_SECONDS: Final = 30.0
 #: seconds for which a server keeps a session that says nothing

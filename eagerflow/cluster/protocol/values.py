@@ -41,6 +41,8 @@ _DTYPES: Final[dict[str, DType]] = {**DTYPES, BYTES.name: BYTES}
 _WORD: Final = 2**63
 _LENGTH: Final = 8  # bytes, in packed byte strings
 _DIGITS: Final = 4_000
+#: bytes up to which Python's own copies take less time than arrays do
+_SHORT: Final = 256
 
 
 def encode_value(value: Any, frames: list[Frame]) -> Head:
@@ -86,15 +88,21 @@ def _encode_array(array: np.ndarray[Any, Any], frames: list[Frame]) -> ArrayHead
     if dtype is BYTES:
         frames.append(pack(array))
         return ArrayHead(dtype.name, array.shape)
-    shape, order = array.shape, tuple(range(array.ndim))
-    if not array.flags.c_contiguous:
-        if 0 in array.strides or not _is_dense(array):
-            array = array.copy(order="K")
-        order = _order(array)
-        array = array.transpose(order)
+    if not array.flags.c_contiguous and (0 in array.strides or not _is_dense(array)):
+        array = array.copy(order="K")
+    if array.flags.c_contiguous:
+        frames.append(_elements(array))
+        return ArrayHead(dtype.name, array.shape)
+    order = _order(array)
+    frames.append(_elements(array.transpose(order)))
+    return ArrayHead(dtype.name, array.shape, order)
+
+
+def _elements(array: np.ndarray[Any, Any]) -> Frame:
+    if array.nbytes <= _SHORT:
+        return array.tobytes()
     # a frame needs no shape; some dtypes are not known to buffers
-    frames.append(array.reshape(-1).view(np.uint8).data)
-    return ArrayHead(dtype.name, shape, () if order == tuple(range(len(shape))) else order)
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _order(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
@@ -136,8 +144,8 @@ def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, An
     data = view_of(frame)
     if dtype is BYTES:
         return _decode_bytes(head, data)
-    order = head.order or tuple(range(len(head.shape)))
-    if sorted(order) != list(range(len(head.shape))):
+    order = head.order
+    if order and sorted(order) != list(range(len(head.shape))):
         raise ProtocolError("the order of axes is none of this shape", given=str(head))
     if prod(head.shape) * dtype.itemsize != len(data):
         raise ProtocolError(
@@ -145,14 +153,20 @@ def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, An
             given=f"{len(data)} bytes for {head}",
             expected=f"{prod(head.shape) * dtype.itemsize} bytes",
         )
-    if isinstance(frame, np.ndarray):
-        raw = frame
-    else:
-        raw = np.empty(len(data), np.uint8)
-        raw[:] = np.frombuffer(data, np.uint8)
-    array = raw.view(dtype.dtype).reshape([head.shape[axis] for axis in order])
+    memory = frame if isinstance(frame, np.ndarray) else _copied(data)
+    if not order:
+        return np.ndarray(head.shape, dtype.dtype, memory)
     back = sorted(range(len(order)), key=order.__getitem__)
-    return array.transpose(back)
+    return np.ndarray([head.shape[axis] for axis in order], dtype.dtype, memory).transpose(back)
+
+
+def _copied(data: memoryview) -> bytearray | np.ndarray[Any, Any]:
+    """Memory of its own with the same bytes."""
+    if len(data) <= _SHORT:
+        return bytearray(data)
+    made = np.empty(len(data), np.uint8)
+    made[:] = np.frombuffer(data, np.uint8)
+    return made
 
 
 def _decode_bytes(head: ArrayHead, data: memoryview) -> np.ndarray[Any, Any]:

@@ -37,8 +37,8 @@ from eagerflow.runtime.executable import run_tasks_by
 from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.rendezvous.credits import Sent
 from eagerflow.runtime.rendezvous.keys import Key, Route
-from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.rendezvous.station import Station
+from eagerflow.runtime.rendezvous.transport import StepEnd
 from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier, waits_nowhere
 from eagerflow.runtime.threads.workers import shared
@@ -244,7 +244,7 @@ class _Values:
         self.wanted, self.abort = station.wanted, station.abort
 
     def send(
-        self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
+        self, rendezvous: StepEnd, route: Route, key: Key, value: Any, dead: bool,
         sent: Sent | None, /,
     ) -> None:  # fmt: skip
         if type(value) is RemoteArray:

@@ -52,8 +52,8 @@ from eagerflow.cluster.protocol.messages import (
 )
 from eagerflow.cluster.protocol.timeouts import (
     GREETING_SECONDS,
+    LOST_SECONDS,
     RENEWAL_SHARE,
-    SUSPECTED_SECONDS,
     UNTOLD_SECONDS,
 )
 from eagerflow.cluster.protocol.values import Frame
@@ -66,6 +66,8 @@ ClientInstruction = tuple[Any, ...]
 #: what one task has to do in a step: a partition, its feeds, their frames, handles for its
 #: outputs, and the stream that it belongs to
 StepPart = tuple[int, Feeds, list[Frame], Handles, int]
+
+_ANSWERS: Final = (Welcome, Done, Failed)
 
 
 @final
@@ -151,7 +153,7 @@ class ClientMachine:
         session: a number that nobody else has, from 1 on, below 2**31.
         versions: of its process.
         who: what it is, for messages to others.
-        suspected: how many seconds a task that is silent is waited for.
+        lost_after: for how many seconds a task that is silent is waited for.
         greeting: how many seconds a task is waited for at first.
         log: whether to keep what happened, for `rerun`.
 
@@ -169,7 +171,7 @@ class ClientMachine:
     """
 
     def __init__(
-        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED_SECONDS,
+        self, session: int, versions: Versions, who: str, lost_after: float = LOST_SECONDS,
         greeting: float = GREETING_SECONDS, *, log: bool = False,
     ) -> None:  # fmt: skip
         self.links: dict[str, TaskLink] = {}
@@ -177,10 +179,12 @@ class ClientMachine:
         self._session = session
         self._versions = versions
         self._who = who
-        self._suspected = suspected
+        self._lost_after = lost_after
         self._greeting = greeting
         self._open: dict[Any, _Open] = {}
         self._wake = inf
+        #: when there may be something due: an early tick does nothing, and finds out when it is
+        self._soonest = inf
         self._now = 0.0
         self._out: list[ClientInstruction] = []
 
@@ -194,10 +198,9 @@ class ClientMachine:
         """What is to be done now that ``event`` has happened."""
         self._now, self._out = now, []
         _HANDLERS[event[0]](self, *event[1:])
-        wake = min((link.wakes_at for link in self.links.values()), default=inf)
-        if wake != self._wake:
-            self._wake = wake
-            self._out.append(("wake", wake))
+        if self._soonest != self._wake:
+            self._wake = self._soonest
+            self._out.append(("wake", self._wake))
         if self.log is not None:
             self.log.append((now, event, tuple(self._out)))
         return self._out
@@ -210,6 +213,7 @@ class ClientMachine:
             self._lose(task, "another connection has taken its place")
         link.begin()
         link.lost_at = self._now + self._greeting
+        self._wake_by(link.lost_at)
         hello = Hello(0, self._versions, self._session, link.attempt, self._who)
         self._send(task, hello, [])
 
@@ -228,9 +232,10 @@ class ClientMachine:
         link = self.links[task]
         if link.state == "ready":
             link.suspect_at = min(link.suspect_at, self._now + UNTOLD_SECONDS)
-            link.lost_at = min(link.lost_at, self._now + self._suspected)
+            link.lost_at = min(link.lost_at, self._now + self._lost_after)
         elif link.state == "greeting":
-            link.lost_at = min(link.lost_at, self._now + self._suspected)
+            link.lost_at = min(link.lost_at, self._now + self._lost_after)
+        self._wake_by(link.wakes_at)
 
     def _heard(self, task: str) -> None:
         link = self.links[task]
@@ -263,6 +268,11 @@ class ClientMachine:
                 self._out.append(("suspect", task))
             if link.renew_at <= self._now:
                 self._send(task, Renew(0), [], None)
+        self._soonest = min((link.wakes_at for link in self.links.values()), default=inf)
+
+    def _wake_by(self, time: float) -> None:
+        """There is something due at that time."""
+        self._soonest = min(self._soonest, time)
 
     # --- what is asked ---
 
@@ -306,7 +316,7 @@ class ClientMachine:
         for one in request:
             link.asked[link.said] = one
         if link.usable:
-            link.renew_at = self._now + link.lease * RENEWAL_SHARE
+            link.renew_at = self._now + link.lease * RENEWAL_SHARE  # later than it was
         self._out.append(("send", task, replace(message, number=link.said), frames))
 
     # --- answers ---
@@ -315,7 +325,7 @@ class ClientMachine:
         link = self.links[task]
         if link.state in ("absent", "lost"):
             return  # it was on its way
-        if not isinstance(message, Welcome | Done | Failed) or message.number != link.heard + 1:
+        if not isinstance(message, _ANSWERS) or message.number != link.heard + 1:
             self._lose(task, "it has sent a message that does not come next")
             return
         link.heard += 1
@@ -353,6 +363,7 @@ class ClientMachine:
         link.incarnation = message.incarnation
         link.lease = message.lease
         link.renew_at = self._now + link.lease * RENEWAL_SHARE
+        self._wake_by(link.renew_at)
         self._out.append(("joined", task, message))
 
     def _answered(

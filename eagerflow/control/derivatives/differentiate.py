@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from eagerflow.autodiff.tape import warn_of_read
-from eagerflow.control.derivatives.branches import BranchDerivative, CallDerivative
+from eagerflow.control.derivatives.branch_derivatives import BranchDerivative, CallDerivative
 from eagerflow.control.derivatives.building import Apply
-from eagerflow.control.derivatives.loops import LoopDerivative
+from eagerflow.control.derivatives.loop_derivatives import LoopDerivative
 from eagerflow.control.structured import Structured
 from eagerflow.core.interpreter import Passed
 from eagerflow.core.op import bind, get_op

@@ -36,7 +36,7 @@ def arrow(module: str) -> Any:
     except ImportError as error:
         raise SettingError(
             f"{module} is needed for this, and is not installed",
-            hint="pip install eagerflow[data]",
+            hint="pip install 'eagerflow[data]'",
         ) from error
 
 

@@ -53,7 +53,7 @@ def decode_image(
         values = pixels(image, mode, size)
     except MissingError as error:
         raise SettingError(
-            "decode_image: Pillow is not installed", hint="pip install eagerflow[data]"
+            "decode_image: Pillow is not installed", hint="pip install 'eagerflow[data]'"
         ) from error
     except DamagedError as error:
         given = f"{len(image)} bytes" if isinstance(image, bytes) else image

@@ -18,10 +18,12 @@ from typing import Any, Final, final
 from eagerflow.data.workers.element_transfer import IDLE, Wire, dump, load
 from eagerflow.errors import CancelledError, SettingError, WorkerError, relocate
 from eagerflow.extending import Source
+from eagerflow.hardware.kernel_library import in_force
 
 _WAIT: Final = 5.0  # seconds that an ended process may take to be gone
 _PROGRAM: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); import eagerflow as ef; "
+    "ef.config(kernels=sys.argv[3]); "
     "from eagerflow.data.workers.worker import serve; serve(int(sys.argv[1]))"
 )
 #: each worker has a core; a library that starts threads in each of them would have them fight
@@ -74,7 +76,8 @@ class _Server:
         own, other = socket.socketpair()
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(other.fileno()), json.dumps(_folders())],
+                [sys.executable, "-c", _PROGRAM, str(other.fileno()), json.dumps(_folders()),
+                 in_force()],
                 stdin=subprocess.DEVNULL, pass_fds=[other.fileno()], env=_environment(),
             )  # fmt: skip
         self._channel, self._owner = own, os.getpid()

@@ -42,6 +42,7 @@ from eagerflow.runtime.scheduled.node_seconds import (
     op_threads,
     worker_count,
 )
+from eagerflow.runtime.scheduled.scheduled_tier import find_acts
 
 #: steps of either placement that are timed; before them are one that compiles, and watched ones
 _RUNS: Final = 9
@@ -137,7 +138,7 @@ def traits(sizes: Mapping[str, int] = MappingProxyType({})) -> ExecutorTraits:
         sizes: what names of sizes stand for.
     """
     weight = node_seconds(op_threads(), sizes)
-    return ExecutorTraits(find_regions, weight, HEAVY_SECONDS, worker_count())
+    return ExecutorTraits(find_regions, find_acts, weight, HEAVY_SECONDS, worker_count())
 
 
 def cost_table(name: str, rules: Rules | None, graph: Graph) -> CostTable:

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering.flat import FlatGraph, Gate
-from eagerflow.graph.lowering.loops import lower_loop
+from eagerflow.graph.lowering.lowered_loops import lower_loop
 from eagerflow.graph.lowering.parts import LoweredPart
 from eagerflow.graph.lowering.steering import is_steering
 from eagerflow.graph.passes.rewrite import is_pure

@@ -16,7 +16,7 @@ from eagerflow.graph.text.constants import content_name, has_values, numbers
 from eagerflow.graph.value_types import Reference
 from eagerflow.hardware import Device
 from eagerflow.hardware.names import DeviceName
-from eagerflow.resources.kind_names import kind_name
+from eagerflow.resources.resource_kinds import kind_name
 from eagerflow.types import DType, text_of
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")

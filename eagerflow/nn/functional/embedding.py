@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
@@ -87,7 +86,7 @@ def _integers(name: str, x: TensorLike) -> ef.Tensor:
 
 
 @speaks_for_parts
-def one_hot(input: TensorLike, num_classes: int, dtype: Any = ef.int64) -> ef.Tensor:
+def one_hot(input: TensorLike, num_classes: int, dtype: ef.types.DTypeLike = ef.int64) -> ef.Tensor:
     """A new last axis along which the element at each index is 1 and all others are 0.
 
     Args:

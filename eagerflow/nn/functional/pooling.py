@@ -251,7 +251,7 @@ def avg_pool3d(
 
 
 @over_axes(1)
-def adaptive_avg_pool1d(input: TensorLike, output_size: Any) -> ef.Tensor:
+def adaptive_avg_pool1d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
     """The means of windows that share one axis out to a given number of positions.
 
     Args:
@@ -268,7 +268,7 @@ def adaptive_avg_pool1d(input: TensorLike, output_size: Any) -> ef.Tensor:
 
 
 @over_axes(2)
-def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
+def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
     """The means of windows that share a picture out to a given number of positions.
 
     Args:
@@ -286,7 +286,7 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
 
 
 @over_axes(3)
-def adaptive_avg_pool3d(input: TensorLike, output_size: Any) -> ef.Tensor:
+def adaptive_avg_pool3d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
     """The means of windows that share a volume out to a given number of positions.
 
     Args:
@@ -304,7 +304,7 @@ def adaptive_avg_pool3d(input: TensorLike, output_size: Any) -> ef.Tensor:
 
 
 @over_axes(1)
-def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of windows that share one axis out to a given number of positions.
 
     Args:
@@ -322,7 +322,7 @@ def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: boo
 
 
 @over_axes(2)
-def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of windows that share a picture out to a given number of positions.
 
     Args:
@@ -340,7 +340,7 @@ def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: boo
 
 
 @over_axes(3)
-def adaptive_max_pool3d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of windows that share a volume out to a given number of positions.
 
     Args:

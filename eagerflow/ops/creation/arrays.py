@@ -27,6 +27,7 @@ from eagerflow.types import (
     DType,
     DTypeLike,
     Shape,
+    ShapeLike,
     TensorType,
     as_dtype,
     default_dtype,
@@ -137,7 +138,7 @@ def asarray(
     return _convert(obj, dtype, device, copy)
 
 
-def _copied(data: TensorLike, dtype: DTypeLike, device: DeviceLike) -> Tensor:
+def _copied(data: Any, dtype: DTypeLike, device: DeviceLike) -> Tensor:
     """A copy that an op makes, so that an interpreter sees which array the values are from."""
     target, host = as_device(device), as_device("cpu:0")
     where = target if target.backend.array_type is type(data) else host
@@ -181,7 +182,7 @@ _zeros = creating("zeros", _described, fails_on="nothing", fill=lambda attrs: 0)
 _full = creating("full", _described, fill=lambda attrs: attrs.get("fill_value"))
 
 
-def zeros(shape: int | Shape, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
+def zeros(shape: ShapeLike, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor of zeros; of dtype bytes, of empty bytes.
 
     Args:
@@ -203,7 +204,7 @@ def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
     return bind(_zeros, shape=shape, dtype=dtype, device=device)
 
 
-def ones(shape: int | Shape, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
+def ones(shape: ShapeLike, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor of ones.
 
     Args:
@@ -223,7 +224,7 @@ def ones(shape: int | Shape, dtype: DTypeLike = None, *, device: DeviceLike = No
     )
 
 
-def empty(shape: int | Shape, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
+def empty(shape: ShapeLike, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor whose values the caller does not care about.
 
     They are zeros, so that programs repeat exactly; on CPU, zeroed pages cost nothing until used.
@@ -240,7 +241,7 @@ def empty(shape: int | Shape, dtype: DTypeLike = None, *, device: DeviceLike = N
 
 
 def full(
-    shape: int | Shape,
+    shape: ShapeLike,
     fill_value: TensorLike,
     dtype: DTypeLike = None,
     *,
@@ -269,7 +270,7 @@ def full(
     if weak.is_integer:
         _convert(fill_value, out_dtype, "cpu:0", None)  # raises for one that does not fit
     if weak.is_complex and not (out_dtype.is_complex or out_dtype.kind == "bool"):
-        raise DTypeError(f"full: {fill_value} is complex, {out_dtype.name} is not")
+        raise DTypeError(f"full: {fill_value!r} is complex, {out_dtype.name} is not")
     return bind(
         _full,
         shape=sizes,

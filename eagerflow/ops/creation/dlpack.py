@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.convert import OffersDLPack, TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import current, stack
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
@@ -53,6 +53,9 @@ def _export(
         )  # fmt: skip
     if stream is not None and value.device.kind == "cpu":
         raise InterchangeError("__dlpack__: a CPU has no streams", given=f"stream={stream!r}")
+    backend = value.device.backend
+    if not (value.device.is_ready_at_once or backend.ready(array)):
+        backend.synchronize(value.device.index)  # a consumer knows nothing of streams for copies
     if not dtype.is_native:
         array = array.view(_UNSIGNED[dtype.itemsize])
     options: dict[str, Any] = {} if stream is None else {"stream": stream}
@@ -148,7 +151,9 @@ class _Producer:
         return self.array.__dlpack_device__()
 
 
-def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(
+    x: OffersDLPack, /, *, device: DeviceLike = None, copy: bool | None = None
+) -> Tensor:
     """A tensor that shares the memory of another library's array, through DLPack.
 
     eagerflow never writes there; if the other library does, the tensor changes, and with it its

@@ -74,7 +74,7 @@ def _dtype_of(value: Any) -> DType:
     return as_dtype(value)
 
 
-def result_type(*arrays_and_dtypes: Any) -> DType:
+def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType:
     """The dtype that arrays, dtypes and Python numbers promote to together.
 
     Args:
@@ -87,7 +87,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     >>> ef.result_type(ef.int8, ef.tensor([1], dtype=ef.int16), 3)
     int16
     """
-    weak = [v for v in arrays_and_dtypes if is_python_number(v)]
+    weak: list[Any] = [v for v in arrays_and_dtypes if is_python_number(v)]
     strong = [_dtype_of(v) for v in arrays_and_dtypes if not is_python_number(v)]
     if not strong:
         raise DTypeError("result_type: needs at least one array or dtype")
@@ -100,7 +100,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     return promoted_dtype([stand_in, *weak])
 
 
-def can_cast(from_: Any, to: Any, /) -> bool:
+def can_cast(from_: TensorLike | DTypeLike, to: DTypeLike, /) -> bool:
     """Whether promotion alone takes one dtype to another.
 
     Args:
@@ -141,7 +141,7 @@ def dtypes_of(kind: Any) -> frozenset[DType]:
     return frozenset(d for d in DTYPES.values() if d.kind in _KINDS[kind])
 
 
-def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """Whether a dtype is of a kind.
 
     The 16- and 8-bit floats are ``"real floating"``.
@@ -200,7 +200,7 @@ class IntInfo:
     dtype: DType
 
 
-def finfo(type: Any, /) -> FloatInfo:
+def finfo(type: TensorLike | DTypeLike, /) -> FloatInfo:
     """The limits of a floating or complex dtype.
 
     Args:
@@ -222,7 +222,7 @@ def finfo(type: Any, /) -> FloatInfo:
     return FloatInfo(8 * dtype.itemsize, eps, most, least, normal, dtype)
 
 
-def iinfo(type: Any, /) -> IntInfo:
+def iinfo(type: TensorLike | DTypeLike, /) -> IntInfo:
     """The limits of an integer dtype.
 
     Args:

@@ -59,10 +59,10 @@ _arange = creating("arange", _arange_type)
 
 
 def arange(
-    start: Any,
+    start: TensorLike,
     /,
-    stop: Any = None,
-    step: Any = 1,
+    stop: TensorLike | None = None,
+    step: TensorLike = 1,
     *,
     dtype: DTypeLike = None,
     device: DeviceLike = None,
@@ -139,8 +139,8 @@ _linspace = creating("linspace", _linspace_type)
 
 
 def linspace(
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     /,
     num: int = 50,
     *,
@@ -201,8 +201,8 @@ def _between(
 
 @device_wins
 def logspace(
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     /,
     num: int = 50,
     *,

@@ -359,7 +359,7 @@ _clip_max = binary(
 )
 
 
-def clip(x: TensorLike, /, min: TensorLike = None, max: TensorLike = None) -> Tensor:
+def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """Each element limited to a range; on its ends the derivative is still 1.
 
     Args:

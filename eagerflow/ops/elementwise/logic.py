@@ -78,9 +78,10 @@ def _comparands(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
 
 def _told(x: TensorLike, other: TensorLike) -> TensorLike:
     """A number of a trace as it is in this call, if another one may not fit the other operand."""
-    narrow = type(other) is Tensor and other._lane.dtype.is_integer
-    narrow = narrow and other._lane.dtype.name != "int64"
-    return known_number(x) if narrow else x
+    if type(other) is not Tensor:
+        return x
+    dtype = other._lane.dtype
+    return known_number(x) if dtype.is_integer and dtype.name != "int64" else x
 
 
 _equal = define("equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), takes_bytes=True)

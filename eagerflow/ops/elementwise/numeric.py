@@ -250,6 +250,7 @@ def round(x: TensorLike, /, decimals: int = 0) -> Tensor:
     >>> ef.round(ef.tensor([1.5, 2.5, -1.7]))
     Tensor([ 2.,  2., -2.], f32[3]@cpu:0)
     """
+    x = tensor_of(x)
     if decimals > 0:
         return _rounded(_round, x * 10.0**decimals) / 10.0**decimals
     if decimals < 0:

@@ -326,7 +326,7 @@ def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
     return result if len(index.shape) == len(shape) else functions["reshape"](result, shape)
 
 
-def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
+def index_update(x: TensorLike, key: object, value: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``value`` at ``key``: ``x[key] = value`` without a change of x.
 
     Args:
@@ -348,7 +348,7 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     return _put(_update, tensor_of(x), key, value)
 
 
-def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
+def index_add(x: TensorLike, key: object, value: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``value`` added at ``key``; values for one element add up.
 
     Args:
@@ -366,7 +366,7 @@ def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     return _put(_add, tensor_of(x), key, value)
 
 
-def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
+def index_scatter(value: TensorLike, key: object, shape: Shape, /) -> Tensor:
     """Zeros of a shape with ``value`` added at ``key``: the transpose of ``x[key]``.
 
     Args:

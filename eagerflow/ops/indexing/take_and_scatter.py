@@ -151,7 +151,7 @@ _take_along = define(
 )
 
 
-def take_along_axis(x: TensorLike, indices: TensorLike, /, axis: int = -1) -> Tensor:
+def take_along_axis(x: TensorLike, /, indices: TensorLike, axis: int = -1) -> Tensor:
     """Along an axis, the elements at the indices given for each line of it.
 
     Args:
@@ -175,7 +175,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, axis: int = -1) -> Te
 
 
 def put_along_axis(
-    x: TensorLike, indices: TensorLike, values: TensorLike, /, axis: int = -1
+    x: TensorLike, /, indices: TensorLike, values: TensorLike, axis: int = -1
 ) -> Tensor:
     """A new tensor like ``x`` with values at the indices given for each line along an axis.
 

@@ -100,7 +100,7 @@ class AbstractReader:
         """How many damaged records were left out. In a traced function the run looks: a tensor."""
         return told(_skipped, self.resource, self.resource.skipped)
 
-    def read(self, *, timeout: TensorLike = None) -> tuple[Tensor, Tensor]:
+    def read(self, *, timeout: TensorLike | None = None) -> tuple[Tensor, Tensor]:
         """The key and the bytes of the next record; waits while there is no file.
 
         Args:
@@ -121,7 +121,9 @@ class AbstractReader:
         key, record = bind_wait(_read, [], state.device, seconds, resource=state)
         return key, record
 
-    def read_up_to(self, n: TensorLike, *, timeout: TensorLike = None) -> tuple[Tensor, Tensor]:
+    def read_up_to(
+        self, n: TensorLike, *, timeout: TensorLike | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The keys and the bytes of the next ``n`` records, or of what is left after the last file.
 
         Args:

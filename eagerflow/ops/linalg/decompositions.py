@@ -166,6 +166,91 @@ def qr(x: TensorLike, /, mode: Literal["reduced", "complete"] = "reduced") -> QR
     return QRResult(*bind(_qr, floating(x), mode=mode))
 
 
+# --- LU -------------------------------------------------------------------------------------
+
+
+@final
+class LUResult(NamedTuple):
+    """What `lu` gives.
+
+    Attributes:
+        P: a permutation matrix, constant to a gradient.
+        L: a lower triangle, or what is left of one, with ones on its diagonal.
+        U: an upper triangle, or what is left of one.
+    """
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+def _lu_type(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
+    check_matrix(x)
+    *batch, rows, columns = x.shape
+    inner: Any = minimum(rows, columns)
+    return (
+        x.like(shape=(*batch, rows, rows)),
+        x.like(shape=(*batch, rows, inner)),
+        x.like(shape=(*batch, inner, columns)),
+    )
+
+
+def _lu_vjp(
+    gs: tuple[Tensor, Tensor, Tensor], outs: tuple[Tensor, Tensor, Tensor], x: Tensor
+) -> tuple[Tensor]:
+    """The rows in order are blocks: ``[[a, right], [below, nothing]] == [[l], [l2]] @ [[u, u2]]``.
+
+    At most one of ``right == l @ u2`` and ``below == l2 @ u`` has elements. Each is linear in
+    its second triangle; what it says of the first one adds to the gradient of that.
+    """
+    (_, gl, gu), (order, lower, upper) = gs, outs
+    k = lower.shape[-1]
+    l, l2 = lower[..., :k, :], lower[..., k:, :]  # noqa: E741 - as in the equations
+    u, u2 = upper[..., :k], upper[..., k:]
+    right = triangular_solve(l, gu[..., k:], adjoint=True, unit_diagonal=True)
+    below = _divided(gl[..., k:, :], u)
+    of_l = conj_transpose(l) @ (gl[..., :k, :] - right @ conj_transpose(u2))
+    of_u = (gu[..., :k] - conj_transpose(l2) @ below) @ conj_transpose(u)
+    middle = tril(of_l, k=-1) + triu(of_u)
+    a = _divided(triangular_solve(l, middle, adjoint=True, unit_diagonal=True), u)
+    rows = [concat([a, right], axis=-1), concat([below, l2 @ u2], axis=-1)]
+    return (order @ concat(rows, axis=-2),)
+
+
+def _divided(x: Tensor, u: Tensor) -> Tensor:
+    """``x @ inv(conj(u).mT)`` for an upper triangle."""
+    return conj_transpose(triangular_solve(u, conj_transpose(x), lower=False))
+
+
+_lu = matrix_op("lu", _lu_type, joint(_lu_vjp), saved="outputs", flops=0.7, outputs=3)
+
+
+def lu(x: TensorLike, /) -> LUResult:
+    """The triangular factors of matrices whose rows are reordered: ``x == P @ L @ U``.
+
+    Rows are exchanged so that no element of ``L`` is larger than 1. The gradient exists where
+    the diagonal of ``U`` has no zero, and takes the order of the rows as given.
+
+    Args:
+        x: matrices, floating or complex; integers count as float32.
+
+    Raises:
+        ShapeError: fewer than two axes.
+
+    >>> p, l, u = ef.linalg.lu(ef.tensor([[2.0, 1.0], [4.0, 4.0]]))
+    >>> l
+    Tensor([[1. , 0. ],
+            [0.5, 1. ]], f32[2,2]@cpu:0)
+    >>> u
+    Tensor([[ 4.,  4.],
+            [ 0., -1.]], f32[2,2]@cpu:0)
+    >>> p @ l @ u
+    Tensor([[2., 1.],
+            [4., 4.]], f32[2,2]@cpu:0)
+    """
+    return LUResult(*bind(_lu, floating(x)))
+
+
 # --- eigenvalues of Hermitian matrices ------------------------------------------------------
 
 

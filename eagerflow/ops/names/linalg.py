@@ -3,7 +3,7 @@
 Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
-from eagerflow.ops.linalg.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr
+from eagerflow.ops.linalg.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, lu, qr
 from eagerflow.ops.linalg.derived import block_diag, cho_solve, cond
 from eagerflow.ops.linalg.norms import matrix_norm, norm, vector_norm
 from eagerflow.ops.linalg.products import cross, matmul, outer, tensordot, vecdot
@@ -40,6 +40,7 @@ __all__ = [
     "expm",
     "inv",
     "lstsq",
+    "lu",
     "matmul",
     "matrix_norm",
     "matrix_power",

@@ -164,7 +164,7 @@ def flipud(x: TensorLike, /) -> Tensor:
 # --- elements -------------------------------------------------------------------------------
 
 
-def delete(x: TensorLike, obj: Any, /, axis: int | None = None) -> Tensor:
+def delete(x: TensorLike, obj: TensorLike | slice, /, axis: int | None = None) -> Tensor:
     """``x`` without the elements at some indices.
 
     Args:
@@ -186,7 +186,9 @@ def delete(x: TensorLike, obj: Any, /, axis: int | None = None) -> Tensor:
     return take(tensor, _index(kept, tensor), axis=along)
 
 
-def insert(x: TensorLike, obj: Any, values: TensorLike, /, axis: int | None = None) -> Tensor:
+def insert(
+    x: TensorLike, obj: TensorLike | slice, values: TensorLike, /, axis: int | None = None
+) -> Tensor:
     """``x`` with values before some indices.
 
     Args:

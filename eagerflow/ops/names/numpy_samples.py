@@ -6,7 +6,7 @@ Missing values are NaN.
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -22,8 +22,9 @@ from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.names.numpy_names import cov
 from eagerflow.ops.ordering.sort import sort
 from eagerflow.ops.reduction.running import cumprod, cumsum, diff
+from eagerflow.ops.reduction.statistics import Method, between
 from eagerflow.ops.reduction.totals import Axis, prod, sum
-from eagerflow.ops.rules.arguments import axes_of
+from eagerflow.ops.rules.arguments import axes_of, check_choice
 from eagerflow.ops.rules.promotion import (
     cast,
     floating,
@@ -112,7 +113,8 @@ def _slope(x: Tensor, axis: int, step: TensorLike, edge_order: int) -> Tensor:
             "gradient: there are too few samples along an axis",
             given=str(type_of(x)), expected=f"{edge_order + 1} or more",
         )  # fmt: skip
-    if isinstance(step, (int, float)) or tensor_of(step).shape == ():
+    step = step if isinstance(step, (int, float)) else tensor_of(step)
+    if isinstance(step, (int, float)) or step.shape == ():
         widths: Any = step
         inner = (x[..., 2:] - x[..., :-2]) / (2 * step)
         left = right = step, step
@@ -349,11 +351,17 @@ def nanmedian(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) ->
     >>> ef.nanmedian(ef.tensor([3.0, float("nan"), 1.0]))
     Tensor(2., f32[]@cpu:0)
     """
-    return _nanquantile("nanmedian", x, 0.5, axis, keepdims)
+    return _nanquantile("nanmedian", x, 0.5, axis, keepdims, "linear")
 
 
 def nanquantile(
-    x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
+    x: TensorLike,
+    q: TensorLike,
+    /,
+    axis: Axis = None,
+    *,
+    method: Method = "linear",
+    keepdims: bool = False,
 ) -> Tensor:
     """`quantile` of the elements that are not NaN; NaN if there is none.
 
@@ -361,20 +369,28 @@ def nanquantile(
         x: floating; integers count as float32.
         q: floating, from 0 to 1; the axes of ``q`` come first in the result.
         axis: the axis or axes; all if None.
+        method: as for `quantile`.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: ``q`` is out of range (which is not looked at on an accelerator).
+        TensorValueError: no such method, or ``q`` is out of range (which is not looked at on an
+            accelerator).
 
     >>> ef.nanquantile(ef.tensor([1.0, float("nan"), 3.0]), 0.75)
     Tensor(2.5, f32[]@cpu:0)
     """
-    return _nanquantile("nanquantile", x, q, axis, keepdims)
+    return _nanquantile("nanquantile", x, q, axis, keepdims, method)
 
 
 def nanpercentile(
-    x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
+    x: TensorLike,
+    q: TensorLike,
+    /,
+    axis: Axis = None,
+    *,
+    method: Method = "linear",
+    keepdims: bool = False,
 ) -> Tensor:
     """`percentile` of the elements that are not NaN; NaN if there is none.
 
@@ -382,26 +398,31 @@ def nanpercentile(
         x: floating; integers count as float32.
         q: from 0 to 100; the axes of ``q`` come first in the result.
         axis: the axis or axes; all if None.
+        method: as for `quantile`.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: ``q`` is out of range (which is not looked at on an accelerator).
+        TensorValueError: no such method, or ``q`` is out of range (which is not looked at on an
+            accelerator).
 
     >>> ef.nanpercentile(ef.tensor([1.0, float("nan"), 3.0]), 75)
     Tensor(2.5, f32[]@cpu:0)
     """
     fraction = q / 100 if isinstance(q, (int, float)) else tensor_of(q) / 100
-    return _nanquantile("nanpercentile", x, fraction, axis, keepdims)
+    return _nanquantile("nanpercentile", x, fraction, axis, keepdims, method)
 
 
-def _nanquantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
+def _nanquantile(
+    name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool, method: Method
+) -> Tensor:
+    check_choice(name, method, get_args(Method), "a method")
     tensor = floating(x)
     q = known_number(q)
     given = tensor_of(q) if isinstance(q, AbstractArray) else as_tensor(q, _DOUBLE, tensor.device)
     fraction = cast(given, _DOUBLE)
     if not host_check(lambda part: (part >= 0) & (part <= 1), fraction):
-        raise TensorValueError(f"{name}: q is out of range", given=f"q={q}", expected="0 to 1")
+        raise TensorValueError(f"{name}: q is out of range", given=f"q={q!r}", expected="0 to 1")
     axes = axes_of(name, tensor, axis)
     flat = reshape(moveaxis(tensor, axes, range(-len(axes), 0)) if axes else tensor,
                    (*(n for i, n in enumerate(tensor.shape) if i not in axes), -1))  # fmt: skip
@@ -412,8 +433,6 @@ def _nanquantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: 
     none = broadcast_to(count == 0, low.shape)
     ranked = where(count == 0, 0.0, ranked)
     below, above = (take_along_axis(ranked, at, axis=-1) for at in (low, high))
-    share = cast(position - floor(position), tensor.dtype)
-    tie = below == above  # as infinities may be, whose difference is NaN
-    between = below + (where(tie, 0.0, above) - where(tie, 0.0, below)) * share
-    values = moveaxis(where(none, math.nan, between), -1, 0)
+    taken = between(below, above, position, method)
+    values = moveaxis(where(none, math.nan, taken), -1, 0)
     return reshape(values, (*fraction.shape, *reduced_shape(tensor.shape, axes, keepdims)))

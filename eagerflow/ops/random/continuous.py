@@ -22,7 +22,7 @@ from eagerflow.ops.random.draws import (
     uniform_draw,
 )
 from eagerflow.ops.rules.arguments import DeviceLike
-from eagerflow.types import DTypeLike
+from eagerflow.types import DTypeLike, ShapeLike
 from eagerflow_kernels.portable.random import normal_probability
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @device_wins
 def uniform(
-    shape: Any = (),
+    shape: ShapeLike = (),
     *,
     low: TensorLike = 0.0,
     high: TensorLike = 1.0,
@@ -57,15 +57,15 @@ def uniform(
     >>> ef.random.uniform((2,), generator=ef.random.Generator(1))
     Tensor([0.80898637, 0.7949013 ], f32[2]@cpu:0)
     """
-    shape, dtype, where, (low, high) = parameters("uniform", shape, dtype, device, low, high)
+    sizes, made, where, ends = parameters("uniform", shape, dtype, device, low, high)
     refusal = "uniform: low is greater than high, or NaN"
-    width = in_range(high - low, "bounds", refusal, low, high, dtype=dtype, on=where)
-    return affine(uniform_draw(shape, dtype, where, generator), low, width)
+    width = in_range(ends[1] - ends[0], "bounds", refusal, *ends, dtype=made, on=where)
+    return affine(uniform_draw(sizes, made, where, generator), ends[0], width)
 
 
 @device_wins
 def normal(
-    shape: Any = (),
+    shape: ShapeLike = (),
     *,
     loc: TensorLike = 0.0,
     scale: TensorLike = 1.0,
@@ -91,7 +91,7 @@ def normal(
 
 @device_wins
 def truncated_normal(
-    shape: Any = (),
+    shape: ShapeLike = (),
     *,
     lower: float = -2.0,
     upper: float = 2.0,
@@ -134,7 +134,7 @@ def truncated_normal(
 
 @device_wins
 def exponential(
-    shape: Any = (),
+    shape: ShapeLike = (),
     *,
     scale: TensorLike = 1.0,
     dtype: DTypeLike = None,
@@ -158,7 +158,7 @@ def exponential(
 
 @device_wins
 def gumbel(
-    shape: Any = (),
+    shape: ShapeLike = (),
     *,
     loc: TensorLike = 0.0,
     scale: TensorLike = 1.0,
@@ -187,8 +187,8 @@ def _scaled(
     loc: TensorLike, scale: TensorLike, **limits: float,
 ) -> Tensor:  # fmt: skip
     """``loc`` and ``scale`` times a draw of the standard form of a distribution."""
-    sizes, made, where, (loc, scale) = parameters(name, shape, dtype, device, loc, scale)
-    if not (is_number(scale) and scale >= 0):
+    sizes, made, where, (offset, width) = parameters(name, shape, dtype, device, loc, scale)
+    if not (is_number(width) and width >= 0):
         refusal = f"{name}: scale is negative or NaN"
-        scale = in_range(scale, "scale", refusal, scale, dtype=made, on=where)
-    return affine(draw(op, sizes, made, where, generator, **limits), loc, scale)
+        width = in_range(width, "scale", refusal, width, dtype=made, on=where)
+    return affine(draw(op, sizes, made, where, generator, **limits), offset, width)

@@ -30,7 +30,7 @@ from eagerflow.ops.reduction.totals import argmax
 from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape, axis_of
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.shape.axes import moveaxis
-from eagerflow.types import FLOAT32, DType, as_dtype, broadcast_shapes
+from eagerflow.types import FLOAT32, DType, DTypeLike, ShapeLike, as_dtype, broadcast_shapes
 
 if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 @device_wins
 def bits(
-    shape: Any = (),
+    shape: ShapeLike = (),
     *,
-    dtype: Any = "uint32",
+    dtype: DTypeLike = "uint32",
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
@@ -68,11 +68,11 @@ _ORDER: Final = "the shape comes first: randint((5,), 0, 10)"
 
 @device_wins
 def randint(
-    shape: Any,
+    shape: ShapeLike,
     low: TensorLike,
     high: TensorLike,
     *,
-    dtype: Any = "int64",
+    dtype: DTypeLike = "int64",
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
@@ -107,7 +107,7 @@ def randint(
     return bind(INTEGERS, key_of(generator, where), *ends, shape=sizes, wide=wide)
 
 
-def _is_index(x: TensorLike) -> bool:
+def _is_index(x: object) -> bool:
     if type(x) is int:
         return True
     if is_deferred(x):
@@ -129,7 +129,7 @@ def _wide(low: Any, high: Any) -> bool | None:
     return bool(high - low > 2**32)
 
 
-def _bound(x: TensorLike, dtype: DType, device: Device, *, less: int = 0) -> Tensor:
+def _bound(x: Any, dtype: DType, device: Device, *, less: int = 0) -> Tensor:
     if is_deferred(x) and _is_index(x):
         return scalar(x - less, device.lanes[dtype])
     if _is_index(x) and not isinstance(x, AbstractArray):
@@ -143,7 +143,7 @@ def _bound(x: TensorLike, dtype: DType, device: Device, *, less: int = 0) -> Ten
 
 @device_wins
 def bernoulli(
-    shape: Any = (),
+    shape: ShapeLike = (),
     p: TensorLike = 0.5,
     *,
     generator: Generator | None = None,
@@ -174,7 +174,7 @@ def bernoulli(
 
 @device_wins
 def categorical(
-    shape: Any,
+    shape: ShapeLike,
     logits: TensorLike,
     *,
     axis: int = -1,

@@ -6,7 +6,7 @@ What users see is in `eagerflow.ops.names.random`, which also says what a draw i
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from eagerflow.core.batch_rules import aligned, each_row
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
@@ -125,12 +125,12 @@ def key_of(generator: Generator | None, device: Device) -> Tensor:
     return bind(_NEXT_KEY, resource=state, device=device)
 
 
-def is_number(x: TensorLike) -> bool:
+def is_number(x: object) -> TypeGuard[float]:
     """Whether ``x`` is a plain Python number, whose value is known."""
     return type(x) is float or type(x) is int
 
 
-def is_deferred(x: TensorLike) -> bool:
+def is_deferred(x: object) -> bool:
     """Whether ``x`` is a number or a size that is known only when a graph runs."""
     return issubclass(type(x), AbstractAsked)
 

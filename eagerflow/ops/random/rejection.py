@@ -17,7 +17,7 @@ from eagerflow.ops.reduction.totals import sum
 from eagerflow.ops.rules.arguments import DeviceLike, as_shape
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.shape.axes import broadcast_to
-from eagerflow.types import FLOAT32, DType, DTypeLike, Shape, TensorType, as_dtype
+from eagerflow.types import FLOAT32, DType, DTypeLike, Shape, ShapeLike, TensorType, as_dtype
 
 if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
@@ -53,7 +53,7 @@ _POISSON: Final = define(
 
 @device_wins
 def gamma(
-    shape: Any,
+    shape: ShapeLike,
     concentration: TensorLike,
     *,
     scale: TensorLike = 1.0,
@@ -98,7 +98,7 @@ def _gamma(
 
 @device_wins
 def beta(
-    shape: Any,
+    shape: ShapeLike,
     a: TensorLike,
     b: TensorLike,
     *,
@@ -132,7 +132,7 @@ def beta(
 
 @device_wins
 def dirichlet(
-    shape: Any,
+    shape: ShapeLike,
     concentration: TensorLike,
     *,
     dtype: DTypeLike = None,
@@ -171,7 +171,7 @@ def dirichlet(
 
 @device_wins
 def poisson(
-    shape: Any = (),
+    shape: ShapeLike = (),
     rate: TensorLike = 1.0,
     *,
     dtype: DTypeLike = "int64",

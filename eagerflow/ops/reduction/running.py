@@ -289,13 +289,21 @@ def _running_extreme(op: Op, name: str, x: TensorLike, axis: int) -> Tensor:
 # --- differences ----------------------------------------------------------------------------
 
 
+def _slice_of(part: Tensor, x: Tensor, axis: int) -> Tensor:
+    """``part``; a scalar as one slice of ``x``."""
+    if part.shape or not x.shape:
+        return part
+    filled: Tensor = functions["broadcast_to"](part, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    return filled
+
+
 def diff(
     x: TensorLike,
     /,
     n: int = 1,
     axis: int = -1,
-    prepend: TensorLike = None,
-    append: TensorLike = None,
+    prepend: TensorLike | None = None,
+    append: TensorLike | None = None,
 ) -> Tensor:
     """The differences of neighbours along an axis, taken ``n`` times; of bools, "xor".
 
@@ -303,7 +311,8 @@ def diff(
         x: any dtype, with at least one axis.
         axis: the axis to go along.
         n: how many times, at least 0.
-        prepend: put in front of ``x`` before; of the same shape except along the axis.
+        prepend: put in front of ``x`` before: a scalar, or of the same shape except along the
+            axis.
         append: put behind ``x`` before, likewise.
 
     Raises:
@@ -319,8 +328,8 @@ def diff(
     if times < 0:
         raise TensorValueError("diff: n is negative", given=f"n={times}")
     if times and not (prepend is None and append is None):
-        parts = [p for p in (prepend, tensor, append) if p is not None]
-        tensor = functions["concat"](list(promote(*parts)), axis=one)
+        parts = promote(*(p for p in (prepend, tensor, append) if p is not None))
+        tensor = functions["concat"]([_slice_of(p, tensor, one) for p in parts], axis=one)
     minus = not_equal if tensor.dtype.kind == "bool" else subtract
     key = (slice(None),) * one
     for _ in range(times):

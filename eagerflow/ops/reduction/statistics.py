@@ -199,7 +199,12 @@ def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 
 
 def average(
-    x: TensorLike, /, axis: Axis = None, weights: TensorLike = None, *, keepdims: bool = False
+    x: TensorLike,
+    /,
+    axis: Axis = None,
+    weights: TensorLike | None = None,
+    *,
+    keepdims: bool = False,
 ) -> Tensor:
     """The mean of elements, weighted.
 
@@ -295,9 +300,9 @@ def quantile(
 def _quantile(
     name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool, method: Method = "linear"
 ) -> Tensor:
-    q = known_number(q)
-    number = float(q) if type(q) in (int, float) else None
-    x, q = operands(x, q)
+    fixed = known_number(q)
+    number = float(fixed) if type(fixed) in (int, float) else None
+    x, q = operands(x, fixed)
     tensor = floating(x)
     axes = axes_of(name, tensor, axis)
     _, _, flat = lines(tensor, axes)
@@ -315,15 +320,22 @@ def _quantile(
         fraction = scalar(number, home_of(tensor.device).lanes[wide])
     position = functions["reshape"](fraction, (-1,)) * (count - 1)
     below, above, last = _around(flat, position) if number is None else _around_one(flat, number)
-    between = _between(below, above, position, method)
-    values = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
+    taken = between(below, above, position, method)
+    values = where(isnan(last), math.nan, taken)  # NaNs are sorted to the end
     values = functions["moveaxis"](values, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)
     return functions["reshape"](values, (*fraction.shape, *rest))
 
 
-def _between(below: Tensor, above: Tensor, position: Tensor, method: Method) -> Tensor:
-    """What is taken of the elements below and above a position of the order."""
+def between(below: Tensor, above: Tensor, position: Tensor, method: Method) -> Tensor:
+    """What is taken of the elements below and above a position of the order.
+
+    Args:
+        below: the elements at the position, rounded down.
+        above: those at the position, rounded up.
+        position: float64, from 0 for the smallest element.
+        method: as for `quantile`.
+    """
     if method == "lower":
         return below
     if method == "higher":
@@ -336,8 +348,8 @@ def _between(below: Tensor, above: Tensor, position: Tensor, method: Method) -> 
     step = where(tie, 0.0, above) - where(tie, 0.0, below)
     if method == "midpoint":
         share = 0.5 * ceil(share)
-    between: Tensor = below + step * cast(share, below.dtype)
-    return between
+    taken: Tensor = below + step * cast(share, below.dtype)
+    return taken
 
 
 def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
@@ -361,12 +373,15 @@ def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
 # --- without NaN ----------------------------------------------------------------------------
 
 
-def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def nansum(
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
+) -> Tensor:
     """The sum of the elements that are not NaN.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to sum over; all if None.
+        dtype: what ``x`` is cast to first, if not None.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -375,7 +390,7 @@ def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     >>> ef.nansum(ef.tensor([1.0, float("nan"), 2.0]))
     Tensor(3., f32[]@cpu:0)
     """
-    tensor = floating(x)
+    tensor = floating(x, dtype)
     return sum(where(isnan(tensor), 0.0, tensor), axis, keepdims=keepdims)
 
 

@@ -82,16 +82,16 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
     return bind(_cast, x, dtype=dtype)
 
 
-def is_python_number(x: TensorLike) -> bool:
+def is_python_number(x: object) -> bool:
     """Whether it is a number that has no dtype of its own, one of a trace or a size included."""
     return type(x) in _WEAK_RANK or issubclass(type(x), AbstractNumber)
 
 
-def _weak_rank(x: TensorLike) -> int | None:
+def _weak_rank(x: object) -> int | None:
     """The rank of a number, None for what has a dtype of its own."""
     kind = type(x)
     rank = _WEAK_RANK.get(kind)
-    if rank is None and issubclass(kind, AbstractNumber):
+    if rank is None and isinstance(x, AbstractNumber):
         return _WEAK_RANK[x.kind]
     return rank
 
@@ -148,7 +148,7 @@ def kept_tensor(
     return as_tensor(value, dtype, device)
 
 
-def known_number(x: TensorLike) -> TensorLike:
+def known_number(x: Any) -> Any:
     """A number of a trace as the number that it is in this call, all else as it is.
 
     It is for what is done another way for some numbers; another number traces again.

@@ -14,7 +14,7 @@ from eagerflow.core.op import Effect, Op, common_device, define
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device
-from eagerflow.resources.kind_names import kind_name
+from eagerflow.resources.resource_kinds import kind_name
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 if TYPE_CHECKING:

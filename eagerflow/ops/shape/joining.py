@@ -40,7 +40,7 @@ __all__ = [
 
 def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
     """The arrays as tensors of one dtype; at once if they are."""
-    sequence = sequence_of(name, arrays)
+    sequence: Sequence[Any] = sequence_of(name, arrays)
     first = sequence[0]
     if type(first) is Tensor:
         lane = first._lane

@@ -95,7 +95,7 @@ _pad_with_own: Final[Op] = define(
 
 def pad(
     x: TensorLike,
-    pad_width: Any,
+    pad_width: TensorLike,
     /,
     mode: str = "constant",
     *,

@@ -26,7 +26,7 @@ from eagerflow.ops.state.counts_and_timeouts import (
 from eagerflow.ops.state.elements import Elements, check_part, checked, part_of
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.barrier import BarrierState
-from eagerflow.types import BYTES, DTYPES, INT64, TensorType, as_dtype
+from eagerflow.types import BYTES, DTYPES, INT64, DTypeLike, TensorType, as_dtype
 from eagerflow.unknown_names import hint_at
 
 __all__ = ["Accumulator", "Barrier"]
@@ -122,7 +122,7 @@ class Accumulator:
     __slots__ = ("__weakref__", "_elements", "resource")
 
     def __init__(
-        self, like: Any, *, sparse: bool = False, device: DeviceLike = None,
+        self, like: object, *, sparse: bool = False, device: DeviceLike = None,
         name: str | None = None,
     ) -> None:  # fmt: skip
         self._elements = elements = Elements("Accumulator", like, device)
@@ -145,7 +145,7 @@ class Accumulator:
         sparse = ", sparse" if state.sparse else ""
         return f"Accumulator({named(state)}{types}{sparse}, {state.count} at step {state.step})"
 
-    def add(self, value: Any, step: TensorLike) -> Tensor:
+    def add(self, value: object, step: TensorLike) -> Tensor:
         """Add a value, unless it is of an earlier step than the accumulator.
 
         Args:
@@ -189,7 +189,7 @@ class Accumulator:
             parts += [slices.indices, part_of("add", slices.values, kind, holder=self.resource)]
         return parts
 
-    def take(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
+    def take(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
         """Wait for ``n`` values, give the mean of all there are, and go on to the next step.
 
         Args:
@@ -315,7 +315,7 @@ class Barrier:
     __slots__ = ("__weakref__", "resource")
 
     def __init__(
-        self, like: Any, *, key_dtype: Any = "int64", device: DeviceLike = None,
+        self, like: object, *, key_dtype: DTypeLike = "int64", device: DeviceLike = None,
         name: str | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(like, (tuple, list)):
@@ -375,7 +375,7 @@ class Barrier:
         checked(_insert_many, "insert_many", inputs, state, component=component)
 
     def take_many(
-        self, n: TensorLike, *, allow_small_batch: bool = False, timeout: TensorLike = None
+        self, n: TensorLike, *, allow_small_batch: bool = False, timeout: TensorLike | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Take ``n`` elements that are ready; waits until there are as many.
 

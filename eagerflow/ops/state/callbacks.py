@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, TextIO, final
 
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray
@@ -326,7 +326,7 @@ def _may_take(function: Any, args: tuple[Any, ...]) -> bool:
 
 
 @hides_frames
-def py_call(function: Callable[..., Any], out_types: Any, /, *args: Any) -> Any:
+def py_call(function: Callable[..., Any], out_types: object, /, *args: Any) -> Any:
     """Call a Python function, eagerly and in each run of a traced function.
 
     In a graph it is a node that waits for all effects before it. It has no derivative.
@@ -375,7 +375,7 @@ def _py_called(function: Callable[..., Any], out_types: Any, args: Any, op: Op, 
 
 @hides_frames
 def print(
-    *args: TensorLike, sep: str | None = " ", end: str | None = "\n", file: Any = None,
+    *args: TensorLike, sep: str | None = " ", end: str | None = "\n", file: TextIO | None = None,
     flush: bool = False,
 ) -> None:  # fmt: skip
     """Print values, eagerly and in each run of a traced function, as Python's `print` does.

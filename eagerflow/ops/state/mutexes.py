@@ -86,7 +86,7 @@ class Mutex:
         state = self.resource
         return f"Mutex({named(state)}{'held' if state.holder else 'free'})"
 
-    def acquire(self, *, timeout: TensorLike = None) -> None:
+    def acquire(self, *, timeout: TensorLike | None = None) -> None:
         """Wait until it is free, and hold it; ``with mutex:`` does so, and lets go at the end.
 
         Args:

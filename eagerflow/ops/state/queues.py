@@ -1,12 +1,10 @@
 """Queues: elements on their way from producers to consumers, which wait for each other.
 
-The kinds of queues have their names here; each keeps its elements in a store of its own
-(`eagerflow.resources.queue_stores`).
+What differs from kind to kind: `eagerflow.resources.queue_kinds`.
 """
 
 from __future__ import annotations
 
-import random
 from typing import Any, Final, Literal, final
 
 from eagerflow.core.convert import TensorLike
@@ -38,15 +36,14 @@ from eagerflow.ops.state.elements import (
     part_of,
     told,
 )
+from eagerflow.resources.queue_kinds import KINDS
 from eagerflow.resources.queue_levels import to_html
 from eagerflow.resources.queue_state import QueueState
-from eagerflow.resources.queue_stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
 from eagerflow.types import DTYPES, INT64, TensorType
 from eagerflow.unknown_names import hint_at
 
 __all__ = ["Queue"]
 
-_KINDS: Final = ("fifo", "shuffle", "padding", "priority")
 _BOOL: Final = DTYPES["bool"]
 
 # --- ops --------------------------------------------------------------------------------------
@@ -167,12 +164,12 @@ class Queue:
     Queue(fifo, f32[2]@cpu:0, 1 of 10)
     """
 
-    __slots__ = ("__weakref__", "_elements", "_shapes", "resource")
+    __slots__ = ("__weakref__", "_elements", "_kind", "_shapes", "resource")
 
     def __init__(
         self,
         capacity: int | None,
-        like: Any,
+        like: object,
         *,
         kind: Literal["fifo", "shuffle", "padding", "priority"] = "fifo",
         min_after_dequeue: int = 0,
@@ -181,9 +178,10 @@ class Queue:
         name: str | None = None,
     ) -> None:
         room = _checked_capacity(capacity)
-        if kind not in _KINDS:
-            raise TensorValueError(f"Queue: kind={kind!r}", expected=", ".join(map(repr, _KINDS)))
-        if kind != "shuffle" and (min_after_dequeue or seed is not None):
+        if kind not in [*KINDS]:  # it may be anything
+            raise TensorValueError(f"Queue: kind={kind!r}", expected=", ".join(map(repr, KINDS)))
+        self._kind = KINDS[kind]
+        if not self._kind.chooses and (min_after_dequeue or seed is not None):
             raise TensorValueError(
                 "Queue: min_after_dequeue and seed are of shuffle queues", given=f"kind={kind!r}"
             )
@@ -194,16 +192,12 @@ class Queue:
                 given=f"capacity={capacity}",
                 expected="0 or more, and less than the capacity",
             )
-        self._elements = elements = Elements("Queue", like, device, kind == "padding")
+        self._elements = elements = Elements("Queue", like, device, self._kind.fills_up)
         shapes = [t.shape for t in elements.types]
         named = any(isinstance(size, Dim) for shape in shapes for size in shape)
         #: what need not be looked at more closely
         self._shapes: list[Any] | None = None if named else shapes
-        store: AbstractStore = FifoStore()
-        if kind == "shuffle":
-            store = ShuffleStore(min_after_dequeue, random.Random(seed).randrange)
-        elif kind == "priority":
-            store = PriorityStore()
+        store = self._kind.store(min_after_dequeue, seed)
         self.resource = QueueState(room, store, kind, elements.types, elements.device, name)
 
     @property
@@ -251,7 +245,11 @@ class Queue:
     # --- putting in ---
 
     def enqueue(
-        self, element: Any, *, priority: TensorLike = None, timeout: TensorLike = None
+        self,
+        element: object,
+        *,
+        priority: TensorLike | None = None,
+        timeout: TensorLike | None = None,
     ) -> None:
         """Put in one element; waits while there is no room.
 
@@ -274,7 +272,11 @@ class Queue:
         self._put(_enqueue, "enqueue", element, priority, timeout)
 
     def enqueue_many(
-        self, elements: Any, *, priority: TensorLike = None, timeout: TensorLike = None
+        self,
+        elements: object,
+        *,
+        priority: TensorLike | None = None,
+        timeout: TensorLike | None = None,
     ) -> None:
         """Put in the elements that lie along the first axis of each part, as there is room.
 
@@ -301,11 +303,16 @@ class Queue:
         self._put(_enqueue_many, "enqueue_many", elements, priority, timeout)
 
     def _put(
-        self, op: Op, what: str, element: Any, priority: TensorLike, timeout: TensorLike
+        self,
+        op: Op,
+        what: str,
+        element: object,
+        priority: TensorLike | None,
+        timeout: TensorLike | None,
     ) -> None:
         state, seconds = self.resource, timeout_of(what, timeout)
         inputs = self._elements.split(what, element, many=op is _enqueue_many, holder=state)
-        if (state.kind == "priority") != (priority is not None):
+        if self._kind.has_priorities != (priority is not None):
             raise TensorValueError(
                 f"{what}: a priority is for priority queues, and they need one",
                 given=f"{state!r}, priority={priority!r}",
@@ -321,7 +328,7 @@ class Queue:
 
     # --- taking ---
 
-    def dequeue(self, *, timeout: TensorLike = None) -> Any:
+    def dequeue(self, *, timeout: TensorLike | None = None) -> Any:
         """Take the next element; waits while there is none.
 
         Args:
@@ -338,7 +345,7 @@ class Queue:
         """
         return self._take(_dequeue, timeout_of("dequeue", timeout))
 
-    def dequeue_many(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
+    def dequeue_many(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
         """Take ``n`` elements, stacked along a new first axis; waits until there were as many.
 
         It holds those that have come, so ``n`` may be more than the capacity (but not of a priority
@@ -367,7 +374,7 @@ class Queue:
         """
         return self._take_many(_dequeue_many, "dequeue_many", n, timeout)
 
-    def dequeue_up_to(self, n: TensorLike, *, timeout: TensorLike = None) -> Any:
+    def dequeue_up_to(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
         """As `dequeue_many`, but if the queue is closed, what is left will do.
 
         Raises:
@@ -382,9 +389,9 @@ class Queue:
         """
         return self._take_many(_dequeue_up_to, "dequeue_up_to", n, timeout)
 
-    def _take_many(self, op: Op, what: str, n: TensorLike, timeout: TensorLike) -> Any:
+    def _take_many(self, op: Op, what: str, n: TensorLike, timeout: TensorLike | None) -> Any:
         state, count = self.resource, checked_count(what, n)
-        if state.kind != "padding" and self._shapes is None:
+        if not self._kind.fills_up and self._shapes is None:
             raise ShapeError(
                 f"{what}: elements of different sizes do not stack",
                 given=repr(state),
@@ -408,7 +415,7 @@ class Queue:
         state = self.resource
         return bind(_size, resource=state, device=state.device)
 
-    def close(self, cancel_pending: bool = False, *, timeout: TensorLike = None) -> None:
+    def close(self, cancel_pending: bool = False, *, timeout: TensorLike | None = None) -> None:
         """Let nothing in any more.
 
         What is in can still be taken; a caller that waits for more gets a `QueueClosedError`.
@@ -430,11 +437,11 @@ class Queue:
 
 
 #: names of other frameworks; what there is instead: `hints/attribute_names.py`
-_ELSEWHERE: Final = """
+_HINTED: Final = """
     append empty full get get_nowait is_closed maxsize pop popleft push put put_nowait qsize
     shutdown
 """
-hint_at(Queue, _ELSEWHERE.split())
+hint_at(Queue, _HINTED.split())
 
 
 def _checked_capacity(capacity: int | None) -> int | None:

@@ -29,7 +29,7 @@ _snapshot: Final = effect_op(
 )
 
 
-def snapshot(variables: Any) -> Any:
+def snapshot(variables: object) -> Any:
     """The values of several variables at one instant, whatever other threads assign.
 
     Read one after the other, values may be of different moments. What several assignments do

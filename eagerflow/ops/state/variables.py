@@ -402,13 +402,13 @@ class Variable(AbstractArray):
 
     # --- operators that look like assignments ---
 
-    def __iadd__(  # type: ignore[override]  # unlike v + x, it stays a variable
+    def __iadd__(  # type: ignore[override, misc]  # unlike v + x, it stays a variable
         self, value: TensorLike | IndexedSlices
     ) -> Variable:
         self.assign_add(value)
         return self
 
-    def __isub__(  # type: ignore[override]  # unlike v - x, it stays a variable
+    def __isub__(  # type: ignore[override, misc]  # unlike v - x, it stays a variable
         self, value: TensorLike | IndexedSlices
     ) -> Variable:
         self.assign_sub(value)

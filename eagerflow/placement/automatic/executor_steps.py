@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, final
+from typing import Literal, NamedTuple, Protocol, final
 
 from eagerflow.graph.edit import devices_in, inner_graphs
 from eagerflow.graph.ir import Graph, Node
@@ -13,16 +13,17 @@ from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, find_siz
 from eagerflow.graph.signatures import is_structured, late_reads, lead_of
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.automatic.cost_model import CostModel
-from eagerflow.placement.automatic.simulator import (
+from eagerflow.placement.automatic.simulated_step import (
     GIVEN,
     Simulated,
+    SimulatedAct,
     SimulatedDevice,
     SimulatedMove,
     SimulatedOp,
     SimulatedRegion,
     SimulatedStep,
-    simulate,
 )
+from eagerflow.placement.automatic.simulator import simulate
 from eagerflow.placement.cut import Cut, cut
 
 
@@ -36,17 +37,47 @@ class FindRegions(Protocol):
         """The regions, those that could run at once in one list."""
 
 
+class StrandAct(NamedTuple):
+    """One thing that a partition does which is run as a strand.
+
+    Attributes:
+        what: it runs nodes together, sends, receives, or waits until a value is there.
+        nodes: those that run; the Send; the Recv; or what makes the value.
+    """
+
+    what: Literal["run", "send", "receive", "wait"]
+    nodes: Sequence[Node]
+
+
+class FindActs(Protocol):
+    """What the partitions of a cut do, in order, where they are strands."""
+
+    def __call__(
+        self, parts: Cut, graph: Graph, *, heavy: bool, branches: bool
+    ) -> list[list[StrandAct]] | None:
+        """The acts of each partition; None if the scheduler runs them.
+
+        Args:
+            parts: the partitions.
+            graph: what they were cut out of, not lowered.
+            heavy: whether some regions are worth a thread of their own.
+            branches: whether some of those could run at once on one device.
+        """
+
+
 class ExecutorTraits(NamedTuple):
     """What the executor does with a graph, as far as times depend on it.
 
     Attributes:
-        regions: which nodes run together.
+        regions: which nodes run together, where the scheduler runs them.
+        acts: what partitions do that are strands.
         weight: how long it takes a node to run, by its own estimate, which decides about regions.
         heavy: seconds from which on a region may have a thread of its own.
         threads: how many may run regions at once.
     """
 
     regions: FindRegions
+    acts: FindActs
     weight: Callable[[Node], float]
     heavy: float
     threads: int
@@ -86,12 +117,19 @@ def predict(graph: Graph, model: CostModel, executor: ExecutorTraits) -> Predict
     devices = {device for device in devices_in(low.nodes) if isinstance(device, Device)}
     replayed = _Replay(graph, model, executor)
     if len(devices) > 1:
-        return _predicted(replayed.of_cut(cut(low)))
+        return _predicted(replayed.of_cut(cut(low), graph))
     device = next(iter(devices), None) or as_device(None)
     steps = [replayed.of_one(low, device, straight=True)]
     if executor.threads > 1 and not _works_later(device):
         steps.append(replayed.of_one(low, device, straight=False))
     return min(map(_predicted, steps), key=lambda prediction: prediction.seconds)
+
+
+def _with_single(graph: Graph, regions: list[list[Node]]) -> list[list[Node]]:
+    """Regions, and each node alone that is in none and is not sent or received."""
+    together = {n for nodes in regions for n in nodes}
+    alone = [n for n in graph.nodes if n not in together and n.op != "constant"]
+    return regions + [[n] for n in alone if lead_of(n.op) not in ("send", "receive")]
 
 
 def _works_later(device: Device) -> bool:
@@ -119,6 +157,9 @@ class _Made:
         moves: from device to device.
         arrivals: for each Recv the number of its move.
         times: for each Send how often it runs.
+        sent: for each Send the number of its move.
+        branches: whether parts of one device could run at once.
+        acts: what each partition does, if they are strands.
     """
 
     devices: dict[Device, int] = field(default_factory=dict)
@@ -130,6 +171,9 @@ class _Made:
     moves: list[SimulatedMove] = field(default_factory=list)
     arrivals: dict[Node, int] = field(default_factory=dict)
     times: dict[Node, int] = field(default_factory=dict)
+    sent: dict[Node, int] = field(default_factory=dict)
+    branches: bool = False
+    acts: list[list[StrandAct]] | None = None
 
 
 @final
@@ -150,11 +194,13 @@ class _Replay:
         self.partition(made, graph, device, straight=straight, workers=self.executor.threads)
         return self.step(made, [v.node for v in graph.outputs])
 
-    def of_cut(self, parts: Cut) -> SimulatedStep:
-        """The partitions of a graph."""
-        made = _Made({p.device: i for i, p in enumerate(parts.partitions)})
-        for partition in parts.partitions:
-            self.partition(made, partition.graph, partition.device, straight=False, workers=0)
+    def of_cut(self, parts: Cut, graph: Graph) -> SimulatedStep:
+        """The partitions of a graph, as strands or as the scheduler runs them."""
+        made = self.regions_of(parts)
+        heavy = any(region.heavy for region, _ in made.regions)
+        acts = self.executor.acts(parts, graph, heavy=heavy, branches=made.branches)
+        if acts is not None:
+            made = self.regions_of(parts, acts)
         receives = dict(parts.pairs.values())
         places = {n: i for p in parts.partitions for i, n in enumerate(p.graph.nodes)}
         for partition in parts.partitions:  # in the order of the executor
@@ -164,9 +210,19 @@ class _Replay:
                     self.move(made, node, received, (places[node], places[received]))
         return self.step(made, [v.node for _, v in parts.outputs])
 
+    def regions_of(self, parts: Cut, acts: list[list[StrandAct]] | None = None) -> _Made:
+        """The regions of partitions, those of their acts if these are given."""
+        made = _Made({p.device: i for i, p in enumerate(parts.partitions)}, acts=acts)
+        for i, partition in enumerate(parts.partitions):
+            run = None if acts is None else [act.nodes for act in acts[i] if act.what == "run"]
+            self.partition(made, partition.graph, partition.device, straight=False, run=run)
+        return made
+
     def partition(
-        self, made: _Made, graph: Graph, device: Device, *, straight: bool, workers: int
+        self, made: _Made, graph: Graph, device: Device, *, straight: bool, workers: int = 0,
+        run: Sequence[Sequence[Node]] | None = None,
     ) -> None:  # fmt: skip
+        """Add what runs together: all if it is ``straight``, what is given, or regions."""
         paths = FramePaths(graph)
         sizes = find_size_values(graph, paths)
         for node in graph.nodes:
@@ -180,23 +236,14 @@ class _Replay:
                     yield value.node
             yield from node.control_inputs
 
-        for groups in self.groups(graph, paths, before, straight, workers):
-            self.region(made, groups, paths, device, before, straight)
-
-    def groups(
-        self, graph: Graph, paths: FramePaths, before: Callable[[Node], Iterable[Node]],
-        straight: bool, workers: int,
-    ) -> list[list[Node]]:  # fmt: skip
-        """The nodes that run together, and each other one alone."""
         if straight:
-            return [[n for n in graph.nodes if n.op != "constant"]]
-        traits = self.executor
-        regions = traits.regions(graph, paths, traits.weight, before, workers)
-        groups = [nodes for parts in regions for nodes in parts]
-        together = {n for nodes in groups for n in nodes}
-        alone = [n for n in graph.nodes if n not in together and n.op != "constant"]
-        groups += [[n] for n in alone if lead_of(n.op) not in ("send", "receive")]
-        return groups
+            run = [[n for n in graph.nodes if n.op != "constant"]]
+        elif run is None:
+            regions = self.executor.regions(graph, paths, self.executor.weight, before, workers)
+            made.branches = made.branches or any(len(nodes) > 1 for nodes in regions)
+            run = _with_single(graph, [nodes for parts in regions for nodes in parts])
+        for nodes in run:
+            self.region(made, nodes, paths, device, before, straight)
 
     def region(
         self, made: _Made, nodes: Sequence[Node], paths: FramePaths, device: Device,
@@ -237,7 +284,7 @@ class _Replay:
         maker = value.node if value is not None else next(iter(sent.control_inputs), None)
         nbytes = 0 if value is None or "shape" in sent.attrs else self.model.nbytes(value)
         times = made.times[sent]
-        made.arrivals[received] = len(made.moves)
+        made.arrivals[received] = made.sent[sent] = len(made.moves)
         of = GIVEN if maker is None or value is None else made.numbers.get(maker, GIVEN)
         region = GIVEN if maker is None else made.region_of.get(maker, GIVEN)
         made.moves.append(
@@ -253,10 +300,8 @@ class _Replay:
         """What was made, as a step: with numbers for nodes."""
         rates, first_move = self.model.rates, len(made.ops)
         devices = [SimulatedDevice(str(d), _works_later(d)) for d in made.devices]
-        heavy = any(region.heavy for region, _ in made.regions)
         # strands hand values to each other, and their regions are not scheduled
-        strands = len(devices) > 1 and not (heavy or any(d.later for d in devices))
-        overhead = 0.0 if strands or len(made.regions) == 1 else rates.region
+        overhead = 0.0 if made.acts or len(made.regions) == 1 else rates.region
 
         def numbers(nodes: Sequence[Node | None]) -> tuple[int, ...]:
             items = []
@@ -276,8 +321,20 @@ class _Replay:
                     region, overhead=overhead,
                     after=tuple({made.region_of[n]: None for n in waits if n in made.region_of}),
                     receives=tuple([made.arrivals[n] for n in waits if n in made.arrivals]),
-                    waits=tuple([made.numbers[n] for n in late if n in made.numbers]),
+                    waits=numbers(late),
                 )
             )  # fmt: skip
+
+        def act(one: StrandAct) -> Iterator[SimulatedAct]:
+            (node, *_) = one.nodes
+            if one.what == "run":
+                yield SimulatedAct("run", made.region_of[node])
+            elif one.what == "wait":
+                yield from [SimulatedAct("wait", number) for number in numbers([node])]
+            else:
+                moves = made.sent if one.what == "send" else made.arrivals
+                yield SimulatedAct(one.what, moves[node])
+
+        strands = [[a for one in acts for a in act(one)] for acts in made.acts or ()]
         threads = self.executor.threads
-        return SimulatedStep(devices, ops, regions, made.moves, numbers(results), threads)
+        return SimulatedStep(devices, ops, regions, made.moves, numbers(results), threads, strands)

@@ -173,14 +173,14 @@ def store(rates: MachineRates, file: Path | None = None) -> None:
             write(text.encode())
 
 
-def _parsed(found: Any) -> MachineRates:
-    if found["version"] != _VERSION:
+def _parsed(record: Any) -> MachineRates:
+    if record["version"] != _VERSION:
         raise ValueError("another version")
     return MachineRates(
-        {str(kind): Rates(**_numbers(row, Rates)) for kind, row in found["kinds"].items()},
-        {str(link): LinkRates(**_numbers(row, LinkRates)) for link, row in found["links"].items()},
-        **_numbers({name: found[name] for name in _NUMBERS}, MachineRates),
-        measured=bool(found["measured"]),
+        {str(kind): Rates(**_numbers(row, Rates)) for kind, row in record["kinds"].items()},
+        {str(link): LinkRates(**_numbers(row, LinkRates)) for link, row in record["links"].items()},
+        **_numbers({name: record[name] for name in _NUMBERS}, MachineRates),
+        measured=bool(record["measured"]),
     )
 
 

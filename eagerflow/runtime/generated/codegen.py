@@ -36,7 +36,7 @@ from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.generated.lists_in_place import Stacks, find_stacks, stack_lines
-from eagerflow.runtime.generated.region_text import RegionText
+from eagerflow.runtime.generated.native_region_text import RegionText
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.source import variables_of
 from eagerflow.types import LIST, TensorType
@@ -114,8 +114,10 @@ def generate(
         native: the kernels to call where there are some; then there are no chains.
         comparison: checks what ops and kernels give, if given.
     """
-    with resolving(None):  # an outer trace must not be asked for sizes
-        return _Writer(program, note, chains or note is None, native, comparison).code(name)
+    # an outer trace must not be asked for sizes
+    return resolving(None).run(
+        lambda: _Writer(program, note, chains or note is None, native, comparison).code(name)
+    )
 
 
 #: for each register the index of the instruction that reads it last, among those of one block
@@ -298,7 +300,7 @@ class _Writer:
         self.add(f"def {name}({self.registers(inputs)}):")
         last = self._last_inside(block)
         for i, line in enumerate(block.lines):
-            last.update((r, i) for r in line.inputs if r in inputs)
+            last.update((r, i) for r in line.reads if r in inputs)
         self.lines(block.lines, last)
         self.add(f" return {self.expressions.tuple(self.operands(block.outputs))}")
         self.called += zip(self.text, self.where, strict=True)

@@ -61,7 +61,7 @@ class RegionCode:
         mutexes: those that it acquires.
         checked: whether it can ask between ops whether to go on (see `step_of`).
         native: the kernels that it calls; None for none.
-        found: the kernels that there are, even if it is faster without.
+        compiled: the kernels that there are, even if it is faster without.
         trial: which finds out whether it is faster with them; None once that is known.
         trial_ended: the one that found out.
 
@@ -70,7 +70,7 @@ class RegionCode:
     """
 
     __slots__ = ("__weakref__", "_instructions", "_is_part", "_name", "_number", "_observer",
-                 "_ops", "_region", "_versions", "checked", "found", "graph", "lanes", "mutexes",
+                 "_ops", "_region", "_versions", "checked", "compiled", "graph", "lanes", "mutexes",
                  "native", "trial", "trial_ended")  # fmt: skip
 
     def __init__(
@@ -95,7 +95,7 @@ class RegionCode:
         #: that code which is written meanwhile is not kept
         self._versions: dict[str, Code] = {}
         self.native: NativeProgram | None = None
-        self.found: NativeProgram | None = None
+        self.compiled: NativeProgram | None = None
         self.trial: KernelTrial | None = None
         self.trial_ended: KernelTrial | None = None
         _codes[next(_serial)] = self
@@ -180,7 +180,7 @@ class RegionCode:
             changed: called when they are there.
         """
         versions = self._versions
-        native = self.found = NativeProgram(self._instructions)
+        native = self.compiled = NativeProgram(self._instructions)
         if not native.kernels:
             return
         code = generate(self._name, self._instructions, native=native)
@@ -207,11 +207,11 @@ class RegionCode:
 
     def _compared(self) -> Code:
         """The version that runs both tiers, and checks what each op gives."""
-        found, note = self.found, _check if self.checked else None
+        compiled, note = self.compiled, _check if self.checked else None
         comparison = TierComparison(self._instructions)
         return self._generate(
             "compared", note, chains=True, comparison=comparison,
-            native=found if found is not None and found.kernels else None,
+            native=compiled if compiled is not None and compiled.kernels else None,
         )  # fmt: skip
 
     def _noted(self, version: str, note: Callable[..., float]) -> Code:
@@ -307,7 +307,7 @@ class RegionCode:
         """Recompile before the next run, if a kernel of that op is called."""
         if op in self._ops:
             with _lock:
-                self._versions, self.native, self.trial, self.found = {}, None, None, None
+                self._versions, self.native, self.trial, self.compiled = {}, None, None, None
 
 
 def _check(*_: object) -> float:

@@ -17,8 +17,8 @@ from eagerflow.runtime.generated.expressions import Expressions, is_own
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 
 if TYPE_CHECKING:
+    from eagerflow.compilation.native_region_loops import Kernel
     from eagerflow.compilation.native_regions import KernelPlan, Region
-    from eagerflow.compilation.region_loops import Kernel
     from eagerflow_kernels.native.fusion import NativeRegion
 
 
@@ -49,19 +49,21 @@ class NativeProgram:
         self._plans: dict[int, KernelPlan[Instruction]] = {}
         self.kernels: list[tuple[Kernel, tuple[Instruction, ...]]] = []
         self.alone: list[tuple[Node, str]] = []
-        with resolving(None):
-            for lines, outputs in _blocks(program.lines, program.outputs):
-                plan = _compile().plan_of(program, lines, outputs, owns)
-                self._plans[id(lines)] = plan
-                self.kernels += [(x.kernel, x.lines) for x in plan.units if _is_region(x)]
-                singles = ((lines[i].single, why) for i, why in plan.alone.items())
-                self.alone += [(node, why) for node, why in singles if node is not None]
+        resolving(None).run(lambda: self._plan(program, owns))
         region_of = import_module("eagerflow_kernels.native.fusion").NativeRegion.of
         self._functions: Mapping[Any, Any] = {
             # a variable that is half written would hold what no number of updates gives
             x: region_of(x.loops, None if any(x.states.values()) else check_stopped)
             for x, _ in self.kernels
         }
+
+    def _plan(self, program: Instructions, owns: Callable[[Instruction], bool]) -> None:
+        for lines, outputs in _blocks(program.lines, program.outputs):
+            plan = _compile().plan_of(program, lines, outputs, owns)
+            self._plans[id(lines)] = plan
+            self.kernels += [(x.kernel, x.lines) for x in plan.units if _is_region(x)]
+            singles = ((lines[i].single, why) for i, why in plan.alone.items())
+            self.alone += [(node, why) for node, why in singles if node is not None]
 
     def units(self, lines: Sequence[Instruction]) -> list[Region[Instruction] | Instruction]:
         """The regions and the other instructions of a block, in an order in which they can run."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from eagerflow import events
 from eagerflow.events import NodeEvent, RegionEvent, step_of
-from eagerflow.events.kinds import where
+from eagerflow.events.event_kinds import where
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
 from eagerflow.resources.waiting_operations import slept

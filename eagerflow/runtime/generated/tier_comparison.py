@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
@@ -22,12 +23,12 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
 from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims
-from eagerflow.runtime.generated.region_text import RegionText
+from eagerflow.runtime.generated.native_region_text import RegionText
 from eagerflow.types import LIST, TensorSpec, TensorType
 
 if TYPE_CHECKING:
+    from eagerflow.compilation.native_region_loops import Kernel
     from eagerflow.compilation.native_regions import Region
-    from eagerflow.compilation.region_loops import Kernel
 
 #: values in between that one kernel gives; functions of NumPy take 64 arrays
 _AT_ONCE: Final = 16
@@ -86,10 +87,10 @@ class TierComparison:
         """
         registers = [r for line in region.lines for r in line.outputs]
 
-        def compare(arguments: Arrays, found: Arrays, ops: Arrays, states: Arrays) -> None:
+        def compare(arguments: Arrays, results: Arrays, ops: Arrays, states: Arrays) -> None:
             given = dict(zip(registers, ops, strict=True))
             kernel = region.kernel
-            for place, x in enumerate(found):
+            for place, x in enumerate(results):
                 register, state = kernel.results[place].register, kernel.results[place].state
                 held = list(kernel.states).index(state) if state is not None else -1
                 expected = given[register] if register >= 0 else states[held]
@@ -100,21 +101,21 @@ class TierComparison:
 
     def _difference(
         self, region: Region[Instruction], arguments: Arrays,
-        given: dict[int, np.ndarray[Any, Any]], place: int, found: Any, expected: Any,
+        given: dict[int, np.ndarray[Any, Any]], place: int, got: Any, expected: Any,
     ) -> KernelError:  # fmt: skip
         """The error for a result that differs, about the first node that does."""
         node = _node_of(region, place)
         for register, x in self._between(region, arguments):
             if not same_bits(x, given[register]):
-                found, expected = x, given[register]
+                got, expected = x, given[register]
                 node = next(one.node for one in region.lines if register in one.outputs)
                 break
         assert node is not None
-        where = np.argwhere(~_agreeing(found, expected))[0]
+        where = np.argwhere(~_agreeing(got, expected))[0]
         at = "".join(f"[{', '.join(map(str, where))}]" if len(where) else "")
         error = KernelError(
             f"{node.op}: a native kernel gives other bits than the op alone",
-            given=f"{found[tuple(where)]!r} in {region.kernel.name}{at and ' at ' + at}",
+            given=f"{got[tuple(where)]!r} in {region.kernel.name}{at and ' at ' + at}",
             expected=f"{expected[tuple(where)]!r}, which the op alone gives",
             hint="please report it; until it is mended, @ef.trace(compile='off') runs op by op",
         )
@@ -127,10 +128,9 @@ class TierComparison:
         """What the ops of a region give within a kernel, each with its number, in order."""
         for first in range(0, len(region.makes), _AT_ONCE):
             piece = region.makes[first : first + _AT_ONCE]
-            with resolving(None):
-                kernel = region.giving(piece)
-            found = dict(self._run(replace(region, kernel=kernel), arguments))
-            yield from ((register, found[register]) for register in piece)
+            kernel = resolving(None).run(partial(region.giving, piece))
+            results = dict(self._run(replace(region, kernel=kernel), arguments))
+            yield from ((register, results[register]) for register in piece)
 
     def _run(
         self, region: Region[Instruction], arguments: Arrays

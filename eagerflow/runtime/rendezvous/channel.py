@@ -95,6 +95,11 @@ class Channel:
         return self._incoming.exhausted
 
     @property
+    def is_wanted(self) -> bool:
+        """Whether the other end waits for what was not sent yet, which a step may `forget`."""
+        return self._outgoing.is_wanted
+
+    @property
     def held(self) -> int:
         """How many messages it holds, for leak checks."""
         return self._outgoing.held + self._incoming.held
@@ -140,12 +145,14 @@ class Channel:
 
     def _answer(self, now: float, out: list[ChannelInstruction]) -> None:
         """Tell the other end what has come, with what is sent anyway or with a packet for it."""
-        puts = [i for i, instruction in enumerate(out) if instruction[0] == "put"]
-        if not puts and self._incoming.wake <= now:
-            puts = [len(out)]
-            out.append(("put", Packet("ack")))
-        for i in puts:
-            out[i] = ("put", self._incoming.tells(out[i][1]))
+        tells = self._incoming.tells
+        told = False
+        for i, instruction in enumerate(out):
+            if instruction[0] == "put":
+                out[i] = ("put", tells(instruction[1]))
+                told = True
+        if not told and self._incoming.wake <= now:
+            out.append(("put", tells(Packet("ack"))))
         wake = min(self._outgoing.wake, self._incoming.wake)
         if wake != self._wake:
             self._wake = wake

@@ -120,7 +120,8 @@ class Incoming:
         """A packet that tells the other end what has come."""
         self._answer = inf
         self._told_limit, self._told_bytes = self._limit, self._limit_bytes
-        return packet._replace(
-            upto=self._next - 1, early=tuple(sorted(self._early)), limit=self._limit,
-            limit_bytes=self._limit_bytes, urgent_upto=self._next_urgent - 1,
+        early = tuple(sorted(self._early)) if self._early else ()
+        return Packet(
+            packet.kind, packet.number, packet.message, packet.nbytes, self._next - 1, early,
+            self._limit, self._limit_bytes, self._next_urgent - 1,
         )  # fmt: skip

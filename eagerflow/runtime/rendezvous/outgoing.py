@@ -68,8 +68,17 @@ class Outgoing:
     @property
     def wake(self) -> float:
         """When there is something to be sent again."""
-        flights = (*self._values.values(), *self._urgent.values())
-        return min((flight.due for flight in flights), default=self._probe)
+        due = inf
+        for flights in (self._values, self._urgent):
+            for flight in flights.values():
+                if flight.due < due:
+                    due = flight.due
+        return self._probe if due == inf else due
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a receiver waits for what was not sent yet."""
+        return bool(self._wanted)
 
     def send(self, message: Message, now: float, out: list[Any]) -> None:
         """A value, sent as soon as there is credit, or at once if it is wanted."""
@@ -109,11 +118,12 @@ class Outgoing:
 
     def forget(self, step: int) -> None:
         """Nothing more is sent for a step, though it may be wanted."""
-        self._wanted = {key for key in self._wanted if key.step != step}
+        if self._wanted:
+            self._wanted = {key for key in self._wanted if key.step != step}
 
     def fits(self, packet: Packet) -> bool:
         """Whether the other end can know what a packet says."""
-        known = max((packet.upto, *packet.early), default=0)
+        known = max(packet.upto, *packet.early) if packet.early else packet.upto
         return known < self._next and packet.urgent_upto < self._next_urgent
 
     def answered(self, packet: Packet, now: float, out: list[Any]) -> None:
@@ -129,6 +139,8 @@ class Outgoing:
     def _arrived(
         self, flights: dict[int, _Flight], upto: int, early: Iterable[int], out: list[Any]
     ) -> None:
+        if not flights:
+            return
         numbers = [number for number in flights if number <= upto]
         for number in (*numbers, *early):
             flight = flights.pop(number, None)

@@ -20,8 +20,8 @@ from eagerflow.runtime.rendezvous.channel import Channel
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, Sent, nbytes_of
 from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Message, Packet
-from eagerflow.runtime.rendezvous.rendezvous import Rendezvous, twice
-from eagerflow.runtime.rendezvous.transport import transfer
+from eagerflow.runtime.rendezvous.rendezvous import twice
+from eagerflow.runtime.rendezvous.transport import StepEnd, transfer
 from eagerflow.runtime.threads.reported_calls import call_and_report
 
 #: of how many steps it is remembered that they are over, for values that come late
@@ -86,7 +86,7 @@ class Station:
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._now = 0.0
         self._wakes: dict[str, float] = {}
-        self._open: dict[int, Rendezvous] = {}
+        self._open: dict[int, StepEnd] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
         #: of steps that have not begun here: values, and whether "taken" is owed for them; errors
         self._early: dict[int, list[tuple[str, Message, bool]]] = {}
@@ -104,11 +104,11 @@ class Station:
 
     # --- for any thread: the methods of `Transport` ---
 
-    def begin(self, rendezvous: Rendezvous, /) -> None:
+    def begin(self, rendezvous: StepEnd, /) -> None:
         self._ask(self._begin, rendezvous)
 
     def send(
-        self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
+        self, rendezvous: StepEnd, route: Route, key: Key, value: Any, dead: bool,
         sent: Sent | None, /,
     ) -> None:  # fmt: skip
         event = None
@@ -124,15 +124,15 @@ class Station:
             message = Message("value", key.step, key, value, dead, nbytes_of(value))
             self._ask(self._send, rendezvous, end, message, sent, event)
 
-    def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
+    def wanted(self, rendezvous: StepEnd, route: Route, key: Key, /) -> None:
         end = self._end_of(route.source)
         if end != self.name:
             self._ask(self._want, end, [key])
 
-    def abort(self, rendezvous: Rendezvous, error: Exception, /) -> None:
+    def abort(self, rendezvous: StepEnd, error: Exception, /) -> None:
         self._ask(self._abort, rendezvous, error)
 
-    def end(self, rendezvous: Rendezvous, /) -> None:
+    def end(self, rendezvous: StepEnd, /) -> None:
         self._ask(self._end, rendezvous)
 
     def _ask(self, work: Callable[..., object], *arguments: Any) -> None:
@@ -181,9 +181,8 @@ class Station:
                 self._handle(end, ("arrived", packet))
             except RendezvousError:
                 self.refused += 1
-        for end, wake in tuple(self._wakes.items()):
-            if wake <= now:
-                self._handle(end, ("tick",))
+        for end in [end for end, wake in self._wakes.items() if wake <= now]:
+            self._handle(end, ("tick",))
         while self._inbox:
             call, arguments = self._inbox.popleft()
             call(*arguments)
@@ -210,7 +209,7 @@ class Station:
     # --- what goes to the other ends ---
 
     def _send(
-        self, rendezvous: Rendezvous, end: str, message: Message, sent: Sent | None,
+        self, rendezvous: StepEnd, end: str, message: Message, sent: Sent | None,
         event: TransferEvent | None,
     ) -> None:  # fmt: skip
         key = message.key
@@ -260,7 +259,7 @@ class Station:
         if self.channels[end].exhausted:
             self._want(end, [key for one in self._open.values() for key in self._from(one, end)])
 
-    def _hand_over(self, rendezvous: Rendezvous, end: str, message: Message, owes: bool) -> None:
+    def _hand_over(self, rendezvous: StepEnd, end: str, message: Message, owes: bool) -> None:
         """Put a value into the rendezvous of its step."""
         assert message.key is not None
 
@@ -296,14 +295,14 @@ class Station:
                 self._wanted.update(new)
                 self._ask(self._handle, end, ("urge", Message("wanted", 0, None, new)))
 
-    def _from(self, rendezvous: Rendezvous, end: str) -> list[Key]:
+    def _from(self, rendezvous: StepEnd, end: str) -> list[Key]:
         """What is wanted in a step of another end."""
         routes = rendezvous.routes
         return [k for k in rendezvous.wanted() if self._end_of(routes[k.edge].source) == end]
 
     # --- steps ---
 
-    def _begin(self, rendezvous: Rendezvous) -> None:
+    def _begin(self, rendezvous: StepEnd) -> None:
         step = rendezvous.step
         self._open[step] = rendezvous
         error = self._failed.pop(step, None)
@@ -312,15 +311,17 @@ class Station:
         for end, message, owes in self._early.pop(step, ()):
             self._hand_over(rendezvous, end, message, owes)
 
-    def _end(self, rendezvous: Rendezvous) -> None:
+    def _end(self, rendezvous: StepEnd) -> None:
         step = rendezvous.step
         if self._open.pop(step, None) is not None:
             self._remember(self._over, step, None)
-            self._wanted = {key for key in self._wanted if key.step != step}
-            for end in self.channels:
-                self._handle(end, ("forget", step))
+            if self._wanted:
+                self._wanted = {key for key in self._wanted if key.step != step}
+            for end, channel in self.channels.items():
+                if channel.is_wanted:
+                    self._handle(end, ("forget", step))
 
-    def _abort(self, rendezvous: Rendezvous, error: Exception) -> None:
+    def _abort(self, rendezvous: StepEnd, error: Exception) -> None:
         self._drop(rendezvous.step, error)
         devices = {device for route in rendezvous.routes.values() for device in route}
         for end in sorted({self._end_of(device) for device in devices} - {self.name}):

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, final
 
 from eagerflow.events import TransferEvent
 from eagerflow.runtime.rendezvous.credits import Sent
 from eagerflow.runtime.rendezvous.keys import Key, Route
 
-if TYPE_CHECKING:
-    from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
+
+class StepEnd(Protocol):
+    """One end of a step: a `Rendezvous`, or what takes values by itself.
+
+    Attributes:
+        step: the number of the step.
+        routes: by the name of each edge, from where to where it goes.
+        error: what the step was aborted with.
+    """
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def routes(self) -> Mapping[str, Route]: ...
+    @property
+    def error(self) -> Exception | None: ...
+
+    def put(
+        self, key: Key, value: Any, dead: bool, sent: Sent | None, route: Route | None = None
+    ) -> None:
+        """A value has come (see `Rendezvous.put`)."""
+
+    def wanted(self) -> list[Key]:
+        """The keys of the values that it waits for."""
+
+    def fail(self, error: Exception) -> None:
+        """Another end has aborted the step."""
+
+    def abort(self, error: Exception) -> None:
+        """End the step here and at all other ends."""
 
 
 class Transport(Protocol):
-    """Brings values to the rendezvous at their destination, and errors to all of one step.
+    """Brings values to the ends of steps at their destination, and errors to all of one step.
 
     Its methods may be called by any thread, and block none.
     """
 
-    def begin(self, rendezvous: Rendezvous, /) -> None:
+    def begin(self, rendezvous: StepEnd, /) -> None:
         """A step begins here: what comes for it is put there."""
 
     def send(
-        self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
+        self, rendezvous: StepEnd, route: Route, key: Key, value: Any, dead: bool,
         sent: Sent | None, /,
     ) -> None:  # fmt: skip
         """Bring a value to the destination of ``route``, and call `Rendezvous.put` of that end.
@@ -36,13 +65,13 @@ class Transport(Protocol):
             sent: called once, when it has gone, or with the error of the step.
         """
 
-    def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
+    def wanted(self, rendezvous: StepEnd, route: Route, key: Key, /) -> None:
         """A receiver begins to wait for a value, which comes on that route."""
 
-    def abort(self, rendezvous: Rendezvous, error: Exception, /) -> None:
+    def abort(self, rendezvous: StepEnd, error: Exception, /) -> None:
         """Call `Rendezvous.fail` of all other ends of the step, before what is still on its way."""
 
-    def end(self, rendezvous: Rendezvous, /) -> None:
+    def end(self, rendezvous: StepEnd, /) -> None:
         """The step is over here: what still comes for it is dropped."""
 
 
@@ -50,28 +79,28 @@ class Transport(Protocol):
 class InProcess:
     """The transport between devices of one process: the value itself is put there, uncopied.
 
-    All devices of a step share one `Rendezvous`. It tells no event, as nothing moves here: who
+    All devices of a step share one rendezvous. It tells no event, as nothing moves here: who
     copies a value to another device tells of that.
     """
 
     __slots__ = ()
 
-    def begin(self, rendezvous: Rendezvous, /) -> None:
+    def begin(self, rendezvous: StepEnd, /) -> None:
         pass
 
     def send(
-        self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
+        self, rendezvous: StepEnd, route: Route, key: Key, value: Any, dead: bool,
         sent: Sent | None, /,
     ) -> None:  # fmt: skip
         rendezvous.put(key, value, dead, sent, route)
 
-    def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
+    def wanted(self, rendezvous: StepEnd, route: Route, key: Key, /) -> None:
         pass
 
-    def abort(self, rendezvous: Rendezvous, error: Exception, /) -> None:
+    def abort(self, rendezvous: StepEnd, error: Exception, /) -> None:
         pass
 
-    def end(self, rendezvous: Rendezvous, /) -> None:
+    def end(self, rendezvous: StepEnd, /) -> None:
         pass
 
 

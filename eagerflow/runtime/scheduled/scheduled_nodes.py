@@ -23,7 +23,7 @@ from eagerflow.graph.signatures import is_constant, lead_of
 from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import late_inputs
-from eagerflow.runtime.region_graphs import readers_of, region_graph
+from eagerflow.runtime.node_region_graphs import readers_of, region_graph
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,
     HERE,

@@ -12,6 +12,7 @@ from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_steering, lower
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import reads_late
+from eagerflow.placement.automatic.executor_steps import StrandAct
 from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime.generated.generated_tier import RegionCode, run_in_time
 from eagerflow.runtime.generated.instructions import lane_of
@@ -30,6 +31,8 @@ from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNo
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
 from eagerflow.runtime.scheduled.threadless_waits import has_free_waits
 from eagerflow.runtime.sent_values import SentValues
+from eagerflow.runtime.strands.acts import acts_of
+from eagerflow.runtime.strands.common_order import OrderedCut
 from eagerflow.runtime.strands.strands import Strands
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
@@ -48,13 +51,47 @@ def _routes(cut: Cut) -> dict[str, Route]:
     }
 
 
+def _waiting() -> dict[str, Callable[..., Callable[[], object] | None]]:
+    """What starts the ops that wait, without those that steer tokens."""
+    return {op: begin for op, begin in asynchronous.items() if not is_steering(op)}
+
+
+def _must_be_scheduled(parts: Cut, graph: Graph, *, branches: bool) -> bool:
+    """Whether parts of one device could run at once, or one op must not keep another waiting."""
+    waits = False
+    for partition in parts.partitions:
+        blocking = [n for n in partition.graph.nodes if effect_of(n) == "blocks"]
+        if any(n.op not in asynchronous for n in blocking if not is_steering(n.op)):
+            return True
+        waits = waits or bool(blocking)
+    return branches or (waits and has_free_waits(graph))
+
+
+def find_acts(
+    parts: Cut, graph: Graph, *, heavy: bool, branches: bool
+) -> list[list[StrandAct]] | None:
+    """What partitions do if they are strands; None if the scheduler runs them.
+
+    Args:
+        parts: the partitions.
+        graph: what they were cut out of.
+        heavy: whether some of its regions are worth a thread of their own.
+        branches: whether some of those could run at once on one device.
+    """
+    if _must_be_scheduled(parts, graph, branches=branches):
+        return None
+    try:
+        order = OrderedCut(parts)
+        acts = acts_of(order, _waiting())
+    except GraphError:
+        return None
+    return None if heavy and not order.has_common_loops else acts
+
+
 def strands_of(
     tier: ScheduledTier, graph: Graph, seconds: Callable[[Node], float]
 ) -> Strands | None:  # fmt: skip
     """The partitions of a tier as strands; None if the scheduler does it better, or it has to.
-
-    It does where parts of one device could run at once, or where one op must not keep another one
-    waiting.
 
     Args:
         tier: the tier.
@@ -63,22 +100,15 @@ def strands_of(
     """
     assert tier.cut is not None
     assert tier.routes is not None
-    waits = False
-    for partition in tier.cut.partitions:
-        blocking = [n for n in partition.graph.nodes if effect_of(n) == "blocks"]
-        if any(n.op not in asynchronous for n in blocking if not is_steering(n.op)):
-            return None
-        waits = waits or bool(blocking)
-    if tier.branches or (waits and has_free_waits(graph)):
+    if _must_be_scheduled(tier.cut, graph, branches=tier.branches):
         return None
 
     def is_heavy(nodes: Sequence[Node]) -> bool:
         fences = any(effect_of(n) == "fence" for n in nodes)
         return not fences and sum(map(seconds, nodes)) >= HEAVY_SECONDS
 
-    begins = {op: begin for op, begin in asynchronous.items() if not is_steering(op)}
     try:
-        strands = Strands(tier, tier.routes, tier.sent, begins, at_once, is_heavy)
+        strands = Strands(tier, tier.routes, tier.sent, _waiting(), at_once, is_heavy)
     except GraphError:  # a graph from text may have loops of other forms
         return None
     return None if tier.parallel and not strands.has_loops else strands

@@ -58,6 +58,7 @@ class OrderedCut:
         senders: of each Recv its Send.
         for_host: the values that are read once, into the memory of the host.
         tests: by partition and frame the value that says whether there is another iteration.
+        enters: by partition and frame what goes into the loop.
         items: what is in no loop, and the outermost loops.
 
     Raises:
@@ -71,17 +72,26 @@ class OrderedCut:
         self.paths: dict[Partition, FramePaths] = {}
         self.size_values: dict[Node, list[Value]] = {}
         self.tests: dict[tuple[Partition, str], Value] = {}
+        self.enters: dict[tuple[Partition, str], list[Node]] = {}
         self.senders = {received: sent for sent, received in cut.pairs.values()}
         for partition in cut.partitions:
             paths = self.paths[partition] = FramePaths(partition.graph)
             self.size_values |= find_size_values(partition.graph, paths)
             for node in partition.graph.nodes:
                 self.partition[node] = partition
-                if lead_of(node.op) in ("repeat", "leave"):
+                lead = lead_of(node.op)
+                if lead in ("repeat", "leave"):
                     self._note_test(partition, paths.nodes[node])
+                elif lead == "enter":
+                    self.enters.setdefault((partition, node.attrs["frame"]), []).append(node)
         nodes = [n for n in cut.order if n.op != "constant"]
         self._positions = {n: i for i, n in enumerate(nodes)}
         self.items = self._items(nodes, 0)
+
+    @property
+    def has_common_loops(self) -> bool:
+        """Whether there are loops in several partitions."""
+        return len({partition for partition, _ in self.enters}) > 1
 
     def path(self, node: Node) -> FramePath:
         """The frame path of a node."""

@@ -56,12 +56,15 @@ class Strands:
         at_once: gives what runs a node of such an op as long as it need not wait.
         is_heavy: whether nodes are worth a thread of their own.
 
+    Attributes:
+        has_loops: whether there is a loop over several partitions.
+
     Raises:
         GraphError: it is not made of branches and loops as lowering makes them.
     """
 
     __slots__ = ("_at_once", "_begins", "_edges", "_for_host", "_outputs", "_routes", "_sent",
-                 "_tier", "_translated", "_versions")  # fmt: skip
+                 "_tier", "_translated", "_versions", "has_loops")  # fmt: skip
 
     def __init__(
         self, tier: CutGraph, routes: Mapping[str, Route], sent: SentValues,
@@ -72,6 +75,7 @@ class Strands:
         order = OrderedCut(cut)
         self._tier = tier
         self._for_host = order.for_host
+        self.has_loops = order.has_common_loops
         self._sent = sent
         self._begins = begins
         self._at_once = at_once
@@ -134,11 +138,6 @@ class Strands:
         if node.inputs[0] in self._for_host:
             return self._sent.teller(node)
         return (self._sent.later if is_sent_late(node) else self._sent.mover)(node)
-
-    @property
-    def has_loops(self) -> bool:
-        """Whether there is a loop over several partitions."""
-        return sum(translated.loops > 0 for translated in self._translated) > 1
 
     def run(
         self, inputs: Sequence[Sequence[Any]], written: Written, helpers: int = 0

@@ -17,8 +17,8 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
 from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
+from eagerflow.runtime.node_region_graphs import region_graph
 from eagerflow.runtime.python_control import choose_branch
-from eagerflow.runtime.region_graphs import region_graph
 from eagerflow.runtime.strands.run import AtOnce, Begin
 from eagerflow.runtime.strands.statements import (
     Assign,

@@ -8,14 +8,14 @@ from typing import final
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePath
-from eagerflow.graph.lowering.steering import is_steering
-from eagerflow.graph.signatures import is_constant, late_reads, lead_of
+from eagerflow.graph.signatures import is_constant, lead_of
 from eagerflow.hardware import as_device
 from eagerflow.placement.cut import Partition
 from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.late_values import is_sent_late, late_inputs
-from eagerflow.runtime.region_graphs import readers_of, region_graph
-from eagerflow.runtime.strands.common_order import LEAVE, Item, LoopItem, OrderedCut
+from eagerflow.runtime.node_region_graphs import readers_of, region_graph
+from eagerflow.runtime.strands.common_order import Item, LoopItem, OrderedCut
+from eagerflow.runtime.strands.pieces import Piece, PieceBlock
 from eagerflow.runtime.strands.statements import (
     Assign,
     Await,
@@ -60,7 +60,6 @@ class TranslatedPartition:
         self, partition: Partition, order: OrderedCut, number: int, first: int,
         waiting: Container[str], is_heavy: Callable[[Sequence[Node]], bool],
     ) -> None:  # fmt: skip
-        self.waiting = waiting
         self.is_heavy = is_heavy
         self.partition = partition
         self.order = order
@@ -75,19 +74,15 @@ class TranslatedPartition:
         self.choices: dict[tuple[FramePath, Value], str] = {}
         self.loops = 0
         self.waits = 0
-        #: by frame what enters it, and by what goes back, and by frame, what is carried through it
-        self.enters: dict[str, list[Node]] = {}
+        #: by what goes back, and by frame, what is carried through a loop
         self.back: dict[str, list[Node]] = {}
         self.merges: dict[str, list[Node]] = {}
         for node in partition.graph.nodes:
-            lead = lead_of(node.op)
-            if lead == "enter":
-                self.enters.setdefault(node.attrs["frame"], []).append(node)
-            elif lead == "join" and "back" in node.attrs:
+            if lead_of(node.op) == "join" and "back" in node.attrs:
                 self.back.setdefault(node.attrs["back"], []).append(node)
                 (_, frame) = self.paths.nodes[node][-1]
                 self.merges.setdefault(frame, []).append(node)
-        self.statements = _Block(self, "", ()).fill(order.items)
+        self.statements = _Statements(self, PieceBlock(order, partition, waiting)).fill(order.items)
         self.outputs = [self.name(v) for v in partition.graph.outputs]
 
     def new(self, value: Value) -> str:
@@ -110,30 +105,27 @@ class TranslatedPartition:
 
 
 @final
-class _Block:
+class _Statements:
     """Makes the statements of the outermost block, or of an iteration of a loop."""
 
-    def __init__(self, whole: TranslatedPartition, loop: str, frame: FramePath) -> None:
+    def __init__(self, whole: TranslatedPartition, block: PieceBlock) -> None:
         self.whole = whole
-        self.loop = loop
-        self.frame = frame
-        self.test = whole.order.tests.get((whole.partition, loop))
+        self.block = block
+        self.loop = block.loop
+        self.frame = block.frame
+        self.test = whole.order.tests.get((whole.partition, block.loop))
         self.goes_on = ""  # the variable that says whether there is another iteration
         self.later: dict[str, str] = {}  # what the loop-carried variables are in the next one
         self.made: list[Statement] = []
         self.late: list[Statement] = []  # of the body of a loop
-        self.nodes: list[Node] = []  # of the region that is being collected
-        self.path: FramePath = ()  # of these, and of what is sent after them
-        self.sends: list[Node] = []
 
     def fill(self, items: Sequence[Item]) -> list[Statement]:
         """The statements of those items that the partition has."""
-        for item in items:
-            if isinstance(item, LoopItem):
-                self.add_loop(item)
-            elif self.whole.order.partition[item] is self.whole.partition:
-                self.add(item)
-        self.flush()
+        for piece in self.block.pieces(items):
+            if isinstance(piece, LoopItem):
+                self.add_loop(piece)
+            else:
+                self.add(piece)
         return self.made
 
     # --- where ---
@@ -151,45 +143,23 @@ class _Block:
     def put(self, statement: Statement, path: FramePath) -> None:
         (self.late if self.is_late(path) else self.made).append(statement)
 
-    # --- nodes ---
+    # --- pieces ---
 
-    def add(self, node: Node) -> None:
-        path, lead = self.whole.paths.nodes[node], lead_of(node.op)
-        if self.loop and self.whole.order.part(node, self.depth) == LEAVE:
-            if lead != "leave" and node.op != "Identity":
-                raise GraphError(f"&{node.name} runs when a loop has ended, and within it")
-            self.alias(node)
-        elif lead in ("leave", "enter") or node.op == "Identity":
-            self.alias(node)
-        elif lead == "send":
-            self.collect(path)
-            self.sends.append(node)
-        elif is_steering(node.op):
-            self.flush()
+    def add(self, piece: Piece) -> None:
+        (node, *_), path = piece.nodes, piece.path
+        if piece.kind == "region":
+            self.put(self.region(piece.nodes, self.guard(path)), path)
+            self.read_on_host([v for one in piece.nodes for v in one.outputs], path)
+        elif piece.kind == "send":
+            given = tuple(map(self.whole.name, node.inputs))
+            late = node if self.is_moved_late(node) else None
+            self.put(PassOver(self.guard(path), node, reads=given, late=late), path)
+        elif piece.kind == "steer":
             self.steer(node, path)
-        elif node.op in self.whole.waiting:
-            self.flush()
+        elif piece.kind == "wait":
             self.wait(node, path)
         else:
-            if self.sends or self.reads_what_is_collected(node):
-                self.flush()
-            self.collect(path)
-            self.nodes.append(node)
-
-    def reads_what_is_collected(self, node: Node) -> bool:
-        """Whether the host reads for it, and may have to wait for, what the same region makes."""
-        return bool(self.nodes) and any(node.inputs[i].node in self.nodes for i in late_reads(node))
-
-    @property
-    def depth(self) -> int:
-        """How many loops there are around this one."""
-        return len([what for what, _ in self.frame if what == "frame"]) - 1
-
-    def alias(self, node: Node) -> None:
-        (value,) = node.inputs
-        if value.node in self.nodes:
-            self.flush()
-        self.whole.names[node.outputs[0]] = self.whole.name(value)
+            self.whole.names[node.outputs[0]] = self.whole.name(node.inputs[0])
 
     def steer(self, node: Node, path: FramePath) -> None:
         lead = lead_of(node.op)
@@ -254,23 +224,6 @@ class _Block:
 
     # --- regions ---
 
-    def collect(self, path: FramePath) -> None:
-        if (self.nodes or self.sends) and path != self.path:
-            self.flush()
-        self.path = path
-
-    def flush(self) -> None:
-        """What was collected becomes statements."""
-        nodes, sends, path = self.nodes, self.sends, self.path
-        self.nodes, self.sends = [], []
-        if nodes:
-            self.put(self.region(nodes, self.guard(path)), path)
-            self.read_on_host([v for node in nodes for v in node.outputs], path)
-        for node in sends:
-            given = tuple(map(self.whole.name, node.inputs))
-            late = node if self.is_moved_late(node) else None
-            self.put(PassOver(self.guard(path), node, reads=given, late=late), path)
-
     def region(self, nodes: Sequence[Node], guard: Guard) -> RunRegion:
         whole = self.whole
         graph, inputs, outputs = region_graph(
@@ -309,12 +262,9 @@ class _Block:
 
     def add_loop(self, item: LoopItem) -> None:
         whole = self.whole
-        enters = whole.enters.get(item.frame)
-        if not enters:
-            return
-        self.flush()
-        frame = whole.paths.values[enters[0].outputs[0]]
-        path = frame[:-1]
+        block = _Statements(whole, self.block.within(item))
+        path = block.frame[:-1]
+        enters = whole.order.enters[whole.partition, item.frame]
         loop = LoopStatement(self.guard(path), enters[0], f"n{whole.loops}")
         whole.loops += 1
         for enter in enters:
@@ -325,9 +275,8 @@ class _Block:
             made = whole.new(merge.outputs[0])
             self.put(Assign(self.guard(path), merge, before, (before,), (made,)), path)
             loop.merges += (made,)
-        block = _Block(whole, item.frame, frame)
         carried = [merge.outputs[0] for merge in whole.merges.get(item.frame, ())]
-        block.read_on_host(carried, frame)
+        block.read_on_host(carried, block.frame)
         test = block.fill(item.items)
         if not block.goes_on or set(block.later) != set(loop.merges):
             raise GraphError(f"the loop {item.frame} does not say how it goes on")

@@ -21,13 +21,13 @@ class NanCheck:
         index: the nodes; those within branches and loops run any number of times, and are left out.
 
     Attributes:
-        found: the numbers of nodes that gave a NaN.
+        makers: the numbers of nodes that gave a NaN.
         seen: of all whose values could be looked at.
     """
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
-        self.found: set[int] = set()
+        self.makers: set[int] = set()
         self.seen: set[int] = set()
 
     def looks(self) -> dict[str, Callable[[Sequence[Any]], object]]:
@@ -45,7 +45,7 @@ class NanCheck:
             return
         self.seen.add(number)
         if has_nan:
-            self.found.add(number)
+            self.makers.add(number)
 
     def first(self) -> int | None:
         """The number of the node that made the NaN which got into a result or into state.
@@ -89,7 +89,7 @@ class NanCheck:
             if node is None or number is None or number in known:
                 continue
             known.add(number)
-            if number in self.found:
+            if number in self.makers:
                 wrong.append(number)
             elif number not in self.seen:
                 ahead += [value.node for value in node.inputs]

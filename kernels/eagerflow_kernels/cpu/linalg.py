@@ -83,3 +83,14 @@ def triangular_solve(a: Array, b: Array, *, lower: bool, adjoint: bool, unit_dia
             raise ValueError(portable.SINGULAR)
         out[i] = x
     return out
+
+
+@special("lu", "cpu")
+def lu(x: Array) -> tuple[Any, ...]:
+    """SciPy's, matrix by matrix; of no elements it gives other shapes."""
+    if not x.size:
+        return portable.lu(np, x)
+    from scipy.linalg import lu as factored  # noqa: PLC0415 - 0.2 s, few need it
+
+    permutation, lower, upper = factored(x, check_finite=False)
+    return permutation.astype(x.dtype), lower, upper

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, final
 
 import numpy as np
@@ -47,22 +48,33 @@ class _Held(NamedTuple):
 
 @final
 class _Completions:
-    """Calls back what waits for values: a function that the driver calls must not use the GPU."""
+    """Calls back what waits for values: a function that the driver calls must not use the GPU.
+
+    A thread does that as long as there is something to call.
+    """
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Callable[[Exception | None], object]] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._due: deque[Callable[[Exception | None], object]] = deque()
+        self._works = False
 
     def add(self, done: Callable[[Exception | None], object]) -> None:
         """Have ``done`` called soon. The driver calls this."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, daemon=True, name="gpu completions")
-            self._thread.start()
-        self._queue.put(done)
+        with self._lock:
+            self._due.append(done)
+            if self._works:
+                return
+            self._works = True
+        threading.Thread(target=self._work, daemon=True, name="gpu completions").start()
 
     def _work(self) -> None:
         while True:
-            self._queue.get()(None)
+            with self._lock:
+                if not self._due:
+                    self._works = False
+                    return
+                done = self._due.popleft()
+            done(None)
 
 
 @final
@@ -123,11 +135,7 @@ class CudaBackend:
             with device:
                 inputs = self._placed(arrays, index, call.host_inputs(len(arrays), attrs))
                 copies.use(inputs)
-                try:
-                    results = kernel(*inputs, **attrs)
-                except MemoryError:
-                    self._make_room(index)
-                    results = kernel(*inputs, **attrs)
+                results = self._with_room(lambda: kernel(*inputs, **attrs), index)
             self._remember(results, call, arrays, attrs, index)
             return results
 
@@ -163,12 +171,12 @@ class CudaBackend:
         self.cupy.get_default_memory_pool().free_all_blocks()
 
     def _with_room(self, make: Callable[[], Any], index: int) -> Any:
+        """What ``make`` makes on a GPU, with a second try where memory was short."""
         with self.cupy.cuda.Device(index):
-            try:
+            with suppress(MemoryError):  # which would keep what the first try has made
                 return make()
-            except MemoryError:
-                self._make_room(index)
-                return make()
+            self._make_room(index)
+            return make()
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> Any:
         """An array whose elements are not set.
@@ -206,8 +214,12 @@ class CudaBackend:
         Raises:
             MemoryError: there is not enough.
         """
-        with self.cupy.cuda.Device(index):
-            return self.copies(index).copy_to(self.copies(peer), data)
+
+        def copy() -> Any:
+            with self.cupy.cuda.Device(index):
+                return self.copies(index).copy_to(self.copies(peer), data)
+
+        return self._with_room(copy, peer)
 
     def memory(self, index: int) -> GpuMemory:
         """What the pool holds for living arrays, and for those to come; what the GPU has."""

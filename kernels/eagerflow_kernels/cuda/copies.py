@@ -85,7 +85,7 @@ class Copies:
         inward, _ = self._streams()
         self.tidy()
         order = _axes(array)
-        packed = np.ascontiguousarray(array.transpose(order))
+        packed = np.asarray(array.transpose(order), order="C")  # of no axes, too
         if not packed.size:
             return _restored(cupy.empty(packed.shape, packed.dtype), order)
         pinned = cupy.cuda.alloc_pinned_memory(packed.nbytes)
@@ -124,7 +124,7 @@ class Copies:
         order = _axes(data)
         packed = data.transpose(order)
         if not packed.flags.c_contiguous:
-            packed = self._cupy.ascontiguousarray(packed)
+            packed = self._cupy.asarray(packed, order="C")
             outward.wait_event(self._event(self._cupy.cuda.Stream.null))
         host = packed.get(stream=outward)
         outward.synchronize()
@@ -135,7 +135,7 @@ class Copies:
         cupy = self._cupy
         self.use([data])
         order = _axes(data)
-        packed = cupy.ascontiguousarray(data.transpose(order))
+        packed = cupy.asarray(data.transpose(order), order="C")
         made_at = self._event(cupy.cuda.Stream.null)
         with cupy.cuda.Device(other._index):
             made = cupy.empty(packed.shape, packed.dtype)
@@ -145,6 +145,7 @@ class Copies:
                 made.data.ptr, other._index, packed.data.ptr, self._index, packed.nbytes, stream.ptr
             )
             event = other._event(stream)
+        cupy.cuda.Stream.null.wait_event(event)  # later kernels here may write into the source
         with self._lock:
             self._read.append((event, packed))
         return _restored(made, order)

@@ -1,19 +1,21 @@
 """Kernels that come with the package as machine code, so that nobody waits for a compiler.
 
 `llvm.build` makes them when a wheel is built, one file for each target; `shipped` reads the file of
-a target. A checkout has none: there kernels are compiled when they are wanted, and kept on disk.
+a target. A checkout has none, since they would grow old there: `make` keeps those of its sources in
+the cache on disk, and what is not there is compiled when it is wanted.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, final
 
 from eagerflow_kernels.native.executable_memory import MachineCode
 from eagerflow_kernels.native.loop_form import LoopSignature
-from eagerflow_kernels.native.machine_code import Image
+from eagerflow_kernels.native.machine_code import ALIGNMENT, Image
 from eagerflow_kernels.native.processors import (
     NoCompilerError,
     TargetName,
@@ -57,10 +59,17 @@ def shipped(target: TargetName) -> ShippedKernels | None:
         NoCompilerError: the system lets no program map code.
     """
     try:
-        data = (_FOLDER / file_of(target)).read_bytes()
+        data: bytes | None = (_FOLDER / file_of(target)).read_bytes()
     except OSError:
-        return None
-    return ShippedKernels(data)
+        data = _kept(target)
+    return None if data is None else ShippedKernels(data)
+
+
+def _kept(target: TargetName) -> bytes | None:
+    """What `llvm.build.keep` has made of these very sources; None if it has not."""
+    disk = import_module("eagerflow_kernels.native.disk_cache")
+    data: bytes | None = disk.shared().load(disk.key_of(disk.LIBRARY, target))
+    return data
 
 
 def library_target() -> TargetName:
@@ -71,11 +80,13 @@ def library_target() -> TargetName:
             there is no code for this processor, or the system lets no program map code.
     """
     target = best_target()
-    if shipped(target) is None and not has_compiler():
-        raise NoCompilerError(
-            "this checkout has no native kernels, and needs llvmlite to make some "
-            "(pip install 'eagerflow[native]')"
-        )
+    if shipped(target) is None:
+        if not has_compiler():
+            raise NoCompilerError(
+                "this checkout has no native kernels, and needs llvmlite to make some "
+                "(pip install 'eagerflow[native]')"
+            )
+        MachineCode(Image(bytes(ALIGNMENT), {}))  # what will be compiled can be mapped
     return target
 
 

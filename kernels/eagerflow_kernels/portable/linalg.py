@@ -195,6 +195,26 @@ def cholesky(xp: Any, x: Array) -> Array:
     return _try(xp, refusal, xp.linalg.cholesky, hermitian_part(xp, x))
 
 
+@portable("lu")
+def lu(xp: Any, x: Array) -> tuple[Array, ...]:
+    """Permutation, lower and upper triangle of each matrix: elimination, column by column."""
+    rows, columns = x.shape[-2:]
+    inner, places = min(rows, columns), xp.arange(rows)
+    a, order = x.copy(), xp.broadcast_to(places, x.shape[:-1])
+    for j in range(inner):
+        pivot = xp.argmax(xp.abs(a[..., j:, j]), axis=-1)[..., None] + j
+        swapped = xp.where(places == j, pivot, xp.where(places == pivot, j, places))
+        a = xp.take_along_axis(a, swapped[..., None], axis=-2)
+        order = xp.take_along_axis(order, swapped, axis=-1)
+        top = a[..., j, j, None]
+        factors = a[..., j + 1 :, j] / xp.where(top == 0, x.dtype.type(1), top)
+        a[..., j + 1 :, j] = factors
+        a[..., j + 1 :, j + 1 :] -= factors[..., None] * a[..., j, None, j + 1 :]
+    permutation = (places[:, None] == order[..., None, :]).astype(x.dtype)
+    lower = xp.tril(a[..., :inner], -1) + xp.eye(rows, inner, dtype=x.dtype)
+    return permutation, lower, xp.triu(a[..., :inner, :])
+
+
 @portable("qr")
 def qr(xp: Any, x: Array, *, mode: str) -> tuple[Array, ...]:
     """Orthonormal columns and an upper triangle with a real diagonal."""

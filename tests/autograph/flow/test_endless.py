@@ -161,7 +161,7 @@ def test_a_deadline_ends_a_run() -> None:
 
 
 def test_a_deadline_ends_a_trace(monkeypatch) -> None:
-    monkeypatch.setattr("eagerflow.autograph.flow.loops._MOST_OF_PYTHON", 10**9)
+    monkeypatch.setattr("eagerflow.autograph.flow.loop_statements._MOST_OF_PYTHON", 10**9)
     going = True
 
     @ef.trace
@@ -212,8 +212,8 @@ def changes_a_set(x):
     ],
 )
 def test_what_only_python_repeats_is_refused(function, words, monkeypatch) -> None:
-    monkeypatch.setattr("eagerflow.autograph.flow.loops._MOST", 20)
-    monkeypatch.setattr("eagerflow.autograph.flow.loops._MOST_OF_PYTHON", 50)
+    monkeypatch.setattr("eagerflow.autograph.flow.loop_statements._MOST", 20)
+    monkeypatch.setattr("eagerflow.autograph.flow.loop_statements._MOST_OF_PYTHON", 50)
     with pytest.raises(TraceError) as caught:
         ef.trace(function)(ef.tensor(1.0))
     for one in (*words, "# the loop"):

@@ -73,7 +73,7 @@ def test_the_first_iteration_counts(iterations) -> None:
 
 
 def test_how_long_a_loop_is_does_not_decide_how_it_is_traced(monkeypatch) -> None:
-    monkeypatch.setattr("eagerflow.autograph.flow.loops._MOST", 20)
+    monkeypatch.setattr("eagerflow.autograph.flow.loop_statements._MOST", 20)
     weights = [0.05] * 30
 
     def indexes(x):

@@ -43,6 +43,12 @@ for name in sys.argv[2].split():
 print(json.dumps(sorted(getattr(importlib.import_module(sys.argv[1]), sys.argv[3])())))
 """
 
+#: nodes in which there is nothing to look for, and those that may be a table themselves
+_LEAVES: Final = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.alias)
+_WITH_STRINGS: Final = (ast.Dict, ast.Set, ast.List, ast.Tuple, ast.Call)
+_ASSIGNMENTS: Final = (ast.Assign, ast.AnnAssign)
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -121,29 +127,33 @@ def _not_ops(name: str, keys: list[str]) -> bool:
     return name in _OF_FUNCTIONS or all(hasattr(builtins, k) for k in keys)
 
 
-def _collections(module: Module) -> Iterator[tuple[str, str, list[str], bool]]:
+def _collections(module: Module) -> list[tuple[str, str, list[str], bool]]:
     """File and line, name, strings, and whether it is inside a function."""
+    rows: list[tuple[str, str, list[str], bool]] = []
 
-    def visit(node: ast.AST, inside: bool) -> Iterator[tuple[str, str, list[str], bool]]:
+    def visit(node: ast.AST, inside: bool) -> None:
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, _LEAVES):  # most nodes
+                continue
             place = f"{module.path}:{getattr(child, 'lineno', 0)}"
-            if isinstance(child, ast.Assign | ast.AnnAssign) and not inside:
-                targets = child.targets if isinstance(child, ast.Assign) else [child.target]
-                if child.value is not None:
-                    yield place, ast.unparse(targets[0]), list(_members(child.value)), inside
-            elif isinstance(child, ast.expr) and (keys := list(_own(child))):
-                yield place, ast.unparse(child)[:60], keys, inside
+            if isinstance(child, _ASSIGNMENTS) and not inside:
+                target = child.targets[0] if isinstance(child, ast.Assign) else child.target
+                if child.value is not None and (keys := list(_members(child.value))):
+                    rows.append((place, ast.unparse(target), keys, inside))
+            elif isinstance(child, _WITH_STRINGS) and (keys := list(_own(child))):
+                rows.append((place, ast.unparse(child)[:60], keys, inside))
             elif isinstance(child, ast.Match):
-                yield place, f"match {ast.unparse(child.subject)}", _cases(child), inside
-                yield from visit(child, inside)
+                rows.append((place, f"match {ast.unparse(child.subject)}", _cases(child), inside))
+                visit(child, inside)
             else:
-                function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                function = isinstance(child, _FUNCTIONS)
                 if function and not inside:
                     for compared, keys in _chains(child).items():
-                        yield place, f"comparisons of {compared}", keys, True
-                yield from visit(child, inside or function)
+                        rows.append((place, f"comparisons of {compared}", keys, True))
+                visit(child, inside or function)
 
-    yield from visit(module.tree, inside=False)
+    visit(module.tree, inside=False)
+    return rows
 
 
 def _own(node: ast.AST) -> Iterator[str]:
@@ -171,7 +181,7 @@ def _chains(function: ast.AST) -> dict[str, list[str]]:
     """The strings that a function compares an expression with, by the expression."""
     chains: dict[str, list[str]] = {}
     for node in ast.walk(function):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
             left, right = node.left, node.comparators[0]
             if isinstance(left, ast.Constant):
                 left, right = right, left

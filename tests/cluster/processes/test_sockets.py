@@ -77,7 +77,7 @@ def test_what_a_connection_had_sent_is_read_after_the_next_one_has_its_descripto
     assert received(sockets) == [("closed", "first"), ("frames", "second"), ("frames", "first")]
     port.disconnected.append(12)
     assert ("closed", "second") in received(sockets)
-    assert sockets._roles == sockets._peers == {}
+    assert sockets._ends == sockets._names == sockets._peers == {}
 
 
 def test_connections_are_closed_one_by_one(sockets: ServerSockets, port: ScriptedPort) -> None:

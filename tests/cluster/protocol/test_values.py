@@ -77,8 +77,8 @@ def test_the_order_of_elements_in_memory_stays(layout: str, dtype: Any) -> None:
     assert arrived.strides == dense.strides
 
 
-def test_dense_arrays_are_not_copied_when_they_are_sent() -> None:
-    for sent in (np.ones((4, 5)), np.ones((4, 5)).T):
+def test_long_dense_arrays_are_not_copied_when_they_are_sent() -> None:
+    for sent in (np.ones((40, 50)), np.ones((40, 50)).T):
         frames: list[Any] = []
         encode_value(sent, frames)
         assert np.shares_memory(np.frombuffer(frames[0], np.uint8), sent)

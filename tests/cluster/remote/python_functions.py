@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 
 import eagerflow as ef
@@ -30,6 +31,12 @@ def tell(x: ef.Tensor) -> None:
 def fails(x: ef.Tensor) -> ef.Tensor:
     """An error."""
     raise LookupError("not here")
+
+
+def holds_the_gil(seconds: ef.Tensor) -> ef.Tensor:
+    """The same, after so many whole seconds in which no other thread of the process runs Python."""
+    ctypes.PyDLL(None).sleep(int(seconds.item()))
+    return seconds
 
 
 def unlisted(x: ef.Tensor) -> ef.Tensor:

@@ -21,6 +21,7 @@ from tests.ops.table import (
     layout_of,
     map_arrays,
     map_type,
+    one_of_each_function,
     one_of_each_kind,
 )
 from tests.ops.tracing import State, call_traced
@@ -28,7 +29,7 @@ from tests.ops.tracing import State, call_traced
 DEVICE = "ps:0/cpu:0"
 #: cases that move to another device by themselves
 MOVING = {"to_device"}
-
+SMOOTH = [c for c in ALL_CASES if c.grad]
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -88,9 +89,15 @@ def test_values(part: int) -> None:
     check_each(((c, one_of_each_kind(c)[0]) for c in ALL_CASES[part::4]), check)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_gradients(part: int) -> None:
-    check_each(((c,) for c in [c for c in ALL_CASES if c.grad][part::4]), check_slopes)
+    check_each(one_of_each_function(SMOOTH)[part::2], check_slopes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_all_gradients(part: int) -> None:
+    check_each(SMOOTH[part::4], check_slopes)
 
 
 @pytest.mark.slow

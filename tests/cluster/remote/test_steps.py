@@ -67,12 +67,59 @@ def slope(one: str, two: str) -> Callable[..., Any]:
     return lambda x: ef.grad(lambda v: forth_and_back(one, two)(v)[0])(x)
 
 
+def curve(one: str, two: str) -> Callable[..., Any]:
+    return ef.grad(lambda x: (slope(one, two)(x) * ef.cos(x)).sum())
+
+
+def scan(one: str, two: str) -> Callable[..., Any]:
+    def body(carry: Any, row: Any) -> Any:
+        with ef.device(two):
+            y = ef.tanh(carry + row)
+        with ef.device(one):
+            return y * 0.5, y.sum() + 1
+
+    def f(x: Any) -> Any:
+        with ef.device(one):
+            return ef.scan(body, ef.zeros(x.shape[1:]), x * 1)
+
+    return f
+
+
+def through_a_scan(one: str, two: str) -> Callable[..., Any]:
+    return ef.grad(lambda x: ef.sin(scan(one, two)(x)[1]).sum())
+
+
+def updates_in_a_loop(one: str, two: str) -> Callable[..., Any]:
+    w = ef.Variable(ef.zeros((10,)), device=two)
+
+    def f(x: Any) -> Any:
+        with ef.device(two):
+            w.assign(x * 0)
+        with ef.device(one):
+            left = x.sum()
+            while left > 1:
+                with ef.device(two):
+                    if w.value.sum() > 12:
+                        w.assign_sub(0.25 * w)
+                    else:
+                        w.assign_add(x)
+                    total = w.value.sum()
+                left = left - total.to(one) * 0.125
+            return left
+
+    return f
+
+
 CASES: dict[str, tuple[Any, Any]] = {
     "forth and back": (forth_and_back, X),
     "a loop": (loop, ef.ones((10,))),
     "one branch": (branch, X),
     "the other branch": (branch, -ef.abs(X)),
     "a gradient": (slope, X),
+    "a gradient of a gradient": (curve, X * 0.1),
+    "a scan": (scan, X[:5]),
+    "a gradient through a scan": (through_a_scan, X[:5]),
+    "updates in a loop": (updates_in_a_loop, ef.ones((10,))),
     "three tasks": (lambda one, two: lambda x: loop(one, two)(loop(one, f"{two[:-1]}1")(x)),
                     ef.ones((10,))),
 }  # fmt: skip

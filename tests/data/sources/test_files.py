@@ -337,9 +337,9 @@ def test_a_folder_of_pictures_is_a_dataset(tmp_path: Path) -> None:
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(SettingError, match=r"pip install eagerflow\[data\]"):
+    with pytest.raises(SettingError, match=r"pip install 'eagerflow\[data\]'"):
         decode_image(b"")
-    with pytest.raises(SettingError, match=r"pip install eagerflow\[data\]"):
+    with pytest.raises(SettingError, match=r"pip install 'eagerflow\[data\]'"):
         Dataset.from_arrow(None)
 
 

@@ -20,8 +20,8 @@ from eagerflow.data import Dataset
 from eagerflow.data.base.orders import generator, words_of
 from eagerflow.data.sources.memory import IterableStage
 from eagerflow.data.stages.shuffle import BufferCursor
+from eagerflow.resources.queue_kinds import ShuffleStore
 from eagerflow.resources.queue_state import QueueState
-from eagerflow.resources.queue_stores import ShuffleStore
 from tests.data.functions import seven
 from tests.data.test_pipelines import values
 from tests.data.workers.test_parallel import becomes, counted, numbers

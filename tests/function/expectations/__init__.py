@@ -19,6 +19,7 @@ from tests.function.expectations import (
     instances,
     keys,
     language,
+    left,
     lengths,
     namespaces,
     numbers,
@@ -33,6 +34,6 @@ from tests.function.expectations.program import PROGRAMS
 __all__ = [
     "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "classes",
     "decisions", "errors", "escaping", "exact_numbers", "gradients", "hidden", "identity",
-    "indices", "instances", "keys", "language", "lengths", "namespaces", "numbers", "objects",
-    "remains", "sizes", "state", "texts",
+    "indices", "instances", "keys", "language", "left", "lengths", "namespaces", "numbers",
+    "objects", "remains", "sizes", "state", "texts",
 ]  # fmt: skip

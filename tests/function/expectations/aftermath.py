@@ -39,7 +39,7 @@ def order_of_keys_of_which_one_is_kept(trace: Trace) -> Steps:
         yield f(x, k) is table, list(table), table["a"].w, table["b"], table[k]
 
 
-@program(traces=2, reports=("traced at each call: made.one is set",))
+@program(traces=2, reports=("runs as Python at each call: made.one is set",))
 def one_list_in_an_object_and_in_the_result(trace: Trace) -> Steps:
     made = Thing()
 
@@ -55,7 +55,7 @@ def one_list_in_an_object_and_in_the_result(trace: Trace) -> Steps:
         yield row is made.one.row is made.row, w is row[0] is made.one.w, row
 
 
-@program(traces=2, reports=("traced at each call: made.get is set",))
+@program(traces=1, reports=("runs as Python at each call: made.get is set",))
 def one_list_in_a_closure_and_in_the_result(trace: Trace) -> Steps:
     made = Thing()
 
@@ -70,7 +70,7 @@ def one_list_in_a_closure_and_in_the_result(trace: Trace) -> Steps:
         yield row is made.get(), row
 
 
-@program(traces=2, reports=("f: traced at each call: the result[0] is a function",))
+@program(traces=1, reports=("f: runs as Python at each call: the result[0] is a function",))
 def one_list_in_a_closure_that_is_returned(trace: Trace) -> Steps:
     @trace
     def f(x):
@@ -82,7 +82,7 @@ def one_list_in_a_closure_that_is_returned(trace: Trace) -> Steps:
         yield row is get(), row
 
 
-@program(traces=2, reports=("traced at each call: made.one is set", "items is changed"))
+@program(traces=2, reports=("runs as Python at each call: made.one is set", "items is changed"))
 def arguments_in_an_object_that_is_made(trace: Trace) -> Steps:
     made = Thing()
 
@@ -104,7 +104,7 @@ def arguments_in_an_object_that_is_made(trace: Trace) -> Steps:
         yield one.u is u is one.pair[1], one.last is first, u, table
 
 
-@program(traces=2, reports=("traced at each call: made.one is set",))
+@program(traces=2, reports=("runs as Python at each call: made.one is set",))
 def arrays_in_an_object_that_is_made(trace: Trace) -> Steps:
     made = Thing()
 
@@ -119,7 +119,7 @@ def arrays_in_an_object_that_is_made(trace: Trace) -> Steps:
         yield made.one.x
 
 
-@program(traces=2, reports=(QUEUE, EACH))
+@program(traces=1, reports=(QUEUE, EACH))
 def one_tensor_in_a_queue_and_in_the_result(trace: Trace) -> Steps:
     hidden: queue.SimpleQueue[Any] = queue.SimpleQueue()
     made = Thing(w=None)
@@ -176,7 +176,7 @@ def tensors_that_a_branch_stores_before_it_raises(trace: Trace) -> Steps:
         yield world.last is world.items[1], world.items[1] is x
 
 
-@program(traces=3, reports=("traced at each call: world.made is set",))
+@program(traces=3, reports=("runs as Python at each call: world.made is set",))
 def tensors_that_a_branch_stores_besides_what_is_kept(trace: Trace) -> Steps:
     world = Thing(w=x, best=x + 1, made=None)
 

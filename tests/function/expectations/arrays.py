@@ -379,7 +379,7 @@ def numpy_table_with_an_argument(trace: Trace) -> Steps:
         table[i] = 10
 
 
-@program(traces=3, reports=("was traced 3 times because of enclosing table",))
+@program(traces=3, reports=("was traced 3 times because enclosing table",))
 def numpy_table_in_a_function_of_numpy(trace: Trace) -> Steps:
     table = np.arange(3)
     f = trace(lambda b: (np.where(b > 1, table, b), b * np.cumsum(table)))
@@ -388,7 +388,7 @@ def numpy_table_in_a_function_of_numpy(trace: Trace) -> Steps:
         table[i] = 10
 
 
-@program(traces=3, reports=("was traced 3 times because of enclosing table",))
+@program(traces=3, reports=("was traced 3 times because enclosing table",))
 def numpy_table_computed_by_numpy(trace: Trace) -> Steps:
     table = np.arange(3)
     f = trace(lambda b: b * (table * 2) + x)
@@ -408,7 +408,7 @@ def numpy_table_of_another_dtype(trace: Trace) -> Steps:
     yield f(_bytes()[:3])
 
 
-@program(traces=3, reports=("was traced 3 times because of enclosing table",))
+@program(traces=3, reports=("was traced 3 times because enclosing table",))
 def numpy_table_returned(trace: Trace) -> Steps:
     table = np.arange(3.0)
     f = trace(lambda b: (b + table, table))
@@ -418,7 +418,7 @@ def numpy_table_returned(trace: Trace) -> Steps:
         table[i] = 9.0
 
 
-@program(traces=3, reports=("was traced 3 times because of config['table']",))
+@program(traces=3, reports=("was traced 3 times because config['table']",))
 def numpy_table_in_a_dict(trace: Trace) -> Steps:
     config = {"table": np.arange(3)}
     f = trace(lambda b: b / config["table"][1:].sum())
@@ -427,7 +427,7 @@ def numpy_table_in_a_dict(trace: Trace) -> Steps:
         config["table"][i] += 5
 
 
-@program(traces=3, reports=("was traced 3 times because of enclosing table",))
+@program(traces=3, reports=("was traced 3 times because enclosing table",))
 def numpy_table_of_two_names(trace: Trace) -> Steps:
     table = np.arange(3)
     config = SimpleNamespace(table=table)

@@ -134,7 +134,7 @@ def float_of_a_captured_tensor(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=3, reports=("hidden: a SimpleQueue has a state", "no trace can follow it"))
+@program(traces=1, reports=("hidden: a SimpleQueue has a state", "no trace can follow it"))
 def held_by_a_hidden_object(trace: Trace) -> Steps:
     hidden = queue.SimpleQueue()
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from eagerflow.hardware import KernelCall, MemoryStats
+from eagerflow_kernels.cuda import library
 
 SIGNATURES = json.loads((Path(__file__).parent / "cupy_signatures.json").read_text())
 #: dtypes of arrays of CuPy, by the character of NumPy
@@ -66,16 +67,44 @@ def bound(name: str, parameters: Sequence[str] | None, args: Sequence[Any], kwar
         raise LacksError(f"cupy.{name} needs {missing[0]}")
 
 
+#: is told of memory and of work, if there is one (`tests.kernels.cuda.driver`)
+driver: Any = None
+
+
 class CheckedArray:
-    """An array of the devices. NumPy does not take it for one of its own."""
+    """An array of the devices. NumPy does not take it for one of its own.
+
+    Args:
+        inner: the array of NumPy; or the shape of one of this dtype, in the memory of a driver.
+    """
 
     __array_ufunc__ = None
     __hash__ = None
 
-    def __init__(self, inner: np.ndarray[Any, Any]) -> None:
+    def __init__(self, inner: Any, dtype: Any = None, memptr: Any = None) -> None:
+        if memptr is not None:
+            inner = memptr.array(inner, dtype)
         if inner.dtype.char not in CHARACTERS:
             raise LacksError(f"CuPy has no arrays of {inner.dtype}")
+        if driver is not None:
+            driver.made(inner)
         self.inner = inner
+
+    @property
+    def data(self) -> Any:
+        return driver.pointer_of(self.inner)
+
+    @property
+    def device(self) -> Any:
+        return library.cupy().cuda.Device(driver.memory_of(self.inner).device)
+
+    def get(self, *, stream: Any) -> np.ndarray[Any, Any]:
+        """The values, for the host, which does not wait here."""
+        return driver.get(self.inner, stream)
+
+    def set(self, values: np.ndarray[Any, Any], *, stream: Any) -> None:
+        """Copies values of the host, which does not wait here."""
+        driver.set(self.inner, values, stream)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,20 +125,25 @@ class CheckedArray:
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise LacksError("an array of CuPy does not become NumPy's by itself")
 
+    def _on_host(self) -> np.ndarray[Any, Any]:
+        if driver is not None:
+            driver.read_on_host(self.inner)
+        return self.inner
+
     def __bool__(self) -> bool:
-        return bool(self.inner)
+        return bool(self._on_host())
 
     def __float__(self) -> float:
-        return float(self.inner)
+        return float(self._on_host())
 
     def __complex__(self) -> complex:
-        return complex(self.inner)
+        return complex(self._on_host())
 
     def __int__(self) -> int:
-        return int(self.inner)
+        return int(self._on_host())
 
     def __index__(self) -> int:
-        return self.inner.__index__()
+        return self._on_host().__index__()
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -169,6 +203,7 @@ def _in_place(name: str) -> Callable[..., Any]:
         if name not in SIGNATURES["operators"]:
             raise LacksError(f"cupy.ndarray has no {name}")
         call(function, self, *args)
+        _written(self)
         return self
 
     return operate
@@ -188,16 +223,20 @@ def _wrapped(index: Any, size: int) -> Any:
 
 
 def _getitem(self: CheckedArray, key: Any) -> Any:
-    key = unwrap(key)
+    given, key = key, unwrap(key)
     parts = key if type(key) is tuple else (key,)
     if all(isinstance(part, np.ndarray) for part in parts):
         sizes = zip(parts, self.inner.shape, strict=False)
         key = tuple(_wrapped(part, size) for part, size in sizes)
-    return wrap(self.inner[key])
+    taken = self.inner[key]
+    _told((self, given), taken)
+    return wrap(taken)
 
 
 def _setitem(self: CheckedArray, key: Any, value: Any) -> None:
     """Of several values for one element, the first wins."""
+    _told((key, value), None)
+    _written(self)
     key, value = unwrap(key), unwrap(value)
     parts = key if type(key) is tuple else (key,)
     if parts and all(isinstance(p, np.ndarray) and p.dtype.kind in "iu" for p in parts):
@@ -247,9 +286,32 @@ def wrap(value: Any) -> Any:
 
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The function of NumPy, for checked arrays."""
-    kwargs = {k: unwrap(v) for k, v in kwargs.items()}
+    plain = {k: unwrap(v) for k, v in kwargs.items()}
     with np.errstate(all="ignore"):  # a GPU warns of nothing
-        return wrap(function(*map(unwrap, args), **kwargs))
+        result = function(*map(unwrap, args), **plain)
+    _told((args, tuple(kwargs.values())), result)
+    return wrap(result)
+
+
+def _told(given: Any, results: Any) -> None:
+    """A driver is told what a kernel has read."""
+    if driver is not None:
+        made = results if isinstance(results, (tuple, list)) else [results]
+        driver.kernel([x.inner for x in _arrays_in(given)], made)
+
+
+def _arrays_in(given: Any) -> Iterator[CheckedArray]:
+    if isinstance(given, CheckedArray):
+        yield given
+    elif isinstance(given, (tuple, list)):
+        for one in given:
+            yield from _arrays_in(one)
+
+
+def _written(array: Any) -> None:
+    """A driver is told what a kernel has written into."""
+    if driver is not None and isinstance(array, CheckedArray):
+        driver.written(array.inner)
 
 
 class CheckedUfunc:
@@ -268,7 +330,10 @@ class CheckedUfunc:
         if not self.nin <= len(args) <= self.nin + self.function.nout:
             raise LacksError(f"cupy.{self.name} takes {self.nin} arrays and outputs: {len(args)}")
         self.check_dtypes(args[: self.nin])
-        return call(self.function, *args, **kwargs)
+        result = call(self.function, *args, **kwargs)
+        for out in (*args[self.nin :], kwargs.get("out")):
+            _written(out)
+        return result
 
     def check_dtypes(self, args: Sequence[Any]) -> None:
         arrays = [x.dtype for x in args if isinstance(x, (CheckedArray, np.generic))]
@@ -292,7 +357,10 @@ class CheckedUfunc:
                 raise LacksError(f"cupy.{self.name}.{name} is not implemented")
             if name == "at" and args[0].dtype.char not in _SCATTERED_DTYPES.get(self.name, ""):
                 raise LacksError(f"cupy.{self.name}.at has no loop for {args[0].dtype}")
-            return call(getattr(self.function, name), *args, **kwargs)
+            result = call(getattr(self.function, name), *args, **kwargs)
+            if name == "at":
+                _written(args[0])
+            return result
 
         return method
 
@@ -371,12 +439,19 @@ class CheckedCupy(CheckedNamespace):
 
 
 class CheckedBackend:
-    """Two devices of kind gpu, without a GPU."""
+    """Two devices of kind gpu, without a GPU.
+
+    Attributes:
+        launched: the names of the ops whose kernels have run here.
+    """
 
     kind = "gpu"
     array_type = CheckedArray
     holds_bytes = False
     holds_data = True
+
+    def __init__(self) -> None:
+        self.launched: set[str] = set()
 
     def count(self) -> int:
         return 2
@@ -389,6 +464,7 @@ class CheckedBackend:
         kernel = call.kernel(np if there else self.namespace(index), CheckedArray)
 
         def launch(*arrays: Any, **attrs: Any) -> Any:
+            self.launched.add(call.name)
             read = call.host_inputs(len(arrays), attrs)
             placed = [_placed(x, i in read) for i, x in enumerate(arrays)]
             return kernel(*placed, **attrs)

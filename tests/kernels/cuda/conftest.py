@@ -12,13 +12,14 @@ from tests.kernels.cuda.checked import CheckedBackend, CheckedCupy
 
 
 @pytest.fixture(scope="module")
-def checked_gpu() -> Iterator[None]:
+def checked_gpu() -> Iterator[CheckedBackend]:
     """Devices of kind gpu that refuse whatever CuPy lacks."""
     assert kernels.FAILING
     before = registry._backends.pop("gpu", None)
     library.use(CheckedCupy())
-    register_backend(CheckedBackend())
-    yield
+    backend = CheckedBackend()
+    register_backend(backend)
+    yield backend
     library.use(None)
     registry._backends.pop("gpu")
     for i in range(2):

@@ -15,11 +15,22 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import hardware
+from eagerflow.core import tree
+from eagerflow.errors import EagerflowError
+from eagerflow_kernels import table
 from eagerflow_kernels.cuda.backend import CudaBackend
 from eagerflow_kernels.scattering import scatter
 from tests.each import check_each
-from tests.kernels.cuda.checked import SIGNATURES, CheckedArray, CheckedCupy, LacksError
+from tests.kernels.cuda.checked import (
+    SIGNATURES,
+    CheckedArray,
+    CheckedBackend,
+    CheckedCupy,
+    LacksError,
+)
+from tests.kernels.cuda.programs import OF_BYTES, OF_NONE, PROGRAMS
 from tests.ops import test_device_kinds as kinds
+from tests.ops.case import OpCase
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import flatten, one_of_each_kind
 
@@ -47,23 +58,51 @@ def _lacks_dtype(error: BaseException | None) -> bool:
     return False
 
 
-def test_kernels_call_what_cupy_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kernel_calls_what_cupy_has(
+    checked_gpu: CheckedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kinds, "_same_bits", _close)
-    cases = {
-        f"{case.id}-{dtype}": (case, dtype)
-        for case in ALL_CASES for dtype in one_of_each_kind(case) if dtype not in LACKING
-    }  # fmt: skip
+    cases = [(case, dtype) for case in ALL_CASES for dtype in one_of_each_kind(case)]
+    check_each(cases, check_case)
+    check_each(list(PROGRAMS.values()), check_program)
+    assert len(cases) > 2_000
+    assert _names_of_kernels() - checked_gpu.launched == OF_BYTES | OF_NONE
 
-    def check(name: str) -> None:
-        case, dtype = cases[name]
+
+def _names_of_kernels() -> set[str]:
+    """The ops of the package with portable kernels, and those with kernels for GPUs."""
+    of_package = set()
+    for name in table.names():
+        kernel = table.original_kernel(name)
+        made_by = getattr(kernel, "func", kernel)  # of a partial one
+        if isinstance(kernel, str) or made_by.__module__.startswith("eagerflow_kernels."):
+            of_package.add(name)
+    return of_package | {name for name, kind, _ in table._special if kind == "gpu"}
+
+
+def check_case(case: OpCase, dtype: str) -> None:
+    """A case gives on a GPU what it gives on the CPU, unless it has a dtype that CuPy lacks."""
+    if dtype not in LACKING:
         try:
             kinds.check(case, dtype, "gpu")
         except Exception as error:
             if not _lacks_dtype(error):
                 raise
 
-    check_each(list(cases), check)
-    assert len(cases) > 2_000
+
+def check_program(program: Callable[[str], Any], kind: str = "gpu") -> None:
+    """A program gives on the first device of a kind what it gives on the CPU."""
+    got, want = (
+        [np.asarray(x.numpy()) for x in tree.leaves(program(f"{k}:0")) if x is not None]
+        for k in (kind, "cpu")
+    )
+    assert want
+    _close(got, want)
+
+
+def test_no_kernel_gets_bytes() -> None:
+    with pytest.raises(EagerflowError, match="gpu:0"):
+        ef.tensor(b"bytes").to("gpu:0")
 
 
 @pytest.mark.parametrize("dtype", "bBhHiIlLqQefdFD")

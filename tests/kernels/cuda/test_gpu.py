@@ -14,7 +14,8 @@ from eagerflow import hardware
 from eagerflow.errors import OutOfMemoryError
 from tests.each import check_each
 from tests.kernels.cuda import test_differences as differences
-from tests.kernels.cuda.test_calls import LACKING, _close
+from tests.kernels.cuda.programs import PROGRAMS
+from tests.kernels.cuda.test_calls import LACKING, _close, check_program
 from tests.ops import test_device_kinds as kinds
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import one_of_each_kind
@@ -36,6 +37,11 @@ def test_ops_give_the_values_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None
         for case in ALL_CASES for dtype in one_of_each_kind(case) if dtype not in LACKING
     }  # fmt: skip
     check_each(list(rows), lambda name: kinds.check(*rows[name], "gpu"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values())
+def test_programs_give_the_values_of_the_cpu(program: Any) -> None:
+    check_program(program)
 
 
 def _moved(args: Any, kind: str) -> list[Any]:

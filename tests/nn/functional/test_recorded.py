@@ -35,8 +35,9 @@ def _unpack() -> Arrays:
 
 RECORDED = _unpack()
 TOLERANCES = {ef.float64: 1e-12, ef.float32: 2e-5}
-#: PyTorch rounds 1/6, alpha and the least product of probabilities to float32
-LOOSE = {"hardsigmoid": 1e-8, "celu alpha": 1e-7} | {
+#: PyTorch rounds 1/6, alpha and the least product of probabilities to float32; among numbers near
+#: 1000 the last bit of the mean, which depends on the order of the sum, is seen
+LOOSE = {"hardsigmoid": 1e-8, "celu alpha": 1e-7, "layer_norm offset": 1e-11} | {
     f"binary_cross_entropy edges {r}": 1e-8 for r in ("mean", "sum", "none")
 }
 

@@ -303,6 +303,13 @@ CASES = [
            compare=_decomposed(_qr)),
     OpCase("linalg.qr", distinct(2, 2, 3), same, {"mode": "complete"}, FLOATS + COMPLEX, (0,),
            layouts=ONE, label="complete-wide", compare=_decomposed(_qr)),
+    *(
+        OpCase("linalg.lu", distinct(*shape), each(scipy.linalg.lu), dtypes=INEXACT, grad=(0,),
+               layouts=ONE, label=label, tolerance=10)
+        for label, shape in {**SHAPES, "empty": (2, 0, 3)}.items()
+    ),
+    OpCase("linalg.lu", shaped((2, 4, 4)), each(scipy.linalg.lu), dtypes=FLOATS + COMPLEX,
+           grad=(0,), layouts=ONE, label="reordered", tolerance=30),
     OpCase("linalg.eigh", hermitian(2, 3, 3), same, dtypes=FLOATS, grad=(0,), layouts=ONE,
            compare=_decomposed(_eigh)),
     OpCase("linalg.eigh", hermitian(2, 3, 3), same, dtypes=COMPLEX, no_grad=FREE_PHASE,

@@ -86,7 +86,7 @@ def test_arguments_that_make_no_sense(
 
 def test_pictures_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(errors.SettingError, match=r"pip install eagerflow\[data\]"):
+    with pytest.raises(errors.SettingError, match=r"pip install 'eagerflow\[data\]'"):
         ef.io.decode_image(b"x")
 
 

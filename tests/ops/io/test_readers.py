@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow import errors
+from eagerflow.resources.queue_kinds import FifoStore
 from eagerflow.resources.queue_state import QueueState
-from eagerflow.resources.queue_stores import FifoStore
 from eagerflow.resources.reader import LineFormat, ReaderState, RecordFormat
 from tests.exploring import examples
 from tests.messages import says

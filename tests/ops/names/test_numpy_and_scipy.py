@@ -119,6 +119,11 @@ _MISSING: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] =
       for a, k in ((None, False), (0, True), (1, False), ((0, 1), True))),
     (lambda x: ef.nanquantile(x, [[0.0, 0.3], [0.9, 1.0]], 1),
      lambda x: np.nanquantile(x, [[0.0, 0.3], [0.9, 1.0]], 1), (_HOLES,)),
+    *((lambda x, m=m: ef.nanquantile(x, 0.3, 1, method=m),
+       lambda x, m=m: np.nanquantile(x, 0.3, 1, method=m), (_HOLES,))
+      for m in ("lower", "higher", "midpoint", "nearest")),
+    (lambda x: ef.nanpercentile(x, 40, 1, method="higher"),
+     lambda x: np.nanpercentile(x, 40, 1, method="higher"), (_HOLES,)),
     (lambda x: ef.nanpercentile(x, 30, 0), lambda x: np.nanpercentile(x, 30, 0), (_HOLES,)),
 ]  # fmt: skip
 
@@ -180,6 +185,7 @@ def test_of_integers() -> None:
         (lambda: ef.unravel_index(ef.tensor(6), (2, 3)), errors.TensorValueError, "0 to 5"),
         (lambda: ef.unravel_index(ef.tensor(1.0), (2, 3)), errors.DTypeError, "are integers"),
         (lambda: ef.nanquantile(ef.ones(2), 2.0), errors.TensorValueError, "out of range"),
+        (lambda: ef.nanquantile(ef.ones(2), 0.5, method="hazen"), errors.TensorValueError, "hazen"),
         (lambda: ef.quantile(ef.ones(2), 0.5, method="hazen"), errors.TensorValueError, "hazen"),
         (lambda: ef.linalg.block_diag(), errors.ShapeError, "no blocks"),
         (lambda: ef.linalg.block_diag(ef.ones((1, 1, 1))), errors.ShapeError, "no matrix"),

@@ -11,8 +11,10 @@ from eagerflow.hardware import Device
 from eagerflow.placement.automatic.cost_model import CostModel
 from eagerflow.placement.automatic.executor_steps import ExecutorTraits
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
+from eagerflow.placement.cut import Cut
 from eagerflow.runtime.scheduled.node_regions import find_regions
 from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS, node_seconds
+from eagerflow.runtime.scheduled.scheduled_tier import find_acts
 from eagerflow.types import TensorType
 from tests.fakes.timed_devices import FLOPS
 
@@ -46,9 +48,14 @@ def random_graph(
     return graph
 
 
-def traits(threads: int = 1) -> ExecutorTraits:
-    """What the executor does here."""
-    return ExecutorTraits(find_regions, node_seconds(threads), HEAVY_SECONDS, threads)
+def traits(threads: int = 1, *, scheduled: bool = False) -> ExecutorTraits:
+    """What the executor does here, or the scheduler if it is to run all partitions."""
+    acts = _none if scheduled else find_acts
+    return ExecutorTraits(find_regions, acts, node_seconds(threads), HEAVY_SECONDS, threads)
+
+
+def _none(parts: Cut, graph: Graph, *, heavy: bool, branches: bool) -> None:
+    """No partition is a strand."""
 
 
 def model(kind: str, link: LinkRates, *, send: float = 0.0, region: float = 0.0) -> CostModel:

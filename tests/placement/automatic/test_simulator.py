@@ -5,24 +5,27 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
 import eagerflow as ef
 from eagerflow.errors import SchedulerError
+from eagerflow.graph import Graph
 from eagerflow.hardware import Device, register_backend, registry
 from eagerflow.placement.automatic.executor_steps import predict
 from eagerflow.placement.automatic.rates import LinkRates
-from eagerflow.placement.automatic.simulator import (
+from eagerflow.placement.automatic.simulated_step import (
+    GIVEN,
+    SimulatedAct,
     SimulatedDevice,
     SimulatedMove,
     SimulatedOp,
     SimulatedRegion,
     SimulatedStep,
-    simulate,
 )
+from eagerflow.placement.automatic.simulator import simulate
 from eagerflow.placement.automatic.sites import site_of
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow_kernels.asynchronous import AsyncBackend
@@ -55,41 +58,54 @@ def timed() -> Iterator[TimedBackend]:
     forget_timed()
 
 
-def test_makespans_are_those_of_the_executor(timed: TimedBackend) -> None:
-    assert _wrong(timed, range(GRAPHS)) == []
+@pytest.mark.parametrize("scheduled", [False, True], ids=["strands", "scheduler"])
+def test_makespans_are_those_of_the_executor(timed: TimedBackend, scheduled: bool) -> None:
+    assert _wrong(timed, range(GRAPHS), scheduled=scheduled) == []
 
 
-def _wrong(timed: TimedBackend, seeds: range) -> list[tuple[int, float, float]]:
-    """The graphs whose makespan is predicted wrong."""
+@pytest.mark.slow
+@pytest.mark.parametrize("scheduled", [False, True], ids=["strands", "scheduler"])
+def test_makespans_are_those_of_200_graphs(timed: TimedBackend, scheduled: bool) -> None:
+    assert _wrong(timed, range(GRAPHS, 200), scheduled=scheduled) == []
+
+
+def _wrong(
+    timed: TimedBackend, seeds: range, *, scheduled: bool
+) -> list[tuple[int, float, float]]:  # fmt: skip
+    """The graphs whose makespan is predicted wrong, by the seeds of their making."""
     devices = [ef.hardware.as_device(f"timed:{i}") for i in range(4)]
     costs = model("timed", LinkRates(timed.latency, timed.speed))
     wrong = []
     for seed in seeds:
         graph = random_graph(random.Random(seed), devices, 1e-3)
-        timed.clock, timed.last = SimulatedClock(), 0.0
-        timed.free.clear()
-        tier = ScheduledTier(graph, partitioned=True)
-        inputs = [TimedArray(np.dtype(np.float32), (8,)) for _ in graph.inputs]
-        tier.step(clock=timed.clock).run(inputs)
-        predicted = predict(graph, costs, traits()).seconds
-        if abs(predicted - timed.last) > TOLERANCE * timed.last:
-            wrong.append((seed, predicted, timed.last))
+        measured = _makespan(timed, graph, scheduled=scheduled)
+        predicted = predict(graph, costs, traits(scheduled=scheduled)).seconds
+        if abs(predicted - measured) > TOLERANCE * measured:
+            wrong.append((seed, predicted, measured))
     return wrong
 
 
-@pytest.mark.slow
-def test_makespans_are_those_of_200_graphs(timed: TimedBackend) -> None:
-    assert _wrong(timed, range(GRAPHS, 200)) == []
+def _makespan(timed: TimedBackend, graph: Graph, *, scheduled: bool) -> float:
+    """When the devices have done what the executor gives them."""
+    timed.clock, timed.last = SimulatedClock(), 0.0
+    timed.free.clear()
+    tier = ScheduledTier(graph, partitioned=True)
+    inputs = [TimedArray(np.dtype(np.float32), (8,)) for _ in graph.inputs]
+    if scheduled:
+        tier.step(clock=timed.clock).run(inputs)
+    else:
+        assert tier.strands is not None
+        tier.run(inputs)
+    return timed.last
 
 
 @pytest.mark.slow
 def test_makespans_in_real_time() -> None:
-    """Ops that sleep, on asynchronous devices, by the scheduler.
+    """Ops that sleep, on asynchronous devices, by strands.
 
     A sleep is longer than asked on a machine that is busy: each op notes when it begins and ends.
     The model has the times that ops took in this very step, and predicts when the last one ends.
-    Where two values arrive at about the same time, a machine that is busy decides which is first,
-    and all that follows may be in another order: such a graph has more than one try.
+    What threads and copies take besides is not in it: such a graph has more than one try.
     """
     spans: dict[float, tuple[float, float]] = {}
 
@@ -121,7 +137,7 @@ def _ratio(seed: int, devices: list[Device], spans: dict[float, tuple[float, flo
     graph = random_graph(random.Random(seed), devices, 0.1)
     tier = ScheduledTier(graph, partitioned=True)
     spans.clear()
-    tier.step().run([ef.ones(8, device=v.device)._data for v in tier.graph.inputs])
+    tier.run([ef.ones(8, device=v.device)._data for v in tier.graph.inputs])
     for device in devices:
         ef.hardware.synchronize(device)
     costs = model("sleepy", LinkRates(2e-4))
@@ -136,10 +152,17 @@ def _ratio(seed: int, devices: list[Device], spans: dict[float, tuple[float, flo
 
 def _step(
     ops: list[SimulatedOp], regions: list[SimulatedRegion], *, later: bool, threads: int = 1,
-    moves: tuple[SimulatedMove, ...] = (),
+    moves: tuple[SimulatedMove, ...] = (), strands: Sequence[str] = (),
 ) -> SimulatedStep:  # fmt: skip
+    """A step on two devices; strands are written as ``run 0, send 0``."""
     devices = [SimulatedDevice("a", later), SimulatedDevice("b", later)]
-    return SimulatedStep(devices, ops, regions, moves, threads=threads)
+    acts = [[_act(text) for text in strand.split(", ")] for strand in strands]
+    return SimulatedStep(devices, ops, regions, moves, (), threads, acts)
+
+
+def _act(text: str) -> SimulatedAct:
+    what, number = text.split()
+    return SimulatedAct(what, int(number))  # type: ignore[arg-type]
 
 
 def test_virtual_cpus_share_the_threads_of_the_host() -> None:
@@ -187,3 +210,53 @@ def test_regions_that_wait_for_each_other_are_seen() -> None:
     regions = [SimulatedRegion(0, (0,), after=(1,)), SimulatedRegion(0, (1,), after=(0,))]
     with pytest.raises(SchedulerError, match="wait for each other"):
         simulate(_step([SimulatedOp(1.0), SimulatedOp(1.0)], regions, later=False))
+
+
+def test_strands_give_ops_to_a_device_in_the_order_of_the_program() -> None:
+    """The scheduler issues what has its operand first; a strand waits for what comes first."""
+    ops = [SimulatedOp(3.0), SimulatedOp(1.0, needs=(3,)), SimulatedOp(1.0)]
+    regions = [
+        SimulatedRegion(0, (0,)), SimulatedRegion(1, (1,), receives=(0,)), SimulatedRegion(1, (2,))
+    ]  # fmt: skip
+    moves = (SimulatedMove(0, 0, 0, 1, seconds=1.0),)
+    strands = ["run 0, send 0", "receive 0, run 1, run 2"]
+    by_strands = simulate(_step(ops, regions, later=True, moves=moves, strands=strands))
+    assert by_strands.spans[1:3] == [(4.0, 5.0), (5.0, 6.0)]
+    scheduled = simulate(_step(ops, regions, later=True, moves=moves))
+    assert scheduled.spans[1:3] == [(4.0, 5.0), (0.0, 1.0)]
+
+
+def test_the_host_reads_a_value_when_it_is_there_and_another_strand_goes_on() -> None:
+    ops = [SimulatedOp(3.0), SimulatedOp(1.0), SimulatedOp(1.0)]
+    regions = [SimulatedRegion(0, (0,)), SimulatedRegion(0, (1,)), SimulatedRegion(1, (2,))]
+    strands = ["run 0, wait 0, run 1", "run 2"]
+    found = simulate(_step(ops, regions, later=True, strands=strands))
+    assert found.spans == [(0.0, 3.0), (3.0, 4.0), (0.0, 1.0)]
+
+
+def test_a_value_for_another_kind_of_device_goes_when_it_is_there() -> None:
+    ops = [SimulatedOp(2.0), SimulatedOp(1.0, needs=(2,))]
+    regions = [SimulatedRegion(0, (0,)), SimulatedRegion(1, (1,))]
+    moves = (SimulatedMove(0, 0, 0, 1, seconds=0.5, waits=True),)
+    devices = [SimulatedDevice("gpu:0", later=True), SimulatedDevice("cpu:0", later=False)]
+    acts = [[_act("run 0"), _act("send 0")], [_act("receive 0"), _act("run 1")]]
+    found = simulate(SimulatedStep(devices, ops, regions, moves, strands=acts))
+    assert found.spans == [(0.0, 2.0), (2.5, 3.5), (2.0, 2.5)]
+
+
+def test_heavy_regions_of_strands_run_at_once_where_threads_are_idle() -> None:
+    ops = [SimulatedOp(2.0, crowding=1.5), SimulatedOp(2.0, crowding=1.5)]
+    regions = [SimulatedRegion(i, (i,), heavy=True) for i in range(2)]
+    strands = ["run 0", "run 1"]
+    times = [
+        simulate(_step(ops, regions, later=False, threads=n, strands=strands)).seconds
+        for n in (1, 2)
+    ]
+    assert times == [4.0, 3.0]
+
+
+def test_strands_that_wait_for_each_other_are_seen() -> None:
+    moves = (SimulatedMove(GIVEN, GIVEN, 0, 1, 1.0), SimulatedMove(GIVEN, GIVEN, 1, 0, 1.0))
+    strands = ["receive 1, send 0", "receive 0, send 1"]
+    with pytest.raises(SchedulerError, match="wait for each other"):
+        simulate(_step([], [], later=True, moves=moves, strands=strands))

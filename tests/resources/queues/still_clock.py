@@ -35,7 +35,7 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[StillClock]:
     made = StillClock()
     monkeypatch.setattr(timers, "_clock", made)
     yield made
-    made.time = 2 * LONG
+    made.time += 2 * LONG
     timers.join()
 
 

@@ -54,7 +54,7 @@ class Waits:
         self.queue = queue = ef.Queue(50, ef.tensor(0))
         self.seen = seen = ef.Variable(0)
 
-        @ef.trace
+        @ef.trace(compile="off")  # threads are counted: none that compiles
         def hundred() -> None:
             with ef.unordered():
                 found = [queue.dequeue(timeout=timeout) for _ in range(EACH)]

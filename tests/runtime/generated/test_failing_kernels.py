@@ -33,7 +33,7 @@ def test_no_op_of_a_kernel_fails_for_its_data() -> None:
     """So machine code has no way to fail, and needs none to tell of it."""
     failing = {name for name in OPS if _may_fail(name)}
     # of integers, which `pow` does not take in a kernel; of too few elements, or of a shape that
-    # cannot be summed to: such nodes are in no kernel (`eagerflow.compilation.roles`)
+    # cannot be summed to: such nodes are in no kernel (`eagerflow.compilation.instruction_roles`)
     assert failing == {"pow", "sum_to", "var", "std", "standardize", "argmax", "argmin"}
     assert set(OPS["pow"].kinds) <= {"f32", "f64"}
     assert "least" not in OPS["var"].takes
@@ -57,7 +57,7 @@ graph = Graph.parse('''graph f(%x: f32[n], %y: f32[n]) {
   %d = multiply(%c, %c) : f32[n]
   return %d }''')
 program = Executable(graph, "now")
-assert program.tier.region.found.kernels
+assert program.tier.region.compiled.kernels
 x = np.ones(3, "f4")
 program(x, x)
 try:
@@ -77,7 +77,7 @@ def test_sizes_that_do_not_fit_are_told_of_their_node(tmp_path: Path) -> None:
 
 
 _MEMORY = """
-from eagerflow.runtime.generated import region_text
+from eagerflow.runtime.generated import native_region_text
 import eagerflow_kernels.native.fusion as fusion
 v = ef.Variable(np.zeros(4, "f4"))
 @ef.trace(compile="now")

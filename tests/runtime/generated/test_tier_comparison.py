@@ -74,7 +74,7 @@ for wrong in ("", "tanh"):
         except ef.errors.KernelError as error:
             lines = str(error).splitlines()
             print(work.__name__, lines[0], "|", lines[-1].partition(": ")[2], *error.__notes__)
-        assert f.latest().executable.tier.region.found.kernels
+        assert f.latest().executable.tier.region.compiled.kernels
 """
 
 
@@ -103,7 +103,7 @@ def run(**settings):
         step(x)
     return v.numpy().tobytes()
 assert run(verify=True) == run(verify=False)
-print(step.latest().executable.tier.region.found.kernels != [])
+print(step.latest().executable.tier.region.compiled.kernels != [])
 """
 
 

@@ -43,12 +43,12 @@ def test_a_node_that_was_not_seen_is_passed() -> None:
 
 def test_what_gets_into_no_result_is_well() -> None:
     check = looked({"root": GOOD, "far": GOOD, "other": BAD, "end": GOOD})
-    assert check.found == {2}
+    assert check.makers == {2}
     assert check.first() is None
 
 
 def test_values_that_cannot_be_looked_at_are_left_out() -> None:
     values = {"root": object(), "far": np.array([], "f4"), "other": np.array([1, 2]), "end": "NaN"}
     check = looked(values)
-    assert check.found == set()
+    assert check.makers == set()
     assert check.first() is None

@@ -17,6 +17,8 @@ const [SHORT, MUTE] = [0.45, 0.16];
 /** what is looked at closely is drawn so large */
 const CLOSE = 0.9;
 const ROOM = 20;
+/** pixels at the foot of the picture, for the legend */
+const FOOT = 14;
 /** pixels of the picture that stay in sight */
 const EDGE = 40;
 /** boxes from which on they come to their places at once: to let so many glide takes too long */
@@ -45,6 +47,7 @@ export class Canvas {
   /** of arrows: another view, perhaps hidden, has others */
   private readonly arrow = unique("arrow");
   private layout: Layout | null = null;
+  private partner: Canvas | null = null;
   private contents: Contents | null = null;
   private view = { x: 0, y: 0, scale: 1 };
   /** whether the reader has moved the picture: then it is not fitted any more */
@@ -235,20 +238,38 @@ export class Canvas {
 
   // --- moving ---
 
-  /** Fit the picture into what is seen of it; all of it, or what can be read. */
+  /** Fit the picture into what is seen of it; all of it, or what can be read. Its partner has the same scale. */
   fit(whole = false): void {
     if (!this.layout) return;
+    const both = [this, this.partner].filter((canvas) => canvas?.layout);
+    const scale = Math.min(...both.map((canvas) => canvas!.fitting(whole)));
+    for (const canvas of both) canvas!.centre(scale);
+  }
+
+  /** How large the picture is drawn when it fits. */
+  private fitting(whole: boolean): number {
     const { width, height } = this.seen();
-    const { left, top } = this.layout;
+    const layout = this.layout!;
     const scale = Math.min(
-      (width - 2 * ROOM) / Math.max(this.layout.width, 1),
-      (height - 2 * ROOM) / Math.max(this.layout.height, 1), 1.25,
+      (width - 2 * ROOM) / Math.max(layout.width, 1), (height - 2 * ROOM - FOOT) / Math.max(layout.height, 1), 1.25,
     ); // prettier-ignore
-    this.view.scale = Math.max(scale, whole ? LEAST : READABLE);
-    this.view.x = (width - this.layout.width * this.view.scale) / 2 - left * this.view.scale;
-    this.view.y = Math.max((height - this.layout.height * this.view.scale) / 2, ROOM) - top * this.view.scale;
+    return Math.max(scale, whole ? LEAST : this.partner ? SHORT : READABLE);
+  }
+
+  private centre(scale: number): void {
+    const { width, height } = this.seen();
+    const layout = this.layout!;
+    this.view = {
+      x: (width - layout.width * scale) / 2 - layout.left * scale,
+      y: Math.max((height - FOOT - layout.height * scale) / 2, ROOM) - layout.top * scale, scale,
+    }; // prettier-ignore
     this.moved = false;
     this.place();
+  }
+
+  /** Draw two pictures at one scale: what is larger in one of them is larger. */
+  pairWith(other: Canvas): void {
+    [this.partner, other.partner] = [other, this];
   }
 
   zoom(factor: number, at?: { x: number; y: number }): void {
@@ -259,6 +280,9 @@ export class Canvas {
     this.view = { x: x - (x - this.view.x) * change, y: y - (y - this.view.y) * change, scale };
     this.moved = true;
     this.place();
+    if (this.partner?.layout && Math.abs(this.partner.view.scale / scale - 1) > 1e-9) {
+      this.partner.zoom(scale / this.partner.view.scale);
+    }
   }
 
   move(x: number, y: number): void {

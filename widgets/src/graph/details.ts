@@ -36,7 +36,7 @@ function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
     ["state", s.text("resources", node)],
     ["line", s.text("source", node)],
     ["memory", size > 0 ? bytes(size) : ""],
-    ["time", cost ? `${seconds(number(cost, "seconds"))} a step, ${share(number(cost, "share"))} of it` : ""],
+    ["time", cost ? `${seconds(number(cost, "seconds"))} a step, p95 ${seconds(number(cost, "p95"))}; ${share(number(cost, "share"))} of it` : ""],
     ["stands on", cost && activity ? `${count(number(cost, "steps"))} observed steps, the last ${activity.age(number(cost, "seen"))}` : ""],
   ]; // prettier-ignore
 }

@@ -47,7 +47,7 @@ export class GroupTree {
 
   constructor(readonly structure: Structure, by: Grouping) {
     this.root = group("", structure.graph, "graph", null);
-    const phases = by === "scope" ? trainingPhases(structure) : null;
+    const phases = trainingPhases(structure);
     for (let i = 0; i < structure.count; i++) this.homes.push(this.add(i, by, phases));
     tidy(this.root, structure);
     for (const g of walk(this.root)) for (const n of g.nodes) this.homes[n] = g;
@@ -67,11 +67,10 @@ export class GroupTree {
       const inner = this.nodeGroup(parent, owner);
       home = this.child(inner, "body", s.text("within", node));
       outer = s.text("scope", parent);
-    } else if (by === "device") {
-      const device = s.text("device", node);
+    } else {
+      const device = by === "device" ? s.text("device", node) : "";
       if (device) home = this.child(home, "device", device);
-    } else if (phases) {
-      home = this.child(home, "phase", phases[node]!);
+      if (phases) home = this.child(home, "phase", phases[node]!);
     }
     home = this.scopeIn(home, s.codes("scope")[node]!, outer);
     home.nodes.push(node);

@@ -1,6 +1,7 @@
 /** Where things lie as groups open and close: what is there stays about where it is seen. */
 
 import type { Contents } from "../graph/contents";
+import { columnsOf, sideBySide } from "./columns";
 import { contentsIn, inset, kept } from "./insets";
 import type { Layouts } from "./layouts";
 import type { Layout, Placed } from "./types";
@@ -59,6 +60,14 @@ export class Arrangement {
   }
 
   private async lay(contents: Contents): Promise<Layout> {
+    const columns = columnsOf(contents);
+    if (!columns.length) return this.layOne(contents);
+    const layouts: Layout[] = [];
+    for (const column of columns) layouts.push(await this.layOne(column));
+    return sideBySide(columns, layouts, contents);
+  }
+
+  private async layOne(contents: Contents): Promise<Layout> {
     const layout = this.layouts.ready ? await this.layouts.lay(contents) : null;
     return layout ?? this.layouts.simple(contents);
   }

@@ -46,7 +46,9 @@ export function writeDot(contents: Contents): string {
     }
   };
   draw(contents.root);
-  for (const [box, op] of contents.beside) lines.push(`{rank=same ${keys.get(op)!} ${keys.get(box)!}}`);
+  for (const [box, op] of contents.beside) {
+    if (phaseOf(box)) lines.push(`{rank=same ${keys.get(op)!} ${keys.get(box)!}}`);
+  }
   for (const edge of contents.edges) {
     const weight = edge.kind === "data" ? 2 : 1;
     const [a, b] = [keys.get(edge.from)!, keys.get(edge.to)!];
@@ -59,9 +61,14 @@ export function writeDot(contents: Contents): string {
   return lines.join("\n");
 }
 
-/** The part of a training step that a box belongs to; empty if it belongs to none. */
+/**
+ * The part of a training step that a box belongs to, where such parts are drawn side by side; else
+ * empty. Those of a device are drawn one below the other: devices are side by side.
+ */
 function phaseOf(box: Box): string {
-  for (let g: Group | null = box.group ?? box.home; g; g = g.parent) if (g.kind === "phase") return g.name;
+  for (let g: Group | null = box.group ?? box.home; g; g = g.parent) {
+    if (g.kind === "phase") return g.parent?.kind === "device" ? "" : g.name;
+  }
   return "";
 }
 
@@ -71,7 +78,7 @@ function rises(edge: Edge): boolean {
 }
 
 function labelWidth(group: Group): number {
-  return Math.min(Math.round(group.name.length * CHARACTER) + 24, 240);
+  return Math.min(Math.round(group.name.length * CHARACTER) + 36, 240);
 }
 
 interface Drawn {

@@ -43,17 +43,22 @@ export function around(frames: readonly Placed[]): Placed | null {
 /** A path from box to box: between the sides that face each other. */
 export function link(from: Placed, to: Placed): string {
   const [a, b] = [frameOf(from), frameOf(to)];
-  const path = (...points: [number, number][]): string => {
-    const [first, ...rest] = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`);
-    return `M${first!}C${rest.join(" ")}`;
-  };
   const down = b.y >= a.y + a.height;
-  if (down || b.y + b.height <= a.y) {
-    const [y0, y1] = down ? [a.y + a.height, b.y] : [a.y, b.y + b.height];
-    const middle = (y0 + y1) / 2;
-    return path([from.x, y0], [from.x, middle], [to.x, middle], [to.x, y1]);
-  }
+  if (!down && b.y + b.height > a.y) return across(from, to);
+  const [y0, y1] = down ? [a.y + a.height, b.y] : [a.y, b.y + b.height];
+  const middle = (y0 + y1) / 2;
+  return path([from.x, y0], [from.x, middle], [to.x, middle], [to.x, y1]);
+}
+
+/** A path from box to box: from the left or right side of one to that of the other which faces it. */
+export function across(from: Placed, to: Placed): string {
+  const [a, b] = [frameOf(from), frameOf(to)];
   const [x0, x1] = to.x > from.x ? [a.x + a.width, b.x] : [a.x, b.x + b.width];
   const middle = (x0 + x1) / 2;
   return path([x0, from.y], [middle, from.y], [middle, to.y], [x1, to.y]);
+}
+
+function path(...points: [number, number][]): string {
+  const [first, ...rest] = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`);
+  return `M${first!}C${rest.join(" ")}`;
 }

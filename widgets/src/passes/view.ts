@@ -27,6 +27,7 @@ export class PassesView {
       choose: (name: string | null) => { for (const pane of this.panes) pane.choose(name); },
     }; // prettier-ignore
     this.panes = [new Pane("before", feed, act), new Pane("after", feed, act)];
+    this.panes[0].canvas.pairWith(this.panes[1].canvas);
     this.choice = select("pass", [], (at) => { this.show(Number(at)); }); // prettier-ignore
     const step = (by: number) => () => {
       this.show(Math.min(Math.max(Number(this.choice.value) + by, 0), this.stages.length - 1));
@@ -97,7 +98,7 @@ interface Act {
 /** One of the two pictures. */
 class Pane {
   readonly element: HTMLElement;
-  private readonly canvas: Canvas;
+  readonly canvas: Canvas;
   private readonly layouts: Layouts;
   private readonly arrangement: Arrangement;
   private readonly count = html("small", {});

@@ -3,7 +3,7 @@
 import { NEUTRAL, deviceColour } from "../colours";
 import type { Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
-import { bytes, seconds } from "../format";
+import { bytes, count, seconds, share } from "../format";
 
 export type SpanKind = "step" | "region" | "node" | "wait";
 
@@ -30,14 +30,36 @@ export interface Move {
   readonly bytes: number;
 }
 
+/** A second, or more, in which steps of one function ran, whether each of them was told or not. */
+export interface Busy {
+  readonly executable: number;
+  readonly start: number;
+  readonly stop: number;
+  /** steps that ended in it, and the part of it that they took */
+  readonly count: number;
+  readonly share: number;
+}
+
 export interface Lane {
   readonly key: string;
   readonly label: string;
   readonly spans: Span[];
+  readonly busy: Busy[];
+}
+
+/** A trace of a function: its first call, or one that had to be made anew. */
+export interface Trace {
+  readonly start: number;
+  readonly stop: number;
+  readonly name: string;
+  readonly reason: string;
+  readonly isFirst: boolean;
 }
 
 /** steps that figures are of */
 const NEWEST = 256;
+/** the reason of a trace that is no fault, as the kernel words it */
+const FIRST = "the first call";
 /** seconds between two glances at a thread in one node, at most, that make one span */
 const GLANCE = 0.25;
 
@@ -45,6 +67,8 @@ export class TimelineRows {
   /** labels by key, in the order in which lanes appeared: none goes or moves while one reads */
   private readonly order = new Map<string, string>();
   private readonly numbers = new Map<number, number>();
+  /** by executable the lane that its steps were in last */
+  private readonly homes = new Map<number, string>();
 
   constructor(private readonly feed: Feed) {}
 
@@ -58,13 +82,16 @@ export class TimelineRows {
       return known;
     };
     const device = (name: string): Span[] => lane(`device ${name}`, name);
-    const thread = (id: number): Span[] => lane(`thread ${id}`, `thread ${this.numberOf(id)}`);
+    const of = (row: Row): Span[] => lane(...this.laneOf(row));
     const within = (name: string): Row[] =>
       this.feed.log(name).filter((row) => number(row, "stop") >= begin && number(row, "start") <= end);
-    for (const row of within("timeline")) thread(number(row, "thread")).push(this.step(row));
-    for (const row of this.feed.list("places")) thread(number(row, "thread"));
-    for (const row of within("pauses")) thread(number(row, "thread")).push(this.pause(row));
-    this.addTrail(thread, begin, end);
+    for (const row of within("timeline")) {
+      this.homes.set(number(row, "executable"), laneKey(row));
+      of(row).push(this.step(row));
+    }
+    for (const row of this.feed.list("places")) of(row);
+    for (const row of within("pauses")) of(row).push(this.pause(row));
+    this.addTrail(of, begin, end);
     if (this.isOnSeveral()) {
       for (const row of within("regions")) {
         const name = this.feed.name(row, "device");
@@ -72,10 +99,54 @@ export class TimelineRows {
       }
       for (const move of this.moves(begin, end)) [move.origin, move.device].forEach(device);
     }
-    const all = [...this.order].map(([key, label]) => ({ key, label, spans: spans.get(key) ?? [] }));
+    const busy = this.busy(begin, end);
+    const all = [...this.order].map(([key, label]) => ({
+      key, label: this.nameOf(key) ?? label, spans: spans.get(key) ?? [], busy: busy.get(key) ?? [],
+    })); // prettier-ignore
     const isDevice = (l: Lane): boolean => l.key.startsWith("device ");
     const devices = all.filter(isDevice).sort((a, b) => a.key.localeCompare(b.key, undefined, { numeric: true }));
     return [...devices, ...all.filter((l) => !isDevice(l))];
+  }
+
+  /** The lane of what a thread does; what runners run has no thread of its own, but a lane for each. */
+  laneOf(row: Row): readonly [key: string, label: string] {
+    const home = this.homes.get(number(row, "executable"));
+    if (home?.startsWith("runner ")) return [home, home];
+    return [laneKey(row), `thread ${this.numberOf(number(row, "thread"))}`];
+  }
+
+  /** What a thread is called, as soon as that was told, and a runner. */
+  private nameOf(key: string): string | undefined {
+    const [kind, number = ""] = key.split(" ");
+    if (kind === "runner") return `runner ${this.graphOf(Number(number))}`;
+    const row = kind === "thread" ? this.feed.row("threads", Number(number)) : undefined;
+    const name = row && this.feed.name(row, "name");
+    return name === "MainThread" ? "main thread" : name?.replace(/^eagerflow-/, "");
+  }
+
+  /** By lane when steps ran, from their sums: single ones are told of the last, and not all of many. */
+  private busy(begin: number, end: number): Map<string, Busy[]> {
+    const found = new Map<string, Busy[]>();
+    for (const row of this.feed.table("curve")) {
+      const [executable, start, count] = [number(row, "executable"), number(row, "start"), number(row, "count")];
+      const home = this.homes.get(executable);
+      const stop = start + 1;
+      if (!home || stop < begin || start > end) continue;
+      const known = found.get(home) ?? [];
+      known.push({ executable, start, stop, count, share: Math.min(count * number(row, "mean"), 1) });
+      found.set(home, known);
+    }
+    return found;
+  }
+
+  /** Traces of functions between two times. */
+  traces(begin: number, end: number): Trace[] {
+    const all = this.feed.log("retraces").map((row) => {
+      const [name, reason] = [this.feed.name(row, "name"), this.feed.name(row, "reason")];
+      const start = number(row, "start");
+      return { start, stop: start + number(row, "seconds"), name, reason, isFirst: reason === FIRST };
+    });
+    return all.filter((t) => t.stop >= begin && t.start <= end);
   }
 
   moves(begin: number, end: number): Move[] {
@@ -95,8 +166,13 @@ export class TimelineRows {
   }
 
   /** What a reader is told of a span or a transfer. */
-  text(of: Span | Move): string {
+  text(of: Span | Move | Busy | Trace): string {
     const time = seconds(of.stop - of.start);
+    if ("share" in of) {
+      const steps = `${count(of.count)} step${of.count === 1 ? "" : "s"}`;
+      return `${steps} of ${this.graphOf(of.executable)} in ${time}, ${share(of.share)} of it`;
+    }
+    if ("reason" in of) return of.isFirst ? `first call of ${of.name}, traced in ${time}` : `${of.name} traced anew in ${time}: ${of.reason}`;
     if ("origin" in of) return `${of.origin} → ${of.device}: ${bytes(of.bytes)}, ${time}`;
     return of.kind === "wait" ? `${of.name} ${time}` : `${of.name}, ${time}`;
   }
@@ -135,7 +211,7 @@ export class TimelineRows {
   }
 
   /** Glances that saw a thread in one node, one after the other, are one span. */
-  private addTrail(of: (thread: number) => Span[], begin: number, end: number): void {
+  private addTrail(of: (row: Row) => Span[], begin: number, end: number): void {
     const last = new Map<number, { span: Span; at: number }>();
     for (const row of this.feed.log("trail")) {
       const [thread, time] = [number(row, "thread"), number(row, "time")];
@@ -145,15 +221,20 @@ export class TimelineRows {
       if (node < 0) continue;
       if (known?.span.node === node && known.span.executable === executable && time - known.span.stop < GLANCE) {
         const span = { ...known.span, stop: time };
-        of(thread)[known.at] = span;
+        of(row)[known.at] = span;
         last.set(thread, { span, at: known.at });
         continue;
       }
       const name = this.feed.nodeName(executable, node);
       const span: Span = { kind: "node", executable, node, start: time, stop: time + 0.001, name, colour: "" };
-      last.set(thread, { span, at: of(thread).push(span) - 1 });
+      last.set(thread, { span, at: of(row).push(span) - 1 });
     }
   }
+}
+
+function laneKey(row: Row): string {
+  const [thread, executable] = [number(row, "thread"), number(row, "executable")];
+  return thread || !executable ? `thread ${thread}` : `runner ${executable}`;
 }
 
 function timesOf(row: Row): { start: number; stop: number } {

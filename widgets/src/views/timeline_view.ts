@@ -1,17 +1,18 @@
 /** Steps one after another, in a lane for each thread, with waits and retraces. */
 
-import { deviceColour, NEUTRAL, onTheme, themeOf, type Theme } from "../colours";
+import { onTheme, themeOf } from "../colours";
 import { button, html, KEYS, setText } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
-import { number, type Row } from "../feed/tables";
+import { number } from "../feed/tables";
 import { seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
-import { TimelineRows, type Lane, type Move, type Span } from "./timeline_rows";
+import { percentile, StepHistogram } from "./step_histogram";
+import { endsOf, FOOT, LANE, timeOf, TimelinePicture, TOP, xOf, type Place, type Scale } from "./timeline_picture";
+import { TimelineRows, type Busy, type Lane, type Move, type Span, type Trace } from "./timeline_rows";
 import type { View } from "./view";
 
-const LANE = 26;
-const TOP = 22;
-const LEFT = 74;
+/** pixels for the names of lanes, at least and at most */
+const LEFT = [74, 150] as const;
 const [SHORTEST, LONGEST] = [2e-5, 600];
 /** seconds below which single steps are looked at */
 const NEAR = 2;
@@ -23,6 +24,8 @@ export class TimelineView implements View {
   private readonly canvas = new Canvas2d(150, "steps over time");
   private readonly summary = html("p", { class: "ef-note ef-summary" });
   private readonly tip = html("div", { class: "ef-tip", hidden: true });
+  private readonly empty = html("p", { class: "ef-empty" }, "No step has run yet since this looks.");
+  private readonly histogram = new StepHistogram();
   private readonly follow: HTMLButtonElement;
   private readonly unlisten: (() => void)[];
   private readonly rows: TimelineRows;
@@ -31,6 +34,8 @@ export class TimelineView implements View {
   private end: number | null = null;
   private lanes: Lane[] = [];
   private moves: Move[] = [];
+  private traces: Trace[] = [];
+  private left: number = LEFT[0];
   private chosen: Choice | null = null;
   private shown = 0;
 
@@ -47,7 +52,7 @@ export class TimelineView implements View {
     const e = this.canvas.element;
     e.tabIndex = 0;
     for (const [name, value] of Object.entries(KEYS)) e.setAttribute(name, value);
-    this.element.append(tools, html("div", { class: "ef-lanes" }, e, this.tip));
+    this.element.append(tools, html("div", { class: "ef-lanes" }, e, this.tip), this.histogram.element, this.empty);
     this.listen();
     this.unlisten = [
       onTheme(() => { this.draw(); }),
@@ -76,157 +81,65 @@ export class TimelineView implements View {
 
   private draw(): void {
     const until = this.until();
-    this.lanes = this.rows.lanes(until - this.length, until);
-    this.moves = this.rows.moves(until - this.length, until);
-    this.canvas.element.style.height = `${TOP + LANE * Math.max(this.lanes.length, 2) + 24}px`;
+    const from = until - this.length;
+    this.lanes = this.rows.lanes(from, until);
+    this.moves = this.rows.moves(from, until);
+    this.traces = this.rows.traces(from, until);
+    const hasTraces = this.feed.log("retraces").length > 0;
+    const lanes = Math.max(this.lanes.length, 1) + Number(hasTraces);
+    this.canvas.element.style.height = `${TOP + LANE * lanes + FOOT}px`;
     const drawing = this.canvas.begin();
-    setText(this.summary, this.summarise());
+    const times = this.rows.newest(this.shown).sort((a, b) => a - b);
+    setText(this.summary, this.summarise(times));
+    this.histogram.draw(times);
     this.follow.disabled = this.end === null;
     if (!drawing) return;
     const { context, width, height } = drawing;
-    const theme = themeOf(this.element);
-    const end = this.until();
-    const x = (time: number): number => LEFT + ((time - end) / this.length + 1) * (width - LEFT);
-    this.drawAxis(context, theme, x, end, width, height);
-    context.save();
-    context.beginPath();
-    context.rect(LEFT, 0, width - LEFT, height);
-    context.clip();
-    this.lanes.forEach((lane, i) => {
-      this.drawLane(context, theme, x, TOP + i * LANE, lane.spans, width);
-    });
-    this.drawMoves(context, theme, x, width);
-    this.drawPlaces(context, theme, x);
-    this.drawRetraces(context, theme, x, height);
-    context.restore();
-    this.describe(x);
-    this.lanes.forEach((lane, i) => {
-      const device = lane.key.startsWith("device ");
-      context.fillStyle = device ? deviceColour(lane.label) : theme.soft;
-      if (device) context.fillRect(0, TOP + i * LANE + 3, 3, LANE - 8);
-      context.fillStyle = device ? theme.text : theme.soft;
-      context.fillText(lane.label, 8, TOP + i * LANE + LANE / 2 + 4, LEFT - 12);
-    });
-    if (!this.feed.log("timeline").length && !this.feed.list("places").length) {
-      context.fillText("No step has run yet since this looks.", LEFT + 12, TOP + LANE);
-    }
+    this.makeRoom(context, width);
+    const scale = { left: this.left, width, end: until, length: this.length };
+    const picture = new TimelinePicture(context, themeOf(this.element), scale, this.rows, this.lanes);
+    const isChosen = (of: Span | Move): boolean => this.isChosen(of);
+    picture.drawAxis(height, this.end === null && this.length >= NEAR ? "now" : "");
+    picture.within(() => {
+      this.lanes.forEach((_, i) => { picture.drawLane(i, this.shown, isChosen); });
+      picture.drawMoves(this.moves, isChosen);
+      for (const place of this.places()) picture.drawPlace(place, this.feed.now());
+      picture.drawTraces(this.traces);
+    }); // prettier-ignore
+    picture.drawNames(hasTraces);
+    this.describe(scale);
+    this.empty.hidden = this.feed.log("timeline").length > 0 || this.feed.list("places").length > 0;
   }
 
-  private drawAxis(
-    context: CanvasRenderingContext2D, theme: Theme, x: (time: number) => number,
-    end: number, width: number, height: number,
-  ): void {
-    const step = tick(this.length * (90 / Math.max(width - LEFT, 1)));
-    context.strokeStyle = theme.line;
-    context.fillStyle = theme.soft;
-    for (let back = 0; back <= this.length; back += step) {
-      const at = Math.round(x(end - back)) + 0.5;
-      context.beginPath();
-      context.moveTo(at, TOP - 6);
-      context.lineTo(at, height - 16);
-      context.stroke();
-      context.textAlign = back ? "center" : "right";
-      const text = back ? `−${seconds(back)}` : this.end === null && this.length >= NEAR ? "now" : "";
-      if (at > LEFT + 24) context.fillText(text, back ? at : at - 2, 12);
-    }
-    context.textAlign = "left";
-  } // prettier-ignore
+  /** Names of lanes get the room that they need, and keep it: nothing jumps. */
+  private makeRoom(context: CanvasRenderingContext2D, width: number): void {
+    const needed = Math.max(...this.lanes.map((l) => context.measureText(l.label).width), 0) + 18;
+    this.left = Math.min(Math.max(this.left, needed), LEFT[1], width / 3);
+  }
 
-  private drawLane(
-    context: CanvasRenderingContext2D, theme: Theme, x: (time: number) => number, y: number,
-    spans: readonly Span[], width: number,
-  ): void {
-    let last = -1;
-    for (const span of spans) {
-      const [a, b] = [x(span.start), x(span.stop)];
-      if (b < LEFT || a > width) continue;
-      const [left, right] = [Math.max(a, LEFT), Math.max(b, a + 1)];
-      const chosen = this.isChosen(span);
-      if (right - last < 0.7 && !chosen) continue; // no more than the eye can tell apart
-      last = right;
-      this.drawSpan(context, theme, span, left, right - left, y, chosen);
-    }
-  } // prettier-ignore
-
-  private drawSpan(
-    context: CanvasRenderingContext2D, theme: Theme, span: Span, left: number, wide: number, y: number,
-    chosen: boolean,
-  ): void {
-    if (span.kind === "node") {
-      // where a thread was seen, below the step: a place, and no time
-      context.fillStyle = chosen ? theme.run : theme.soft;
-      context.fillRect(left, y + LANE - 5, Math.max(wide, 2), 3);
-      return;
-    }
-    const waits = span.kind === "wait";
-    context.fillStyle = waits ? theme.warn
-      : span.kind === "region" ? span.colour : span.executable === this.shown ? theme.accent : NEUTRAL; // prettier-ignore
-    context.globalAlpha = waits ? 0.35 : chosen ? 1 : 0.75;
-    context.fillRect(left, y + 3, wide, LANE - 8);
-    context.globalAlpha = 1;
-    if (chosen) {
-      context.strokeStyle = theme.run;
-      context.lineWidth = 2;
-      context.strokeRect(left, y + 3, Math.max(wide, 2), LANE - 8);
-      context.lineWidth = 1;
-    }
-    if (wide > 60) {
-      context.fillStyle = theme.text; // on all devices' colours, light and dark
-      context.fillText(this.rows.text(span), left + 5, y + LANE / 2 + 3, wide - 8);
-    }
-  } // prettier-ignore
-
-  /** Transfers as arrows, from the lane of one device to that of another. */
-  private drawMoves(
-    context: CanvasRenderingContext2D, theme: Theme, x: (time: number) => number, width: number,
-  ): void {
-    let last = -1;
-    for (const move of this.moves) {
-      const [from, to] = this.endsOf(move);
-      const [a, b] = [x(move.start), x(move.stop)];
-      const chosen = this.isChosen(move);
-      if (from === null || to === null || b < LEFT || a > width || (b - last < 2 && !chosen)) continue;
-      last = b;
-      const down = to > from ? 1 : -1;
-      context.strokeStyle = context.fillStyle = chosen ? theme.run : theme.text;
-      context.lineWidth = chosen ? 2.5 : 1.2;
-      context.beginPath();
-      context.moveTo(a, from);
-      context.lineTo(b, to - 6 * down);
-      context.stroke();
-      context.beginPath();
-      context.moveTo(b - 3.5, to - 7 * down);
-      context.lineTo(b + 3.5, to - 7 * down);
-      context.lineTo(b, to);
-      context.fill();
-      context.lineWidth = 1;
-    }
-  } // prettier-ignore
-
-  /** The heights at which an arrow begins and ends: the middles of its lanes. */
-  private endsOf(move: Move): [from: number | null, to: number | null] {
-    const at = (device: string): number => this.lanes.findIndex((l) => l.key === `device ${device}`);
-    const [from, to] = [at(move.origin), at(move.device)];
-    if (from < 0 || to < 0 || from === to) return [null, null];
-    const middle = (lane: number): number => TOP + lane * LANE + LANE / 2 - 1;
-    return [middle(from), middle(to)];
+  /** What goes on: steps that have not ended, and waits. */
+  private places(): Place[] {
+    return this.feed.list("places").map((row) => {
+      const waits = this.feed.name(row, "doing") === "waits";
+      const text = waits ? `waits for ${this.feed.name(row, "queue")}` : "runs";
+      return { lane: this.rows.laneOf(row)[0], since: number(row, "since"), text, waits };
+    });
   }
 
   /** What is drawn, for readers of screens; and where arrows are, as pictures have no elements. */
-  private describe(x: (time: number) => number): void {
+  private describe(scale: Scale): void {
     const { element } = this.canvas;
     const lanes = this.lanes.map((lane) => lane.label);
     const arrows = this.moves.flatMap((move) => {
-      const [from, to] = this.endsOf(move);
-      const middle = (x(move.start) + x(move.stop)) / 2;
-      return from === null || to === null || middle < LEFT ? [] : [`${middle.toFixed(1)},${((from + to) / 2).toFixed(1)}`];
+      const [from, to] = endsOf(move, this.lanes);
+      const middle = (xOf(scale, move.start) + xOf(scale, move.stop)) / 2;
+      return from === null || to === null || middle < scale.left ? [] : [`${middle.toFixed(1)},${((from + to) / 2).toFixed(1)}`];
     });
-    const chosen = this.moves.filter((m) => this.isChosen(m)).length;
-    const label = `steps over time, in lanes: ${lanes.join(", ")}; ${this.moves.length} transfers`;
+    const label = `steps over time, in lanes: ${lanes.join(", ")}; ${this.moves.length} transfers, ${this.traces.length} traces`;
     if (element.getAttribute("aria-label") !== label) element.setAttribute("aria-label", label);
     element.dataset["lanes"] = lanes.join();
     element.dataset["moves"] = arrows.slice(0, 100).join(" ");
-    element.dataset["chosen"] = String(chosen);
+    element.dataset["chosen"] = String(this.moves.filter((m) => this.isChosen(m)).length);
   }
 
   private isChosen(of: Span | Move): boolean {
@@ -234,56 +147,13 @@ export class TimelineView implements View {
     return chosen !== null && chosen.executable === of.executable && chosen.node >= 0 && chosen.node === of.node;
   }
 
-  /** What goes on: a step that has not ended, a wait. */
-  private drawPlaces(context: CanvasRenderingContext2D, theme: Theme, x: (time: number) => number): void {
-    for (const row of this.feed.list("places")) {
-      const lane = this.lanes.findIndex((l) => l.key === `thread ${number(row, "thread")}`);
-      if (lane < 0) continue;
-      const waits = this.feed.name(row, "doing") === "waits";
-      const [a, b] = [Math.max(x(number(row, "since")), LEFT), x(this.feed.now())];
-      const y = TOP + lane * LANE;
-      context.strokeStyle = waits ? theme.warn : NEUTRAL;
-      context.setLineDash(waits ? [4, 3] : []);
-      context.strokeRect(a, y + 3.5, Math.max(b - a, 2), LANE - 9);
-      context.setLineDash([]);
-      context.fillStyle = theme.text;
-      const text = waits ? `waits for ${this.feed.name(row, "queue")}` : "runs";
-      if (b - a > 50) context.fillText(text, a + 5, y + LANE / 2 + 3, b - a - 8);
-    }
-  }
-
-  private drawRetraces(
-    context: CanvasRenderingContext2D, theme: Theme, x: (time: number) => number, height: number,
-  ): void {
-    for (const row of this.feed.log("retraces")) {
-      context.fillStyle = this.isFirst(row) ? theme.soft : theme.error;
-      const at = x(number(row, "start"));
-      if (at < LEFT) continue;
-      context.fillRect(at, TOP - 8, 1.5, height - TOP - 8);
-      context.beginPath();
-      context.moveTo(at - 4, height - 10);
-      context.lineTo(at + 5, height - 10);
-      context.lineTo(at + 0.5, height - 18);
-      context.fill();
-    }
-  } // prettier-ignore
-
-  /** Whether a trace is the first of its function: that is no fault. */
-  private isFirst(row: Row): boolean {
-    return this.feed.name(row, "reason") === "the first call";
-  }
-
-  private summarise(): string {
-    const times = this.rows.newest(this.shown);
+  private summarise(times: readonly number[]): string {
     if (!times.length) return "";
-    times.sort((a, b) => a - b);
-    const at = (part: number): string => seconds(times[Math.min(Math.floor(part * times.length), times.length - 1)]!);
-    const retraces = this.feed.log("retraces").filter((row) => !this.isFirst(row));
+    const at = (part: number): string => seconds(percentile(times, part));
+    const retraces = this.rows.traces(0, Infinity).filter((trace) => !trace.isFirst);
     const last = retraces[retraces.length - 1];
-    const traced = last
-      ? ` · traced anew ${retraces.length === 1 ? "once" : `${retraces.length} times`}, last ` +
-        `${this.feed.name(last, "name")}: ${this.feed.name(last, "reason")}`
-      : "";
+    const often = retraces.length === 1 ? "once" : `${retraces.length} times`;
+    const traced = last ? ` · traced anew ${often}, last ${last.name}: ${last.reason}` : "";
     const of = this.shown ? ` of ${this.rows.graphOf(this.shown)}` : "";
     return `last ${times.length} steps${of}: median ${at(0.5)}, p95 ${at(0.95)}, longest ${at(1)}${traced}`;
   }
@@ -319,24 +189,26 @@ export class TimelineView implements View {
     this.draw();
   }
 
-  /** What lies under the pointer: a transfer, else the shortest span. */
-  private at(event: MouseEvent): Span | Move | null {
+  /** What lies under the pointer: a transfer, else the shortest span, else the steps of a second. */
+  private at(event: MouseEvent): Span | Move | Trace | Busy | null {
     const box = this.canvas.element.getBoundingClientRect();
-    const end = this.until();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
-    const time = end + ((px - LEFT) / (box.width - LEFT) - 1) * this.length;
+    const time = timeOf({ left: this.left, width: box.width, end: this.until(), length: this.length }, px);
     const slack = (3 * this.length) / box.width;
-    const within = (s: Span | Move): boolean => s.start - slack <= time && time <= s.stop + slack;
+    const within = (s: { start: number; stop: number }): boolean => s.start - slack <= time && time <= s.stop + slack;
     const move = this.moves.find((m) => {
-      const [from, to] = this.endsOf(m);
+      const [from, to] = endsOf(m, this.lanes);
       return from !== null && to !== null && within(m) && py >= Math.min(from, to) - 3 && py <= Math.max(from, to) + 3;
     });
     if (move) return move;
-    const lane = this.lanes[Math.floor((py - TOP) / LANE)];
+    const at = Math.floor((py - TOP) / LANE);
+    if (at === this.lanes.length) return this.traces.findLast(within) ?? null;
+    const lane = this.lanes[at];
     const hits = lane?.spans.filter(within) ?? [];
-    const low = py - TOP - Math.floor((py - TOP) / LANE) * LANE > LANE - 7;
+    const low = py - TOP - at * LANE > LANE - 7;
     const seen = hits.filter((s) => (s.kind === "node") === low);
-    return (seen.length ? seen : hits).sort((a, b) => a.stop - a.start - (b.stop - b.start))[0] ?? null;
+    const [shortest] = (seen.length ? seen : hits).sort((a, b) => a.stop - a.start - (b.stop - b.start));
+    return shortest ?? lane?.busy.find((b) => b.start <= time && time < b.stop) ?? null;
   }
 
   private listen(): void {
@@ -349,21 +221,22 @@ export class TimelineView implements View {
     }, { passive: false }); // prettier-ignore
     e.addEventListener("pointermove", (event) => {
       if (event.buttons & 1) {
-        this.pan(-event.movementX / Math.max(e.clientWidth - LEFT, 1));
+        this.pan(-event.movementX / Math.max(e.clientWidth - this.left, 1));
         return;
       }
       const span = this.at(event);
       this.tip.hidden = !span;
       if (!span) return;
       setText(this.tip, this.rows.text(span));
-      this.tip.style.left = `${Math.min(event.offsetX + 12, e.clientWidth - 120)}px`;
+      this.tip.style.left = `${Math.max(Math.min(event.offsetX + 12, e.clientWidth - this.tip.offsetWidth - 4), 0)}px`;
       this.tip.style.top = `${event.offsetY + 14}px`;
     });
     e.addEventListener("pointerleave", () => { this.tip.hidden = true; }); // prettier-ignore
     e.addEventListener("click", (event) => {
       const hit = this.at(event);
-      if (hit?.executable) this.select(hit.executable);
-      this.feed.choose(hit && { executable: hit.executable, node: hit.node });
+      const executable = hit && "executable" in hit ? hit.executable : 0;
+      if (executable) this.select(executable);
+      this.feed.choose(executable ? { executable, node: hit && "node" in hit ? hit.node : -1 } : null);
       this.draw();
     });
     e.addEventListener("dblclick", (event) => {
@@ -382,10 +255,4 @@ export class TimelineView implements View {
       done();
     });
   }
-}
-
-/** The next round number: 1, 2 or 5 times a power of ten. */
-function tick(least: number): number {
-  const power = 10 ** Math.floor(Math.log10(least));
-  return power * ([1, 2, 5, 10].find((n) => n * power >= least) ?? 10);
 }

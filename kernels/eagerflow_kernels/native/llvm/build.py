@@ -1,6 +1,7 @@
-"""Compiles all callable kernels for all targets: ``python -m eagerflow_kernels.native.llvm.build``.
+"""Compiles all callable kernels: ``python -m eagerflow_kernels.native.llvm.build [FOLDER]``.
 
-It runs when a wheel is built, and needs llvmlite alone.
+With a folder, for all targets: so it runs when a wheel is built. Without one, for this machine,
+into the cache on disk: so checkouts get theirs. It needs llvmlite alone.
 """
 
 from __future__ import annotations
@@ -8,12 +9,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from eagerflow_kernels.native.disk_cache import LIBRARY, key_of, shared
 from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.llvm.module import render
 from eagerflow_kernels.native.llvm.thread_pool_code import render_pool
 from eagerflow_kernels.native.machine_code import Image
 from eagerflow_kernels.native.op_rules import callable_loops
-from eagerflow_kernels.native.processors import TARGETS, file_of
+from eagerflow_kernels.native.processors import (
+    TARGETS,
+    TargetName,
+    best_target,
+    file_of,
+    targets,
+)
 
 
 def write(folder: Path) -> None:
@@ -26,14 +34,42 @@ def write(folder: Path) -> None:
         NoCompilerError: llvmlite is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    loops = list(callable_loops())
     for target in TARGETS:
-        texts = [render_pool(), *(render(x, target) for x in loops)]
-        image = Image.joined(machine_code(text, target) for text in texts)
-        heads = {x.name: x.signature.head for x in loops}
-        data = image.packed(heads.get(name, name) for name in image.entries)
-        (folder / file_of(target)).write_bytes(data)
+        (folder / file_of(target)).write_bytes(library(target))
+
+
+def keep() -> None:
+    """Let processes of this user find the kernels of these sources for this machine.
+
+    Raises:
+        NoCompilerError: llvmlite is not installed, or there is no code for this processor.
+    """
+    target = best_target()
+    key = key_of(LIBRARY, target)
+    if shared().load(key) is None:
+        shared().store(key, library(target))
+
+
+def library(target: TargetName) -> bytes:
+    """All callable kernels for a target, as they lie on disk.
+
+    Raises:
+        NoCompilerError: llvmlite is not installed.
+    """
+    loops = list(callable_loops())
+    texts = [render_pool(), *(render(x, target) for x in loops)]
+    image = Image.joined(machine_code(text, target) for text in texts)
+    heads = {x.name: x.signature.head for x in loops}
+    return image.packed(heads.get(name, name) for name in image.entries)
+
+
+def main(arguments: list[str]) -> None:
+    """What ``python -m`` runs."""
+    if arguments:
+        write(Path(arguments[0]))
+    elif targets():
+        keep()
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    main(sys.argv[1:])

@@ -1,6 +1,7 @@
-"""Where a queue keeps its elements: in order, to be drawn from at random, by priority or number.
+"""Kinds of queues: where each keeps its elements, and what else is its own.
 
-A kind of queue is one of these stores, by the name that `eagerflow.ops.state.queues` gives it.
+A new kind is a row of `KINDS`, with a store if none of these will do, and a word in the signature
+and the docstring of `Queue`.
 
 What must happen together is written without a call in between (see
 `eagerflow.resources.waiting_operations`).
@@ -10,9 +11,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Any, final
+from random import Random
+from typing import Any, Final, final
 
 
 class AbstractStore(ABC):
@@ -181,3 +184,34 @@ class SequenceStore(AbstractHeap):
     def available(self, closed: bool) -> int:
         items = self.items
         return int(len(items) > 0 and items[0][0] == self.gone)
+
+
+# --- kinds ------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class QueueKind:
+    """One of the kinds that users ask for, by name.
+
+    Attributes:
+        store: makes the store of a queue, given how many elements stay to choose from, and a seed.
+        chooses: whether it takes these two options.
+        fills_up: whether elements of different sizes stack, filled up with zeros.
+        has_priorities: whether each element comes with a priority.
+    """
+
+    store: Callable[[int, int | None], AbstractStore]
+    chooses: bool = False
+    fills_up: bool = False
+    has_priorities: bool = False
+
+
+KINDS: Final[Mapping[str, QueueKind]] = {
+    "fifo": QueueKind(lambda least, seed: FifoStore()),
+    "shuffle": QueueKind(
+        lambda least, seed: ShuffleStore(least, Random(seed).randrange), chooses=True
+    ),
+    "padding": QueueKind(lambda least, seed: FifoStore(), fills_up=True),
+    "priority": QueueKind(lambda least, seed: PriorityStore(), has_priorities=True),
+}

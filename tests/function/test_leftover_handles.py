@@ -30,13 +30,13 @@ def _is_untouched(made: Any, w: Any) -> bool:
 
 def test_all_is_undone_where_something_cannot_keep_a_number() -> None:
     made = _made()
-    w = made.w
+    w, hidden = made.w, queue.SimpleQueue[Any]()
 
     @ef.trace
     def f(x: Any, k: int) -> Any:
         made.n += 1
-        made.table["b"] = Thing(x=x * made.rate)
-        made.one = Thing(items=itertools.repeat(k, 2))
+        made.table["b"] = x * made.rate
+        hidden.put(itertools.repeat(k, 2))
         made.w[0] = 5.0
         return x * k
 
@@ -45,9 +45,23 @@ def test_all_is_undone_where_something_cannot_keep_a_number() -> None:
     assert _is_untouched(made, w)
 
 
-def test_all_is_undone_where_the_graph_raises() -> None:
+def test_what_is_kept_twice_is_refused_where_one_place_gives_nothing_back() -> None:
     made = _made()
-    w = made.w
+    w, hidden = made.w, queue.SimpleQueue[Any]()
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        made.one = Thing(x=x)
+        hidden.put(x * 2)
+        return x
+
+    with pytest.raises(TraceError, match="or take it back to let the function itself do the call"):
+        f(ef.tensor([1.0, 2.0]))
+    assert _is_untouched(made, w)
+
+
+def test_what_the_function_did_until_it_raised_stays() -> None:
+    made = _made()
 
     @ef.trace
     def f(x: Any, i: Any, items: list[Any]) -> Any:
@@ -61,8 +75,11 @@ def test_all_is_undone_where_the_graph_raises() -> None:
     items: list[Any] = []
     with pytest.raises(IndexError):
         f(ef.tensor([1.0, 2.0]), ef.tensor(7), items)
-    assert items == []
-    assert _is_untouched(made, w)
+    assert items == [made.one] == [made.table["b"]]
+    assert made.n == 2
+    assert made.one.x.tolist() == [0.5, 1.0]
+    assert made.one.items is items
+    assert made.w.tolist() == [2.0, 4.0]
 
 
 def test_nothing_is_done_where_only_the_graph_is_asked_for() -> None:

@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.failures.raising import is_stated, result_or_error
-from eagerflow.autograph.flow.branches import Branches, and_
 from eagerflow.autograph.flow.carry import Loop, Names
+from eagerflow.autograph.flow.conditionals import Branches, and_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source, is_askable
 from eagerflow.autograph.tracking.blocks import UserCode, as_test, refuse_reached, tracer_here
 from eagerflow.control.structured import all_nodes

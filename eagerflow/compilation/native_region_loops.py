@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias, final
 
-from eagerflow.compilation.roles import (
+from eagerflow.compilation.instruction_roles import (
     Layout,
     Line,
     Program,

@@ -28,8 +28,8 @@ from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Instruction
 
 if TYPE_CHECKING:
+    from eagerflow.compilation.native_region_loops import Kernel, KernelArgument, KernelResult
     from eagerflow.compilation.native_regions import Region
-    from eagerflow.compilation.region_loops import Kernel, KernelArgument, KernelResult
     from eagerflow_kernels.native.fusion import NativeRegion
 
 #: places in the memory of a control (`eagerflow_kernels.native.control`, which few programs load)
@@ -53,7 +53,8 @@ class RegionText:
 
     Attributes:
         lines: of the text, each with the index of the instruction that it belongs to, or -1.
-        inputs: the registers that the function takes.
+        inputs: the registers that the function takes: what the kernel gets, then sizes, which only
+            the ops one by one need.
         outputs: those that it gives.
     """
 
@@ -67,17 +68,20 @@ class RegionText:
         self.lines: list[tuple[str, int]] = []
         constants = expressions.program.constants
         sources = [a.source for a in self.kernel.arguments if isinstance(a.source, int)]
-        self.inputs = [r for r in dict.fromkeys(sources) if r not in constants]
+        #: what the kernel gets
+        self.arrays = [r for r in dict.fromkeys(sources) if r not in constants]
+        sizes = [r for line in region.lines for r in line.sizes.values()]
+        self.inputs = [*dict.fromkeys([*self.arrays, *sizes])]
         self.outputs = [r.register for r in self.kernel.results if r.register >= 0]
         self.states = in_order(self.kernel.states)
 
     def write_alone(self, name: str) -> None:
         """A function that calls the kernel and changes nothing.
 
-        It takes what the variables hold, then the inputs; it gives all results.
+        It takes what the variables hold, then what the kernel gets; it gives all results.
         """
         held = [f"o{i}" for i in range(len(self.states))]
-        self.add(f"def {name}({', '.join([*held, *[f'r{r}' for r in self.inputs]])}):")
+        self.add(f"def {name}({', '.join([*held, *[f'r{r}' for r in self.arrays]])}):")
         self.call(" ")
         results = [
             f"y{place}" if result.register < 0 else self.taken((place, result), alone=True)
@@ -105,14 +109,14 @@ class RegionText:
             self.add(f" with {', '.join(locks)}:")
         indent = "  " if locks else " "
         states = [expressions.bound(variable, "variable") for variable in self.states]
-        given = [f"{state}._data" for state in states] + [f"r{r}" for r in self.inputs]
+        given = [f"{state}._data" for state in states] + [f"r{r}" for r in self.arrays]
         self.add(f"{indent}given = {expressions.tuple(given)}")
-        self.add(f"{indent}found = {alone}(*given) if {self.fitting() or 'True'} else ()")
+        self.add(f"{indent}results = {alone}(*given) if {self.fitting() or 'True'} else ()")
         ops = [f"p{r}" for r in outputs]
         self.add(f"{indent}{expressions.tuple(ops)} = {plain}({arguments})")
         held = expressions.tuple([f"{state}._data" for state in states])
         function = expressions.bound(compare, "compare")
-        self.add(f"{indent}{function}(given, found, {expressions.tuple(ops)}, {held})")
+        self.add(f"{indent}{function}(given, results, {expressions.tuple(ops)}, {held})")
         self.add(f" return {expressions.tuple([f'p{r}' for r in self.outputs])}")
 
     def fitting(self) -> str:

@@ -1,0 +1,54 @@
+"""What to write in the place of an attribute that an object of eagerflow does not have.
+
+Names of other frameworks that have a hint of their own are attributes that tell it
+(`eagerflow.unknown_names.hint_at`). This is for all others: spellings, functions, updates in place.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.extending import nearest
+from eagerflow.hints import find
+from eagerflow.hints.parameter_names import VALUES
+from eagerflow.hints.refused_calls import form_of
+
+
+def remedy(error: AttributeError) -> str | None:
+    """What to write in the place of the attribute, if its object is one of eagerflow.
+
+    Args:
+        error: as Python raised it.
+
+    >>> try:
+    ...     ef.ones(3).cumsumm()
+    ... except AttributeError as error:
+    ...     print(ef.hints.missing_attributes.remedy(error))
+    the nearest is cumsum(axis=None, dtype=None, *, out=None)
+    """
+    owner, name = error.obj, error.name
+    kind = owner if inspect.isclass(owner) else type(owner)
+    if name is None or name.startswith("_") or not any(map(_is_ours, kind.__mro__)):
+        return None
+    if issubclass(kind, (ef.Tensor, ef.Variable)):
+        function = vars(ef).get(name) if name in dir(ef) else None
+        if inspect.isfunction(function):
+            return f"ef.{form_of(function, name)}"
+        if name.endswith("_"):
+            return VALUES
+        return find("eagerflow", name) or _nearest(owner, name)
+    return _nearest(owner, name)
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "eagerflow"
+
+
+def _nearest(owner: Any, name: str) -> str | None:
+    close = nearest(name, (n for n in dir(owner) if not n.startswith("_")), 0.75)
+    if close is None:
+        return None
+    member = inspect.getattr_static(owner, close)
+    return f"the nearest is {form_of(member, close) if inspect.isfunction(member) else close}"

@@ -1,0 +1,23 @@
+"""What to write in the place of what Python itself refused: a call, an attribute, an operator."""
+
+from __future__ import annotations
+
+from eagerflow.hints import foreign_operands, missing_attributes, refused_calls
+
+
+def remedy(error: TypeError | AttributeError) -> str | None:
+    """What to write instead, if the error is about something of eagerflow.
+
+    Args:
+        error: as Python raised it, with its traceback.
+
+    >>> import eagerflow as ef
+    >>> try:
+    ...     ef.ones(3).isclose(1.0)
+    ... except AttributeError as error:
+    ...     print(ef.hints.remedies.remedy(error))
+    ef.isclose(x1, x2, /, rtol=1e-05, atol=1e-08, equal_nan=False)
+    """
+    if isinstance(error, AttributeError):
+        return missing_attributes.remedy(error)
+    return refused_calls.remedy(error) or foreign_operands.remedy(error)

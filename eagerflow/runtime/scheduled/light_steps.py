@@ -1,0 +1,323 @@
+"""Light steps: a partition without loops, branches and heavy parts, run by the owner of a station.
+
+Such a partition has nothing to schedule. What it runs is known: regions, each as soon as what it
+needs has been received. So a step is a few counters, without a scheduler, a rendezvous or locks,
+and the thread that owns the transport runs it, since to hand over to another one would take longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+
+from eagerflow.core.op import find_op
+from eagerflow.errors import RendezvousError, relocate
+from eagerflow.events import step_of
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import lead_of
+from eagerflow.graph.text.printer import node_note
+from eagerflow.hardware import NullArray
+from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.generated.written_before_failure import Written
+from eagerflow.runtime.late_values import is_sent_late
+from eagerflow.runtime.rendezvous.credits import Sent
+from eagerflow.runtime.rendezvous.keys import Key, Route
+from eagerflow.runtime.rendezvous.rendezvous import twice
+from eagerflow.runtime.rendezvous.transport import Transport
+from eagerflow.runtime.scheduled.actions import Action, asynchronous
+from eagerflow.runtime.scheduled.detached import Result
+from eagerflow.runtime.scheduled.node_seconds import node_seconds
+from eagerflow.runtime.scheduled.plan import RUN
+from eagerflow.runtime.scheduled.step_values import FrameValues
+from eagerflow.runtime.threads.deadline import broken_off
+from eagerflow.types import TensorType
+
+if TYPE_CHECKING:
+    from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
+
+_SHORT_SECONDS: Final = 1e-3
+#: what a Send sends of a value
+Moved = Callable[[Any], Any]
+
+
+def is_light(tier: ScheduledTier) -> bool:
+    """Whether a partition can be run by light steps."""
+    (frame, *loops) = tier.frames
+    if loops or tier.parallel or any(kind != RUN for kind in tier.plan.frames[0].kinds):
+        return False
+    runs_on = all(not action.late and _runs_on(action) for action in frame.actions)
+    return runs_on and not _may_take_long(tier.graph) and is_short(tier.graph)
+
+
+def is_short(graph: Graph) -> bool:
+    """Whether a thread that others wait for may run it: it takes no millisecond, as estimated."""
+    seconds = node_seconds()
+    return sum([seconds(n) for n in graph.nodes if n.op not in asynchronous]) < _SHORT_SECONDS
+
+
+def _runs_on(action: Action) -> bool:
+    """Whether nothing of it waits, but for what it receives."""
+    if action.begin is None:
+        return action.region is not None and not action.region.mutexes
+    lead = lead_of(action.node.op)
+    return lead == "receive" or (lead == "send" and not is_sent_late(action.node))
+
+
+def _may_take_long(graph: Graph) -> bool:
+    """Whether there is something in it of which nobody knows how long it takes."""
+    for node in graph.nodes:
+        if lead_of(node.op) in ("send", "receive"):
+            continue
+        op = find_op(node.op)
+        calls = op is not None and op.calls_user
+        if calls or effect_of(node) == "blocks" or any(node.subgraphs()):
+            return True
+    return False
+
+
+@final
+class LightProgram:
+    """What light steps of a partition run.
+
+    Args:
+        tier: the partition, which `is_light`.
+
+    Attributes:
+        tier: the same.
+        routes: from where to where its edges go.
+        frame: what its nodes do.
+        needs: how many things each node waits for.
+        targets: the nodes that wait for each.
+        roots: the nodes that wait for nothing.
+        receives: by edge, the node that receives.
+        sends: by node, the edge along which it sends, the route, and what it sends of a value.
+    """
+
+    __slots__ = ("frame", "needs", "receives", "roots", "routes", "sends", "targets", "tier")
+
+    def __init__(self, tier: ScheduledTier) -> None:
+        self.tier = tier
+        self.routes: Mapping[str, Route] = tier.routes or {}
+        self.frame = tier.frames[0]
+        plan = tier.plan.frames[0]
+        self.needs = list(plan.needs)
+        self.targets = [targets or () for targets in plan.targets]
+        self.receives: dict[str, int] = {}
+        self.sends: dict[int, tuple[str, Route, Moved | None]] = {}
+        for i, action in enumerate(self.frame.actions):
+            node = action.node
+            if action.begin is None:
+                continue
+            edge = node.attrs["edge"]
+            if lead_of(node.op) == "receive":
+                self.receives[edge] = i
+                self.needs[i] += 1  # the value
+            else:
+                self.sends[i] = edge, self.routes[edge], self._moved(node)
+        self.roots = [i for i, needs in enumerate(self.needs) if not needs]
+
+    def _moved(self, node: Node) -> Moved | None:
+        if not node.inputs:
+            return None  # it is told that a node has run
+        if "shape" in node.attrs:
+            return lambda data: NullArray(data.dtype, data.shape)
+        if isinstance(node.inputs[0].type, TensorType):
+            return self.tier.sent.mover(node)
+        return lambda data: data
+
+
+@final
+class LightStep:
+    """One run of a light program.
+
+    To the transport it is an end of the step, as a `Rendezvous` is. All its methods are called by
+    the owner of the transport.
+
+    Args:
+        program: what to run.
+        number: of the step.
+        transport: brings values from and to other partitions.
+        done: called once, with a function that gives the outputs or raises the error of the step;
+            it calls that at once.
+
+    Attributes:
+        step: its number.
+        routes: from where to where it sends and receives.
+        error: what it has failed with.
+    """
+
+    __slots__ = ("_done", "_left", "_missing", "_over", "_program", "_transport", "_values",
+                 "_waits", "_written", "error", "routes", "step")  # fmt: skip
+
+    def __init__(
+        self, program: LightProgram, number: int, transport: Transport,
+        done: Callable[[Result], object],
+    ) -> None:  # fmt: skip
+        self.step = number
+        self.routes = program.routes
+        self.error: Exception | None = None
+        self._program = program
+        self._transport = transport
+        self._done = done
+        self._values = FrameValues(program.frame, -1, 0)
+        self._missing = program.needs.copy()
+        self._left = len(self._missing)
+        self._waits = program.receives.copy()
+        self._written = Written()
+        self._over = False
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Begin it, unless it was cancelled before.
+
+        Args:
+            inputs: raw arrays and numbers.
+        """
+        if self._over:
+            return
+        program, values = self._program, self._values
+        for slot, value in zip(program.tier.inputs, inputs, strict=True):
+            if values.left[slot]:
+                values.slots[slot] = value
+        if self.routes:
+            self._transport.begin(self)
+        self._run(program.roots.copy())
+
+    def cancel(self, reason: str) -> None:
+        """End it: nothing new is run."""
+        if self._over:
+            return
+        error = broken_off(reason)
+        stuck = self._waiting()
+        if stuck is not None:
+            relocate(error, stuck.node.source)
+            error.add_note(node_note(stuck.node))
+        self._end(error)
+
+    # --- an end of the step ---
+
+    def put(
+        self, key: Key, value: Any, dead: bool, sent: Sent | None, route: Route | None = None
+    ) -> None:
+        """What a node receives has come.
+
+        Raises:
+            RendezvousError: it receives nothing like that, or has received it.
+        """
+        if not self._over:
+            receiver = None if key.path or dead else self._waits.pop(key.edge, None)
+            if receiver is None:
+                self._refuse(key)
+            self._take(receiver, value)
+        if sent is not None:
+            sent(None)
+
+    def _take(self, receiver: int, value: Any) -> None:
+        slots = self._values.slots
+        for slot in self._program.frame.actions[receiver].outputs:
+            slots[slot] = value
+        self._missing[receiver] -= 1
+        if not self._missing[receiver]:
+            self._run([receiver])
+
+    def _refuse(self, key: Key) -> NoReturn:
+        if key.edge in self._program.receives and not key.path:
+            raise twice(key, "sent")
+        raise RendezvousError("a value of an edge that the partition does not have", given=str(key))
+
+    def wanted(self) -> list[Key]:
+        """The keys of what it waits for."""
+        return [Key(self.step, edge) for edge in self._waits]
+
+    def fail(self, error: Exception) -> None:
+        """Another end has aborted the step."""
+        if not self._over:
+            stuck = self._waiting()
+            if stuck is not None:
+                stuck.blame(error)
+            self._end(error, told=True)
+
+    def abort(self, error: Exception) -> None:
+        """End the step here and at all other ends."""
+        if not self._over:
+            self._end(error)
+
+    # --- what it runs ---
+
+    def _waiting(self) -> Action | None:
+        """A node that waits for what it receives."""
+        number = next(iter(self._waits.values()), None)
+        return None if number is None else self._program.frame.actions[number]
+
+    def _run(self, ready: list[int]) -> None:
+        """Run nodes, and those that waited for them."""
+        targets, missing = self._program.targets, self._missing
+        token, step_of.step = error_state.set(QUIET), self.step
+        node = -1
+        try:
+            while ready:
+                node = ready.pop()
+                self._node(node)
+                self._left -= 1
+                for target in targets[node]:
+                    missing[target] -= 1
+                    if not missing[target]:
+                        ready.append(target)
+        except Exception as error:
+            self._program.frame.actions[node].blame(error)
+            self._end(error)
+            return
+        finally:
+            step_of.step = 0
+            error_state.reset(token)
+        if not self._left:
+            self._end(None)
+
+    def _node(self, number: int) -> None:
+        action = self._program.frame.actions[number]
+        if action.begin is not None:
+            self._pass_on(number, action)
+            return
+        values = self._values
+        results = action.call(values.take(action.takes))  # type: ignore[misc]  # a region has one
+        slots = values.slots
+        for slot, value in zip(action.outputs, results, strict=False):
+            slots[slot] = value
+        if action.writes is not None:
+            self._written.add(action.writes)
+
+    def _pass_on(self, number: int, action: Action) -> None:
+        """Send a value; what was received is there already."""
+        sends = self._program.sends.get(number)
+        if sends is not None:
+            edge, route, moved = sends
+            taken = self._values.take(action.takes)
+            value = None if moved is None else moved(taken[0])
+            self._transport.send(self, route, Key(self.step, edge), value, False, None)
+
+    # --- the end ---
+
+    def _end(self, error: Exception | None, *, told: bool = False) -> None:
+        """It is over.
+
+        Args:
+            error: why it has failed.
+            told: whether the other ends know.
+        """
+        self._over = True
+        if error is not None:
+            self.error = error
+            self._written.note(error)
+            if self.routes and not told:
+                self._transport.abort(self, error)
+        if self.routes:
+            self._transport.end(self)
+        slots = self._values.slots
+        given = partial(self._program.tier.results, slots)
+        self._done(given if error is None else partial(_raised, error))
+        slots.clear()  # the traceback of an error refers to the step
+
+
+def _raised(error: Exception) -> tuple[Any, ...]:
+    raise error

@@ -1,0 +1,51 @@
+"""What strands do, in order, without code for it: for whoever wants to know how long that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+
+from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import lead_of
+from eagerflow.placement.automatic.executor_steps import StrandAct
+from eagerflow.runtime.late_values import late_inputs
+from eagerflow.runtime.strands.common_order import Item, LoopItem, OrderedCut
+from eagerflow.runtime.strands.pieces import PieceBlock
+
+
+def acts_of(order: OrderedCut, waiting: Container[str]) -> list[list[StrandAct]]:
+    """The acts of each partition; those of loops are there once.
+
+    Args:
+        order: of the partitions.
+        waiting: the ops that may have to wait.
+
+    Raises:
+        GraphError: something is not made of loops as lowering makes them.
+    """
+    blocks = [PieceBlock(order, partition, waiting) for partition in order.partitions]
+    return [list(_acts(block, order.items)) for block in blocks]
+
+
+def _acts(block: PieceBlock, items: Sequence[Item]) -> Iterator[StrandAct]:
+    for piece in block.pieces(items):
+        if isinstance(piece, LoopItem):
+            yield from _acts(block.within(piece), piece.items)
+        elif piece.kind in ("region", "wait"):
+            yield StrandAct("run", piece.nodes)
+            read = [n for n in piece.nodes if not block.order.for_host.isdisjoint(n.outputs)]
+            yield from [StrandAct("wait", [node]) for node in read]
+        elif piece.kind == "send":
+            yield StrandAct("send", piece.nodes)
+        elif piece.kind == "steer":
+            (node,) = piece.nodes
+            if lead_of(node.op) == "receive":
+                yield StrandAct("receive", piece.nodes)
+            yield from [StrandAct("wait", [maker]) for maker in _read_late(node)]
+
+
+def _read_late(node: Node) -> Iterator[Node]:
+    """What makes the values that the host reads for a node that steers tokens."""
+    for i, _ in late_inputs([node], node.inputs):
+        maker = node.inputs[i].node
+        if maker is not None:
+            yield maker

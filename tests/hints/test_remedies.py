@@ -1,0 +1,97 @@
+"""Attributes and operators that Python refuses: the error gets a note with the remedy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.wrong_calls import add_remedy
+
+
+class _Foreign:
+    """A tensor of another framework, as far as operators of Python see one."""
+
+    __array_ufunc__ = None
+
+    def __dlpack__(self) -> Any:
+        raise NotImplementedError
+
+
+_Foreign.__name__ = "Tensor"
+_Foreign.__module__ = "torch"
+
+
+def _notes(error: BaseException) -> list[str]:
+    add_remedy(error)
+    add_remedy(error)
+    return [note.removeprefix("  hint: ") for note in getattr(error, "__notes__", [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("sumn", "the nearest is sum(axis=None, dtype=None, *, out=None, keepdims=False)"),
+        ("shpe", "the nearest is shape"),
+        ("ptp", "ef.ptp(x, /, axis=None, *, keepdims=False)"),
+        ("clamp_", "tensors are values, take the result instead: y = f(x), or x[...] = f(x)"),
+        ("put", "x[indices] = values"),
+    ],
+)
+@pytest.mark.parametrize("array", [ef.ones(3), ef.Variable([1.0])], ids=["tensor", "variable"])
+def test_an_attribute_that_a_tensor_has_not(array: Any, name: str, remedy: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(array, name)
+    assert _notes(caught.value) == [remedy]
+
+
+def test_an_attribute_of_other_objects() -> None:
+    class Net(ef.nn.Module):
+        def forward_all(self, x: Any) -> Any:
+            return x
+
+    for owner, name, remedy in (
+        (Net(), "forwrd_all", "the nearest is forward_all(x)"),
+        (ef.Queue(3, ef.tensor(0)), "dequeu", "the nearest is dequeue(*, timeout=None)"),
+        (ef.distributions.Normal(0.0, 1.0), "varianc", "the nearest is variance"),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, name)
+        assert _notes(caught.value) == [remedy]
+
+
+def test_nothing_is_said_of_other_attributes() -> None:
+    for owner, name in ((np.ones(3), "sumn"), (ef.ones(3), "qwertz"), (ef.ones(3), "_sumn")):
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, name)
+        assert _notes(caught.value) == []
+    own_words = AttributeError("there is none")
+    assert _notes(own_words) == []
+
+
+def test_tensors_of_two_frameworks() -> None:
+    x, other = ef.ones(3), _Foreign()
+    with pytest.raises(TypeError, match="'Tensor' and 'Tensor'") as caught:
+        x + other  # type: ignore[operator]
+    assert _notes(caught.value) == ["other, a torch.Tensor: ef.asarray(other)"]
+    with pytest.raises(TypeError) as reflected:
+        other @ x  # type: ignore[operator]
+    assert _notes(reflected.value) == ["other, a torch.Tensor: ef.asarray(other)"]
+
+
+def test_nothing_is_said_of_other_operands() -> None:
+    x, text, other = ef.ones(3), "a", _Foreign()
+    for wrong in (lambda: x + text, lambda: other + other, lambda: text - 1):  # type: ignore[operator]
+        with pytest.raises(TypeError, match="unsupported operand") as caught:
+            wrong()
+        assert _notes(caught.value) == []
+
+
+def test_python_shows_it() -> None:
+    program = "import eagerflow as ef\nef.ones(3).sumn()\n"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "hint: the nearest is sum(axis=None" in shown.stderr

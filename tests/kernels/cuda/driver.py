@@ -1,0 +1,439 @@
+"""What CuPy has of CUDA, without a GPU: devices, streams, events and memory, for `CudaBackend`.
+
+Work is done as soon as it is issued, on arrays of NumPy. What a GPU might do in another order is an
+error: each stream knows by a vector clock what is done before what it does next, through events,
+and through the host, which waits or asks. Whoever reads or writes memory that is not known to be in
+order gets a `RaceError`. Memory is counted, may be limited, and is taken again as soon as it is
+given back: if that is too early, it is a race as well.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from math import prod
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from eagerflow_kernels.cuda import library
+from tests.kernels.cuda import checked
+from tests.kernels.cuda.checked import CheckedCupy
+
+_UNIT = 512  # bytes; what is given is a multiple
+DEVICES = 2
+#: by stream how much of its work is done
+Clock = Counter[int]
+
+
+class RaceError(Exception):
+    """Memory is used, and nothing says that an earlier use of it is over."""
+
+
+class Memory:
+    """A piece of memory, of a device or pinned in the host.
+
+    Attributes:
+        device: its number; None for the host.
+        arena: the number of the stream that it was allocated for.
+        ptr: where it begins.
+        buffer: what is in it; None where an array of NumPy has that.
+    """
+
+    def __init__(self, device: int | None, arena: int, ptr: int, size: int) -> None:
+        self.device, self.arena, self.ptr, self.size = device, arena, ptr, size
+        self.buffer: bytearray | None = None
+        self._written: tuple[int, int] = (0, 0)  # by which stream, with which of its work
+        self._read: Clock = Counter()
+
+    def use(self, stream: Stream, *, writes: bool) -> None:
+        """A stream reads it, or writes it."""
+        other, number = self._written
+        if stream.clock[other] < number:
+            raise RaceError("it is used while another stream may still write it")
+        if not writes:
+            self._read[stream.number] = stream.clock[stream.number]
+            return
+        if not self._read <= stream.clock:
+            raise RaceError("it is written while another stream may still read it")
+        self._written, self._read = (stream.number, stream.clock[stream.number]), Counter()
+
+
+class Stream:
+    """A row of work on one device."""
+
+    def __init__(self, driver: Driver, device: int) -> None:
+        driver.streams += 1
+        self.driver, self.device, self.number = driver, device, driver.streams
+        self.ptr = self.number
+        self.clock: Clock = Counter()
+
+    def __enter__(self) -> Stream:
+        self.driver.current.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.driver.current.pop()
+
+    def work(self, reads: Iterable[Memory], writes: Iterable[Memory]) -> None:
+        """Issue something that uses memory."""
+        if self.device != self.driver.device:
+            raise RaceError(f"{self.driver.device} is the current device, not {self.device}")
+        self.clock |= self.driver.host
+        self.clock[self.number] += 1
+        for memory in reads:
+            memory.use(self, writes=False)
+        for memory in writes:
+            memory.use(self, writes=True)
+
+    def wait_event(self, event: Event) -> None:
+        self.clock |= event.clock
+
+    def synchronize(self) -> None:
+        self.driver.host |= self.clock
+
+    def launch_host_func(self, function: Callable[[Any], object], argument: Any) -> None:
+        """Call a function in a thread of the driver."""
+        thread = threading.Thread(target=function, args=(argument,))
+        self.driver.callbacks.append(thread)
+        thread.start()
+
+
+class Event:
+    """A moment of a stream. While the driver is busy it has not come unless the host waits."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.clock: Clock = Counter()
+
+    def record(self, stream: Any) -> None:
+        self.clock = Counter(stream.clock)
+
+    @property
+    def done(self) -> bool:
+        if not self._driver.busy:
+            self.synchronize()
+        return self.clock <= self._driver.host
+
+    def synchronize(self) -> None:
+        self._driver.host |= self.clock
+
+
+class _Pooled:
+    """What the pool gave; with it the memory goes back."""
+
+    def __init__(self, driver: Driver, memory: Memory) -> None:
+        self.driver, self.memory, self.ptr = driver, memory, memory.ptr
+        weakref.finalize(self, driver.give_back, memory).atexit = False
+
+
+class _Unowned:
+    """Memory that another object owns, which lives as long as this."""
+
+    def __init__(self, driver: Driver, ptr: int, size: int, owner: Any, device: int) -> None:
+        self.driver, self.ptr, self.owner = driver, ptr, owner
+        self.memory, _ = driver.find(ptr)
+        assert (self.memory.device, self.memory.ptr) == (device, ptr)
+        assert self.memory.size >= size
+
+
+class _Pointer:
+    """A place in memory."""
+
+    def __init__(self, mem: Any, offset: int) -> None:
+        self.mem, self.ptr = mem, mem.ptr + offset
+
+    def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        """An array of NumPy there."""
+        assert self.mem.memory.buffer is not None
+        raw = np.frombuffer(self.mem.memory.buffer, dtype, prod(shape))
+        self.mem.driver.note(raw, self.mem.memory, self.mem)
+        return raw.reshape(shape)
+
+
+class _Pinned(bytearray):
+    """Pinned memory of the host."""
+
+    memory: Memory
+
+
+class Pool:
+    """The pool of the current device, as CuPy's."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def used_bytes(self) -> int:
+        return self._driver.used[self._driver.device]
+
+    def total_bytes(self) -> int:
+        driver = self._driver
+        return driver.used[driver.device] + sum(m.size for m in driver.free[driver.device])
+
+    def free_all_blocks(self) -> None:
+        self._driver.free[self._driver.device].clear()
+
+    def set_limit(self, *, size: int) -> None:
+        self._driver.limits[self._driver.device] = size
+
+
+class Driver:
+    """All devices.
+
+    Attributes:
+        device: the current one.
+        busy: whether what was issued is still under way.
+        host: what the host knows to be done.
+        current: the streams of open blocks.
+        used: by device the bytes that arrays have.
+        limits: by device how many bytes may be there; 0 for any number.
+        free: by device what the pool has for later arrays.
+        callbacks: the threads of functions that were to be called.
+    """
+
+    def __init__(self) -> None:
+        self.device = 0
+        self.streams = 0
+        self.busy = False
+        self.host: Clock = Counter()
+        self.nulls = [Stream(self, i) for i in range(DEVICES)]
+        self.current: list[Stream] = []
+        self.used, self.limits = [0] * DEVICES, [0] * DEVICES
+        self.free: list[list[Memory]] = [[] for _ in range(DEVICES)]
+        self.callbacks: list[threading.Thread] = []
+        self._pinned: list[Memory] = []
+        self._next = _UNIT
+        #: by the number of an array of NumPy the memory that it has, and what keeps that
+        self._arrays: dict[int, tuple[Memory, Any]] = {}
+        #: by where it begins, with a reference to the array of NumPy that has it
+        self._alive: dict[int, tuple[Memory, Any]] = {}
+        self.pool = Pool(self)
+
+    # --- memory ---
+
+    def take(self, size: int) -> Memory:
+        """Memory of the current device, in the arena of the current stream.
+
+        Raises:
+            MemoryError: there is no room.
+        """
+        device = self.device
+        stream = self.current[-1] if self.current else self.nulls[device]
+        size = -(-max(size, 1) // _UNIT) * _UNIT
+        free, limit = self.free[device], self.limits[device]
+        memory = next((m for m in free if (m.size, m.arena) == (size, stream.number)), None)
+        if memory is not None:
+            free.remove(memory)
+        else:
+            if limit and self.pool.total_bytes() + size > limit:
+                free.clear()  # as CuPy does
+            if limit and self.used[device] + size > limit:
+                raise MemoryError(f"out of memory allocating {size} bytes")
+            memory = Memory(device, stream.number, self._next, size)
+            self._next += size
+        self.used[device] += size
+        return memory
+
+    def give_back(self, memory: Memory) -> None:
+        """Nobody has it any more."""
+        assert memory.device is not None
+        self.used[memory.device] -= memory.size
+        self.free[memory.device].append(memory)
+        self._alive.pop(memory.ptr, None)
+
+    def alloc(self, size: int) -> _Pointer:
+        """Memory that no array has yet, full of noise."""
+        memory = self.take(size)
+        memory.buffer = bytearray(b"\xff") * memory.size
+        self._alive[memory.ptr] = memory, None
+        return _Pointer(_Pooled(self, memory), 0)
+
+    def alloc_pinned_memory(self, size: int) -> _Pinned:
+        found = next((m for m in self._pinned if m.size >= size), None)
+        if found is None:
+            found = Memory(None, 0, -self._next, size)
+        else:
+            self._pinned.remove(found)
+            if not found._read <= self.host:
+                raise RaceError("pinned memory is taken again while a copy may still read it")
+        made = _Pinned(size)
+        made.memory = found
+        weakref.finalize(made, self._pinned.append, found).atexit = False
+        return made
+
+    def note(self, root: np.ndarray[Any, Any], memory: Memory, keep: Any) -> None:
+        """An array of NumPy has this memory, and keeps something as long as it lives."""
+        self._arrays[id(root)] = memory, keep
+        self._alive[memory.ptr] = memory, weakref.ref(root)
+        weakref.finalize(root, self._arrays.pop, id(root)).atexit = False
+
+    def made(self, inner: np.ndarray[Any, Any]) -> None:
+        """An array was made, of memory that is known, or of new one."""
+        root = root_of(inner)
+        if id(root) not in self._arrays:
+            memory = self.take(root.nbytes)
+            self.note(root, memory, _Pooled(self, memory))
+            self.nulls[self.device].work([], [memory])
+
+    def memory_of(self, inner: np.ndarray[Any, Any]) -> Memory:
+        root = root_of(inner)
+        base = _base(root)
+        if isinstance(base, _Pinned):
+            return base.memory
+        return self._arrays[id(root)][0]
+
+    def pointer_of(self, inner: np.ndarray[Any, Any]) -> _Pointer:
+        root = root_of(inner)
+        first, start = (x.__array_interface__["data"][0] for x in (inner, root))
+        return _Pointer(self._arrays[id(root)][1], first - start)
+
+    def find(self, ptr: int) -> tuple[Memory, Any]:
+        """The memory that a pointer leads into, and the reference to its array."""
+        return next(
+            (memory, root) for memory, root in self._alive.values()
+            if memory.ptr <= ptr < memory.ptr + memory.size
+        )  # fmt: skip
+
+    # --- work ---
+
+    def kernel(self, given: Iterable[np.ndarray[Any, Any]], results: Iterable[Any]) -> None:
+        """A kernel read arrays, those left out of which results are views."""
+        made = {id(root_of(x)) for x in results if isinstance(x, np.ndarray)}
+        read = [self._here(x) for x in given if id(root_of(x)) not in made]
+        if read:
+            self.nulls[self.device].work(read, [])
+
+    def written(self, inner: np.ndarray[Any, Any]) -> None:
+        """A kernel has written into an array."""
+        self.nulls[self.device].work([], [self._here(inner)])
+
+    def _here(self, inner: np.ndarray[Any, Any]) -> Memory:
+        memory = self.memory_of(inner)
+        if memory.device != self.device:
+            raise RaceError(f"a kernel on {self.device} is given an array of {memory.device}")
+        return memory
+
+    def read_on_host(self, inner: np.ndarray[Any, Any]) -> None:
+        """The host has waited for an array."""
+        self.kernel([inner], [])
+        self.nulls[self.device].synchronize()
+
+    def set(self, inner: np.ndarray[Any, Any], values: np.ndarray[Any, Any], stream: Any) -> None:
+        stream.work([self.memory_of(values)], [self.memory_of(inner)])
+        assert inner.flags.c_contiguous
+        inner[...] = values
+
+    def get(self, inner: np.ndarray[Any, Any], stream: Any) -> np.ndarray[Any, Any]:
+        stream.work([self.memory_of(inner)], [])
+        return inner.copy()
+
+    def copy_to_peer(
+        self, to: int, device: int, source: int, other: int, nbytes: int, stream: int
+    ) -> None:  # fmt: skip
+        """``memcpyPeerAsync``, on a default stream."""
+        assert stream == 0
+        (there, array), (here, values) = self.find(to), self.find(source)
+        assert (there.device, here.device) == (device, other)
+        self.nulls[self.device].work([here], [there])
+        read, written = (x().reshape(-1).view(np.uint8) for x in (values, array))
+        written[to - there.ptr :][:nbytes] = read[source - here.ptr :][:nbytes]
+
+    def join(self) -> None:
+        """Wait until all functions were called that were to be."""
+        for thread in self.callbacks:
+            thread.join()
+        self.callbacks.clear()
+
+
+def _base(array: np.ndarray[Any, Any]) -> Any:
+    """What an array has its memory from."""
+    return array.base.obj if isinstance(array.base, memoryview) else array.base
+
+
+def root_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array that has the memory of another one."""
+    while isinstance(base := _base(array), np.ndarray):
+        array = base
+    return array
+
+
+class _Null:
+    """``Stream.null``: the default stream of the device that is current."""
+
+    ptr = 0
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver.nulls[self._driver.device], name)
+
+
+class _Device:
+    """A device; the current one in a block."""
+
+    def __init__(self, driver: Driver, index: int) -> None:
+        self._driver, self.id = driver, index
+        self._before: list[int] = []
+
+    def __enter__(self) -> _Device:
+        self._before.append(self._driver.device)
+        self._driver.device = self.id
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._driver.device = self._before.pop()
+
+
+class DrivenCupy(CheckedCupy):
+    """CuPy with its module ``cuda``.
+
+    Attributes:
+        driver: what that drives.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = driver = Driver()
+        stream = partial(_stream, driver)
+        stream.null = _Null(driver)  # type: ignore[attr-defined]
+        self.cuda = SimpleNamespace(
+            Device=lambda index: _Device(driver, index),
+            Stream=stream,
+            Event=lambda disable_timing: Event(driver),
+            MemoryPointer=_Pointer,
+            UnownedMemory=partial(_Unowned, driver),
+            alloc=driver.alloc,
+            alloc_pinned_memory=driver.alloc_pinned_memory,
+            runtime=SimpleNamespace(
+                getDeviceCount=lambda: DEVICES,
+                memGetInfo=lambda: (0, 1 << 34),
+                memcpyPeerAsync=driver.copy_to_peer,
+            ),
+        )
+        self.get_default_memory_pool = lambda: driver.pool
+        self.get_default_pinned_memory_pool = lambda: driver.pool
+
+
+def _stream(driver: Driver, *, non_blocking: bool) -> Stream:
+    assert non_blocking  # else it would wait for the default stream
+    return Stream(driver, driver.device)
+
+
+@contextmanager
+def driven() -> Iterator[DrivenCupy]:
+    """CuPy stands on a driver in this block."""
+    cupy = DrivenCupy()
+    checked.driver = cupy.driver
+    library.use(cupy)
+    try:
+        yield cupy
+    finally:
+        cupy.driver.join()
+        library.use(None)
+        checked.driver = None

@@ -1,0 +1,110 @@
+/** How the times of the last steps are distributed. */
+
+import { themeOf, type Theme } from "../colours";
+import { seconds } from "../format";
+import { Canvas2d } from "./canvas2d";
+import { roundUp } from "./timeline_picture";
+
+const HEIGHT = 92;
+/** pixels above bars for what marks say, and below them for the axis */
+const [ABOVE, BELOW] = [30, 18];
+const [BINS, APART] = [60, 56];
+const MARKS = [[0.5, "median"], [0.95, "p95"], [0.99, "p99"]] as const;
+
+/** Counts by time; each bin is longer than the one before by the same part. */
+export interface Bins {
+  readonly least: number;
+  readonly most: number;
+  readonly counts: readonly number[];
+}
+
+/** @param times seconds, the shortest first */
+export function binsOf(times: readonly number[], count: number): Bins {
+  const [first, last] = [times[0]!, times[times.length - 1]!];
+  // at least from two thirds to three halves of what is seen, so that equal times are one narrow bar
+  const middle = Math.sqrt(Math.max(first, 1e-9) * Math.max(last, 1e-9));
+  const [least, most] = [Math.min(Math.max(first, 1e-9), middle / 1.5), Math.max(last, middle * 1.5)];
+  const counts = Array.from({ length: count }, () => 0);
+  const scale = count / Math.log(most / least);
+  for (const time of times) {
+    const bin = Math.floor(Math.log(Math.max(time, least) / least) * scale);
+    counts[Math.min(bin, count - 1)]!++;
+  }
+  return { least, most, counts };
+}
+
+/** What that part of the times does not exceed. */
+export function percentile(times: readonly number[], part: number): number {
+  return times[Math.min(Math.floor(part * times.length), times.length - 1)]!;
+}
+
+export class StepHistogram {
+  private readonly canvas = new Canvas2d(HEIGHT, "distribution of step times");
+  readonly element = this.canvas.element;
+
+  /** @param times seconds, the shortest first */
+  draw(times: readonly number[]): void {
+    this.element.hidden = !times.length;
+    const drawing = times.length ? this.canvas.begin() : null;
+    if (!drawing) return;
+    const { context, width, height } = drawing;
+    const theme = themeOf(this.element);
+    const bins = binsOf(times, BINS);
+    const x = (time: number): number => (Math.log(time / bins.least) / Math.log(bins.most / bins.least)) * width;
+    const top = Math.max(...bins.counts);
+    context.fillStyle = theme.accent;
+    bins.counts.forEach((n, i) => {
+      const high = (n / top) * (height - ABOVE - BELOW);
+      if (n) context.fillRect((i * width) / BINS, height - BELOW - Math.max(high, 1.5), width / BINS - 1, Math.max(high, 1.5));
+    });
+    drawAxis(context, theme, bins, x, width, height);
+    this.drawMarks(context, theme, times, x, width, height);
+    const said = MARKS.map(([part, name]) => `${name} ${seconds(percentile(times, part))}`).join(", ");
+    this.element.setAttribute("aria-label", `distribution of the times of ${times.length} steps: ${said}`);
+  }
+
+  private drawMarks(
+    context: CanvasRenderingContext2D, theme: Theme, times: readonly number[], x: (time: number) => number,
+    width: number, height: number,
+  ): void {
+    let free = [-Infinity, -Infinity];
+    context.strokeStyle = theme.run;
+    context.fillStyle = theme.text;
+    for (const [part, name] of MARKS) {
+      const time = percentile(times, part);
+      const text = `${name} ${seconds(time)}`;
+      const at = Math.min(x(time), width - 1);
+      const wide = context.measureText(text).width;
+      const left = Math.min(at + 3, width - wide);
+      const row = free[0]! <= left ? 0 : 1;
+      if (free[row]! > left) continue; // it is said above
+      free = free.map((end, i) => (i === row ? left + wide + 8 : end));
+      context.beginPath();
+      context.moveTo(at, 2 + 13 * row);
+      context.lineTo(at, height - BELOW);
+      context.stroke();
+      context.fillText(text, left, 11 + 13 * row);
+    }
+  } // prettier-ignore
+}
+
+function drawAxis(
+  context: CanvasRenderingContext2D, theme: Theme, bins: Bins, x: (time: number) => number, width: number, height: number,
+): void {
+  const base = Math.round(height - BELOW) + 0.5;
+  context.strokeStyle = theme.line;
+  context.fillStyle = theme.soft;
+  context.beginPath();
+  context.moveTo(0, base);
+  context.lineTo(width, base);
+  context.stroke();
+  context.textAlign = "center";
+  let last = -Infinity;
+  for (let time = roundUp(bins.least); time < bins.most; time = roundUp(time * 1.001)) {
+    const at = x(time);
+    if (at - last < APART || at < 20 || at > width - 20) continue;
+    last = at;
+    context.fillText(seconds(time), at, height - 4);
+  }
+  context.textAlign = "left";
+} // prettier-ignore

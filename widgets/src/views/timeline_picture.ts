@@ -1,0 +1,236 @@
+/** Draws a part of a timeline: an axis, lanes with what happened in them, transfers, traces. */
+
+import { deviceColour, NEUTRAL, type Theme } from "../colours";
+import { seconds } from "../format";
+import type { Busy, Lane, Move, Span, TimelineRows, Trace } from "./timeline_rows";
+
+export const [LANE, TOP, FOOT] = [26, 22, 8];
+/** pixels of a lane above and below what is drawn in it */
+const PAD = 3;
+/** pixels of an arrow's head, and what is too narrow for a text */
+const [HEAD, NARROW] = [7, 60];
+
+/** Which seconds are drawn where. */
+export interface Scale {
+  /** pixels for the names of lanes */
+  readonly left: number;
+  readonly width: number;
+  /** the time at the right edge, and seconds that are seen */
+  readonly end: number;
+  readonly length: number;
+}
+
+export function xOf(scale: Scale, time: number): number {
+  return scale.left + ((time - scale.end) / scale.length + 1) * (scale.width - scale.left);
+}
+
+export function timeOf(scale: Scale, x: number): number {
+  return scale.end + ((x - scale.left) / (scale.width - scale.left) - 1) * scale.length;
+}
+
+/** Something that goes on: a step that has not ended, a wait. */
+export interface Place {
+  readonly lane: string;
+  readonly since: number;
+  readonly text: string;
+  readonly waits: boolean;
+}
+
+export class TimelinePicture {
+  constructor(
+    private readonly context: CanvasRenderingContext2D,
+    private readonly theme: Theme,
+    private readonly scale: Scale,
+    private readonly rows: TimelineRows,
+    private readonly lanes: readonly Lane[],
+  ) {}
+
+  /** Draw only where times are, and not over the names of lanes. */
+  within(draw: () => void): void {
+    const { context, scale } = this;
+    context.save();
+    context.beginPath();
+    context.rect(scale.left, 0, scale.width - scale.left, context.canvas.clientHeight);
+    context.clip();
+    draw();
+    context.restore();
+  }
+
+  drawAxis(height: number, now: string): void {
+    const { context, theme, scale } = this;
+    const step = roundUp(scale.length * (90 / Math.max(scale.width - scale.left, 1)));
+    context.strokeStyle = theme.line;
+    context.fillStyle = theme.soft;
+    for (let back = 0; back <= scale.length; back += step) {
+      const at = Math.round(xOf(scale, scale.end - back)) + 0.5;
+      this.line(at, TOP - 6, at, height - FOOT);
+      context.textAlign = back ? "center" : "right";
+      if (at > scale.left + 24) context.fillText(back ? `−${seconds(back)}` : now, back ? at : at - 2, 12);
+    }
+    context.textAlign = "left";
+  }
+
+  /** Steps, regions and waits, and below them where threads were seen. */
+  drawLane(at: number, shown: number, isChosen: (of: Span) => boolean): void {
+    const { scale } = this;
+    const { busy, spans } = this.lanes[at]!;
+    for (const part of busy) this.drawBusy(part, top(at), shown);
+    let last = -1;
+    for (const span of spans) {
+      const [a, b] = [xOf(scale, span.start), xOf(scale, span.stop)];
+      if (b < scale.left || a > scale.width) continue;
+      const [left, right] = [Math.max(a, scale.left), Math.max(b, a + 1)];
+      const chosen = isChosen(span);
+      if (right - last < 0.7 && !chosen) continue; // no more than the eye can tell apart
+      last = right;
+      this.drawSpan(span, left, right - left, top(at), shown, chosen);
+    }
+  }
+
+  /** Behind single steps, which are not all told: how much of each second they took. */
+  private drawBusy(part: Busy, y: number, shown: number): void {
+    const { context, scale } = this;
+    const [a, b] = [xOf(scale, part.start), xOf(scale, part.stop)];
+    const high = (LANE - 2 * PAD - 2) * part.share;
+    context.fillStyle = part.executable === shown ? this.theme.accent : NEUTRAL;
+    context.globalAlpha = 0.3;
+    context.fillRect(a, y + LANE - PAD - 2 - high, Math.max(b - a - 0.5, 0.5), high);
+    context.globalAlpha = 1;
+  }
+
+  private drawSpan(span: Span, left: number, wide: number, y: number, shown: number, chosen: boolean): void {
+    const { context, theme } = this;
+    if (span.kind === "node") {
+      // where a thread was seen, below the step: a place, and no time
+      context.fillStyle = chosen ? theme.run : theme.soft;
+      context.fillRect(left, y + LANE - 5, Math.max(wide, 2), 3);
+      return;
+    }
+    const waits = span.kind === "wait";
+    const step = span.executable === shown ? theme.accent : NEUTRAL;
+    context.fillStyle = waits ? theme.warn : span.kind === "region" ? span.colour : step;
+    context.globalAlpha = waits ? 0.45 : chosen ? 1 : 0.75;
+    context.fillRect(left, y + PAD, wide, LANE - 2 * PAD - 2);
+    context.globalAlpha = 1;
+    if (chosen) this.frame(left, y, wide, theme.run);
+    if (wide > NARROW) this.write(this.rows.text(span), left + 5, y, wide - 8);
+  }
+
+  private frame(left: number, y: number, wide: number, colour: string): void {
+    const { context } = this;
+    context.strokeStyle = colour;
+    context.lineWidth = 2;
+    context.strokeRect(left, y + PAD, Math.max(wide, 2), LANE - 2 * PAD - 2);
+    context.lineWidth = 1;
+  }
+
+  /** What goes on. */
+  drawPlace(place: Place, now: number): void {
+    const { context, theme, scale } = this;
+    const lane = this.lanes.findIndex((l) => l.key === place.lane);
+    if (lane < 0) return;
+    const [a, b] = [Math.max(xOf(scale, place.since), scale.left), xOf(scale, now)];
+    context.strokeStyle = place.waits ? theme.warn : NEUTRAL;
+    context.setLineDash(place.waits ? [4, 3] : []);
+    context.strokeRect(a, top(lane) + PAD + 0.5, Math.max(b - a, 2), LANE - 2 * PAD - 3);
+    context.setLineDash([]);
+    if (b - a > NARROW) this.write(place.text, a + 5, top(lane), b - a - 8);
+  }
+
+  /** Transfers as arrows, from the lane of one device to that of another. */
+  drawMoves(moves: readonly Move[], isChosen: (of: Move) => boolean): void {
+    const { context, theme, scale } = this;
+    let last = -1;
+    for (const move of moves) {
+      const [from, to] = endsOf(move, this.lanes);
+      const [a, b] = [xOf(scale, move.start), xOf(scale, move.stop)];
+      const chosen = isChosen(move);
+      if (from === null || to === null || b < scale.left || a > scale.width || (b - last < 2 && !chosen)) continue;
+      last = b;
+      const down = to > from ? 1 : -1;
+      context.strokeStyle = context.fillStyle = chosen ? theme.run : theme.text;
+      context.lineWidth = chosen ? 2.5 : 1.2;
+      this.line(a, from, b, to - 6 * down);
+      context.lineWidth = 1;
+      this.triangle(b, to, HEAD * down);
+    }
+  }
+
+  /** Traces below all lanes, with a line through them: first calls are hollow, retraces full. */
+  drawTraces(traces: readonly Trace[]): void {
+    const { context, theme, scale } = this;
+    const y = top(this.lanes.length);
+    traces.forEach((trace, i) => {
+      const [a, b] = [xOf(scale, trace.start), xOf(scale, trace.stop)];
+      const next = traces[i + 1] ? xOf(scale, traces[i + 1]!.start) : scale.width;
+      const wide = Math.max(b - a, 5);
+      context.fillStyle = context.strokeStyle = trace.isFirst ? theme.soft : theme.error;
+      context.globalAlpha = 0.5;
+      this.line(a, TOP - 6, a, y);
+      context.globalAlpha = 1;
+      if (trace.isFirst) context.strokeRect(a, y + PAD + 0.5, wide, LANE - 2 * PAD - 3);
+      else context.fillRect(a, y + PAD, wide, LANE - 2 * PAD - 2);
+      const room = next - a - wide - 8;
+      if (room > 40) this.write(trace.name, a + wide + 4, y, room);
+    });
+  }
+
+  drawNames(hasTraces: boolean): void {
+    const { context, theme, scale } = this;
+    this.lanes.forEach((lane, i) => {
+      const isDevice = lane.key.startsWith("device ");
+      context.fillStyle = deviceColour(lane.label);
+      if (isDevice) context.fillRect(0, top(i) + PAD, 3, LANE - 2 * PAD - 2);
+      this.write(lane.label, 8, top(i), scale.left - 12, isDevice ? theme.text : theme.soft);
+    });
+    if (hasTraces) this.write("traces", 8, top(this.lanes.length), scale.left - 12, theme.soft);
+  }
+
+  /** A text in a lane, as much of it as there is room for. */
+  private write(text: string, x: number, y: number, room: number, colour = this.theme.text): void {
+    this.context.fillStyle = colour;
+    const shown = fitting(this.context, text, room);
+    if (shown) this.context.fillText(shown, x, y + LANE / 2 + 3);
+  }
+
+  private line(x0: number, y0: number, x1: number, y1: number): void {
+    this.context.beginPath();
+    this.context.moveTo(x0, y0);
+    this.context.lineTo(x1, y1);
+    this.context.stroke();
+  }
+
+  private triangle(x: number, y: number, height: number): void {
+    this.context.beginPath();
+    this.context.moveTo(x - 3.5, y - height);
+    this.context.lineTo(x + 3.5, y - height);
+    this.context.lineTo(x, y);
+    this.context.fill();
+  }
+}
+
+function top(lane: number): number {
+  return TOP + lane * LANE;
+}
+
+/** The heights at which an arrow begins and ends: the middles of its lanes. */
+export function endsOf(move: Move, lanes: readonly Lane[]): [from: number | null, to: number | null] {
+  const at = (device: string): number => lanes.findIndex((l) => l.key === `device ${device}`);
+  const [from, to] = [at(move.origin), at(move.device)];
+  if (from < 0 || to < 0 || from === to) return [null, null];
+  return [top(from) + LANE / 2 - 1, top(to) + LANE / 2 - 1];
+}
+
+/** The beginning of a text that fits, with an ellipsis where that is not all; nothing if that is too little. */
+export function fitting(context: CanvasRenderingContext2D, text: string, room: number): string {
+  const wide = context.measureText(text).width;
+  if (wide <= room) return text;
+  const letters = Math.floor((text.length * room) / wide) - 1;
+  return letters < 2 ? "" : `${text.slice(0, letters)}…`;
+}
+
+/** The next round number: 1, 2 or 5 times a power of ten. */
+export function roundUp(least: number): number {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return power * ([1, 2, 5, 10].find((n) => n * power >= least) ?? 10);
+}
