@@ -34,7 +34,7 @@ def write(message: AnyMessage, frames: Sequence[Frame] = ()) -> list[Frame]:
     >>> from eagerflow.cluster.protocol.messages import RunStep
     >>> sent = codec.write(RunStep(3, step=12, partition=1))
     >>> codec.read(sent)
-    (RunStep(number=3, step=12, partition=1, feeds=(), keep=(), stream=0), [])
+    (RunStep(number=3, step=12, partition=1, feeds=(), keep=(), stream=0, free=()), [])
     """
     if any(len(frame) >= CHUNK for frame in frames):
         frames = [piece for frame in frames for piece in _pieces(frame)]
