@@ -111,7 +111,8 @@ export class TimelineRows {
   /** The lane of what a thread does; what runners run has no thread of its own, but a lane for each. */
   laneOf(row: Row): readonly [key: string, label: string] {
     const home = this.homes.get(number(row, "executable"));
-    if (home?.startsWith("runner ")) return [home, home];
+    // what waits may hold no thread, though its steps are told of one
+    if (home && (home.startsWith("runner ") || !number(row, "thread"))) return [home, home];
     return [laneKey(row), `thread ${this.numberOf(number(row, "thread"))}`];
   }
 
