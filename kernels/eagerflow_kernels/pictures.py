@@ -36,7 +36,7 @@ def _pillow() -> Any:
     try:
         return import_module("PIL.Image")
     except ImportError as error:
-        raise MissingError("Pillow is not installed: pip install eagerflow[data]") from error
+        raise MissingError("Pillow is not installed: pip install 'eagerflow[data]'") from error
 
 
 def _content(path: str) -> bytes:

@@ -18,7 +18,7 @@ from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import Op, all_ops, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
-from eagerflow.errors import EagerflowError
+from eagerflow.errors import EagerflowError, TraceWarning
 from eagerflow.types import TensorType
 from eagerflow_kernels import table as kernels
 from tests.each import check_each
@@ -34,7 +34,10 @@ from tests.ops.table import (
     one_of_each_kind,
 )
 
-RED = (AssertionError, EagerflowError, ValueError, TypeError, IndexError, BaseExceptionGroup)
+RED = (
+    AssertionError, EagerflowError, TraceWarning, ValueError, TypeError, IndexError,
+    BaseExceptionGroup,
+)  # fmt: skip
 
 
 def _other(data: Any) -> Any:

@@ -46,7 +46,7 @@ def test_events_without_end_keep_within_bytes() -> None:
     seconds = 10
     for tick in range(seconds * 20):
         board.put("timeline", [(1, float(tick), float(i), 0.0) for i in range(5000)])
-        board.put("nodes", [(1, i, float(tick), 0.0, 0.0, 1, 0.0) for i in range(2000)])
+        board.put("nodes", [(1, i, float(tick), 0.0, 0.0, 0.0, 1, 0.0) for i in range(2000)])
         connection.flush(tick / 20)
     assert max(map(len, comm.messages)) <= MOST_BYTES
     assert sum(map(len, comm.messages)) <= BYTES_A_SECOND * seconds + MOST_BYTES
@@ -58,7 +58,7 @@ def test_events_without_end_keep_within_bytes() -> None:
 
 def test_what_found_no_room_comes_later() -> None:
     board, comm, connection = connected()
-    board.put("nodes", [(1, i, 0.5, 0.0, 0.0, 1, 0.0) for i in range(20_000)])
+    board.put("nodes", [(1, i, 0.5, 0.0, 0.0, 0.0, 1, 0.0) for i in range(20_000)])
     for tick in range(100):
         connection.flush(tick / 10)
     assert sorted(row[1] for row in comm.rows("nodes")) == list(range(20_000))

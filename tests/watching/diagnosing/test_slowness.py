@@ -41,7 +41,7 @@ def observed(
     }  # fmt: skip
     whole = sum(took.values())
     rows = [
-        NodeCost(i, index.nodes[i].name, "", s, s / whole, 1.0, 9, 0.0) for i, s in took.items()
+        NodeCost(i, index.nodes[i].name, "", s, s, s / whole, 1.0, 9, 0.0) for i, s in took.items()
     ]
     monkeypatch.setattr(NodeCosts, "table", lambda self: rows)
     monkeypatch.setattr(NodeCosts, "least", lambda self: took)
