@@ -136,6 +136,12 @@ class TaskWork:
         if running is not None:
             running.cancel(read_error(error).wrong)
 
+    def let_go(self, session: int, handles: Sequence[int]) -> None:
+        """Let go of values, after what was asked for before."""
+        held = self._sessions.get(session)
+        if held is not None:
+            held.in_order(partial(held.free, handles))
+
     def release(self, session: int, number: int) -> None:
         """Let go of a partition."""
         self._partitions.pop((session, number), None)

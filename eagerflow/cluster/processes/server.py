@@ -137,7 +137,7 @@ class TaskServer:
             "send": self._send, "do": self._work.do, "packet": self._packet,
             "wake": self._wake_at, "connect": self._connect, "lost": self._forget,
             "abort": self._work.abort, "free": self._free, "release": self._work.release,
-            "count": self._count,
+            "count": self._count, "let go": self._work.let_go,
         }  # fmt: skip
         safe = "" if not plain else ", to everybody"
         self._log(f"{task} listens at {self.doors.client}{safe}, process {os.getpid()}")

@@ -14,6 +14,7 @@ from eagerflow.cluster.protocol.messages import (
     WantedMessage,
 )
 from eagerflow.cluster.protocol.values import Frame, decode_value, encode_value
+from eagerflow.errors import relocate
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.packets import Message, Packet
 
@@ -64,7 +65,10 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
             "value", carried.key.step, _key(carried.key), value, carried.dead, message.nbytes
         )
     elif isinstance(carried, ErrorMessage):
-        inner = Message("error", carried.step, None, read_error(carried.error))
+        error = read_error(carried.error)
+        if carried.error.source is not None:  # who hears of it does not say better where it was
+            relocate(error, carried.error.source, settled=True)
+        inner = Message("error", carried.step, None, error)
     elif isinstance(carried, WantedMessage):
         inner = Message("wanted", 0, None, tuple(map(_key, carried.keys)))
     all_taken(rest)

@@ -140,14 +140,19 @@ class RemoteTier:
         if not self._remote:
             assert self._tier is not None
             return self._tier.run(self._given(inputs))
+        tasks = {p: _task(p) for p in self._remote}
         parts = {p: self._part(p, inputs) for p in self._remote}
         step = _Running(self._connections)
         try:
             step.begin({_task(p).task: part for p, part in parts.items()})
             mine = None if self._tier is None else self._run_here(step, inputs)
             results = step.results()
-        except EagerflowError as error:
-            self._locate(error, step.head)
+        except BaseException as error:
+            for p, (*_, keep, _stream) in parts.items():
+                for handle in filter(None, keep):  # a task that had not failed has kept its values
+                    tasks[p].free(handle)
+            if isinstance(error, EagerflowError):
+                self._locate(error, step.head)
             raise
         made = []
         for partition, i in self._places:

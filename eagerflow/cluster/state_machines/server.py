@@ -15,6 +15,7 @@ keys::
                   | ("abort", session, step, error)     # of a step that is done; "did" follows
                   | ("free", session)                   # all that a session had
                   | ("release", session, partition)
+                  | ("let go", session, handles)      # of a step that is not done
                   | ("connect", task, address, incarnation, key)
                   | ("lost", task, incarnation)         # another one has taken its place
                   | ("packet", message, frames)          # a packet for the station
@@ -212,13 +213,19 @@ class ServerMachine:
         if error is None:
             session.partitions[partition] = None
         for message, frames in waiting:
-            if message.step not in session.steps:
-                continue  # it was aborted
-            if error is None:
+            if message.step not in session.steps:  # it was aborted
+                self._let_go(session, message)
+            elif error is None:
                 session.running.add(message.step)
                 self._out.append(("do", session.number, message, frames))
             else:
+                self._let_go(session, message)
                 self._answer(session, session.steps.pop(message.step), error=error)
+
+    def _let_go(self, session: Session, message: RunStep) -> None:
+        """A step is not run, but nobody uses any more what it was to let go of."""
+        if message.free:
+            self._out.append(("let go", session.number, message.free))
 
     def _tick(self) -> None:
         for session in [s for s in self._sessions.values() if s.lease <= self._now]:
@@ -390,6 +397,7 @@ class ServerMachine:
         else:
             error = session.aborted(step)
         if error is not None:
+            self._let_go(session, message)
             self._answer(session, message.number, error=error)
             return
         session.steps[step] = message.number

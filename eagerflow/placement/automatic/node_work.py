@@ -27,13 +27,15 @@ class NodeWork:
     Args:
         sizes: what names of sizes stand for, as far as that is known.
         learned: how often the bodies of loops ran, as far as that was seen.
+        unknown: what the other names are taken for.
     """
 
     def __init__(
         self, sizes: Mapping[str, int] = MappingProxyType({}),
-        learned: Mapping[OpSite, int] = MappingProxyType({}),
+        learned: Mapping[OpSite, int] = MappingProxyType({}), unknown: int = _SIZE,
     ) -> None:  # fmt: skip
-        self.sizes = defaultdict(lambda: _SIZE, sizes)
+        self.sizes = defaultdict(lambda: unknown, sizes)
+        self._unknown = unknown
         self.learned = learned
         self._types: dict[Value, TensorType] = {}
 
@@ -122,4 +124,4 @@ class NodeWork:
         try:
             return evaluate(size, self.sizes)
         except (EagerflowError, ZeroDivisionError):  # the run says it better
-            return _SIZE
+            return self._unknown

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
 _SHORT_SECONDS: Final = 1e-3
+#: what sizes are taken for of which only the name is known: others wait where that is too little
+_UNKNOWN_SIZE: Final = 1024
 #: what a Send sends of a value
 Moved = Callable[[Any], Any]
 
@@ -53,7 +55,7 @@ def is_light(tier: ScheduledTier) -> bool:
 
 def is_short(graph: Graph) -> bool:
     """Whether a thread that others wait for may run it: it takes no millisecond, as estimated."""
-    seconds = node_seconds()
+    seconds = node_seconds(unknown=_UNKNOWN_SIZE)
     return sum([seconds(n) for n in graph.nodes if n.op not in asynchronous]) < _SHORT_SECONDS
 
 
@@ -148,8 +150,8 @@ class LightStep:
         error: what it has failed with.
     """
 
-    __slots__ = ("_done", "_left", "_missing", "_over", "_program", "_transport", "_values",
-                 "_waits", "_written", "error", "routes", "step")  # fmt: skip
+    __slots__ = ("_begun", "_done", "_left", "_missing", "_over", "_program", "_transport",
+                 "_values", "_waits", "_written", "error", "routes", "step")  # fmt: skip
 
     def __init__(
         self, program: LightProgram, number: int, transport: Transport,
@@ -166,6 +168,7 @@ class LightStep:
         self._left = len(self._missing)
         self._waits = program.receives.copy()
         self._written = Written()
+        self._begun = False
         self._over = False
 
     def begin(self, inputs: Sequence[Any]) -> None:
@@ -176,6 +179,7 @@ class LightStep:
         """
         if self._over:
             return
+        self._begun = True
         program, values = self._program, self._values
         for slot, value in zip(program.tier.inputs, inputs, strict=True):
             if values.left[slot]:
@@ -306,6 +310,8 @@ class LightStep:
             told: whether the other ends know.
         """
         self._over = True
+        if self.routes and not self._begun:  # what still comes for it is dropped
+            self._transport.begin(self)
         if error is not None:
             self.error = error
             self._written.note(error)

@@ -38,7 +38,7 @@ def worker_count() -> int:
 
 
 def node_seconds(
-    threads: int = 1, sizes: Mapping[str, int] = MappingProxyType({})
+    threads: int = 1, sizes: Mapping[str, int] = MappingProxyType({}), unknown: int = 32
 ) -> Callable[[Node], float]:
     """A function that tells how long a node keeps one core busy while other threads can run.
 
@@ -48,8 +48,9 @@ def node_seconds(
         threads: how many threads the linear algebra libraries take. Where these are all cores,
             another thread beside them gains nothing, and their ops count as nothing.
         sizes: what names of sizes stand for, as far as that is known.
+        unknown: what the other names are taken for.
     """
-    work = NodeWork(sizes)
+    work = NodeWork(sizes, unknown=unknown)
     all_cores = threads > 1 and threads >= (os.cpu_count() or 1)
 
     def of_node(node: Node) -> float:

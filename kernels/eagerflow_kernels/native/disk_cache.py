@@ -29,20 +29,22 @@ class DiskCache:
     """Machine code in a folder.
 
     Args:
-        folder: where; it is made when something is stored.
+        folder: where; it is made when something is stored. None keeps nothing.
         most: bytes that it may take.
     """
 
     __slots__ = ("_folder", "_most")
 
-    def __init__(self, folder: Path, most: int = _MOST) -> None:
+    def __init__(self, folder: Path | None, most: int = _MOST) -> None:
         self._folder, self._most = folder, most
 
     def load(self, key: str) -> bytes | None:
         """What was stored under a key; None if there is nothing, it is damaged or others'."""
+        if self._folder is None:
+            return None
         path = self._folder / (key + _SUFFIX)
         try:
-            if not self._is_private():
+            if not _is_private(self._folder):
                 return None
             whole = path.read_bytes()
         except OSError:
@@ -58,36 +60,30 @@ class DiskCache:
 
     def store(self, key: str, code: bytes) -> None:
         """Keep machine code."""
+        folder = self._folder
+        if folder is None:
+            return
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._is_private():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_private(folder):
                 return
-            number, name = tempfile.mkstemp(dir=self._folder)
+            number, name = tempfile.mkstemp(dir=folder)
             try:
                 with os.fdopen(number, "wb") as file:
                     file.write(sha256(code).digest() + code)
-                os.replace(name, self._folder / (key + _SUFFIX))
+                os.replace(name, folder / (key + _SUFFIX))
             except BaseException:
                 with suppress(OSError):
                     os.unlink(name)
                 raise
-            self._tidy()
+            self._tidy(folder)
         except OSError:  # full, or not to be written
             pass
 
-    def _is_private(self) -> bool:
-        """Whether nobody else can put machine code there, which would run as this user.
-
-        Raises:
-            OSError: there is no such folder.
-        """
-        status = self._folder.stat()
-        return status.st_uid == os.getuid() and not status.st_mode & 0o022
-
-    def _tidy(self) -> None:
+    def _tidy(self, folder: Path) -> None:
         """Delete the oldest files if there are too many bytes, and what a killed process left."""
         files = []
-        for entry in os.scandir(self._folder):
+        for entry in os.scandir(folder):
             with suppress(OSError):  # another process deletes as well
                 status = entry.stat()
                 files.append((status.st_mtime, status.st_size, entry.path))
@@ -100,12 +96,24 @@ class DiskCache:
             total -= size
 
 
+def _is_private(folder: Path) -> bool:
+    """Whether nobody else can put machine code there, which would run as this user.
+
+    Raises:
+        OSError: there is no such folder.
+    """
+    status = folder.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
 @cache
 def shared() -> DiskCache:
-    """The cache of this user."""
+    """The cache of this user; one that keeps nothing if nobody knows where their home is."""
     base = os.environ.get("EAGERFLOW_CACHE")
-    if base is None:
+    if not base:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        if not os.path.isabs(home):  # the working directory may be anybody's
+            return DiskCache(None)
         base = os.path.join(home, "eagerflow")
     return DiskCache(Path(base) / "kernels")
 

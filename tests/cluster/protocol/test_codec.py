@@ -31,7 +31,8 @@ from eagerflow.cluster.protocol.messages import (
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.cluster.protocol.values import ArrayHead, decode_array, decode_values, encode_value
-from eagerflow.errors import EagerflowError, ProtocolError
+from eagerflow.errors import EagerflowError, ProtocolError, relocate
+from eagerflow.runtime.rendezvous.packets import Message, Packet
 from tests.cluster.protocol.traffic import Frames, Training, find, messages, registrations
 from tests.exploring import examples
 
@@ -284,3 +285,15 @@ def test_values_are_not_shared_with_the_message() -> None:
     (arrived,) = take(codec.write(Done(1, 1, (head,)), frames))
     arrived[0] = 5
     assert sent[0] == 1
+
+
+@pytest.mark.parametrize(("line", "told"), [("cell:3", "cell:3"), (None, "here:1")])
+def test_an_error_of_another_task_keeps_its_line(line: str | None, told: str) -> None:
+    error = errors.TraceError("no", source=line)
+    error.source = line
+    carried = Packet("urgent", 1, Message("error", 12, None, error))
+    read = read_packet(*write_packet(carried, "ps:0", 1, 2))
+    assert read.message is not None
+    again = relocate(read.message.value, "here:1")  # as who waits for a value does
+    assert str(again.source) == told
+    assert again.__notes__ == ["  task: ps:0"]

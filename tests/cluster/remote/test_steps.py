@@ -195,6 +195,22 @@ def test_an_error_has_its_line_and_the_next_step_runs() -> None:
     assert fails(x, ef.tensor([1, 2])).tolist() == [2, 3]
 
 
+def test_a_step_that_failed_leaves_no_values(cluster: ef.cluster.Cluster) -> None:
+    @ef.trace
+    def fails(x: Any, i: Any) -> Any:
+        return x.to("ps:0") * 2, ef.take(x.to("worker:0"), i.to("worker:0"))
+
+    x = ef.ones(3)
+    fails(x, ef.tensor(1))
+    x.numpy()
+    held = cluster.tasks["ps:0"].values
+    for _ in range(5):
+        with pytest.raises(TensorIndexError):
+            fails(x, ef.tensor(7))
+    fails(x, ef.tensor(1))
+    assert cluster.tasks["ps:0"].values <= held + 1
+
+
 def test_an_error_here_ends_the_step_there() -> None:
     queue = ef.Queue(4, "f32[2]")
     queue.close()

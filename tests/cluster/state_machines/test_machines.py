@@ -354,6 +354,18 @@ def test_a_message_that_comes_again_does_nothing() -> None:
     assert server.counts["a message that came before"] == 2
 
 
+def test_a_step_that_is_not_run_lets_go_of_what_it_was_to() -> None:
+    server = greeted()
+    refused = RunStep(2, step_number(77, 1), 5, free=(8,))
+    assert said(server, refused)[0] == ("let go", 77, (8,))
+    said(server, Register(3, 1, {}, {}, {}))
+    for number in (4, 5):
+        assert said(server, RunStep(number, step_number(77, number), 1, free=(number,))) == []
+    said(server, Abort(6, step_number(77, 4), ERROR))
+    out = server.handle(("did", 77, 3, (), [], ERROR), 0.0)
+    assert [one[2] for one in out if one[0] == "let go"] == [(4,), (5,)]
+
+
 def test_a_recorded_session_cannot_be_repeated() -> None:
     cluster = ready()
     run(cluster, "a")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eagerflow_kernels.native.disk_cache import DiskCache, key_of
+from eagerflow_kernels.native.disk_cache import DiskCache, key_of, shared
 
 
 def _files(folder: Path) -> list[Path]:
@@ -75,3 +75,19 @@ def test_a_new_folder_is_private(tmp_path: Path) -> None:
 def test_keys_tell_loops_and_targets_apart() -> None:
     keys = {key_of(*pair) for pair in (("a", "b"), ("a", "c"), ("ab", ""), ("b", "a"))}
     assert len(keys) == 4
+
+
+@pytest.mark.parametrize("setting", [None, ""])
+def test_without_a_home_the_working_directory_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("EAGERFLOW_CACHE", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("EAGERFLOW_CACHE", setting)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for users of no name
+    cache = shared.__wrapped__()
+    cache.store("a", b"code")
+    assert cache.load("a") is None
+    assert not _files(tmp_path)

@@ -148,6 +148,19 @@ def test_a_step_that_is_cancelled_says_what_it_waited_for() -> None:
     assert any("recv" in note for error in errors for note in getattr(error, "__notes__", ()))
 
 
+def test_what_comes_for_a_step_that_was_cancelled_before_it_began_is_dropped() -> None:
+    w = ef.Variable([1.0], device="cpu:1")
+
+    def far(x: ef.Tensor) -> ef.Tensor:
+        return ef.exp(w.value).to("cpu:0") + x
+
+    for weather in (CALM, WORST):
+        step = Step(far, ef.tensor([1.0]), weather=weather)
+        step.begin("cpu:1")
+        step.steps["cpu:0"].cancel("nobody wants it")
+        assert CancelledError in {type(error) for error in step.errors()}
+
+
 def test_what_it_does_not_receive_is_refused() -> None:
     step = Step(there_and_back, ef.tensor([1.0]))
     one = step.steps["cpu:1"]
@@ -187,3 +200,14 @@ def test_what_may_take_long_is_not_light() -> None:
     assert not is_light(_tier(lambda x: ef.py_call(np.sin, "f32[3]", x), ef.ones(3)))
     queue = ef.Queue(3, "f32[]")
     assert not is_light(_tier(lambda x: queue.enqueue(x), one))
+
+
+def test_sizes_of_which_only_the_name_is_known_may_be_large() -> None:
+    def of_names(function: Callable[..., Any], *shapes: tuple[int, ...]) -> ScheduledTier:
+        traced = ef.trace(function)
+        for shape in shapes:
+            traced(ef.ones(shape))
+        return ScheduledTier(lower(traced.graph(ef.ones(shapes[-1])), waits_nowhere), routes={})
+
+    assert is_light(of_names(lambda x: x + 1, (3,), (4,)))
+    assert not is_light(of_names(lambda x: x @ x, (3, 3), (4, 4)))
