@@ -106,6 +106,8 @@ def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
         return _role_of_state(program, line, node, is_own)
     if op.effect != "pure":
         return "it has an effect"
+    if op.is_portable:
+        return "it is a call of NumPy's"
     rule = OPS.get(node.op)
     if rule is None:
         return "it has no native kernel"

@@ -177,10 +177,12 @@ class AbstractTracer(AbstractInterpreter):
 
     Attributes:
         repeats: whether it traces what a loop repeats.
+        follows_numpy: whether the ops that are bound stand for a call of NumPy's.
     """
 
     traces = True
     repeats = False
+    follows_numpy = False
 
     @abstractmethod
     def owns(self, x: Any) -> bool:

@@ -120,7 +120,7 @@ class OpCall:
         via_float32 = low or (op.precision == "accumulate" and _FLOAT16 in dtypes)
         casts = None
         kinds = {self._device.backend.kind, like or self._device.backend.kind}
-        if "cpu" in kinds and array_type is np.ndarray and _is_own(op.name, kinds, lanes):
+        if "cpu" in kinds and array_type is np.ndarray and _has_native(op, kinds, lanes):
             # NumPy's own functions of float16 have other bits than native kernels would have
             half = op.precision == "elementwise" and _FLOAT16 in dtypes
             wide = via_float32 or half
@@ -255,13 +255,15 @@ def _found(
     names = tuple(lane.dtype.name for lane in lanes)
     kind = device.backend.kind
     kernel = None
-    if like is not None:
+    if op.is_portable:
+        kernel = table.find_portable(op.base, xp)
+    elif like is not None:
         kernel = _of_kind(op, kind, names, None)  # no portable one, before the other kind
-    if kernel is None:
+    if kernel is None and not op.is_portable:
         kernel = _of_kind(op, like or kind, names, xp)
     if kernel is None:
         raise KernelError(
-            f"{op.name}: no kernel for {device}",
+            f"{op.base}: no kernel for {device}",
             given=", ".join(names),
             hint=f"register one with eagerflow_kernels.table.special({op.name!r}, {kind!r})",
         )
@@ -276,11 +278,13 @@ def _of_kind(op: Op, kind: str, names: tuple[str, ...], xp: Any) -> Callable[...
     return kernel
 
 
-def _is_own(name: str, kinds: Iterable[str], lanes: list[Lane]) -> bool:
-    """Whether no kernel of a user is in the table for these lanes of some kinds of device."""
+def _has_native(op: Op, kinds: Iterable[str], lanes: list[Lane]) -> bool:
+    """Whether a native kernel may compute: there is no kernel of a user for these lanes."""
+    if op.is_portable:
+        return False
     names = tuple(lane.dtype.name for lane in lanes)
     rows = (names, names[:1]) if len(set(names)) == 1 else (names,)
-    return all(table.is_own(name, kind, row) for kind in kinds for row in rows)
+    return all(table.is_own(op.name, kind, row) for kind in kinds for row in rows)
 
 
 def _code_of_user(kernel: Any) -> CodeType | None:
@@ -372,7 +376,7 @@ def explain(
     try:
         explained = _explained(op, specs, attrs, error)
     except Exception as failure:  # of a type rule, or of what puts attributes into words
-        explained = KernelError(f"{op.name}: the kernel raised {_named(error)}")
+        explained = KernelError(f"{op.base}: the kernel raised {_named(error)}")
         explained.__cause__ = error
         explained.add_note(f"  and what words the error raised {_named(failure)}")
     line = None if isinstance(error, EagerflowError) else user_line(error)
@@ -405,13 +409,13 @@ def _explained(
         return strip(worded)
     given = describe(op, [s.type for s in specs], attrs, [s.device for s in specs])
     if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
-        return out_of_memory(op.name, _where(op, specs, attrs), error, given)
+        return out_of_memory(op.base, _where(op, specs, attrs), error, given)
     if isinstance(error, DamagedError):
-        return RecordError(f"{op.name}: {error}", given=given)
+        return RecordError(f"{op.base}: {error}", given=given)
     if isinstance(error, ImportError):
-        return SettingError(f"{op.name}: {error}")
+        return SettingError(f"{op.base}: {error}")
     if isinstance(error, OSError):
-        failed = FileError(f"{op.name}: {error}", given=given, hint=advice(error))
+        failed = FileError(f"{op.base}: {error}", given=given, hint=advice(error))
         failed.errno, failed.filename = error.errno, error.filename
         return failed
     if isinstance(error, IndexError):
@@ -419,10 +423,10 @@ def _explained(
         own = type(error) is IndexError and len(error.args) == 2
         wrong, expected = error.args if own else (str(error), None)
         words = wrong.replace("out of bounds", "out of range")  # NumPy's, made ours
-        return TensorIndexError(f"{op.name}: {words}", given=given, expected=expected)
+        return TensorIndexError(f"{op.base}: {words}", given=given, expected=expected)
     if isinstance(error, (np.linalg.LinAlgError, ValueError, OverflowError)):
-        return TensorValueError(f"{op.name}: {error}", given=given)
-    wrapped = KernelError(f"{op.name}: the kernel raised {error!r}", given=given)
+        return TensorValueError(f"{op.base}: {error}", given=given)
+    wrapped = KernelError(f"{op.base}: the kernel raised {error!r}", given=given)
     wrapped.__cause__ = error
     return wrapped
 

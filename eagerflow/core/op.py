@@ -99,7 +99,9 @@ class Op:
     """Everything about one op, in one place.
 
     Attributes:
-        name: its name, also the key of its kernels in ``eagerflow_kernels.table``.
+        name: its name.
+        base: the key of its kernels in ``eagerflow_kernels.table``: its name, but for those of
+            `portable_form`.
         infer: ``infer(*types, **attrs)`` gives the type of the output, or a tuple of types, and
             raises `ShapeError`, `DTypeError`, … for what the op does not take.
         devices: ``devices(*devices, **attrs)``, of the devices of the inputs, gives the device
@@ -122,7 +124,7 @@ class Op:
     All else, from ``precision`` on, are the facts that `eagerflow.core.facts.OpFacts` explains.
     """
 
-    __slots__ = (*GENERAL, "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
+    __slots__ = (*GENERAL, "base", "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
                  "nondifferentiable", "resolved", "vjp")  # fmt: skip
 
     precision: Precision
@@ -163,7 +165,7 @@ class Op:
     batch: BatchRule | str | None
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.base = name
         self.infer: Rule | None = None
         self.devices: Rule = common_device
         self.vjp: tuple[Rule | None, ...] | Rule | joint | None = None
@@ -199,12 +201,17 @@ class Op:
         return self.fails_on(attrs) if callable(self.fails_on) else self.fails_on
 
     @property
+    def is_portable(self) -> bool:
+        """Whether it is a `portable_form`."""
+        return self.base != self.name
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the array arguments, as its kernel calls them, for messages.
 
         Those that an op may have besides, ``*g``, are not among them.
         """
-        kernel = table.portable_kernel(self.name)
+        kernel = table.portable_kernel(self.base)
         if callable(kernel):
             names = list(inspect.signature(kernel).parameters.values())[1:]
             return tuple(p.name for p in names if p.kind is p.POSITIONAL_OR_KEYWORD)
@@ -218,6 +225,10 @@ OPS_OF_BYTES: Final = (
 )
 
 _ops: Final[dict[str, Op]] = {}
+#: those of `portable_form`, by the name of the op that they are forms of
+_portable_forms: Final[dict[str, Op]] = {}
+#: how their names begin
+_PORTABLE: Final = "portable_"
 #: the names of those that take a device to a device, as graphs ask for each node
 moving: Final[set[str]] = set()
 
@@ -312,6 +323,7 @@ def define(
         op.saved = "none"  # no rule reads anything
     op.state(facts)
     _forget(name)
+    _portable_forms.pop(name, None)
     return op
 
 
@@ -334,7 +346,30 @@ def find_op(name: str) -> Op | None:
         _load_every_family()
         load_plugins()
         op = _ops.get(name)
+    if op is None and name.startswith(_PORTABLE):
+        base = find_op(name.removeprefix(_PORTABLE))
+        return None if base is None or base.effect != "pure" else portable_form(base)
     return None if op is None or op.infer is None else op
+
+
+def portable_form(op: Op) -> Op:
+    """The op that computes the same by the portable kernel, whatever library is in force.
+
+    It is an op of its own, ``portable_exp`` for ``exp``, with all facts and rules of the other one:
+    graphs keep it, and nothing takes one for the other.
+
+    >>> from eagerflow.core.op import find_op
+    >>> find_op("portable_exp").base
+    'exp'
+    """
+    form = _portable_forms.get(op.name)
+    if form is None:
+        form = Op(_PORTABLE + op.name)
+        own = {"name": form.name, "base": op.name, "resolved": form.resolved}
+        for slot in Op.__slots__:
+            setattr(form, slot, own.get(slot, getattr(op, slot)))
+        form = _portable_forms.setdefault(op.name, form)
+    return form
 
 
 def all_ops() -> dict[str, Op]:
@@ -366,14 +401,15 @@ def load_plugins() -> None:
 
 
 def _forget(name: str) -> None:
-    if name in _ops:
-        _ops[name].resolved.clear()
-        forget_kernel(name)
+    for op in (_ops.get(name), _portable_forms.get(name)):
+        if op is not None:
+            op.resolved.clear()
+            forget_kernel(op.name)
 
 
 def _forget_replaced(devices: Collection[Any]) -> None:
     """Hold nothing of devices that were replaced; what still is on them finds its kernels again."""
-    for op in list(_ops.values()):
+    for op in (*_ops.values(), *_portable_forms.values()):
         op.resolved.clear()
 
 
@@ -497,7 +533,7 @@ def _worded(
     devices: Sequence[Any],
 ) -> EagerflowError:  # fmt: skip
     return type(error)(
-        f"{op.name}: {error.wrong}",
+        f"{op.base}: {error.wrong}",
         given=describe(op, types, attrs, devices),
         expected=error.expected,
         hint=error.hint,

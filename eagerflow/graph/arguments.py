@@ -107,7 +107,7 @@ def _stated(signature: NodeSignature) -> _Arguments:
 def _of_op(op: Op) -> _Arguments:
     assert op.infer is not None
     rule = _of_rule(op.infer)
-    kernel = table.portable_kernel(op.name)
+    kernel = table.portable_kernel(op.base)
     if isinstance(kernel, str):  # the name of a function of the namespace
         kernel = getattr(as_device("cpu:0").xp, kernel, None)
     if rule.more:

@@ -33,6 +33,7 @@ from eagerflow.tracing.numpy_functions import (
     UFUNCS,
     Counterpart,
     accumulator,
+    calls_of_numpy,
     cast,
     function_of,
     takes_power,
@@ -325,7 +326,8 @@ class TracedArray(AbstractArrayOperators):
             if isinstance(x, Tensor) and x.dtype.dtype.char in REFUSED.get(name, ""):
                 raise self.refusal(what, f"no op computes it with {x.dtype.dtype} as NumPy does")
         try:
-            return function_of(name)(*operands, **options)
+            with calls_of_numpy():
+                return function_of(name)(*operands, **options)
         except TraceError:
             raise
         except TypeError as error:  # an op, or its function, takes less than NumPy

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from eagerflow.core.op import functions
+from eagerflow.core.interpreter import current, tracer_among
+from eagerflow.core.op import Op, functions, portable_form
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.names.numpy_counterparts import (
     IN_DOUBLE,
@@ -21,6 +23,7 @@ from eagerflow.ops.names.numpy_counterparts import (
     TOTALS,
     VIEWS,
 )
+from eagerflow_kernels.native.op_rules import has_own_bits
 
 #: the public functions for NumPy's, which compute the same in the dtypes of NumPy's loops
 UFUNCS: Final[dict[Any, str]] = {
@@ -105,3 +108,23 @@ _COMPOSED: Final[dict[str, Callable[..., Tensor]]] = {
 def function_of(name: str) -> Callable[..., Tensor]:
     """The public function of that name, or what is composed of some."""
     return _COMPOSED.get(name) or functions[name]
+
+
+@contextmanager
+def calls_of_numpy() -> Iterator[None]:
+    """Within the block, ops that are traced stand for a call of NumPy's and have its bits."""
+    tracer = tracer_among(current())
+    before = tracer is not None and tracer.follows_numpy
+    if tracer is not None:
+        tracer.follows_numpy = True
+    try:
+        yield
+    finally:
+        if tracer is not None:
+            tracer.follows_numpy = before
+
+
+def op_of_numpy(op: Op, inputs: Sequence[Tensor]) -> Op:
+    """The op that has the bits of NumPy: the portable form, if a native kernel has others."""
+    dtypes = [x.dtype.name for x in inputs]
+    return portable_form(op) if has_own_bits(op.name, dtypes) else op

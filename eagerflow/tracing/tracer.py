@@ -43,6 +43,7 @@ from eagerflow.tracing.constant_values import Constants
 from eagerflow.tracing.decisions import Decisions
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
 from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
+from eagerflow.tracing.numpy_functions import op_of_numpy
 from eagerflow.tracing.symbols import (
     Capture,
     Operand,
@@ -329,6 +330,8 @@ class Tracer(AbstractTracer):
     # --- ops ---
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        if self.follows_numpy:
+            op = op_of_numpy(op, inputs)
         values = [self.value_of(x) for x in inputs]
         types: Any = [v.type for v in values]
         devices = [x._lane.device for x in inputs]

@@ -125,6 +125,11 @@ def find(name: str, device_kind: str, dtypes: tuple[str, ...], xp: Any) -> Kerne
     kernel = _special.get((name, device_kind, dtypes)) or _special.get((name, device_kind, None))
     if kernel is not None:
         return kernel
+    return find_portable(name, xp)
+
+
+def find_portable(name: str, xp: Any) -> Kernel | None:
+    """The portable kernel for an op, also where there are special ones."""
     row = _portable.get(name)
     if row is None or xp is None:
         return None

@@ -131,8 +131,8 @@ class _Owners:
         if not isinstance(output, TensorType) or not output.dtype.is_native:
             return False
         dtype = kind.dtype.name  # as `eagerflow.core.execute` chooses
-        kernel = table.find(node.op, "cpu", (dtype,), self.xp) or table.find(
-            node.op, "cpu", (dtype,) * len(node.inputs), self.xp
+        kernel = table.find(op.base, "cpu", (dtype,), self.xp) or table.find(
+            op.base, "cpu", (dtype,) * len(node.inputs), self.xp
         )
         # a signature means that it does not work element by element
         return isinstance(kernel, self.xp.ufunc) and kernel.signature is None

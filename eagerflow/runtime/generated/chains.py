@@ -82,7 +82,8 @@ def assigns(node: Node) -> bool:
 
 def function_of(node: Node) -> Any:
     """What computes each element of a node of a chain, as NumPy has it."""
-    name = table.original_kernel(get_op(node.op).updates or node.op)
+    op = get_op(node.op)
+    name = table.original_kernel(op.updates or op.base)
     assert isinstance(name, str)
     return getattr(np, name)
 

@@ -277,7 +277,7 @@ def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
 
     A native one counts as well: of ops of IEEE 754 it gives the same bits.
     """
-    own = table.original_kernel(op.name)
+    own = table.original_kernel(op.base)
     if isinstance(own, str):
         return kernel is getattr(np, own, None) or is_native_form(op.name, kernel)
     return own is not None and getattr(kernel, "func", None) is own

@@ -268,6 +268,30 @@ PORTABLE: Final = frozenset({
     *(op.name for op in OPS.values() if op.hands_on),
 })  # fmt: skip
 
+#: callable ops that are single operations of IEEE 754, or choose or round by one
+_SAME_BITS: Final = frozenset({
+    "add", "subtract", "multiply", "divide", "reciprocal", "negative", "abs", "square", "sqrt",
+    "sign", "round", "floor", "ceil", "trunc", "equal", "not_equal", "less", "less_equal",
+    "greater", "greater_equal",
+})  # fmt: skip
+_KINDS: Final[Mapping[str, Kind]] = {"float16": "f32", "float32": "f32", "float64": "f64"}
+
+
+def has_own_bits(name: str, dtypes: Sequence[str]) -> bool:
+    """Whether the native kernel of an op may differ from NumPy's function in the last bits.
+
+    Args:
+        name: of the op.
+        dtypes: the names of the dtypes of its inputs.
+
+    >>> has_own_bits("exp", ["float32"]), has_own_bits("sin", ["float64"])
+    (True, False)
+    """
+    op = OPS.get(name)
+    if op is None or name in PORTABLE or name in _SAME_BITS or len(set(dtypes)) != 1:
+        return False
+    return _KINDS.get(dtypes[0]) in op.kinds
+
 
 def callable_loops() -> Iterator[Loops]:
     """The loops of all callable forms."""

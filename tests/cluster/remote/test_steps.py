@@ -348,3 +348,15 @@ def test_networks_and_optimisers_work_there() -> None:
             traced = ef.trace(step)
             losses[-1] += [traced().item() for _ in range(3)]
     assert losses[0] == losses[1]
+
+
+def test_calls_of_numpy_have_its_bits_at_a_task() -> None:
+    x = X.numpy()
+    graph = ef.Graph.parse("""graph (%x: f32[40,30]@ps:0) {
+        %y = portable_exp(%x) : f32[40,30]
+        %z = portable_sum(%y) {axis=(0,), keepdims=False} : f32[30]
+        return %y, %z }""")
+    y, z = graph.run(graph.outputs, {"x": x})
+    assert str(y.device).startswith("ps:0")
+    assert y.numpy().tobytes() == np.exp(x).tobytes()
+    assert z.numpy().tobytes() == np.exp(x).sum(0).tobytes()

@@ -51,6 +51,7 @@ def _pair(first: str, second: str) -> str:
     ("first", "second"),
     [
         ("add(%x, %y) : f32[n,m]", "add(%y, %x) : f32[n,m]"),  # another NaN of two
+        ("exp(%x) : f32[n,m]", "portable_exp(%x) : f32[n,m]"),  # other last bits
         ("constant() {value=1} : int", "constant() {value=1.0} : float"),
         ("constant() {value=0.0} : float", "constant() {value=-0.0} : float"),
         ("constant() {value=tensor(f32[1], (0.0,))} : f32[1]",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import eagerflow as ef
@@ -193,3 +194,18 @@ def test_virtual_devices_run_it_themselves() -> None:
             %t = constant() {value=tensor(f32[1], (1.0,))} : f32[1]@cpu:0
             return %t }""",
     )
+
+
+@pytest.mark.parametrize("op", ["exp", "portable_exp"])
+def test_the_kernel_is_that_of_the_op(op: str) -> None:
+    x = np.linspace(0, 9, 200, dtype=np.float32)
+    graph = Graph.parse(f"graph (%x: f32[200]) {{ %y = {op}(%x) : f32[200] return %y }}")
+    (want,) = graph.run(["y"], {"x": x})
+    values = ", ".join(map(repr, x.tolist()))
+    constant = f"%x = constant() {{value=tensor(f32[200], ({values}))}} : f32[200]"
+    folded = Graph.parse(f"graph () {{ {constant} %y = {op}(%x) : f32[200] return %y }}").optimise()
+    assert [node.op for node in folded.nodes] == ["constant"]
+    (got,) = folded.run(folded.outputs)
+    assert got.numpy().tobytes() == want.numpy().tobytes()
+    if op == "portable_exp":
+        assert got.numpy().tobytes() == np.exp(x).tobytes()
