@@ -81,6 +81,7 @@ class Outside:
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
         branches = any(facts_of(site.code).branches for site in self.reads.sites)
+        branches |= self.reads.asks_identity  # of what stands for numbers
         self.converts = branches or any(map(does_more_in_graphs, self._reached()))
         tracer.outside = self
         for finding in self.reads.findings:

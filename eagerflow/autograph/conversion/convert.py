@@ -195,7 +195,10 @@ def _made_of(code: CodeType) -> CodeType | str | None:
 
 def _convert(function: FunctionType) -> CodeType | str:
     code = function.__code__
-    matters = any(facts.branches or facts.calls for facts in map(facts_of, nested(code)))
+    matters = any(
+        facts.branches or facts.calls or facts.asks_identity
+        for facts in map(facts_of, nested(code))
+    )
     if OPERATORS in code.co_freevars or _is_given(function.__globals__) or not matters:
         return code
     try:

@@ -333,6 +333,9 @@ class _Function(ast.NodeTransformer):
             if isinstance(right, ast.Constant) and type(right.value) is bool:
                 node.left = operator_call("flag", [self.visit(node.left)], node.left)
                 return node
+            if not any(map(_is_no_number, (node.left, right))):
+                name = "is_" if isinstance(node.ops[0], ast.Is) else "is_not"
+                return operator_call(name, [self.visit(node.left), self.visit(right)], node)
         if len(node.ops) == 1 or self._is_stuck(*node.comparators[1:]):
             return self.generic_visit(node)
         signs: Any = tuple(_COMPARISONS[type(op)] for op in node.ops)
@@ -442,6 +445,10 @@ def _is_python(test: ast.expr) -> bool:
         case ast.Name():
             return test.id in ("__debug__", "TYPE_CHECKING")
     return False
+
+
+def _is_no_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not isinstance(node.value, (int, float, complex))
 
 
 def _is_text(node: ast.expr) -> bool:

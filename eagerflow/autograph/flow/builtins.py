@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS
 from eagerflow.autograph.conversion.convert import call, operator, replacements, with_numbers
-from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.conditionals import choose, if_, not_, or_
+from eagerflow.autograph.flow.identity import is_, is_not, note
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
 from eagerflow.autograph.flow.loop_statements import for_
 from eagerflow.autograph.tracking.blocks import as_test, refuse_reached, tracer_here
@@ -245,13 +245,18 @@ def _type(*args: Any, **options: Any) -> Any:
 
 
 def _id(x: Any, /) -> int:
-    """`id`; a note if it is that of what stands for an argument, and not the caller's."""
+    """`id`; a note if it is that of what stands for an argument or a number."""
     if interpreter.is_traced():
         root = tracer_here().root
         if any(one is x for one in root.stand_ins):
-            missed.setdefault(root, []).append(
-                f"id() of an argument is that of what stands for it while traced, at {capture()}; "
-                "pass id(...) as an argument of its own, or a name"
+            note(
+                "id() of an argument is that of what stands for it while traced",
+                "pass id(...) as an argument of its own, or a name",
+            )
+        elif issubclass(type(x), AbstractAsked):
+            note(
+                "id() of a number is that of what stands for it while traced",
+                "compare numbers by ==, and use them as keys themselves",
             )
     return id(x)
 
@@ -262,5 +267,6 @@ replacements.update({
     builtins.min: partial(_extreme, builtins.min, operators.lt),
     builtins.list: _list, builtins.print: _print, builtins.next: _next,
     builtins.pow: _pow, builtins.type: _type, builtins.id: _id,
+    operators.is_: is_, operators.is_not: is_not,
     deque: with_numbers(deque), math.ldexp: with_numbers(math.ldexp),
 })  # fmt: skip

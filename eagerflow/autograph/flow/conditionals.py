@@ -13,6 +13,7 @@ from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.failures.handlers import refuse_caught
 from eagerflow.autograph.failures.raising import is_users, raise_in_graph, result_or_error
 from eagerflow.autograph.flow.carry import until_known
+from eagerflow.autograph.flow.identity import is_, is_not
 from eagerflow.autograph.tracking.blocks import (
     Again,
     Found,
@@ -38,7 +39,7 @@ from eagerflow.ops.elementwise.logic import logical_not
 
 _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": python.eq, "!=": python.ne, "<": python.lt, "<=": python.le, ">": python.gt,
-    ">=": python.ge, "is": python.is_, "is not": python.is_not,
+    ">=": python.ge, "is": is_, "is not": is_not,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
 #: nested branches of one function from which on it is taken for an infinite recursion

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -341,3 +343,85 @@ def sorted_numbers(trace: Trace) -> Steps:
 
     yield f(x, [3.0, 1.0, 2.0])
     yield f(x, [3.0, 1.0, 4.0])
+
+
+# --- whether two are one object -----------------------------------------------------------------
+
+
+@program(traces=2)
+def number_that_is_the_default(trace: Trace) -> Steps:
+    missing = -1
+
+    @trace
+    def f(x, k=missing):
+        return x if k is missing else x * k
+
+    yield f(x)
+    yield f(x, 3)
+    yield f(x, -1)
+    yield f(x, 5)
+
+
+@program(traces=2)
+def numbers_that_are_compared_by_is_alone(trace: Trace) -> Steps:
+    state = SimpleNamespace(a=0, b=0)
+
+    @trace
+    def f():
+        return state.a is state.b
+
+    yield f()
+    state.a = 1
+    yield f()
+    state.b = 1
+    yield f()
+
+
+@program(traces=3)
+def step_that_is_the_one_before(trace: Trace) -> Steps:
+    state = SimpleNamespace(before=None)
+
+    @trace
+    def f(x, step):
+        fresh = operator.is_not(state.before, step)
+        state.before = step
+        return x * 2 if fresh else x
+
+    for step in (1, 1, 2, 2, 3):
+        yield f(x, step), state.before
+
+
+@program(traces=3)
+def numbers_in_a_chain_of_is(trace: Trace) -> Steps:
+    f = trace(lambda a, b, c: (a is b is c, a is not b is not c))
+    for numbers in ((1, 1, 1), (1, 2, 1), (2, 2, 2), (1, 1, 2)):
+        yield f(*numbers)
+
+
+@program(traces=1)
+def number_of_another_type_is_another(trace: Trace) -> Steps:
+    f = trace(lambda x, k: (k is x, k is True, k is math))
+    for k in (1, 2):
+        yield f(x, k)
+
+
+@program(traces=1, reports=("`is` of equal numbers",), frozen=(0,))
+def large_number_that_is_another(trace: Trace) -> Steps:
+    state = SimpleNamespace(a=2.5, b=2.5)
+
+    @trace
+    def f():
+        return state.a is state.b
+
+    yield f()
+
+
+@program(traces=1, reports=("id() of a number",), frozen=(0,))
+def ids_of_numbers(trace: Trace) -> Steps:
+    state = SimpleNamespace(a=1, b=1)
+
+    @trace
+    def f():
+        return id(state.a) == id(state.b)
+
+    yield f()
