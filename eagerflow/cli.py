@@ -138,8 +138,8 @@ def _serve(options: argparse.Namespace) -> None:
         listening,
     )
     from eagerflow.cluster.processes.keys import server_credentials
-    from eagerflow.cluster.processes.permissions import Permissions
     from eagerflow.cluster.processes.server import TaskServer
+    from eagerflow.cluster.processes.server_grants import ServerGrants
 
     task = listening.checked_name(options.task)
     credentials = None
@@ -154,9 +154,9 @@ def _serve(options: argparse.Namespace) -> None:
             credentials = server_credentials(options.keys, task)
     ef.config(cpu_devices=options.cpu_devices, kernels=options.kernels)
     _ = ef.grad  # gradients have ops of their own
-    permissions = Permissions(options.allow_files, options.allow_python)
+    grants = ServerGrants(options.allow_files, options.allow_python)
     server = TaskServer(task, where, ef.__version__, credentials, plain=options.plain_tcp,
-                        permissions=permissions)  # fmt: skip
+                        grants=grants)  # fmt: skip
     gc.freeze()  # what is loaded stays: collections of garbage need not look at it
     print("ready", *server.doors, flush=True)
     left = options.with_parent

@@ -14,7 +14,7 @@ from eagerflow.capture.library_code import is_bare_class, is_library_class
 from eagerflow.capture.reads import Finding, Reads
 
 if TYPE_CHECKING:
-    from eagerflow.capture.collect import Collector
+    from eagerflow.capture.guard_choice import Collector
 
 
 #: items of a container that are watched

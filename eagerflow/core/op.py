@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 from eagerflow import plugins
 from eagerflow.core import interpreter
 from eagerflow.core.batch_rules import STATE
+from eagerflow.core.device_rules import common_device
 from eagerflow.core.facts import GENERAL, family_of
 from eagerflow.errors import (
-    DeviceError,
     DTypeError,
     EagerflowError,
     OpDefinitionError,
@@ -46,39 +46,6 @@ if TYPE_CHECKING:
 
 Effect = Literal["pure", "reads", "writes", "fence", "blocks"]
 Rule = Callable[..., Any]  # rules take tensors by position and the op's attributes by keyword
-
-
-def common_device(*devices: Any, device: Any = None, **attrs: Any) -> Any:
-    """The device rule of most ops: where all inputs are, or ``device`` if there are none.
-
-    Raises:
-        DeviceError: the inputs are on several devices.
-    """
-    if not devices:
-        return device
-    first = devices[0]
-    for other in devices:
-        if other is not first and other is not None:
-            if first is None:
-                first = other
-            elif other != first:
-                raise _apart(first, other)
-    return first
-
-
-def _apart(one: Any, other: Any) -> DeviceError:
-    """The error for operands on two devices."""
-    if str(one) != str(other):
-        return DeviceError(
-            "operands sit on different devices",
-            expected="all on one device",
-            hint=f"move one with .to('{one}')",
-        )
-    return DeviceError(
-        f"operands sit on two devices called {one}: its backend was registered anew",
-        expected="all on one device",
-        hint=f"x.to('{one}') brings what was made before to the device that there is now",
-    )
 
 
 @final

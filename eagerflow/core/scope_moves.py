@@ -15,13 +15,14 @@ from weakref import WeakKeyDictionary, ref
 from eagerflow import settings
 from eagerflow.core import interpreter
 from eagerflow.core.convert import check_holds
+from eagerflow.core.device_rules import common_device
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
     AbstractInterpreter,
     AbstractTracer,
 )
-from eagerflow.core.op import Op, common_device, declare, describe
+from eagerflow.core.op import Op, declare, describe
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import DeviceError, MoveWarning
 from eagerflow.hardware import Device, Lane, as_device, current_device, home_of

@@ -35,7 +35,7 @@ from eagerflow.tracing.arrays import is_numpy
 from eagerflow.tracing.decisions import Condition, checker
 
 if TYPE_CHECKING:
-    from eagerflow.function.placing.automatic import PlacementTrial
+    from eagerflow.function.placing.placement_trials import PlacementTrial
 
 #: counts the uses of traces
 uses: Final = count()

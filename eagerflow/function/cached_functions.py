@@ -14,8 +14,8 @@ from eagerflow.autograph.conversion.convert import wrappers
 from eagerflow.autograph.tracking.blocks import reach
 from eagerflow.capture.access_paths import AccessPath, Root
 from eagerflow.capture.changes import OutsideChange
-from eagerflow.capture.collect import collect
 from eagerflow.capture.equality import ATOMS
+from eagerflow.capture.guard_choice import collect
 from eagerflow.capture.library_code import CACHED
 from eagerflow.capture.reads import Read
 from eagerflow.capture.snapshot import is_memory

@@ -19,7 +19,7 @@ from eagerflow.function.cache import Cache
 from eagerflow.function.cache_entry import CacheEntry, uses
 from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.placing.placer import Placer
-from eagerflow.function.retrace_reasons import Reason, reason_of
+from eagerflow.function.retrace_reasons import Reason, RetraceCounts, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from eagerflow.placement.automatic.planning import Request
 
 _FIRST: Final = Reason("the first call")
-#: traces for one cause from which on there is a warning
-_WARNED_AT: Final = 3
-#: and where it is a truth that differs
-_MANY_TRUTHS: Final = 8
 #: records of traces that a function keeps, the last ones
 _RECORDS: Final = 1024
 #: one trace at a time: what the function reads from outside is replaced during it
@@ -82,7 +78,7 @@ class Lookup:
         self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
         self.placer: Placer | None = None
         self._traced = 0  # how many times
-        self._causes: dict[str, int] = {}
+        self._retraces = RetraceCounts()
         self._told: set[str] = set()
         self._unrepeated: set[str] = set()
         self._legacy: _Legacy | None = None  # once it is known, another thread may look
@@ -160,22 +156,13 @@ class Lookup:
         entry.record.seconds = perf_counter() - start
         self.records.append(entry.record)
         self._traced += 1
-        self._warn_of_retracing(reason, entry.record)
+        warning = self._retraces.warning(self.name, reason, entry.record)
+        if warning:
+            warn(warning, RetraceWarning)
         self._tell(entry.record.notes, TraceWarning)
         self.cache.add(call, entry)
         entry.read()  # the first look tells which captured tensors are one object
         return entry, first
-
-    def _warn_of_retracing(self, reason: Reason, record: TraceRecord) -> None:
-        if not reason.culprit:
-            return
-        count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
-        if count == (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
-            static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
-            warn(
-                f"{self.name} was traced {count} times {reason.clause}{static}; "
-                "f.explain() tells more", RetraceWarning,
-            )  # fmt: skip
 
     def _tell(self, notes: Iterable[str], kind: type[TraceWarning]) -> None:
         """Warn of each once."""
@@ -258,7 +245,7 @@ class Lookup:
             self.records.clear()
             self._forgotten.clear()
             self._traced = 0
-            self._causes.clear()
+            self._retraces.clear()
             self._told.clear()
             self._unrepeated.clear()
 

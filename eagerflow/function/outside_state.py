@@ -23,8 +23,8 @@ from eagerflow.capture.argument_containers import ask_in_keys, classes_in, is_co
 from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import OutsideChange, Watch, substituted
-from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import is_operand
+from eagerflow.capture.guard_choice import collect
 from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.reads import Finding, Holder, Read
 from eagerflow.core.execute import execute

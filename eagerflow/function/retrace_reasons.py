@@ -1,4 +1,4 @@
-"""Why a call needs a trace of its own."""
+"""Why a call needs a trace of its own, and after how many traces that is worth a warning."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from eagerflow.core.scope_moves import text_of_scope
 from eagerflow.function.arguments import FOREIGN, Call
 from eagerflow.function.cache import Cache
 from eagerflow.function.cache_entry import CacheEntry
-from eagerflow.function.explanations import LeafRecord
+from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.tracing.decisions import checker
 
 _SHOWN: Final = 4  # differences that a reason names
+#: traces for one culprit from which on there is a warning
+_WARNED_AT: Final = 3
+#: and where it is a truth that differs
+_MANY_TRUTHS: Final = 8
 #: the verb of what differed, where that is a sentence
 _TOLD: Final = re.compile(r" (is|was|has) ")
 
@@ -45,6 +49,34 @@ class Reason:
     def is_truth(self) -> bool:
         """Whether it is a truth that differs, which has no third value."""
         return self.text.endswith((": was True, now False", ": was False, now True"))
+
+
+@final
+class RetraceCounts:
+    """How many traces of one function each culprit took, which decides about `RetraceWarning`."""
+
+    def __init__(self) -> None:
+        self._traces: dict[str, int] = {}
+
+    def warning(self, name: str, reason: Reason, record: TraceRecord) -> str:
+        """Count a trace; the text of the warning that is due with it, empty if none is.
+
+        Args:
+            name: of the function.
+            reason: of the trace.
+            record: of the trace.
+        """
+        if not reason.culprit:
+            return ""
+        count = self._traces[reason.culprit] = self._traces.get(reason.culprit, 1) + 1
+        if count != (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
+            return ""
+        static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
+        return f"{name} was traced {count} times {reason.clause}{static}; f.explain() tells more"
+
+    def clear(self) -> None:
+        """Count from the beginning."""
+        self._traces.clear()
 
 
 def reason_of(call: Call, cache: Cache) -> Reason:

@@ -257,7 +257,7 @@ class TracedFunction(Generic[_P, _R_co]):
             return PlacementExplanation(self.name, entry.optimised, entry.rules)
         if what == "costs":
             entry = self._lookup.latest()
-            from eagerflow.function.placing.automatic import cost_table  # noqa: PLC0415 - few need it
+            from eagerflow.function.placing.placement_trials import cost_table  # noqa: PLC0415 - few need it
 
             return cost_table(self.name, entry.rules, entry.optimised)
         if what != "traces":

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from eagerflow.core.op import Op, common_device, find_op
+from eagerflow.core.device_rules import common_device
+from eagerflow.core.op import Op, find_op
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import NodeSignature, signatures

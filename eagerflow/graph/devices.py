@@ -1,7 +1,7 @@
 """Where nodes and values of graphs are, and which line decided it.
 
-The rules of ops themselves, of which these are applications: `eagerflow.core.op.common_device`
-and the `devices` of a record.
+The rules of ops themselves, of which these are applications: `common_device` in
+`core/device_rules.py`, and the `devices` of a record.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Final, final
 
-from eagerflow.core.op import Op, common_device, find_op, infer_devices
+from eagerflow.core.device_rules import common_device
+from eagerflow.core.op import Op, find_op, infer_devices
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import clone, inner_graphs, with_graphs
 from eagerflow.graph.ir import Graph, Node, Value

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from eagerflow.core.device_rules import transfer_hint
 from eagerflow.core.op import find_op, moving
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same, symbols
@@ -419,7 +420,7 @@ def _agree(types: str, devices: str, got: Sequence[ValueSpec], want: Sequence[Va
                 f"{devices}: number {i} is on {a.device}, not on {b.device}",
                 given=_list(got),
                 expected=_list(want),
-                hint=f"move it by a transfer: x.to('{b.device}')",
+                hint=transfer_hint("it", b.device),
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, final
 
+from eagerflow.core.device_rules import ONE_DEVICE, operands_apart, transfer_hint
 from eagerflow.core.op import get_op, infer_specs
 from eagerflow.dims import Dim, evaluate, resolving
 from eagerflow.dims.polynomial import Atom
@@ -205,17 +206,16 @@ class _Check:
             if value.device != operands[0].device:
                 self.fail(
                     position,
-                    f"the operands of &{node.name} are on different devices:"
-                    f" {self.where(operands[0])}, and {self.where(value)}",
-                    "all on one device",
-                    f"move one of them by a transfer: x.to('{operands[0].device}')",
+                    operands_apart(node.name, self.where(operands[0]), self.where(value)),
+                    ONE_DEVICE,
+                    transfer_hint("one of them", operands[0].device),
                 )
         if operands and node.device is not None and node.device != operands[0].device:
             self.fail(
                 position,
                 f"&{node.name} is on {node.device}, and its operand {self.where(operands[0])}",
                 f"on {operands[0].device}",
-                f"move the operand by a transfer: x.to('{node.device}')",
+                transfer_hint("the operand", node.device),
             )
 
     def types(self, node: Node, position: int) -> None:

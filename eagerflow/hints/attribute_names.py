@@ -1,6 +1,7 @@
 """Attributes of arrays, queues and accumulators in other frameworks, and what is written here.
 
-Functions: `hints/function_names.py`.
+Each name also goes where its class calls `hint_at`, mostly into `_HINTED`, so that importing loads
+no hints; a test holds the two together. Functions: `hints/function_names.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eagerflow.core.op import common_device, find_op
+from eagerflow.core.device_rules import common_device
+from eagerflow.core.op import find_op
 from eagerflow.graph.devices import move_operands
 from eagerflow.graph.edit import clone, copied, inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value

@@ -20,6 +20,9 @@ from eagerflow.runtime.threads.workers import Workers
 
 #: when a graph is compiled: beside its steps once it has run some, before them, never
 Mode: TypeAlias = Literal["background", "now", "off"]
+#: steps that a graph runs before it is compiled in the background: one that runs a few times would
+#: be done before its kernels are there
+STEPS_BEFORE_COMPILING: Final = 5
 
 #: one thread compiles; the compiler has a lock of its own anyway
 _threads: Final = Workers(most=lambda: 1, name="compiler")

@@ -18,7 +18,7 @@ from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of, late_reads, reads_late
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.hardware.kernel_library import in_force
-from eagerflow.runtime.background_compilation import Compilation, Mode
+from eagerflow.runtime.background_compilation import STEPS_BEFORE_COMPILING, Compilation, Mode
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
@@ -36,9 +36,6 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 _serial: Final = count(1)
-#: steps that a graph runs before it is compiled in the background: one that runs a few times would
-#: be done before its kernels are there
-_STEPS_BEFORE_COMPILING: Final = 5
 #: whether any thread wants results to be verified; then no step takes the short way
 _verifying = False
 #: held for a comparison and an assignment alone: code that a finaliser runs may ask for it
@@ -183,7 +180,7 @@ class Executable:
             if compile == "now":
                 self.begin_compiling()
             else:
-                self._steps_left = _STEPS_BEFORE_COMPILING + 1
+                self._steps_left = STEPS_BEFORE_COMPILING + 1
 
     @property
     def compilation(self) -> Compilation | None:

@@ -27,7 +27,7 @@ from eagerflow.runtime.scheduled.node_seconds import (
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
 #: runs of either way that are timed before the faster is taken
-_RUNS: Final = 3
+_TIMED_RUNS: Final = 3
 #: the part of the other's time that running by scheduled nodes must stay below
 _GAIN: Final = 0.95
 #: up to which growth of symbolic sizes it is checked whether anything is to be decided
@@ -69,7 +69,8 @@ class Decision:
             return
         straight, cut = timed
         (cut if scheduled else straight).append(seconds)
-        if min(len(straight), len(cut)) > _RUNS:  # the first of each, which compiles, is left out
+        # the first of each, which compiles, is left out
+        if min(len(straight), len(cut)) > _TIMED_RUNS:
             self.seconds = None
             if min(cut[1:]) > _GAIN * min(straight[1:]):
                 self.scheduled = None

@@ -16,6 +16,7 @@ from weakref import WeakSet, ref
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.convert import as_tensor
+from eagerflow.core.device_rules import common_device
 from eagerflow.core.interpreter import (
     BASE,
     AbstractInterpreter,
@@ -27,7 +28,7 @@ from eagerflow.core.interpreter import (
     tracer_among,
     use,
 )
-from eagerflow.core.op import Op, common_device, get_op, infer
+from eagerflow.core.op import Op, get_op, infer
 from eagerflow.core.placeholders import Placeholder, placeholder
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim, resolving, symbols

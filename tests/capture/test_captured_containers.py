@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import is_operand
+from eagerflow.capture.guard_choice import collect
 from eagerflow.capture.reads import Reads
 
 # mypy: disable-error-code="no-untyped-def"

@@ -54,7 +54,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settle(run: Callable[[], Any]) -> None:
     """So many runs that it is decided."""
-    for _ in range(2 * (generated_or_scheduled._RUNS + 1)):
+    for _ in range(2 * (generated_or_scheduled._TIMED_RUNS + 1)):
         run()
 
 
@@ -103,13 +103,13 @@ def test_the_faster_way_is_kept() -> None:
         one = Choice(generated, graph)
         ways = []
         late = one.pick(inputs)
-        for iteration in range(2 * (generated_or_scheduled._RUNS + 1)):
+        for iteration in range(2 * (generated_or_scheduled._TIMED_RUNS + 1)):
             trial = one.pick(inputs)
             assert isinstance(trial, Trial)
             ways.append(trial.name)
             first = 10.0 if iteration < 2 else 0.0  # it compiles
             trial.took(first + (whole if trial.tier is generated else cut))
-        assert ways == ["scheduled", "generated"] * (generated_or_scheduled._RUNS + 1)
+        assert ways == ["scheduled", "generated"] * (generated_or_scheduled._TIMED_RUNS + 1)
         assert one.pick(inputs).name == ("scheduled" if faster else "generated")
         assert isinstance(late, Trial)
         late.took(1e-9)
@@ -329,7 +329,7 @@ def test_errors_are_the_same(always: None) -> None:
     f(ok, ef.ones(SIZE))
     f(ok[1:], ok[1:])  # the sizes have names from now on
     found = []
-    for _ in range(2 * (generated_or_scheduled._RUNS + 1)):
+    for _ in range(2 * (generated_or_scheduled._TIMED_RUNS + 1)):
         v.assign(0.0)
         with pytest.raises(errors.ShapeError) as caught:
             f(ok, bad)

@@ -106,7 +106,7 @@ def test_the_choice_goes_on_while_somebody_looks(monkeypatch: pytest.MonkeyPatch
     # the scheduled tier counts as faster
     monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     program, x = Executable(Graph.parse(WIDE)), np.linspace(-1, 1, LARGE, dtype=np.float32)
-    runs = 2 * (generated_or_scheduled._RUNS + 1)
+    runs = 2 * (generated_or_scheduled._TIMED_RUNS + 1)
     with recorded(*WATCHED) as found:
         for _ in range(runs + 1):
             program(x)
@@ -125,7 +125,7 @@ def test_nodes_are_no_measure_of_either_way(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     program, x = Executable(Graph.parse(WIDE)), np.linspace(-1, 1, LARGE, dtype=np.float32)
     with recorded(StepEvent, NodeEvent) as found:
-        for _ in range(3 * (generated_or_scheduled._RUNS + 1)):
+        for _ in range(3 * (generated_or_scheduled._TIMED_RUNS + 1)):
             program(x)
     assert len({e.tier for e in found.of("step")}) == 1  # nothing was learnt
 

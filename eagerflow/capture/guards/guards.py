@@ -1,6 +1,6 @@
 """`Guards`: what a trace relied on outside, checked again at each call.
 
-Which kind of guard a value gets is decided in `eagerflow.capture.collect`.
+Which kind of guard a value gets is decided in `eagerflow.capture.guard_choice`.
 """
 
 from __future__ import annotations

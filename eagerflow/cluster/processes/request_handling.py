@@ -7,7 +7,7 @@ from functools import partial
 from time import process_time
 from typing import Any, Final, NamedTuple, final
 
-from eagerflow.cluster.processes.permissions import Permissions
+from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
@@ -63,17 +63,17 @@ class TaskWork:
         did: told of each message that `do` was called with, once.
         here: runs work in the thread that owns the sockets.
         limits: on messages.
-        permissions: what ops may reach besides values and state.
+        grants: what ops may reach besides values and state.
         who: says what the client of a session is, for messages to others.
     """
 
     def __init__(
         self, task: str, transport: Transport, did: Did, here: JobPool, limits: Limits,
-        permissions: Permissions, who: Callable[[int], str],
+        grants: ServerGrants, who: Callable[[int], str],
     ) -> None:  # fmt: skip
-        self._permissions = permissions
+        self._grants = grants
         self._who = who
-        self._allows = permissions.allows
+        self._allows = grants.allows
         self._task = task
         self._transport = transport
         self._did = did
@@ -240,7 +240,7 @@ class TaskWork:
 
     def _find(self, session: int, container: str, name: str) -> Any:
         if container.startswith(_OWN):
-            return self._permissions.find(container, name)
+            return self._grants.find(container, name)
         known = self._private.get(session) if container == _PRIVATE else self._shared.get(container)
         return None if known is None else known.find(name)
 

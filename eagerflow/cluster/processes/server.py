@@ -21,8 +21,8 @@ from typing import Any, Final, final
 from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import CLIENT, Credentials
 from eagerflow.cluster.processes.listening import Doors, check_folder, is_address, is_within
-from eagerflow.cluster.processes.permissions import Permissions
 from eagerflow.cluster.processes.request_handling import TaskWork, failure_of
+from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import Received, ServerSockets
 from eagerflow.cluster.protocol.heads import STEPS, is_client
@@ -83,7 +83,7 @@ class TaskServer:
         version: of eagerflow.
         credentials: its keys and those that it lets in; needed on ports, unless ``plain``.
         plain: whether everybody is let in who reaches its ports, and nothing is encrypted.
-        permissions: what ops may reach besides values and state; nothing if not given.
+        grants: what ops may reach besides values and state; nothing if not given.
         limits: on messages.
 
     Attributes:
@@ -95,7 +95,7 @@ class TaskServer:
 
     def __init__(
         self, task: str, doors: Doors, version: str, credentials: Credentials | None = None, *,
-        plain: bool = False, permissions: Permissions | None = None, limits: Limits = LIMITS,
+        plain: bool = False, grants: ServerGrants | None = None, limits: Limits = LIMITS,
     ) -> None:  # fmt: skip
         self._folder = _folder_of(doors)
         if self._folder is not None:
@@ -105,7 +105,7 @@ class TaskServer:
                 f"{task} has no keys, so whoever reaches {doors.client} could use it",
                 hint="eagerflow keys makes some",
             )
-        permissions = permissions or Permissions()
+        grants = grants or ServerGrants()
         PROCESS.begin(task)
         self._task = task
         self._limits = limits
@@ -118,7 +118,7 @@ class TaskServer:
         self._slabs: Final = Slabs(self.doors, limits, self._log)
         self._machine = ServerMachine(
             task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits,
-            allows=permissions.allows, allows_peer=self._allows_peer,
+            allows=grants.allows, allows_peer=self._allows_peer,
         )  # fmt: skip
         self._station = Station(task, self._end_of, self._put, self._ring)
         for device in devices("cpu"):
@@ -126,7 +126,7 @@ class TaskServer:
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._jobs = _Jobs(self._sockets.bell.ring)
         self._work = TaskWork(
-            task, self._station, self._did, self._jobs, limits, permissions, self._machine.who
+            task, self._station, self._did, self._jobs, limits, grants, self._machine.who
         )
         self._packets: list[tuple[str, Packet]] = []
         self._asked = False  # whether the station was asked for something

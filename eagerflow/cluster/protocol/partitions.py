@@ -2,15 +2,15 @@
 
 A graph from another process is read by the parser and checked node by node before it is kept. It
 names ops that this process has, and resources that its containers have; nothing in it is run, or
-looked up as an attribute. Ops that reach files or Python are refused, by the fact that their
-records state, unless this process was told to allow it.
+looked up as an attribute. Which ops may run: `allowed_ops.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
+from eagerflow.cluster.protocol.allowed_ops import check_op
 from eagerflow.cluster.protocol.codec import all_taken
 from eagerflow.cluster.protocol.heads import ArrayHead
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
@@ -27,18 +27,9 @@ from eagerflow.graph.text.printer import Printer
 from eagerflow.graph.value_types import Reference
 from eagerflow.graph.verify import verify
 from eagerflow.hardware import as_device
-from eagerflow.ops.state.callbacks import PyFunction
 from eagerflow.resources.containers import ResourceName
-from eagerflow.resources.files import FileSystem
-from eagerflow.resources.variable import VariableState
 from eagerflow.types import BYTES, as_dtype
 
-#: what stands before the name of a function that a task lets clients call (`Welcome.allows`)
-PYTHON: Final = "python:"
-_ALLOWED_BY: Final = {
-    "files": "eagerflow serve --allow-files DIR",
-    "python": "eagerflow serve --allow-python MODULE:FUNCTION",
-}
 #: gives the resource of a container and a name; None if there is none
 Find = Callable[[str, str], Any]
 
@@ -214,62 +205,12 @@ def _check_nodes(graph: Graph, limits: Limits, allows: Collection[str]) -> None:
         if count > limits.nodes:
             raise ProtocolError("a graph is too large", expected=f"at most {limits.nodes} nodes")
         if node.op not in signatures:
-            _check_op(node, allows)
+            check_op(node, allows)
         for value in _items(node.attrs.values()):
             if isinstance(value, Reference) and value.kind != "device":
                 raise GraphError(
                     f"{node.op}: {value.name!r} is not known here", given=f"&{node.name}"
                 )
-
-
-def is_allowed(op: Op, allows: Collection[str] = ()) -> bool:
-    """Whether an op may run for another process.
-
-    Args:
-        op: the op.
-        allows: what it may reach besides values and state, such as ``"files"``, or
-            ``"python:math:fsum"`` for one function.
-    """
-    if op.reaches == "python" and not op.calls_user:
-        return False  # functions of ours, which show something to the user of the process
-    if op.reaches != "nothing" and op.reaches not in {one.partition(":")[0] for one in allows}:
-        return False
-    return op.resource is not None or op.effect == "pure"
-
-
-def may_be_sent(op: Op, allows: Collection[str], attrs: Mapping[str, Any]) -> bool:
-    """Whether a client lets a task run it: what it uses is there, and not here.
-
-    Args:
-        op: the op.
-        allows: what ops may reach there (`Welcome.allows`).
-        attrs: of the call.
-    """
-    if op.resource is PyFunction:
-        function = attrs["resource"]
-        known = function.import_name
-        return known is not None and PYTHON + known in allows and function.identity is not None
-    return is_allowed(op, allows) and op.resource in (None, VariableState, FileSystem)
-
-
-def _check_op(node: Node, allows: Collection[str]) -> None:
-    op = find_op(node.op)
-    if op is None:
-        raise GraphError(
-            f"there is no op {node.op!r} here",
-            given=f"&{node.name}",
-            hint="both processes need the same eagerflow, and the same packages that add ops",
-        )
-    if not is_allowed(op, allows):
-        raise GraphError(
-            f"{node.op} may not run in a graph of another process",
-            given=f"&{node.name}",
-            expected="ops that reach " + " or ".join(["nothing but values and state", *allows]),
-            hint=_ALLOWED_BY.get(op.reaches),
-        )
-    kind = op.resource
-    if kind is not None and not isinstance(node.attrs.get("resource"), kind):
-        raise GraphError(f"{node.op}: &{node.name} has not the resource that it needs")
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:

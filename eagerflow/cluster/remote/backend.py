@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow.cluster.protocol.partitions import may_be_sent
+from eagerflow.cluster.protocol.allowed_ops import may_be_sent
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.core.convert import scalar

@@ -14,7 +14,7 @@ from eagerflow.placement.rules import Rules
 from eagerflow.source import warn
 
 if TYPE_CHECKING:
-    from eagerflow.function.placing.automatic import Automatic
+    from eagerflow.function.placing.placement_trials import Automatic
     from eagerflow.placement.automatic.planning import Request
 
 
@@ -94,7 +94,7 @@ class Placer:
         Raises:
             PlacementError: one of them fits nowhere.
         """
-        from eagerflow.function.placing.automatic import Automatic  # noqa: PLC0415 - few need it
+        from eagerflow.function.placing.placement_trials import Automatic  # noqa: PLC0415 - few need it
 
         automatic = Automatic(self.name, request)
         rules = [automatic.rules(entry.graph) for entry in entries]

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from eagerflow.core.cost_rules import per_output
+from eagerflow.core.device_rules import common_device
 from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
-from eagerflow.core.op import Effect, Op, common_device, define
+from eagerflow.core.op import Effect, Op, define
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device

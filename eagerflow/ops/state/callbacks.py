@@ -13,8 +13,9 @@ from typing import Any, Final, TextIO, final
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.device_rules import common_device
 from eagerflow.core.interpreter import BASE, use
-from eagerflow.core.op import Op, bind, common_device
+from eagerflow.core.op import Op, bind
 from eagerflow.core.placeholders import Placeholder, text_parts
 from eagerflow.core.scope_moves import to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of

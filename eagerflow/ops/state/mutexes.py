@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import final
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.device_rules import common_device
 from eagerflow.core.interpreter import is_traced
-from eagerflow.core.op import bind, common_device
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import current_device

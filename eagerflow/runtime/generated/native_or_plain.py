@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, final
 
 #: runs of either after which kernels stay if they are faster; the first of each is left out
-_RUNS: Final = 4
+_FEWEST_RUNS: Final = 4
 #: those after which they go if they are not: on a busy machine a step takes a hundred times as long
 #: now and then, and of a few runs none may have been left in peace
 _MOST_RUNS: Final = 16
@@ -56,7 +56,7 @@ class KernelTrial:
         with_kernels, without = self._seconds
         (with_kernels if native else without).append(seconds)
         runs = min(len(with_kernels), len(without)) - 1
-        if runs >= _RUNS and self.faster is None:
+        if runs >= _FEWEST_RUNS and self.faster is None:
             self.best = min(with_kernels[1:]), min(without[1:])
             faster = self.best[0] <= _LOSS * self.best[1]
             if faster or runs >= _MOST_RUNS:

@@ -11,7 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.cluster.clusters import Cluster
 from eagerflow.cluster.processes.local_provisioner import LocalProvisioner
-from eagerflow.cluster.processes.permissions import Permissions
+from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.protocol.messages import Register
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.errors import EagerflowError, GraphError, ResourceError, TensorValueError
@@ -116,13 +116,13 @@ def _with_a_text(x: ef.Tensor, text: str) -> int:
 # --- what a server takes -----------------------------------------------------------------------
 
 
-ALLOWED = Permissions(functions=["math:fsum"])
+ALLOWED = ServerGrants(functions=["math:fsum"])
 
 
-def registered(call: str, permissions: Permissions, container: str = "&python") -> ef.Graph:
+def registered(call: str, grants: ServerGrants, container: str = "&python") -> ef.Graph:
     text = b"graph f() { %x = py_call() {resource=@q} : f32[]@cpu:0 return %x }"
     message = Register(1, 1, {}, {"q": (container, call)}, {})
-    return read_partition(message, [text], permissions.find, allows=permissions.allows)
+    return read_partition(message, [text], grants.find, allows=grants.allows)
 
 
 def test_what_is_listed_is_taken() -> None:
@@ -160,9 +160,9 @@ def test_what_prints_at_a_task_is_refused() -> None:
 
 def test_a_task_that_lists_none_refuses_all() -> None:
     with pytest.raises(ResourceError, match="may not be called here"):
-        registered("math:fsum() -> f32[]@cpu:0", Permissions())
+        registered("math:fsum() -> f32[]@cpu:0", ServerGrants())
     with pytest.raises(ResourceError, match="there is no"):
-        registered("math:fsum() -> f32[]@cpu:0", Permissions(), container="default")
+        registered("math:fsum() -> f32[]@cpu:0", ServerGrants(), container="default")
 
 
 @pytest.mark.parametrize("name", [
@@ -171,7 +171,7 @@ def test_a_task_that_lists_none_refuses_all() -> None:
 ])  # fmt: skip
 def test_names_of_functions_that_are_none(name: str) -> None:
     with pytest.raises(TensorValueError):
-        Permissions(functions=[name])
+        ServerGrants(functions=[name])
 
 
 def test_only_what_is_listed_is_told_to_clients(cluster: Cluster) -> None:

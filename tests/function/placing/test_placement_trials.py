@@ -11,13 +11,13 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import PlacementError
-from eagerflow.function.placing import automatic
+from eagerflow.function.placing import placement_trials
 from eagerflow.hardware import register_backend, registry
 from eagerflow.placement.automatic.planning import OWN
 from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.messages import says
 
-STEPS = 2 * (automatic._RUNS + automatic._WATCHED + 1)
+STEPS = 2 * (placement_trials._TIMED_STEPS + placement_trials._WATCHED + 1)
 
 
 class Clock:
@@ -66,7 +66,7 @@ def run(f: Any, x: Any, steps: int) -> Any:
 def test_a_faster_placement_is_kept(monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
     f, x = scattered(), ef.ones(20)
     want = scattered()(x)
-    monkeypatch.setattr(automatic, "perf_counter", Clock(1.0, 2.0))
+    monkeypatch.setattr(placement_trials, "perf_counter", Clock(1.0, 2.0))
     if before:
         f(x)
     f.place("auto")
@@ -84,7 +84,7 @@ def test_a_faster_placement_is_kept(monkeypatch: pytest.MonkeyPatch, before: boo
 
 def test_a_slower_placement_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     f, x = scattered(), ef.ones(20)
-    monkeypatch.setattr(automatic, "perf_counter", Clock(2.0, 1.0))
+    monkeypatch.setattr(placement_trials, "perf_counter", Clock(2.0, 1.0))
     f.place("auto")
     run(f, x, 2 * STEPS)
     plan = f.latest().rules.plan
@@ -117,7 +117,7 @@ def test_steps_are_timed_until_devices_have_done_their_work(
     v, x = ef.Variable(ef.zeros(3, device="hand:0")), ef.ones(3, device="hand:0")
     try:
         f.place("auto", devices=["hand:0"])
-        monkeypatch.setattr(automatic, "perf_counter", clock)
+        monkeypatch.setattr(placement_trials, "perf_counter", clock)
         for _ in range(STEPS):
             f(x)
         assert left == [0] * 2 * STEPS

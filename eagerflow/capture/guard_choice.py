@@ -1,4 +1,4 @@
-"""`collect`: finds what a function reads from outside, by the names in the code it can reach.
+"""`collect`: finds what a function reads from outside by name, and chooses the kind of each guard.
 
 What objects and classes hold: `capture/attributes.py`; items: `capture/captured_containers.py`; how
 values are compared later: `capture/guards/`.

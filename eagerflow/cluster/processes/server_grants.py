@@ -1,4 +1,7 @@
-"""What a task lets the ops of its clients reach besides values and state."""
+"""What the operator of a server granted, by its options, to the ops of its clients.
+
+Which ops may run by that: `cluster/protocol/allowed_ops.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, final
 
-from eagerflow.cluster.protocol.partitions import PYTHON
+from eagerflow.cluster.protocol.allowed_ops import PYTHON
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.state.callbacks import imported_call
 from eagerflow.ops.state.imported_functions import CONTAINER
@@ -20,7 +23,7 @@ _FUNCTION: Final = re.compile(
 
 
 @final
-class Permissions:
+class ServerGrants:
     """The directory, and the functions, that clients may use.
 
     Functions are imported here, once. What a client names is looked up among them as it is: no
@@ -36,8 +39,8 @@ class Permissions:
     Raises:
         TensorValueError: this names no function.
 
-    >>> from eagerflow.cluster.processes.permissions import Permissions
-    >>> Permissions(functions=["math:fsum"]).allows
+    >>> from eagerflow.cluster.processes.server_grants import ServerGrants
+    >>> ServerGrants(functions=["math:fsum"]).allows
     ('python:math:fsum',)
     """
 

@@ -1,8 +1,8 @@
-"""Automatic placement of a traced function: planned by the cost model, kept if steps are faster.
+"""The trials of planned placements: steps of a traced function by turns, the faster one kept.
 
-What the cost model proposes is tried: steps run alternately as planned and where the program says.
-The medians decide. What was seen of nodes and moves meanwhile is remembered with the trace, and
-the placement is planned once more with it.
+What the cost model proposes (`placement/automatic/`) is tried: steps run alternately as planned
+and where the program says. The medians decide. What was seen of nodes and moves meanwhile is
+remembered with the trace, and the placement is planned once more with it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from eagerflow.runtime.scheduled.node_seconds import (
 from eagerflow.runtime.scheduled.scheduled_tier import find_acts
 
 #: steps of either placement that are timed; before them are one that compiles, and watched ones
-_RUNS: Final = 9
+_TIMED_STEPS: Final = 9
 _WATCHED: Final = 3
 #: how often a placement is planned
 _ROUNDS: Final = 2
@@ -211,7 +211,7 @@ class PlacementTrial:
     def _took(self, which: int, seconds: float) -> None:
         with self._lock:
             self._seconds[which].append(seconds)
-            if self._over or min(map(len, self._seconds)) < _RUNS:
+            if self._over or min(map(len, self._seconds)) < _TIMED_STEPS:
                 return
             self._over = True
         if self._entry.trial is self:  # else the user has placed it otherwise meanwhile

@@ -1,0 +1,63 @@
+"""The device rule of most ops, and what messages say of operands on different devices."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eagerflow.errors import DeviceError
+
+ONE_DEVICE: Final = "all on one device"
+
+
+def common_device(*devices: Any, device: Any = None, **attrs: Any) -> Any:
+    """The device rule of most ops: where all inputs are, or ``device`` if there are none.
+
+    Raises:
+        DeviceError: the inputs are on several devices.
+    """
+    if not devices:
+        return device
+    first = devices[0]
+    for other in devices:
+        if other is not first and other is not None:
+            if first is None:
+                first = other
+            elif other != first:
+                raise _apart(first, other)
+    return first
+
+
+def _apart(one: Any, other: Any) -> DeviceError:
+    """The error for operands on two devices."""
+    if str(one) != str(other):
+        return DeviceError(
+            "operands sit on different devices",
+            expected=ONE_DEVICE,
+            hint=f"move one with .to('{one}')",
+        )
+    return DeviceError(
+        f"operands sit on two devices called {one}: its backend was registered anew",
+        expected=ONE_DEVICE,
+        hint=f"x.to('{one}') brings what was made before to the device that there is now",
+    )
+
+
+def operands_apart(node: str, one: str, other: str) -> str:
+    """That operands of a node are on two devices.
+
+    Args:
+        node: its name.
+        one: an operand and where it is.
+        other: the same of another one.
+    """
+    return f"the operands of &{node} are on different devices: {one}, and {other}"
+
+
+def transfer_hint(what: str, device: Any) -> str:
+    """How what a graph has elsewhere gets to a device.
+
+    Args:
+        what: is to be moved, such as "it".
+        device: where it is to be.
+    """
+    return f"move {what} by a transfer: x.to('{device}')"
