@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 from eagerflow import plugins
 from eagerflow.core import interpreter
 from eagerflow.core.batch_rules import STATE
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.facts import GENERAL, family_of
 from eagerflow.errors import (
     DTypeError,
@@ -18,6 +17,7 @@ from eagerflow.errors import (
     hide_frames,
 )
 from eagerflow.hardware import forget_kernel, on_replaced
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.hardware.scopes import latest
 from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 from eagerflow_kernels import table

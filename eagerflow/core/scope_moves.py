@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary, ref
 from eagerflow import settings
 from eagerflow.core import interpreter
 from eagerflow.core.convert import check_holds
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
@@ -26,6 +25,7 @@ from eagerflow.core.op import Op, declare, describe
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import DeviceError, MoveWarning
 from eagerflow.hardware import Device, Lane, as_device, current_device, home_of
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.hardware.scopes import (
     DeviceScope,
     OpenScope,

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.op import Op, find_op
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import NodeSignature, signatures
 from eagerflow.graph.value_types import Reference
 from eagerflow.hardware import as_device
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.resources.resource_kinds import kind_name
 from eagerflow_kernels import table
 

@@ -1,7 +1,7 @@
 """Where nodes and values of graphs are, and which line decided it.
 
 The rules of ops themselves, of which these are applications: `common_device` in
-`core/device_rules.py`, and the `devices` of a record.
+`hardware/device_rules.py`, and the `devices` of a record.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Final, final
 
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.op import Op, find_op, infer_devices
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import clone, inner_graphs, with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import is_structured, is_transfer, kind_of
 from eagerflow.graph.value_types import Reference
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.types import TensorType
 
 _NOWHERE: Final[Mapping[Value, Value]] = {}

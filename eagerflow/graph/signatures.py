@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from eagerflow.core.device_rules import transfer_hint
 from eagerflow.core.op import find_op, moving
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same, symbols
@@ -19,6 +18,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
 from eagerflow.graph.value_types import NumberType, Reference, ValueSpec
 from eagerflow.hardware import Device
+from eagerflow.hardware.device_rules import transfer_hint
 from eagerflow.types import TensorSpec, TensorType
 
 #: what a node is: of an op, or

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, final
 
-from eagerflow.core.device_rules import ONE_DEVICE, operands_apart, transfer_hint
 from eagerflow.core.op import get_op, infer_specs
 from eagerflow.dims import Dim, evaluate, resolving
 from eagerflow.dims.polynomial import Atom
@@ -17,6 +16,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import fits, has_type, is_structured, kind_of, signatures
 from eagerflow.graph.text.printer import print_node
 from eagerflow.graph.value_types import Reference, ValueSpec
+from eagerflow.hardware.device_rules import ONE_DEVICE, operands_apart, transfer_hint
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec
 

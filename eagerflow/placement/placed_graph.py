@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.op import find_op
 from eagerflow.graph.devices import move_operands
 from eagerflow.graph.edit import clone, copied, inner_graphs
@@ -18,6 +17,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_transfer
 from eagerflow.hardware import Device
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.placement.branch_and_loop_devices import (
     settle_lists,
     settle_operands,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ from eagerflow.ops.names.numpy_counterparts import (
     TOTALS,
     VIEWS,
 )
-from eagerflow_kernels.native.op_rules import has_own_bits
 
 #: the public functions for NumPy's, which compute the same in the dtypes of NumPy's loops
 UFUNCS: Final[dict[Any, str]] = {
@@ -127,4 +127,5 @@ def calls_of_numpy() -> Iterator[None]:
 def op_of_numpy(op: Op, inputs: Sequence[Tensor]) -> Op:
     """The op that has the bits of NumPy: the portable form, if a native kernel has others."""
     dtypes = [x.dtype.name for x in inputs]
-    return portable_form(op) if has_own_bits(op.name, dtypes) else op
+    rules = import_module("eagerflow_kernels.native.op_rules")  # loaded where NumPy is called
+    return portable_form(op) if rules.has_own_bits(op.name, dtypes) else op

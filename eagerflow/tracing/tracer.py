@@ -16,7 +16,6 @@ from weakref import WeakSet, ref
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.interpreter import (
     BASE,
     AbstractInterpreter,
@@ -38,6 +37,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import current_forward, current_scope, free_name, name_of
 from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.hardware import Lane, as_device
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.hardware.scopes import current_device_scope, part_of_trace, within
 from eagerflow.source import Source, capture, position
 from eagerflow.tracing.constant_values import Constants

@@ -8,11 +8,11 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import per_input
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import ShapeError
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind, effect_op
 from eagerflow.resources.files import FILES, FileSystem
 from eagerflow.types import TensorType, may_be_same_shape

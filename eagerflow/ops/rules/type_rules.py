@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from eagerflow.core.cost_rules import per_output
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
 from eagerflow.core.op import Effect, Op, define
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.resources.resource_kinds import kind_name
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 

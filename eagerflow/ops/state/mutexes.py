@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import final
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.device_rules import common_device
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import current_device
+from eagerflow.hardware.device_rules import common_device
 from eagerflow.ops.rules.type_rules import effect_op
 from eagerflow.ops.state.counts_and_timeouts import bind_wait, named, timeout_of, waiting_op
 from eagerflow.resources.mutex import MutexState, this_thread
