@@ -28,7 +28,7 @@ from eagerflow.capture.border import Output, Pattern, Store
 from eagerflow.control.structured import changes_state
 from eagerflow.core import tree
 from eagerflow.core.tensor import Tensor, type_of
-from eagerflow.errors import LeakedTensorError, TraceError, relocate
+from eagerflow.errors import CancelledError, LeakedTensorError, TraceError, relocate
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
@@ -142,8 +142,8 @@ class _Maker:
                 try:
                     with names:
                         result = run(function, args, kwargs, tracer)
-                except (TraceError, LeakedTensorError):
-                    raise  # nothing of it would happen eagerly
+                except (TraceError, LeakedTensorError, CancelledError):
+                    raise  # nothing of it would happen eagerly, or a deadline ends the call
                 except Exception as error:
                     if not (request.runs and self._has_acted(outside)):
                         raise

@@ -173,6 +173,27 @@ def test_a_deadline_ends_a_trace(monkeypatch) -> None:
         grows(xs)
 
 
+def test_a_deadline_that_ends_a_trace_ends_the_call() -> None:
+    """What the trace did to a queue did not happen, and the function itself does not do it."""
+    queue = ef.Queue(4, ef.tensor(0))
+
+    @ef.trace
+    def puts_two(x):
+        queue.enqueue(x)
+        for n in itertools.count():
+            if n == ends:
+                break
+        queue.enqueue(x)
+
+    ends = -1
+    with ef.deadline(0.05), pytest.raises(DeadlineError):
+        puts_two(ef.tensor(1))
+    assert queue.size() == 0
+    ends = 1
+    puts_two(ef.tensor(1))
+    assert queue.size() == 2
+
+
 items = itertools.count()
 
 
