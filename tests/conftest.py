@@ -15,6 +15,7 @@ import pytest
 
 from eagerflow import settings as ef_settings
 from eagerflow.core import interpreter
+from eagerflow_kernels import table
 
 # what a shell starts in the background ignores Ctrl-C, and so would all programs that tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -99,7 +100,7 @@ def _no_leak_of_a_module() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_leak(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test leaves no thread, socket, interpreter, monitor or setting behind.
+    """A test leaves no thread, socket, interpreter, monitor, setting or kernel behind.
 
     Sockets of a cluster that the tests of a module share come and go: a connection to a task that
     was silent is made anew, and may be missing when a test begins. Its module counts them.
@@ -108,10 +109,13 @@ def _no_leak(request: pytest.FixtureRequest) -> Iterator[None]:
     shares_sockets = "cluster" in request.fixturenames
     installed, monitor = interpreter.stack.total, interpreter.stack.monitor
     settings_before, hook = ef_settings.current(), sys.excepthook
+    kernels, own = dict(table._special), frozenset(table._own)
     yield
     assert leaked_threads(threads) == [], "threads leaked"
     assert shares_sockets or not leaked_sockets(sockets), "sockets leaked"
     assert interpreter.stack.total == installed, "an interpreter is still installed"
     assert interpreter.stack.monitor is monitor, "a monitor is still installed"
     assert ef_settings.current() == settings_before, "settings were changed for good"
+    assert kernels.items() <= table._special.items(), "a kernel was replaced for good"
+    assert table._own >= own, "a kernel counts as one of a user from now on"
     assert sys.excepthook is hook, "sys.excepthook was replaced"

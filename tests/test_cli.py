@@ -92,14 +92,12 @@ def test_demo_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         cli.main(["demo"])
 
 
-def test_demo_trains_prints_and_draws(tmp_path: Path) -> None:
-    """What `make demo` runs, in a tenth of its steps and in a process of its own, as there."""
+@pytest.mark.usefixtures("quiet_bars")
+def test_demo_trains_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `make demo` runs, in a tenth of its steps."""
     picture = tmp_path / "new" / "digits.png"
-    demo = [sys.executable, "-m", "eagerflow", "demo", "--seed", "0", "--epochs", "3"]
-    ran = subprocess.run(
-        [*demo, "--picture", str(picture)], check=True, capture_output=True, text=True
-    )
-    out = ran.stdout
+    cli.main(["demo", "--seed", "0", "--epochs", "3", "--picture", str(picture)])
+    out = capsys.readouterr().out
     rows = {tuple(line.split()[:2]): line.split()[2:] for line in out.splitlines()}
     assert rows["model", "run"] == ["parameters", "accuracy", "loss", "us/step"]
     for run in ("eager", "traced"):

@@ -23,6 +23,7 @@ from eagerflow.core import op as ops
 from eagerflow.core.op import bind, define, get_op
 from eagerflow.hardware import registry
 from eagerflow_kernels import table
+from tests.kernel_table import restored_kernels
 from tests.source_tree import ROOT
 
 # --- from a cell ------------------------------------------------------------------------------
@@ -31,19 +32,11 @@ from tests.source_tree import ROOT
 @pytest.fixture
 def _restored() -> Iterator[None]:
     """Start with portable kernels only, and put everything back as it was."""
-    portable, special, known = dict(table._portable), dict(table._special), set(ops._ops)
-    for key in special:
-        table.remove(*key)
-    yield
-    for key in list(table._special):
-        table.remove(*key)
-    for key, kernel in special.items():
-        table.special(*key)(kernel)
-    for name, kernel in list(table._portable.items()):
-        if name not in portable:
-            table.remove(name)
-        elif portable[name] is not kernel:
-            table.portable(name)(portable[name])
+    known = set(ops._ops)
+    with restored_kernels():
+        for key in list(table._special):
+            table.remove(*key)
+        yield
     for name in set(ops._ops) - known:
         del ops._ops[name]
 

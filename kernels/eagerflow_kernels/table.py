@@ -120,6 +120,12 @@ def is_own(name: str, device_kind: str, dtypes: tuple[str, ...]) -> bool:
     return _portable.get(name) is _original.get(name)
 
 
+def is_replaced(name: str) -> bool:
+    """Whether some kernel of an op, of whatever device kind, is one of a user."""
+    special_rows = [key for key in _special if key[0] == name]
+    return not _own.issuperset(special_rows) or _portable.get(name) is not _original.get(name)
+
+
 def find(name: str, device_kind: str, dtypes: tuple[str, ...], xp: Any) -> Kernel | None:
     """The kernel for an op: special for these dtypes, special for the device kind, portable."""
     kernel = _special.get((name, device_kind, dtypes)) or _special.get((name, device_kind, None))

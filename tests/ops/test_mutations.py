@@ -22,6 +22,7 @@ from eagerflow.errors import EagerflowError, TraceWarning
 from eagerflow.types import TensorType
 from eagerflow_kernels import table as kernels
 from tests.each import check_each
+from tests.kernel_table import replaced_kernel
 from tests.ops.bound import CASE_OPS, cases_by_op
 from tests.ops.case import OpCase
 from tests.ops.one_trace import Row, check_gradients_in_one_trace, check_values_in_one_trace
@@ -54,23 +55,13 @@ def _other(data: Any) -> Any:
 def wrong_kernel(name: str) -> Iterator[None]:
     """The op computes something else on CPU."""
     op = all_ops()[name]
-    right: dict[Any, Any] = {}
 
     def wrong(*arrays: Any, **attrs: Any) -> Any:
         kernel = kernels.find(name, "none", tuple(a.dtype.name for a in arrays), np)
         return _other(kernel(*arrays, **attrs))
 
-    saved = {k: v for k, v in kernels._special.items() if k[0] == name and k[1] == "cpu"}
-    right.update(saved)
-    for key in saved:
-        kernels.remove(*key)
-    kernels.special(name, "cpu")(wrong)
-    try:
+    with replaced_kernel(name, "cpu", wrong):
         yield
-    finally:
-        kernels.remove(name, "cpu")
-        for key, kernel in right.items():
-            kernels.special(*key)(kernel)
     assert not op.resolved
 
 

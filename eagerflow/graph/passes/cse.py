@@ -18,6 +18,7 @@ from eagerflow.graph.passes.rewrite import Form, Pass, Report, Rewriter, is_pure
 from eagerflow.graph.signatures import fits, is_loop
 from eagerflow.hardware import Device
 from eagerflow.types import BYTES, DType
+from eagerflow_kernels.table import is_replaced
 
 #: arrays of more bytes are the same only if they are the same object
 _CONTENT_LIMIT: Final = 1 << 20
@@ -222,7 +223,8 @@ def _with_twins(graph: Graph, twins: dict[int, int]) -> Graph:
 def share(graph: Graph) -> tuple[Graph, Report]:
     """Compute losses together with their gradients, where what comes from above is known before.
 
-    That is so unless the loss is multiplied by something which is computed later.
+    That is so unless the loss is multiplied by something which is computed later. A loss whose
+    kernel is a user's stays: the op of both has another.
     """
     rewriter = Rewriter("share", graph)
     losses: dict[Any, Node] = {}
@@ -233,6 +235,8 @@ def share(graph: Graph) -> tuple[Graph, Report]:
         op = find_op(node.op)
         if op is None or op.with_gradient is None or node.control_inputs:
             continue
+        if is_replaced(node.op) or is_replaced(op.with_gradient):
+            continue  # the kernels of a user need not agree with each other
         form = rewriter.form(node)
         first = losses.setdefault(_loss_key(node, form), node)
         is_gradient = len(form.inputs) > len(rewriter.form(first).inputs)

@@ -11,7 +11,10 @@ import eagerflow as ef
 from eagerflow.errors import TensorIndexError
 from eagerflow.graph import Graph
 from eagerflow.graph.passes import optimise, share
+from eagerflow_kernels import table
 from tests.graph.passes.evaluate import assert_same, changed, run, unchanged
+from tests.kernel_table import replaced_kernel
+from tests.ops.tracing import traced
 
 ATTRS = '{axis=1, ignore_index=-100, reduction="mean"}'
 LOSS = f"softmax_cross_entropy(%x, %y) {ATTRS} : f32[]"
@@ -72,6 +75,27 @@ def test_others_stay_apart(loss: str, gradient: str) -> None:
             %g = {gradient}
             return %loss, %late, %g }}""",
     )
+
+
+def test_a_loss_with_a_kernel_of_a_user_stays() -> None:
+    """The op of both would compute it by another kernel."""
+    key = ("softmax_cross_entropy", "cpu")
+    own = table.find(*key, (), np)
+    assert own is not None
+
+    def tenfold(*arrays: Any, **attrs: Any) -> Any:
+        data = own(*arrays, **attrs)
+        return data if len(arrays) > 2 else data * np.float32(10)
+
+    def value_and_slope(x: Any, y: Any) -> Any:
+        return ef.value_and_grad(ef.nn.functional.cross_entropy)(x, y)
+
+    x, y = ef.tensor([[1.0, 2.0, 4.0], [3.0, 0.5, 0.25]]), ef.tensor([2, 1])
+    right = value_and_slope(x, y)
+    with replaced_kernel(*key, tenfold):
+        assert_same(traced(value_and_slope)(x, y), value_and_slope(x, y))
+        assert value_and_slope(x, y)[0] == pytest.approx(10 * right[0].item(), rel=1e-6)
+    assert_same(traced(value_and_slope)(x, y), right)
 
 
 def test_in_branches() -> None:
