@@ -120,7 +120,8 @@ def device_of(*arrays: Any) -> Device | None:
         arrays: arguments; those that are no tensors or variables do not count.
     """
     devices = [x.device for x in arrays if isinstance(x, AbstractArray)]
-    if interpreter.stack.scoped and not (devices and devices.count(all_open.home) == len(devices)):
+    home = all_open.home
+    if interpreter.stack.scoped and not (devices and all(one is home for one in devices)):
         here = open_scope()
         if here is not None and here.scope is not None:
             return here.scope.home(devices)
