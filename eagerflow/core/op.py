@@ -18,7 +18,7 @@ from eagerflow.errors import (
 )
 from eagerflow.hardware import forget_kernel, on_replaced
 from eagerflow.hardware.device_rules import common_device
-from eagerflow.hardware.scopes import latest
+from eagerflow.hardware.scopes import all_open, usual_device
 from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 from eagerflow_kernels import table
 
@@ -398,19 +398,17 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
     try:  # costs nothing where nothing is raised
         stack = interpreter.stack
         if stack.engaged:
-            if stack.scoped:
-                scope = latest()
-                if scope is not None:  # spelled out: all ops within a scope pay for this
-                    usual = scope.certain.usual
-                    for x in inputs:
-                        if x._lane.device is not usual:
+            if stack.scoped:  # spelled out: all ops within a scope pay for this
+                home = all_open.home or usual_device()
+                for x in inputs:
+                    if x._lane.device is not home:
+                        inputs = stack.move(op, inputs, attrs)
+                        break
+                else:
+                    if op.devices is not common_device:
+                        where = getattr(attrs.get("resource"), "device", None)
+                        if where is not home:
                             inputs = stack.move(op, inputs, attrs)
-                            break
-                    else:
-                        if op.devices is not common_device:
-                            where = getattr(attrs.get("resource"), "device", None)
-                            if where is not usual:
-                                inputs = stack.move(op, inputs, attrs)
             if stack.installed:
                 return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
         return stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise

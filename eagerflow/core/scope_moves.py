@@ -29,6 +29,7 @@ from eagerflow.hardware.device_rules import common_device
 from eagerflow.hardware.scopes import (
     DeviceScope,
     OpenScope,
+    all_open,
     current_device_scope,
     is_home,
     latest,
@@ -100,8 +101,7 @@ def _home(
 
 def lane_here(lane: Lane) -> Lane:
     """The lane of a number beside an operand of ``lane``: that of the device where ops run."""
-    here = latest()
-    if here is None or here.certain.usual is lane.device or is_home(lane.device):
+    if is_home(lane.device):
         return lane
     other = home_of(lane.device).lanes[lane.dtype]
     return other.twin if lane.symbolic else other
@@ -120,7 +120,8 @@ def device_of(*arrays: Any) -> Device | None:
         arrays: arguments; those that are no tensors or variables do not count.
     """
     devices = [x.device for x in arrays if isinstance(x, AbstractArray)]
-    if interpreter.stack.scoped:
+    home = all_open.home
+    if interpreter.stack.scoped and not (devices and all(one is home for one in devices)):
         here = open_scope()
         if here is not None and here.scope is not None:
             return here.scope.home(devices)

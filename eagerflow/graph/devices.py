@@ -200,13 +200,15 @@ def bindings(node: Node) -> Iterator[tuple[Value, Value]]:
 def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
     """Where a value is, and what decided it: a rule, a line, an input."""
     origin = decision(value, around)
-    if origin.node is not None:
-        by = f", by {origin.node.because or origin.node.source or f'&{origin.node.name}'}"
-        made = getattr(origin.node.attrs.get("resource"), "made", None)
-        if made is not None and not origin.node.because:
-            by += f", of state made at {made}"
-    else:
+    node = origin.node
+    if node is None:
         by = "" if origin is value else f", by the input %{origin.name}"
+    elif node.because:
+        by = f" ({node.because})"
+    else:
+        made = getattr(node.attrs.get("resource"), "made", None)
+        state = "" if made is None else f", of state made at {made}"
+        by = f", by {node.source or f'&{node.name}'}{state}"
     return f"%{value.name} on {value.device}{by}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
@@ -98,6 +99,35 @@ def _name_of(device: Device) -> DeviceName:
 
 
 @final
+class _AllOpen:
+    """The scopes that are open in all threads together.
+
+    Attributes:
+        home: the device of all of them; None if they are for several devices, or none has one. An
+            op whose operands are there runs there, whichever scope is in force.
+    """
+
+    __slots__ = ("_devices", "_lock", "home")
+
+    def __init__(self) -> None:
+        self.home: Device | None = None
+        self._devices: Counter[Device] = Counter()
+        self._lock = Lock()
+
+    def count(self, scope: DeviceScope | None, change: int) -> None:
+        if scope is None:
+            return
+        with self._lock:
+            self._devices[scope.device] += change
+            if not self._devices[scope.device]:
+                del self._devices[scope.device]
+            self.home = next(iter(self._devices)) if len(self._devices) == 1 else None
+
+
+all_open: Final = _AllOpen()
+
+
+@final
 class _Unsure:
     """In the place of a scope of which has to be asked whether it is in force."""
 
@@ -160,6 +190,7 @@ class OpenScope:
             self._asleep = tuple([one for one in below.chain() if one._is_asleep])
         _current.set(self)
         _told(1)
+        all_open.count(scope, 1)
 
     @property
     def _is_asleep(self) -> bool:
@@ -197,6 +228,7 @@ class OpenScope:
         if _current.get() is self:
             _current.set(self._below)
         _told(-1)
+        all_open.count(self.scope, -1)
 
     def __enter__(self) -> None:
         """Nothing: it is open since it was made."""
@@ -235,8 +267,16 @@ def open_scope() -> OpenScope | None:
     return None if one.scope is None else one
 
 
+def usual_device() -> Device | None:
+    """Where operands are that need no move in the scope opened last; None if that is not known."""
+    one = _current.get()
+    return None if one is None else one.certain.usual
+
+
 def is_home(device: Device) -> bool:
     """Whether an op whose operands are all on ``device`` runs there, whatever scope is open."""
+    if device is all_open.home:
+        return True
     one = _current.get()
     if one is None or one.certain.usual is device:
         return True

@@ -249,7 +249,7 @@ class Wishes:
             raise
         if device is None:
             return None
-        by = f"rule {_name(function)}"
+        by = f"rule {_name(function)}" if self.rules.plan is None else "automatic placement"
         return Wish(_target(device, f"the {by}", self.rules.soft, self.rules.source, node), by)
 
     def _conflict(self, node: Node, first: str, second: str) -> PlacementError:

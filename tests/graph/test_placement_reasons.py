@@ -35,7 +35,7 @@ REASONS = {
     "z": "made where the program says",
     "e": "where its operands are: %z on null:1, by &z",
     "p": "rule 'a/*'",
-    "q": "where its operands are: %p on null:2, by rule 'a/*'",
+    "q": "where its operands are: %p on null:2 (rule 'a/*')",
     "l": "where the nodes in it run",
     "v": "the graph does not say where: its inputs decide it when it runs",
     "w": "a constant, of which each device that needs it has a copy",

@@ -24,6 +24,7 @@ from eagerflow.core.interpreter import stack
 from eagerflow.core.scope_moves import _crossings, _reads
 from eagerflow.events import StepEvent, TransferEvent
 from eagerflow.hardware import as_device, current_device
+from eagerflow.hardware.scopes import all_open
 from tests.recorded import recorded
 
 
@@ -258,6 +259,38 @@ def test_a_graph_says_its_moves() -> None:
 
 
 # --- where a scope ends -------------------------------------------------------------------------
+
+
+def test_the_device_of_all_open_scopes_is_known_in_whatever_order_they_end() -> None:
+    blocks = [ef.device(name) for name in ("cpu:1", "cpu:1", None, "cpu:2")]
+    homes = [all_open.home]
+    for block in blocks:
+        block.__enter__()
+        homes.append(all_open.home)
+    for number in (0, 3, 1, 2):
+        blocks[number].__exit__(None, None, None)
+        homes.append(all_open.home)
+    assert homes == [None, "cpu:1", "cpu:1", "cpu:1", None, None, "cpu:1", None, None]
+
+
+def test_what_is_at_home_in_the_scopes_of_others_runs_where_it_is() -> None:
+    def waiting():
+        with ef.device("cpu:1"):
+            yield
+
+    here, there = ef.ones(2), ef.ones(2, device="cpu:1")
+    waits = waiting()
+    next(waits)  # its scope is open, and not in force
+    assert all_open.home == "cpu:1"
+    assert (here + 1.0).device == "cpu:0"
+    assert (there * there).device == "cpu:1"
+    with pytest.raises(errors.DeviceError, match="different"):
+        here + there
+    with ef.device("cpu:0"):  # now there are scopes for two devices
+        assert all_open.home is None
+        assert (there * there).device == "cpu:0"
+        assert ef.multiply(there, 2).device == "cpu:0"
+    waits.close()
 
 
 def test_a_block_that_is_left_in_another_thread() -> None:

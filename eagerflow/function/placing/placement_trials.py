@@ -28,7 +28,14 @@ from eagerflow.placement.automatic.cost_model import (
     ObservedTimes,
 )
 from eagerflow.placement.automatic.executor_steps import ExecutorTraits
-from eagerflow.placement.automatic.planning import GAIN, PlacementPlan, Request, plan
+from eagerflow.placement.automatic.planning import (
+    GAIN,
+    OWN,
+    Alternative,
+    PlacementPlan,
+    Request,
+    plan,
+)
 from eagerflow.placement.automatic.rates import MachineRates, load
 from eagerflow.placement.rules import Rules
 from eagerflow.profiling.nodes import median
@@ -117,12 +124,9 @@ class Automatic:
         entry.replace(rules, place(entry.graph, rules) if placement is None else placement)
 
     def trial(self, entry: PlacedTrace) -> PlacementTrial | None:
-        """What the steps of a trace go through to try its plan; None if nothing is to be tried."""
+        """What the steps of a trace go through to try its plan; None if that was done."""
         made: PlacementPlan | None = None if entry.rules is None else entry.rules.plan
-        if made is None or made.verdict:
-            return None
-        settled = made.chosen is made.own or bool(made.own.too_much)
-        return None if settled and not made.waits_for_sizes else PlacementTrial(entry, made)
+        return None if made is None or made.verdict else PlacementTrial(entry, made)
 
 
 def _model(rates: MachineRates, sizes: Mapping[str, int], observed: ObservedTimes) -> CostModel:
@@ -153,6 +157,9 @@ def cost_table(name: str, rules: Rules | None, graph: Graph) -> CostTable:
 class PlacementTrial:
     """Runs the steps of a trace alternately as planned and where the program says.
 
+    Where the plan is what the program says, or that has no room, all steps run as planned. They are
+    watched and timed all the same, since what is seen of them may tell of a better plan.
+
     Args:
         entry: the trace.
         made: the plan.
@@ -165,7 +172,9 @@ class PlacementTrial:
         self._own: Executable | None = None
         self._lock = threading.Lock()
         self._begun = 0
-        self._seconds: tuple[list[float], list[float]] = [], []
+        takes_turns = made.chosen is not made.own and not made.own.too_much
+        #: as planned, and where the program says
+        self._seconds: list[list[float]] = [[], []] if takes_turns else [[]]
         self._over = False
 
     @property
@@ -179,13 +188,13 @@ class PlacementTrial:
             return self._with_sizes(inputs)
         with self._lock:
             number, self._begun = self._begun, self._begun + 1
-            if self._own is None:
+            if self._own is None and len(self._seconds) > 1:
                 graph = optimise(self._entry.graph)[0]
                 self._own = Executable(graph, self._entry.compile)
         if self._over:
             return self._planned(*inputs)
-        which, before = number % 2, number // 2
-        executable = self._own if which else self._planned
+        before, which = divmod(number, len(self._seconds))
+        executable = self._own if which and self._own is not None else self._planned
         watched = 0 < before <= _WATCHED
         graph = self._entry.graph
         wait_for(graph.inputs, inputs, graph)
@@ -220,27 +229,41 @@ class PlacementTrial:
     def _decide(self) -> None:
         """Keep the faster placement; plan once more by what was seen."""
         made, owner, entry = self._plan, self._plan.owner, self._entry
-        planned, own = map(median, self._seconds)
-        made.chosen.measured, made.own.measured = planned, own
-        kept = planned <= GAIN * own
-        winner = made.chosen if kept else made.own
+        winner, result = self._compared()
         tried = {one.assignment for one in made.alternatives if one.measured is not None}
         again = owner.plan(entry.graph, made.sizes, made.seen)
         again.round = made.round + 1
         again.recall(made)
         again.calibrate()
         new = again.chosen.assignment not in tried
-        if new and again.round < _ROUNDS and again.chosen.predicted < GAIN * min(planned, own):
+        least = min(map(median, self._seconds))
+        if new and again.round < _ROUNDS and again.chosen.predicted < GAIN * least:
             owner.begin(entry, again.rules(owner.request.source))
             return
         again.choose(winner.assignment)
-        result = "is kept" if kept else "is not faster and was given up"
-        again.verdict = (
-            f"tried in {sum(map(len, self._seconds))} steps: {made.chosen.name} {result}: "
-            f"{seconds_text(planned, precise=True)}, "
-            f"where the program says {seconds_text(own, precise=True)}"
-        )
+        again.verdict = f"tried in {sum(map(len, self._seconds))} steps: {result}"
         owner.begin(entry, again.rules(owner.request.source))
+
+    def _compared(self) -> tuple[Alternative, str]:
+        """Note what was measured; give the placement that is kept, and in words why."""
+        made = self._plan
+        planned = made.chosen.measured = median(self._seconds[0])
+        took = _took_text(made.chosen)
+        if len(self._seconds) == 1:
+            timed = [one for one in made.alternatives if one.measured and not one.too_much]
+            fastest = min(timed, key=lambda one: one.measured or 0.0)
+            return fastest, f"{made.chosen.name}: {took}"
+        own = made.own.measured = median(self._seconds[1])
+        kept = planned <= GAIN * own
+        result = "is kept" if kept else "is not faster and was given up"
+        text = f"{made.chosen.name} {result}: {took}, {OWN} {_took_text(made.own)}"
+        return made.chosen if kept else made.own, text
+
+
+def _took_text(one: Alternative) -> str:
+    """What was measured of a placement, and what the plan had predicted for it before."""
+    measured = seconds_text(one.measured or 0.0, precise=True)
+    return f"{measured} (predicted {seconds_text(one.predicted, precise=True)})"
 
 
 def wait_for(values: Sequence[Value], arrays: Sequence[Any], graph: Graph) -> None:

@@ -21,6 +21,7 @@ from eagerflow.dims import Dim
 from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
+from eagerflow.hardware.scopes import all_open
 from eagerflow.types import (
     BYTES,
     DTYPES,
@@ -251,10 +252,14 @@ def pair(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
             if x2._lane is lane:
                 return x1, x2
         elif type(x2) in lane.weak:
-            return x1, scalar(x2, lane if not stack.scoped else lane_here(lane))
+            if stack.scoped and lane.device is not all_open.home:
+                lane = lane_here(lane)
+            return x1, scalar(x2, lane)
     elif type(x2) is Tensor and type(x1) in x2._lane.weak:
         lane = x2._lane
-        return scalar(x1, lane if not stack.scoped else lane_here(lane)), x2
+        if stack.scoped and lane.device is not all_open.home:
+            lane = lane_here(lane)
+        return scalar(x1, lane), x2
     return promote(x1, x2)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import PlacementError
 from eagerflow.function.placing import placement_trials
+from eagerflow.function.placing.watched_steps import Seen
 from eagerflow.hardware import register_backend, registry
-from eagerflow.placement.automatic.planning import OWN
+from eagerflow.placement.automatic import planning
+from eagerflow.placement.automatic.cost_model import ObservedTimes
+from eagerflow.placement.automatic.planning import OWN, PlacementPlan
 from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.messages import says
 
@@ -32,6 +36,10 @@ class Clock:
             self.time += self.spans[self.calls // 2 % 2]
         self.calls += 1
         return self.time
+
+    def times(self, steps: int) -> Iterator[float]:
+        """What it shows at the beginning and the end of so many steps."""
+        return iter([self() for _ in range(2 * steps)])
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +85,9 @@ def test_a_faster_placement_is_kept(monkeypatch: pytest.MonkeyPatch, before: boo
     assert plan.chosen.name == "all on cpu:0"
     assert (plan.chosen.measured, plan.own.measured) == (1.0, 2.0)
     text = str(f.explain("placement"))
-    assert "all on cpu:0 is kept: 1 s, where the program says 2 s" in text
+    assert re.search(
+        r"all on cpu:0 is kept: 1 s \(predicted .*\), where the program says 2 s \(pred", text
+    )
     assert {str(n.device) for n in f.graph(x).nodes if n.op in ("exp", "sin")} == {"cpu:0"}
     assert f.latest().trial is None
 
@@ -91,6 +101,46 @@ def test_a_slower_placement_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert plan.chosen.name == OWN
     assert "is not faster and was given up" in str(f.explain("placement"))
     assert {str(n.device) for n in f.graph(x).nodes if n.op in ("exp", "sin")} == {"cpu:1", "cpu:2"}
+
+
+def test_steps_as_the_program_says_are_timed_and_may_lead_to_another_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f, x, alone = scattered(), ef.ones(20), STEPS // 2
+    times = chain(Clock(2.0, 2.0).times(alone), Clock(1.0, 2.0).times(STEPS))
+    plans = []
+
+    def planned(*args: Any) -> PlacementPlan:
+        made = planning.plan(*args)
+        if not plans:  # at first the model takes the program's own for the best
+            made.choose(made.own.assignment)
+        plans.append(made)
+        return made
+
+    monkeypatch.setattr(placement_trials, "plan", planned)
+    monkeypatch.setattr(placement_trials, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(Seen, "observed", lambda self: ObservedTimes())  # times of this machine
+    f.place("auto")
+    run(f, x, alone)
+    first, second = plans
+    assert first.own.measured == 2.0
+    assert first.own.predicted < 1e-3
+    assert second.own.predicted == pytest.approx(2.0)  # by what was measured
+    assert (second.chosen.name, second.verdict) == ("all on cpu:0", "")
+    run(f, x, STEPS)
+    assert "all on cpu:0 is kept: 1 s" in str(f.explain("placement"))
+
+
+def test_the_only_placement_is_timed_and_said_so() -> None:
+    f, x = ef.trace(ef.exp), ef.ones(20)
+    f.place("auto", devices=["cpu:0"])
+    run(f, ef.ones(()), STEPS // 2)
+    trial = f.latest().trial
+    assert trial is None
+    text = str(f.explain("placement"))
+    assert re.search(r"tried in 9 steps: where the program says: .* \(predicted .*\)", text), text
+    assert f.explain("costs").rows[0].measured is not None
+    assert bool((f(x) == ef.exp(x)).all())
 
 
 def test_steps_are_timed_until_devices_have_done_their_work(
@@ -260,7 +310,12 @@ def test_a_step_that_needs_more_than_the_limit_is_split_or_refused() -> None:
     plan = step.latest().rules.plan
     assert plan.own.too_much
     assert {str(d) for d in plan.choice.values()} == {"async:0", "async:1"}
-    assert step.latest().trial is None  # there is nothing to compare with
+    for _ in range(STEPS):
+        step(x)
+    assert step.latest().trial is None
+    plan = step.latest().rules.plan
+    assert plan.own.measured is None  # there is no room to compare with it
+    assert plan.chosen.measured is not None
     assert np.isfinite(step(x).item())
     with pytest.raises(PlacementError, check=says("may hold .* and needs")) as caught:
         step.place("auto", memory=need // 2, devices=["async:0"])
