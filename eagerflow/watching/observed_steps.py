@@ -32,6 +32,9 @@ _CHECKED: Final = 5.0
 _CHECK: Final = 3e-5
 #: executables that are observed at the same time
 _MOST: Final = 64
+#: seconds of its own steps that looking at one may be ahead of: a small graph has its first figures
+#: at once, although what a large one cost is not yet earned
+_AHEAD: Final = 2.0
 
 
 @final
@@ -50,6 +53,8 @@ class Observed:
         asked: the observation that waits for a step.
         next: when the next step may be observed.
         expected: seconds that observing one is expected to cost.
+        duty: what looking at this one may cost, where that at all of them has cost too much.
+        worked: seconds that its steps took, as far as they count for its duty.
         checked: how many steps were looked at for NaN.
         check: when the next one may be, and what that is expected to cost, in seconds.
         checking: what looks at a step for NaN; else None.
@@ -65,6 +70,8 @@ class Observed:
     asked: Observation | None = None
     next: float = 0.0
     expected: float = 0.0
+    duty: Duty = field(default_factory=lambda: Duty(ahead=_AHEAD))
+    worked: float = 0.0
     checked: int = 0
     check: tuple[float, float] = (0.0, 0.0)
     checking: NanCheck | None = None
@@ -131,16 +138,18 @@ class StepObserver:
         executable = find_executable(times.executable)
         if executable is None:
             return
+        known.duty.worked(times.seconds - known.worked)
+        known.worked = times.seconds
         due, cost = known.check
         checks = known.costs.steps >= _TIMED and now >= due and not known.wanted
-        if checks and self.duty.allows(cost):
+        if checks and self._allows(known, cost):
             known.checking, known.check = NanCheck(known.index), (now + _CHECKED, cost)
             known.asked = Observation(
                 times.executable, lambda seen: self._done.append((seen, {})),
                 known.checking.looks(),
             )  # fmt: skip
             executable.observe(known.asked)
-        elif self.duty.allows(known.expected):
+        elif self._allows(known, known.expected):
             statistics: dict[int, ValueStatistics] = {}
             looks = {known.index.nodes[n].name: _look(statistics, n) for n in known.wanted}
             known.wanted.clear()
@@ -148,6 +157,10 @@ class StepObserver:
                 times.executable, lambda seen: self._done.append((seen, statistics)), looks
             )
             executable.observe(known.asked)
+
+    def _allows(self, known: Observed, seconds: float) -> bool:
+        """Whether a look may cost this, out of what all executables have earned or this one alone."""
+        return self.duty.allows(seconds) or known.duty.allows(seconds)
 
     def collect(self) -> None:
         """Take in what was observed."""
@@ -175,6 +188,7 @@ class StepObserver:
         most = _DEAREST * looks if known.count and looks else _SLOWEST * len(known.index.nodes)
         extra = min(max(took - times.median, 0.0), most)
         self.duty.looked(extra)
+        known.duty.looked(extra)
         known.count += 1
         if known.checking is not None:
             self._checked(known, extra)

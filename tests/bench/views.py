@@ -10,38 +10,16 @@ Run: ``python -m tests.bench.views --browser``.
 
 from __future__ import annotations
 
-import base64
 import json
-from importlib import resources
 from time import process_time
 from typing import Any
 
 import eagerflow as ef
 from eagerflow.watching.graph_columns import NodeIndex, encode_structure, pieces
-from eagerflow.watching.tables import TABLES
 from tests.bench.harness import arguments
 
 _PARTS = ("attention/query", "attention/key", "attention/out", "mlp/up", "mlp/down")
 _OPS = ("exp", "tanh", "negative", "sin", "cos")
-#: what anywidget does: gives the view a model, here one whose kernel is played
-_RENDER = """async ([structure, tables, script, layout, limit]) => {
-  const url = URL.createObjectURL(new Blob([script], {type: 'text/javascript'}));
-  const {default: view} = await import(url);
-  const bytes = Uint8Array.from(atob(structure), c => c.charCodeAt(0));
-  const heard = [];
-  const tell = text => heard.forEach(f => f({asset: 'layout'}, [new DataView(text.buffer)]));
-  const feed = {
-    comm_live: true, get: name => name === 'version' ? 1 : tables,
-    on: (event, f) => { if (event === 'msg:custom') heard.push(f); },
-    send: said => { if (said.asset) setTimeout(() => tell(new TextEncoder().encode(layout)), 5); },
-  };
-  const traits = {kind: 'graph', feed: '', executables: [], queues: [], limit,
-                  structure: new DataView(bytes.buffer)};
-  await view.render({el: document.getElementById('view'), model: {
-    get: name => traits[name], on: () => {}, off: () => {}, send: () => {},
-    widget_manager: {get_model: async () => feed}}});
-}"""
-_PAGE = '<!doctype html><body><div id="view" style="width: 1200px"></div></body>'
 
 
 def graph_of(blocks: int, each: int) -> ef.Graph:
@@ -128,16 +106,12 @@ class Tracing:
 
 def open_page(browser: Any, data: bytes, limit: int) -> tuple[Any, Tracing]:
     """A page with the view of a graph."""
-    page = browser.new_page(viewport={"width": 1240, "height": 900})
-    page.route("http://views.test/", lambda r: r.fulfill(body=_PAGE, content_type="text/html"))
-    page.goto("http://views.test/")
-    static = resources.files("eagerflow_widgets") / "static"
-    page.add_style_tag(content=(static / "index.css").read_text("utf-8"))
-    tables = [(t.name, t.kind, t.key, t.columns) for t in TABLES]
-    files = [(static / name).read_text("utf-8") for name in ("index.js", "layout.js")]
+    from tests.browser.plain_page import plain_page, show
+
+    page = plain_page(browser)
     tracing = Tracing(page)
     with tracing:
-        page.evaluate(_RENDER, [base64.b64encode(data).decode(), tables, *files, limit])
+        show(page, {"kind": "graph", "limit": limit}, data)
         page.wait_for_selector('[data-layout="graphviz"]')
         page.wait_for_timeout(300)
     return page, tracing

@@ -189,14 +189,11 @@ def test_a_view_in_a_panel_of_its_own(notebook: Notebook) -> None:
     assert cell is not None
     assert boxes["x"] > cell["x"] + 100  # beside the notebook
     before = int(inner.get_attribute("data-updates") or 0)
-    notebook.run(AT["run"])
-    assert int(inner.get_attribute("data-updates") or 0) - before >= 15  # five a second
+    notebook.run(AT["briefly"])
+    assert int(inner.get_attribute("data-updates") or 0) > before
     told = notebook.view(AT["dashboard"]).locator(".ef-sentence").inner_text()
     expect(inner.locator(".ef-sentence")).to_have_text(told)
-    # a busy machine may draw with the layout that needs no worker
-    expect(inner.locator(".ef-graph-view")).to_have_attribute(
-        "data-layout", re.compile("graphviz|layered")
-    )
+    expect(inner.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
     assert inner.get_by_role("button", name="a panel of its own").count() == 0
     handle = notebook.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="dashboard")
     handle.locator(".lm-TabBar-tabCloseIcon").click()

@@ -77,22 +77,25 @@ CELLS = [SETUP, "look = ef.dashboard()\nlook", TRAIN, LOOP, "ef.show(settle)",
 
 
 class Camera:
-    """Takes pictures of views, in both themes."""
+    """Takes pictures of views, in both themes: a view first in that of the one before it."""
 
     def __init__(self, notebook: Notebook, folder: Path) -> None:
         self.notebook, self.folder = notebook, folder
+        self.themes = ["light", "dark"]
         self.taken: set[str] = set()
 
     def take(self, cell: int, what: str) -> None:
         view = self.notebook.view(cell)
         view.scroll_into_view_if_needed()
         settle(view)
-        shots = {"light": view.screenshot()}
-        self.notebook.theme("JupyterLab Dark")
-        expect(view).not_to_have_css("background-color", "rgb(255, 255, 255)")
-        shots["dark"] = view.screenshot()
-        self.notebook.theme("JupyterLab Light")
-        assert shots["light"] != shots["dark"]
+        first, second = self.themes
+        ground = view.evaluate("e => getComputedStyle(e).backgroundColor")
+        shots = {first: view.screenshot()}
+        self.notebook.theme(f"JupyterLab {second.title()}")
+        expect(view).not_to_have_css("background-color", ground)
+        shots[second] = view.screenshot()
+        self.themes.reverse()
+        assert shots[first] != shots[second]
         for theme, shot in shots.items():
             self.taken.add(f"view-{what}-{theme}.png")
             (self.folder / f"view-{what}-{theme}.png").write_bytes(shot)

@@ -37,16 +37,18 @@ def gate(name):
     while not pathlib.Path(name).exists():
         time.sleep(0.01)
 """
-NUMPY = """
-end, steps = time.time() + 2.5, 0
-while time.time() < end:
+#: until the kernel has had the processor for so many seconds, whatever else runs on the machine
+BUSY_SECONDS = 1.5
+NUMPY = f"""
+end, steps = time.process_time() + {BUSY_SECONDS}, 0
+while time.process_time() < end:
     loss = train(x, y)
     steps += 1
 print(steps, "steps in", steps, "rounds")
 """
-PYTHON = """
-end, rounds = time.time() + 2.5, 0
-while time.time() < end:
+PYTHON = f"""
+end, rounds = time.process_time() + {BUSY_SECONDS}, 0
+while time.process_time() < end:
     rounds += 1
     loss = train(x, y) if rounds % 20_000 == 0 else None
 print(rounds // 20_000, "steps in", rounds, "rounds")
@@ -134,14 +136,12 @@ def steps(view: Locator) -> int:
 
 @pytest.mark.parametrize("busy", ["numpy", "python"])
 def test_views_update_while_a_cell_computes(notebook: Notebook, graph: Locator, busy: str) -> None:
-    rates: list[float] = []
-    while max(rates, default=0.0) < 5 and len(rates) < 3:  # the rest of the suite runs beside it
-        before, updates = steps(graph), int(graph.get_attribute("data-updates") or 0)
-        notebook.run(AT[busy])
-        # ten a second, or six where looking would cost too much
-        rates.append((int(graph.get_attribute("data-updates") or 0) - updates) / 2.5)
-        expect(graph.locator(".ef-now")).to_contain_text("last step")
-    assert max(rates) >= 5, rates
+    before, updates = steps(graph), int(graph.get_attribute("data-updates") or 0)
+    notebook.run(AT[busy])
+    # ten a second, or six where looking would cost too much
+    updated = int(graph.get_attribute("data-updates") or 0) - updates
+    assert updated >= 5 * BUSY_SECONDS
+    expect(graph.locator(".ef-now")).to_contain_text("last step")
     printed = re.fullmatch(r"(\d+) steps in (\d+) rounds\n", notebook.printed(AT[busy]))
     assert printed is not None
     expected = re.compile(f"^{before + int(printed[1]):,} steps · ")

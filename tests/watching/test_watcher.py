@@ -91,6 +91,24 @@ def test_observed_steps_count() -> None:
     assert times.count == 5
 
 
+@pytest.mark.parametrize(("ops", "is_observed"), [(3, True), (100, False)])
+def test_a_small_graph_is_observed_although_others_have_cost_too_much(ops, is_observed) -> None:
+    def chain(x):
+        for _ in range(ops):
+            x = ef.exp(x)
+        return x
+
+    f, watcher = ef.trace(chain, compile="off"), quiet()
+    watcher.observer.duty = Duty(share=0.0)
+    watcher.observer.duty.looked(1.0)
+    with watcher:
+        for _ in range(3):
+            f(ef.zeros(2))
+            tick(watcher)
+    (number,) = watcher.log.executables
+    assert (watcher.observed(number).count > 0) is is_observed
+
+
 def test_the_structure_comes_once() -> None:
     f, comm, watcher = small(), FakeComm(), quiet()
     watcher.connect(comm)

@@ -6,6 +6,8 @@ export const NEUTRAL = "#7a828c";
 /** where the devices of a kind begin; those of other packages begin at `OTHERS` */
 const FIRST: Readonly<Record<string, number>> = { cpu: 0, gpu: 1 };
 const OTHERS = 3;
+/** on a page: what is registered twice is an error, and each view has a copy of this module */
+const REGISTERED = Symbol.for("eagerflow.colours");
 
 /** As `device_color` of eagerflow/pictures/device_colors.py has it; a test holds both against one table. */
 export function deviceColour(device: string): string {
@@ -20,26 +22,28 @@ export function heat(part: number): string {
   return `rgba(214, 96, 20, ${(0.06 + 0.8 * Math.sqrt(Math.min(Math.max(part, 0), 1))).toFixed(3)})`;
 }
 
+const NAMES = ["text", "soft", "line", "ground", "accent", "run", "warn", "error"] as const;
+
 /** What canvases draw with, as the page has it now. */
-export interface Theme {
-  readonly text: string;
-  readonly soft: string;
-  readonly line: string;
-  readonly ground: string;
-  readonly accent: string;
-  readonly run: string;
-  readonly warn: string;
-  readonly error: string;
-}
+export type Theme = Readonly<Record<(typeof NAMES)[number], string>>;
 
 export function themeOf(element: Element): Theme {
+  registerColours();
   const style = getComputedStyle(element);
-  const read = (name: string): string => style.getPropertyValue(name).trim();
-  return {
-    text: read("--ef-text"), soft: read("--ef-soft"), line: read("--ef-line"),
-    ground: read("--ef-ground"), accent: read("--ef-accent"), run: read("--ef-run"), warn: read("--ef-warn"),
-    error: read("--ef-error"),
-  }; // prettier-ignore
+  return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--ef-${name}`)])) as Theme;
+}
+
+/**
+ * As properties that are colours, the page works them out; else their value is the text of the style
+ * sheet, such as `light-dark(…)`, which a canvas does not know and draws black.
+ */
+function registerColours(): void {
+  const page = globalThis as unknown as Record<symbol, boolean | undefined>;
+  if (page[REGISTERED]) return;
+  page[REGISTERED] = true;
+  for (const name of NAMES) {
+    CSS.registerProperty({ name: `--ef-${name}`, syntax: "<color>", inherits: true, initialValue: NEUTRAL });
+  }
 }
 
 /** Calls when the page changes from light to dark, or back; gives what ends that. */

@@ -7,6 +7,7 @@ import { Arrangement } from "../src/layout/arrangement";
 import { readLayout, writeDot } from "../src/layout/dot";
 import type { Layouts } from "../src/layout/layouts";
 import type { Layout } from "../src/layout/types";
+import { last } from "./made";
 
 let graphviz: Graphviz;
 beforeAll(async () => {
@@ -18,10 +19,11 @@ async function lay(structure: Structure): Promise<[Contents, Layout]> {
   const contents = contentsOf(tree, groupsToOpen(tree, 100));
   const layouts = {
     ready: true,
+    abandon: () => undefined,
     lay: (part: Contents) =>
       Promise.resolve(readLayout(graphviz.layout(writeDot(part), "json0" as "json", "dot"), part)),
   } as unknown as Layouts;
-  return [contents, (await new Arrangement(layouts).anew(contents))!];
+  return [contents, (await last(new Arrangement(layouts).anew(contents)))!];
 }
 
 /** A chain over devices: two nodes on each, in an order that is not that of their numbers. */

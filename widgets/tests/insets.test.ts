@@ -1,26 +1,27 @@
 import { Graphviz } from "@hpcc-js/wasm-graphviz";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { contentsOf, edgeKey, groupsToOpen, type Contents } from "../src/graph/contents";
 import { GroupTree, type Group } from "../src/graph/groups";
 import type { Structure } from "../src/graph/structure";
 import { Arrangement } from "../src/layout/arrangement";
 import { readLayout, writeDot } from "../src/layout/dot";
-import { layered } from "../src/layout/layered";
 import type { Layouts } from "../src/layout/layouts";
 import { frameOf, type Layout, type Placed } from "../src/layout/types";
-import { layers, nested, trainingStep, wideStep } from "./made";
+import { last, layers, nested, trainingStep, wideStep } from "./made";
 
 let graphviz: Graphviz;
 beforeAll(async () => {
   graphviz = await Graphviz.load();
 });
 
-/** Graphviz in this thread, or the layout of our own. */
+/** Graphviz in this thread, or none. */
 function engine(kind: Layout["engine"]): Layouts {
   const lay = (contents: Contents): Layout =>
     readLayout(graphviz.layout(writeDot(contents), "json0" as "json", "dot"), contents);
-  const simple = (contents: Contents): Layout => layered(contents);
-  return { ready: kind === "graphviz", simple, lay: (c: Contents) => Promise.resolve(lay(c)) } as unknown as Layouts;
+  const has = kind === "graphviz";
+  return {
+    ready: has, abandon: () => undefined, lay: (c: Contents) => Promise.resolve(has ? lay(c) : null),
+  } as unknown as Layouts; // prettier-ignore
 }
 
 /** What is seen of a picture of 900 by 440 pixels that is moved and enlarged. */
@@ -98,14 +99,14 @@ test.each(Object.keys(GRAPHS))("each group of %s opens, and other boxes stay abo
   const arrangement = new Arrangement(engine("graphviz"));
   let open = groupsToOpen(tree, 24);
   let contents = contentsOf(tree, open);
-  let layout = (await arrangement.anew(contents))!;
+  let layout = (await last(arrangement.anew(contents)))!;
   for (let count = 0; count < 12 && contents.boxes.length < 250; count++) {
     const closed = contents.boxes.filter((b) => b.group);
     if (!closed.length) break;
     open = new Set([...open, closed[(count * 7) % closed.length]!.group!.id]);
     contents = contentsOf(tree, open);
     const view = seen(layout, [1, 0.6, 1.8][count % 3]!);
-    const next = (await arrangement.next(contents, view))!;
+    const next = (await last(arrangement.next(contents, view)))!;
     expect(far(layout, next, view)).toBeLessThanOrEqual(0.2 + 1e-9);
     expect(faults(contents, next)).toEqual([]);
     expect(loose(contents, next)).toEqual([]);
@@ -119,13 +120,13 @@ test("what was opened last closes to what was before, whatever was opened meanwh
   const arrangement = new Arrangement(engine("layered"));
   const [root, net] = ["", "/scope:net"];
   const first = contentsOf(tree, new Set([root, net]));
-  const before = (await arrangement.anew(first))!;
+  const before = (await last(arrangement.anew(first)))!;
   const view = seen(before, 1);
   const block = first.boxes[1]!.group!.id;
-  const opened = (await arrangement.next(contentsOf(tree, new Set([root, net, block])), view))!;
+  const opened = (await last(arrangement.next(contentsOf(tree, new Set([root, net, block])), view)))!;
   expect(opened.clusters.has(block)).toBe(true);
-  await arrangement.next(contentsOf(tree, new Set([root, net, block, `${block}/scope:a`])), view);
-  expect(await arrangement.next(first, view)).toBe(before);
+  await last(arrangement.next(contentsOf(tree, new Set([root, net, block, `${block}/scope:a`])), view));
+  expect(await last(arrangement.next(first, view))).toBe(before);
 });
 
 test("a group that others were opened after closes in its place, and nothing else moves", async () => {
@@ -133,10 +134,10 @@ test("a group that others were opened after closes in its place, and nothing els
   const arrangement = new Arrangement(engine("graphviz"));
   const [one, two] = [`/scope:net/scope:block0`, `/scope:net/scope:block1`];
   const contents = (...open: string[]): Contents => contentsOf(tree, new Set(["", "/scope:net", ...open]));
-  const view = seen((await arrangement.anew(contents()))!, 1);
-  await arrangement.next(contents(one), view);
-  const both = (await arrangement.next(contents(one, two), view))!;
-  const after = (await arrangement.next(contents(two), view))!;
+  const view = seen((await last(arrangement.anew(contents())))!, 1);
+  await last(arrangement.next(contents(one), view));
+  const both = (await last(arrangement.next(contents(one, two), view)))!;
+  const after = (await last(arrangement.next(contents(two), view)))!;
   expect(far(both, after, view)).toBe(0);
   expect(holds(both.clusters.get(one)!, frameOf(after.boxes.get(one)!))).toBe(true);
   expect(faults(contents(two), after)).toEqual([]);
@@ -146,12 +147,12 @@ test("what is opened is as large as there is room for, and not larger than its b
   const tree = new GroupTree(nested(1, ["a", "b", "c"], 30), "scope");
   const arrangement = new Arrangement(engine("graphviz"));
   const first = contentsOf(tree, new Set(["", "/scope:net", "/scope:net/scope:block0"]));
-  const before = (await arrangement.anew(first))!;
+  const before = (await last(arrangement.anew(first)))!;
   const a = "/scope:net/scope:block0/scope:a";
   const open = contentsOf(tree, new Set(["", "/scope:net", "/scope:net/scope:block0", a]));
   const scale = async (zoom: number): Promise<number> => {
-    await arrangement.anew(first);
-    return (await arrangement.next(open, seen(before, zoom)))!.clusters.get(a)!.scale;
+    await last(arrangement.anew(first));
+    return (await last(arrangement.next(open, seen(before, zoom))))!.clusters.get(a)!.scale;
   };
   const [near, far, whole] = [await scale(4), await scale(0.5), await scale(0.02)];
   expect(near).toBeLessThan(far);
@@ -163,8 +164,40 @@ test("of two that are asked for the first gives nothing", async () => {
   const tree = new GroupTree(layers(3, 2), "scope");
   const arrangement = new Arrangement(engine("graphviz"));
   const contents = contentsOf(tree, new Set([""]));
-  const both = [arrangement.anew(contents), arrangement.anew(contents)];
+  const both = [last(arrangement.anew(contents)), last(arrangement.anew(contents))];
   const [first, second] = await Promise.all(both);
   expect(first).toBeNull();
   expect(second?.boxes.size).toBe(contents.boxes.length);
+});
+
+test("where Graphviz takes longer than readers wait there is another layout, and later that of Graphviz", async () => {
+  vi.useFakeTimers();
+  try {
+    const graphviz = engine("graphviz");
+    const late = async (contents: Contents): Promise<Layout | null> => {
+      await new Promise((resolve) => setTimeout(resolve, 20_000));
+      return graphviz.lay(contents);
+    };
+    const arrangement = new Arrangement({ ready: true, abandon: () => undefined, lay: late } as unknown as Layouts);
+    const versions = async (of: AsyncIterable<Layout>): Promise<Layout[]> => {
+      const found: Layout[] = [];
+      const all = (async () => { for await (const version of of) found.push(version); })(); // prettier-ignore
+      await vi.advanceTimersByTimeAsync(3000);
+      expect(found.map((l) => l.engine)).toHaveLength(1);
+      await vi.advanceTimersByTimeAsync(20_000);
+      await all;
+      return found;
+    };
+    const tree = new GroupTree(nested(3, ["a", "b"], 4), "scope");
+    const contents = (...open: string[]): Contents => contentsOf(tree, new Set(["", "/scope:net", ...open]));
+    const [soon, whole] = await versions(arrangement.anew(contents()));
+    expect([soon!.engine, whole!.engine]).toEqual(["layered", "graphviz"]);
+    const view = seen(whole!, 1);
+    for (const opened of await versions(arrangement.next(contents("/scope:net/scope:block0"), view))) {
+      expect(far(whole!, opened, view)).toBeLessThanOrEqual(0.2 + 1e-9);
+    }
+    expect(await last(arrangement.next(contents(), view))).toBe(whole);
+  } finally {
+    vi.useRealTimers();
+  }
 });

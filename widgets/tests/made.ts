@@ -138,3 +138,10 @@ export function wideStep(count: number): Structure {
   }
   return makeStructure(nodes, edges);
 }
+
+/** What something gives last; null if it gives nothing. */
+export async function last<T>(given: AsyncIterable<T>): Promise<T | null> {
+  let found: T | null = null;
+  for await (const one of given) found = one;
+  return found;
+}

@@ -1,7 +1,7 @@
 /** The view of a graph: what runs in it lights up. */
 
 import { deviceColour, heat } from "../colours";
-import { button, html, KEYS, select, setText } from "../dom";
+import { button, html, select, setText } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { bytes, count, rate, seconds, share } from "../format";
@@ -16,6 +16,7 @@ import { boxNow, contentsOf, groupsToOpen, type Box, type Contents, type Edge } 
 import { detailsOf, overviewOf } from "./details";
 import { Marks } from "./marks";
 import { GroupTree, walk, type Group, type Grouping } from "./groups";
+import { Search } from "./search";
 import type { Structure } from "./structure";
 
 type Colouring = "device" | "time" | "bytes";
@@ -37,8 +38,7 @@ export class GraphView {
   private readonly marks: Marks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
-  private readonly search: HTMLInputElement;
-  private readonly hits = html("span", { class: "ef-hits", role: "status" });
+  private readonly search: Search;
   private readonly legend = html("div", { class: "ef-legend" });
   private readonly grouping: HTMLSelectElement;
   private readonly unlisten: (() => void) | undefined;
@@ -50,7 +50,8 @@ export class GraphView {
   private open = new Set<string>();
   private chosen: Box | null = null;
   private colouring: Colouring = "device";
-  private found: number[] = [];
+  /** a node to be shown once what hides it is open, and whether the reader has chosen it here */
+  private sought: { readonly node: number; readonly chosen: boolean } | null = null;
   /** what the details say, and when they were made */
   private said = "";
   private toldAt = 0;
@@ -76,20 +77,17 @@ export class GraphView {
       key: (event) => { this.key(event); },
     }); // prettier-ignore
     this.marks = new Marks(this.canvas);
-    this.search = html("input", {
-      type: "search", placeholder: "search op, name, scope, line", "aria-label": "search", ...KEYS,
+    this.search = new Search({
+      found: () => { this.mark(); },
+      reach: (node) => { this.reach(node, true); },
+      ended: () => { this.canvas.element.focus(); },
     }); // prettier-ignore
-    this.search.addEventListener("input", () => { this.find(); }); // prettier-ignore
-    this.search.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") this.findNext();
-      if (event.key === "Escape") this.endSearch();
-    });
     this.grouping = select("boxes by", [["scope", "by scope"], ["device", "by device"]], (by) => {
       this.regroup(by as Grouping);
     }); // prettier-ignore
     const colours = [["device", "colour: device"], ["time", "colour: time"], ["bytes", "colour: memory"]] as const;
     const tools = html("div", { class: "ef-tools", role: "toolbar", "aria-label": "graph" },
-      this.search, this.hits, this.grouping,
+      this.search.field, this.search.hits, this.grouping,
       select("colour", colours, (by) => { this.colour(by as Colouring); }),
       button("+", "zoom in", () => { this.canvas.zoom(1.3); }),
       button("−", "zoom out", () => { this.canvas.zoom(1 / 1.3); }),
@@ -105,12 +103,12 @@ export class GraphView {
       html("div", { class: "ef-whole" }, tools, html("div", { class: "ef-split" }, picture, this.details)),
       this.now); // prettier-ignore
     this.unlisten = feed?.onChoice((chosen) => { this.follow(chosen); });
-    void this.layouts.prepare().then(() => this.arrange());
   }
 
   /** Show a graph, and what runs in it. */
   show(structure: Structure, executable: number): void {
     this.structure = structure;
+    this.search.within(structure);
     this.activity = this.feed && executable ? new Activity(this.feed, executable) : null;
     const several = new Set(structure.devices()).size > 1;
     this.grouping.value = several ? "device" : "scope";
@@ -208,16 +206,15 @@ export class GraphView {
   private async arrange(): Promise<void> {
     if (!this.tree) return;
     const contents = contentsOf(this.tree, this.open);
-    const layout = await this.arrangement.anew(contents);
-    if (layout) this.put(contents, layout, false);
+    for await (const layout of this.arrangement.anew(contents)) this.put(contents, layout, false);
   }
 
   /** What is open has changed: what is there stays about where it is. */
   private async draw(): Promise<void> {
     if (!this.tree) return;
     const contents = contentsOf(this.tree, this.open);
-    const layout = await this.arrangement.next(contents, this.canvas.window);
-    if (layout) this.put(contents, layout, true);
+    const versions = this.arrangement.next(contents, this.canvas.window);
+    for await (const layout of versions) this.put(contents, layout, true);
   }
 
   private put(contents: Contents, layout: Layout, still: boolean): void {
@@ -234,6 +231,7 @@ export class GraphView {
     this.marks.again();
     this.mark();
     this.update();
+    this.showSought();
   }
 
   // --- what is chosen and what is found ---
@@ -282,51 +280,33 @@ export class GraphView {
     this.details.replaceChildren(...parts);
   }
 
-  private find(): void {
-    const wanted = this.search.value.trim().toLowerCase();
-    const s = this.structure;
-    this.found = [];
-    for (let i = 0; s && wanted && i < s.count; i++) {
-      const texts = [s.text("op", i), s.text("name", i), s.text("scope", i), s.text("source", i), s.text("resources", i)];
-      if (texts.some((t) => t.toLowerCase().includes(wanted))) this.found.push(i);
-    }
-    setText(this.hits, wanted ? `${count(this.found.length)} found` : "");
-    this.mark();
-  }
-
-  /** Open what hides a node that was found, and choose it; each time the next one. */
-  private findNext(): void {
-    const node = this.found[0];
-    if (node === undefined || !this.tree) return;
-    this.found.push(this.found.shift()!);
-    this.reach(node, true);
-  }
-
   /** Open what hides a node, and show it. */
   private reach(node: number, chosen = false): void {
     const home = this.tree?.homes[node];
     if (!home) return;
     const before = this.open.size;
     for (let g: Group | null = home; g; g = g.parent) this.open.add(g.id);
-    const opened = this.open.size !== before;
-    if (opened) this.makeRoom(home);
-    void (opened ? this.draw() : Promise.resolve()).then(() => {
-      const box = this.contents?.boxOf[node];
-      if (!box) return;
-      if (chosen) this.choose(box);
-      else this.select(box);
-      this.canvas.reveal(box, true);
-    });
+    this.sought = { node, chosen };
+    if (this.open.size === before) {
+      this.showSought();
+      return;
+    }
+    this.makeRoom(home);
+    void this.draw();
   }
 
-  private endSearch(): void {
-    this.search.value = "";
-    this.find();
-    this.canvas.element.focus();
+  private showSought(): void {
+    const { sought } = this;
+    const box = sought && this.contents?.boxOf[sought.node];
+    this.sought = null;
+    if (!sought || !box) return;
+    if (sought.chosen) this.choose(box);
+    else this.select(box);
+    this.canvas.reveal(box, true);
   }
 
   private mark(): void {
-    const hits = this.found.map((n) => this.contents?.boxOf[n]?.id).filter((id) => id !== undefined);
+    const hits = this.search.found.map((n) => this.contents?.boxOf[n]?.id).filter((id) => id !== undefined);
     this.marks.find(new Set(hits));
     this.marks.choose(this.chosen?.id ?? null);
   }
@@ -467,7 +447,7 @@ export class GraphView {
     "=": () => { this.canvas.zoom(1.3); },
     "-": () => { this.canvas.zoom(1 / 1.3); },
     0: () => { this.canvas.fit(true); },
-    "/": () => { this.search.focus(); },
+    "/": () => { this.search.field.focus(); },
     z: () => { if (this.chosen?.home.parent) this.canvas.closeUp(this.chosen.home.id); },
     Escape: () => { this.choose(null); },
     Enter: () => { if (this.chosen) this.toggle(this.chosen); },

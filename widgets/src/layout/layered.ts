@@ -1,4 +1,4 @@
-/** A layout of our own, for the time until Graphviz is there, and for where it takes too long. */
+/** A layout of our own, for as long as Graphviz is not there, and for where it never ends. */
 
 import { edgeKey, type Contents } from "../graph/contents";
 import type { Group } from "../graph/groups";

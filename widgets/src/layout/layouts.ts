@@ -1,15 +1,15 @@
-/** Lays graphs out: by Graphviz in a worker, which a page gets once, else by a layout of our own. */
+/** Lays graphs out by Graphviz, in a worker whose code a page gets once. */
 
 import type { Feed } from "../feed/feed";
 import type { Contents } from "../graph/contents";
 import { readLayout, writeDot } from "./dot";
-import { layered } from "./layered";
 import type { Layout } from "./types";
 
-/** milliseconds that a layout may take; it cannot be ended but with its worker */
-const LONGEST = 5000;
-/** milliseconds to wait for the worker where nothing is shown meanwhile */
-const PATIENCE = 1500;
+/**
+ * milliseconds after which a layout is given up. Nobody waits that long: readers have the layout of
+ * our own meanwhile (`Arrangement`). A busy machine may need many times what an idle one does.
+ */
+const LONGEST = 60_000;
 const SHARED = Symbol.for("eagerflow.layout");
 
 /** What a page has once, whatever the number of its views and kernels. */
@@ -22,8 +22,11 @@ interface Shared {
 export class Layouts {
   private worker: Worker | null = null;
   private next = 0;
+  private closed = false;
+  /** layouts that the worker was asked for and has not given, each by what ends the wait for it */
+  private readonly waiting = new Set<() => void>();
 
-  /** @param feed gives the worker; without it the layout of our own is used */
+  /** @param feed gives the worker; without it there are no layouts by Graphviz */
   constructor(private readonly feed: Feed | null) {}
 
   /** Whether Graphviz can be used at once. */
@@ -45,44 +48,42 @@ export class Layouts {
     }
   }
 
-  /** Resolves at once where Graphviz is there, else when it has come or nobody may wait any longer. */
-  prepared(): Promise<void> {
-    if (this.ready || !this.feed) return Promise.resolve();
-    return Promise.race([this.prepare(), new Promise<void>((resolve) => setTimeout(resolve, PATIENCE))]);
-  }
-
-  /** The layout of our own, at once. */
-  simple(contents: Contents): Layout {
-    return layered(contents);
-  }
-
-  /** What Graphviz makes of it; null if it fails, takes too long, or is asked anew. */
-  lay(contents: Contents): Promise<Layout | null> {
-    if (!this.ready || !contents.boxes.length) return Promise.resolve(null);
+  /** What Graphviz makes of it; null where it cannot be had, fails, never ends or is abandoned. */
+  async lay(contents: Contents): Promise<Layout | null> {
+    await this.prepare();
+    if (!this.ready || this.closed || !contents.boxes.length) return null;
     this.worker ??= start(shared().text);
     const worker = this.worker;
     const id = ++this.next;
-    return new Promise((resolve) => {
-      const end = (layout: Layout | null): void => {
+    const text = await new Promise<string | undefined>((resolve) => {
+      const end = (made?: string): void => {
         clearTimeout(timer);
         worker.removeEventListener("message", heard);
-        resolve(layout);
+        this.waiting.delete(end);
+        resolve(made);
       };
-      const timer = setTimeout(() => {
-        this.close();
-        end(null);
-      }, LONGEST);
+      const timer = setTimeout(() => { this.abandon(); }, LONGEST); // prettier-ignore
       const heard = (event: MessageEvent<{ id: number; text?: string }>): void => {
-        if (event.data.id !== id) return;
-        const { text } = event.data;
-        end(text === undefined || id !== this.next ? null : readLayout(text, contents));
+        if (event.data.id === id) end(event.data.text);
       };
+      this.waiting.add(end);
       worker.addEventListener("message", heard);
       worker.postMessage({ id, dot: writeDot(contents) });
     });
+    return text === undefined ? null : readLayout(text, contents);
+  }
+
+  /** End what is being laid out, since nobody wants it any more: with its worker, as it hears nothing. */
+  abandon(): void {
+    if (!this.waiting.size) return;
+    this.worker?.terminate();
+    this.worker = null;
+    for (const end of this.waiting) end();
   }
 
   close(): void {
+    this.closed = true;
+    this.abandon();
     this.worker?.terminate();
     this.worker = null;
   }

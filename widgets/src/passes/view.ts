@@ -129,13 +129,12 @@ class Pane {
   async draw(open: ReadonlySet<string>): Promise<void> {
     if (!this.tree) return;
     const contents = contentsOf(this.tree, open);
-    await this.layouts.prepared();
     const still = this.contents?.root === contents.root;
-    const layout = await this.arrangement.next(contents, this.canvas.window);
-    if (!layout) return;
-    this.contents = contents;
-    this.canvas.show(contents, layout, still);
-    this.mark(contents);
+    for await (const layout of this.arrangement.next(contents, this.canvas.window)) {
+      this.contents = contents;
+      this.canvas.show(contents, layout, still);
+      this.mark(contents);
+    }
   }
 
   choose(name: string | null): void {
