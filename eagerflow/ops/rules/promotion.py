@@ -39,6 +39,7 @@ _RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
 _KIND_ORDER = dict(zip(_KINDS, (0, 2, 1, 3, 4), strict=True))
 _WEAK_DTYPES = (DTYPES["bool"], *(default_dtype(k) for k in _KINDS[1:] if k != _KINDS[2]))
 _WEAK = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
+_HALF_AND_SINGLE = {DTYPES["float16"], FLOAT32}
 _WEAK_RANK: dict[type, int] = {bool: 0, int: 1, Dim: 1, float: 2, complex: 3}
 
 
@@ -49,7 +50,9 @@ def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
 
 
 def _inline(at: InlineSite) -> tuple[str, str] | None:
-    if at.types[0].dtype.dtype.kind == "c":
+    dtypes = {at.types[0].dtype, at.attrs["dtype"]}
+    # kernels drop imaginary parts, and are faster than NumPy between these two
+    if at.types[0].dtype.dtype.kind == "c" or dtypes == _HALF_AND_SINGLE:
         return None
     return f"{at.operands[0]}.astype({at.bound(at.attrs['dtype'].dtype, 'dtype')})", ""
 

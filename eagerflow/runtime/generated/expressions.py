@@ -103,7 +103,8 @@ class Expressions:
         entry, attrs = self.entry(op, line, node)
         kernel = self.reused(entry.kernel, line, node, dead, fading)
         operands = [self.operand(r) for r in line.inputs]
-        if op.inline is not None and is_own(op, kernel):
+        # a native kernel has the bits of what is spelled out
+        if op.inline is not None and (is_own(op, kernel) or is_native_form(op.name, kernel)):
             types = self.program.types(line)
             site = InlineSite(operands, types, node.attrs, len(node.outputs), self.bound)
             inlined = op.inline(site)
