@@ -11,8 +11,8 @@ from typing import Final
 from eagerflow.hints.function_names import DTYPES, TRAINING, by_name
 
 ASKED: Final = (
-    "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
-    "out of net.trainable"
+    "leave it out: ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() "
+    "leaves variables out of net.trainable"
 )
 #: functions that are methods elsewhere
 ALSO_METHODS: Final = (
@@ -104,7 +104,8 @@ ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "nelem
 #: of queues
 QUEUES: Final = by_name(
     {
-        "queue.enqueue(x)": "append push put",
+        "queue.enqueue(x); at the end, queue.close(): then dequeue gives what is left, and raises "
+        "ef.errors.QueueClosedError": "append push put",
         "queue.size() == 0": "empty",
         "queue.size() == queue.capacity": "full",
         "queue.dequeue()": "get pop popleft",

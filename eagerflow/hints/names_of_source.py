@@ -24,6 +24,8 @@ UNKNOWN: Final = object()
 ABSENT: Final = object()
 #: in a hint, the name of a function to call in the place of another
 _SUGGESTION: Final = re.compile(r"^did you mean '([\w.]+)'\?$|^ef\.([\w.]+)\(")
+#: what layers have, if not before they are made
+_PARAMETERS: Final = ("weight", "bias")
 #: methods that give their module elsewhere
 _FLUENT: Final = ("cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "to", "train")
 
@@ -232,6 +234,8 @@ def _module(path: str) -> Any:
 def _member(owner: Any, name: str) -> Any:
     if isinstance(owner, ModuleType):
         return getattr(owner, name, ABSENT) if is_ours(owner) else ABSENT
+    if isinstance(owner, Instance) and issubclass(owner.kind, ef.nn.Module) and name in _PARAMETERS:
+        return Instance(ef.Variable)
     if isinstance(owner, Instance) or inspect.isclass(owner):
         member = inspect.getattr_static(getattr(owner, "kind", owner), name, UNKNOWN)
         return getattr(member, "__func__", member)

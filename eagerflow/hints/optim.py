@@ -5,7 +5,7 @@ from typing import Final
 from eagerflow.hints.function_names import TRAINING
 
 _SCHEDULE: Final = (
-    "a schedule is the learning rate of the optimiser and counts by itself: lr=ef.optim.{}"
+    "a schedule is the learning rate of the optimiser and counts updates by itself: lr=ef.optim.{}"
 )
 
 #: of ``ef.optim``

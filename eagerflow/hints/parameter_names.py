@@ -160,7 +160,8 @@ CALLED: Final = {
 }
 #: attributes of modules that are methods elsewhere, and what is written
 CALLED_OF_MODULES: Final = {
-    "parameters": "optimisers take net.trainable; net.parameters is a dict of all, without a call",
+    "parameters": "optimisers take net.trainable; net.parameters is a dict of all, without a call: "
+    "net.parameters.values()",
     "buffers": "net.buffers is a dict, without a call",
     "state": "net.state is a dict, without a call",
     "trainable": "net.trainable is a list, without a call",

@@ -129,9 +129,9 @@ def of_call(
     kinds = {p.kind for p in parameters}
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         taken = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
-        for keyword in keywords:
-            if keyword not in taken:
-                return of_argument(function, keyword, name)
+        refused = [of_argument(function, k, name) for k in keywords if k not in taken]
+        if refused:
+            return "; ".join(filter(None, dict.fromkeys(refused)))
     room = sum(p.kind in _POSITIONAL for p in parameters)
     if positional is None or positional <= room or inspect.Parameter.VAR_POSITIONAL in kinds:
         return None

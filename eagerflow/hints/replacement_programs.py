@@ -131,7 +131,8 @@ PROGRAMS: Final = {
             "ef.profile()": "profiler",
             "ef.data": "utils",
             "@portable('cube') of a kernel(xp, x), from eagerflow_kernels.table import portable; "
-            "cube = define('cube', infer=elementwise(INEXACT)) and bind(cube, x), "
+            "cube = define('cube', infer=elementwise(INEXACT), saved='inputs', "
+            "vjp=(lambda g, out, x: g * 3 * x * x,)) and bind(cube, x), "
             "from eagerflow.core.op import bind, define, "
             "from eagerflow.ops.rules.type_rules import INEXACT, elementwise; "
             "Python code as it is: ef.py_call(f, x.type, x)": "define library register_op",

@@ -15,12 +15,11 @@ from importlib.util import find_spec
 from types import FrameType, ModuleType
 from typing import Any, Final, final
 
-import numpy as np
-
 import eagerflow as ef
 from eagerflow.extending import hint_about
 from eagerflow.hints import MODULE_NAMES
 from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS
+from eagerflow.hints.data import DATASETS
 from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES
 from eagerflow.hints.names_of_source import ABSENT, UNKNOWN, Instance, Names, hint_of, is_ours
 from eagerflow.hints.nn import MODULES
@@ -38,8 +37,8 @@ _METHODS: Final = (
 #: what objects of many kinds have: to say something of these, their class must be known
 _COMMON: Final = {
     name
-    for kind in (str, bytes, list, dict, set, tuple, int, float, complex, np.ndarray)
-    for name in dir(kind)
+    for value in ("", b"", [], {}, set(), (), 1j, 1, 1.0, ef.zeros(0).numpy())
+    for name in dir(value)
 } | {"at", "diff", "expand", "gather", "median", "sub", "unique", "where"}
 _ANYWHERE: Final = {
     **{name: MODULES[name] for name in _METHODS},
@@ -152,11 +151,13 @@ class _Reader:
             return None
         if isinstance(owner, ModuleType):
             return hint_of(owner, node.attr) if is_ours(owner) else None
-        if isinstance(owner, Instance):
-            return hint_about(owner.kind, node.attr)
+        if isinstance(owner, Instance) or inspect.isclass(owner):
+            return hint_about(getattr(owner, "kind", owner), node.attr)
         if owner is ABSENT and self._names.is_lacking(node.value) and node.attr in _BELOW:
             self._told.update(n for n in ast.walk(node.value) if isinstance(n, ast.expr))
             return _BELOW[node.attr]
+        if node.attr == "dataset" and ast.unparse(node.value).endswith("loader"):
+            return DATASETS["dataset"]
         return None
 
     def _of_call(self, call: ast.Call) -> str | None:
@@ -176,8 +177,8 @@ class _Reader:
         first = list(inspect.signature(called).parameters)[:2]
         if first != ["shape", "dtype"] or len(call.args) < 2:
             return None
-        kinds = [self._names.value(argument) for argument in call.args]
-        return f"{SHAPES}: {called.__name__}(shape, …)" if Instance(int) in kinds[:2] else None
+        second = self._names.value(call.args[1])
+        return f"{SHAPES}: {called.__name__}(shape, …)" if second == Instance(int) else None
 
     def _of_unknown(self, call: ast.Call) -> str | None:
         """Of a method of an object whose class is not known: what all tensors of PyTorch have."""
