@@ -34,12 +34,18 @@ _METHODS: Final = (
     "named_parameters", "register_buffer", "register_parameter", "requires_grad_", "state_dict",
     "zero_grad",
 )  # fmt: skip
+_KINDS: Final = (str, bytes, list, dict, set, tuple, complex, int, type(ef.zeros(0).numpy()))
 #: what objects of many kinds have: to say something of these, their class must be known
-_COMMON: Final = {
-    name
-    for value in ("", b"", [], {}, set(), (), 1j, 1, 1.0, ef.zeros(0).numpy())
-    for name in dir(value)
-} | {"at", "diff", "expand", "gather", "median", "sub", "unique", "where"}
+_COMMON: Final = {name for kind in _KINDS for name in dir(kind)} | {
+    "at",
+    "diff",
+    "expand",
+    "gather",
+    "median",
+    "sub",
+    "unique",
+    "where",
+}
 _ANYWHERE: Final = {
     **{name: MODULES[name] for name in _METHODS},
     **{name: text for name, text in ARRAYS.items() if name not in _COMMON},
@@ -151,8 +157,9 @@ class _Reader:
             return None
         if isinstance(owner, ModuleType):
             return hint_of(owner, node.attr) if is_ours(owner) else None
-        if isinstance(owner, Instance) or inspect.isclass(owner):
-            return hint_about(getattr(owner, "kind", owner), node.attr)
+        kind = owner.kind if isinstance(owner, Instance) else owner
+        if inspect.isclass(kind):
+            return hint_about(kind, node.attr)
         if owner is ABSENT and self._names.is_lacking(node.value) and node.attr in _BELOW:
             self._told.update(n for n in ast.walk(node.value) if isinstance(n, ast.expr))
             return _BELOW[node.attr]
