@@ -15,6 +15,7 @@ from eagerflow import einops_backend as _einops_backend
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
+from eagerflow import source as _source
 from eagerflow import types as types
 from eagerflow import unknown_names as _unknown_names
 from eagerflow import wrong_calls as _wrong_calls
@@ -177,7 +178,10 @@ def _load_family(name: str) -> None:
 
 _unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
 _wrong_calls.find_remedies_by(
-    lambda error: _import_module("eagerflow.hints.remedies").remedy(error)
+    lambda error: _import_module("eagerflow.hints.remedies").remedy(error),
+    lambda error: _import_module("eagerflow.hints.rest_of_source").rest_of_source(
+        error, _source.users_frame(error)
+    ),
 )
 _wrong_calls.add_remedies_where_shown()
 _einops_backend.register()

@@ -296,12 +296,22 @@ def cell_name(file: str) -> str:
 
 def user_line(error: BaseException) -> Source | None:
     """Where the user's code raised an exception."""
-    source, trace = None, error.__traceback__
-    while trace is not None:
+    trace = _users_last(error)
+    return None if trace is None else Source(trace.tb_frame.f_code, trace.tb_lasti)
+
+
+def users_frame(error: BaseException) -> FrameType | None:
+    """The innermost frame of the user's that an exception has passed."""
+    trace = _users_last(error)
+    return None if trace is None else trace.tb_frame
+
+
+def _users_last(error: BaseException) -> TracebackType | None:
+    last = None
+    for trace in _walk(error.__traceback__):
         if not is_framework_frame(trace.tb_frame):
-            source = Source(trace.tb_frame.f_code, trace.tb_lasti)
-        trace = trace.tb_next
-    return source
+            last = trace
+    return last
 
 
 # --- what is shown of an error ------------------------------------------------------------------

@@ -117,14 +117,16 @@ class AbstractAbsent:
     def __get__(self, instance: object, owner: type) -> object:
         raise self._unknown(owner)
 
-    def _unknown(self, owner: type) -> UnknownNameError:
-        return UnknownNameError(f"{owner.__name__} has no {self._name!r}", hint=self._found_hint())
-
-    def _found_hint(self) -> str | None:
+    @property
+    def hint(self) -> str | None:
+        """What there is in its place."""
         return self._hint or _find(self._owner, self._name)
 
+    def _unknown(self, owner: type) -> UnknownNameError:
+        return UnknownNameError(f"{owner.__name__} has no {self._name!r}", hint=self.hint)
+
     def __repr__(self) -> str:  # what `help` shows
-        return f"<not here: {self._found_hint()}>"
+        return f"<not here: {self.hint}>"
 
 
 @final
@@ -165,6 +167,21 @@ def hint_at(owner: type, hints: Iterable[str]) -> None:
     for name in hints:
         setattr(owner, name, kind(owner.__name__, name, texts.get(name)))
     setattr(owner, "__dir__", _names)  # noqa: B010 - mypy knows it as a method, which cannot be assigned
+
+
+def hint_about(kind: type, name: str) -> str | None:
+    """What there is in the place of an attribute that objects of a class lack, if a hint says it.
+
+    Args:
+        kind: the class.
+        name: of the attribute.
+
+    >>> from eagerflow.extending import hint_about
+    >>> hint_about(ef.Tensor, "numel"), hint_about(ef.Tensor, "shape")
+    ('x.size', None)
+    """
+    member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    return member.hint if isinstance(member, AbstractAbsent) else None
 
 
 def _names(value: object) -> list[str]:

@@ -15,22 +15,24 @@ from typing import Any, Final
 
 _Find = Callable[[Any], str | None]
 _find: _Find | None = None
+_find_rest: _Find | None = None
 #: where the note begins, as in errors of eagerflow
 _LABEL: Final = "  hint: "
-#: what Python raises; subclasses have words of their own
-_KINDS: Final = (TypeError, AttributeError)
+#: what Python raises; subclasses of others have words of their own
+_KINDS: Final = (TypeError, AttributeError, ImportError, ModuleNotFoundError)
 _Shown = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
-def find_remedies_by(find: _Find) -> None:
-    """Let remedies be found by a function from above, which may name whatever there is.
+def find_remedies_by(find: _Find, rest: _Find) -> None:
+    """Let remedies be found by functions from above, which may name whatever there is.
 
     Args:
-        find: gives what to write in the place of what Python refused, by its `TypeError` or
-            `AttributeError`; None for what is not of eagerflow.
+        find: gives what to write in the place of what Python refused, by its `TypeError`,
+            `AttributeError` or `ImportError`; None for what is not of eagerflow.
+        rest: gives what else in the source of an error would be refused.
     """
-    global _find
-    _find = find
+    global _find, _find_rest
+    _find, _find_rest = find, rest
 
 
 def add_remedy(error: BaseException) -> None:
@@ -41,7 +43,7 @@ def add_remedy(error: BaseException) -> None:
     """
     if type(error) not in _KINDS or _find is None:
         return
-    if any(note.startswith(_LABEL) for note in getattr(error, "__notes__", ())):
+    if any(map(_is_remedy, getattr(error, "__notes__", ()))):
         return
     try:
         remedy = _find(error)
@@ -49,6 +51,24 @@ def add_remedy(error: BaseException) -> None:
         return
     if remedy is not None:
         error.add_note(_LABEL + remedy)
+
+
+def _add_all(error: BaseException) -> None:
+    """Add the remedy, and what else in the source of the error is written as elsewhere."""
+    add_remedy(error)
+    notes = getattr(error, "__notes__", ())
+    if _find_rest is None or not (getattr(error, "hint", None) or any(map(_is_remedy, notes))):
+        return
+    try:
+        rest = _find_rest(error)
+    except Exception:  # the user's error stays, with the hint that it has
+        return
+    if rest is not None and rest not in notes:
+        error.add_note(rest)
+
+
+def _is_remedy(note: str) -> bool:
+    return note.startswith(_LABEL)
 
 
 def add_remedies_where_shown() -> None:
@@ -64,12 +84,12 @@ def add_remedies_where_shown() -> None:
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    add_remedy(error)
+    _add_all(error)
     sys.__excepthook__(kind, error, trace)
 
 
 def _show_in_ipython(
     shell: Any, kind: type[BaseException], error: BaseException, trace: Any, tb_offset: Any = None
 ) -> None:
-    add_remedy(error)
+    _add_all(error)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)

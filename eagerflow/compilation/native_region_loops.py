@@ -164,6 +164,7 @@ class _Writer:
         self._whole = -1
         self._filled: list[int] = []
         self._repeats = False
+        self._reduces = False
 
     # --- nodes ---
 
@@ -186,6 +187,7 @@ class _Writer:
         if role.what == "update":
             self._update(node.attrs["resource"], register, role.op, operands[0])
             return
+        self._reduces |= bool(role.axes)
         if role.axes and OPS[role.op].needs_elements:
             self._need_elements(line.inputs[0])
         kind = kind_at(self._program, register)
@@ -309,7 +311,7 @@ class _Writer:
             raise UnfitError("it is a constant")
         if self._layout is not None and self._assigned:
             raise UnfitError("it reduces what variables are assigned", "reduction", "along")
-        if self._whole < 0 and not self._assigned and (self._layout is not None or self._repeats):
+        if self._whole < 0 and not self._assigned and (self._reduces or self._repeats):
             raise UnfitError("no value has all its elements", *_REPEATING)
         return Kernel(
             self._loops(results, sources), self._layout, tuple(self._arguments), tuple(results),

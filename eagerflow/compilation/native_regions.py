@@ -27,6 +27,10 @@ _MOST: Final = 96
 #: how many terms of elements a kernel has at most that goes along rows, or along columns. Sums need
 #: registers besides: what takes longer is faster computed before (`tests.bench.regions`)
 _LONGEST: Final = {"rows": 60, "columns": 50}
+#: how long rows are along which a kernel goes that only repeats values: NumPy takes 50 ns from one
+#: row to the next (`tests.bench.vmap`). And how many ops it has at most: what more take is longer
+_SHORT_ROWS: Final = range(4, 1025)
+_FEW: Final = 4
 #: how many arrays it reads and writes at most; NumPy's functions take 64
 _ARRAYS: Final = 40
 
@@ -153,21 +157,22 @@ class _Finder:
         if any(position in choice.refused for position in members):
             return
         computing = sum(roles[x].what not in _FREE for x in members)
-        if computing < 2:
+        first = next(x for x in members if roles[x].what != "read")
+        space, level = self._levels.space[first], self._levels.level[first]
+        assert space is not None
+        layout = self._layout(members, space, level)
+        if computing < 2 and layout is None:
             return
         reducing = [x for x in members if roles[x].axes]
         if reducing and (computing > _MOST or self._count_arrays(members) > _ARRAYS):
             choice.refused.update((x, "the kernel would be too large") for x in reducing)
             return
-        first = next(x for x in members if roles[x].what != "read")
-        space, level = self._levels.space[first], self._levels.level[first]
-        assert space is not None
         try:
             giving = partial(
                 kernel_of, self._program, [self._lines[x] for x in members],
                 [roles[x] for x in members],
                 [i for i, x in enumerate(members) if x in self._levels.per_row],
-                space=space, layout=self._layout(members, space, level),
+                space=space, layout=layout,
             )  # fmt: skip
             kernel = giving(self._wanted(members))
         except UnfitError as error:
@@ -183,9 +188,25 @@ class _Finder:
 
     def _layout(self, members: Sequence[int], space: Space, level: int) -> Layout | None:
         """Along which axes a region goes, if along any."""
-        if not any(self._roles[x].axes for x in members):
-            return None
-        return self._levels.layouts[space, level]
+        if any(self._roles[x].axes for x in members):
+            return self._levels.layouts[space, level]
+        return ("rows", 1) if self._repeats_along_rows(members, space) else None
+
+    def _repeats_along_rows(self, members: Sequence[int], space: Space) -> bool:
+        """Whether some values have one element per row, of short rows, and others one per element.
+
+        As ``g[:, None] * x`` does, of which gradients by weights are made for each sample.
+        """
+        if len(space) < 2 or space[-1] not in _SHORT_ROWS or len(members) > _FEW:
+            return False
+        if any(self._roles[x].what != "elements" for x in members):
+            return False
+        made = {r for x in members for r in self._lines[x].outputs}
+        given = {r for x in members for r in self._lines[x].inputs} - made
+        shapes = [space_at(self._program, r) for r in given if r not in self._program.constants]
+        return all(s[-1:] in ((), (1,), space[-1:]) for s in shapes) and any(
+            s[-1:] == (1,) and any(n != 1 for n in s) for s in shapes
+        )
 
     def _escapes(self, position: int, inside: set[int]) -> bool:
         """Whether something outside of a region reads what an instruction makes."""

@@ -497,7 +497,7 @@ class Dataset:
 
 #: names of other frameworks; what there is instead: `hints/data.py`
 _HINTED: Final = """
-    apply as_numpy_iterator cache cardinality concatenate enumerate flat_map from_generator
+    apply as_numpy_iterator cache cardinality concatenate dataset enumerate flat_map from_generator
     from_list from_tensor_slices get_single_element list_files random_split range reduce split
     unbatch
 """

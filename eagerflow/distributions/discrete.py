@@ -13,14 +13,14 @@ from eagerflow.extending import TensorLike
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Bernoulli(AbstractDistribution):
     """0 or 1.
 
     Attributes:
         logits: the logarithm of the odds of 1: `eagerflow.logit` of the probability.
 
-    >>> ef.distributions.Bernoulli(0.0).mean
+    >>> ef.distributions.Bernoulli(logits=0.0).mean
     Tensor(0.5, f32[]@cpu:0)
     """
 
@@ -53,14 +53,14 @@ class Bernoulli(AbstractDistribution):
 
 
 @final
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Categorical(AbstractDistribution):
     """The index of one of k categories.
 
     Attributes:
         logits: ``[..., k]``: logarithms of probabilities, but for a constant.
 
-    >>> ef.round(ef.distributions.Categorical(ef.zeros(4)).entropy(), 3)
+    >>> ef.round(ef.distributions.Categorical(logits=ef.zeros(4)).entropy(), 3)
     Tensor(1.386, f32[]@cpu:0)
     """
 

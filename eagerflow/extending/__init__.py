@@ -37,7 +37,7 @@ from eagerflow.option_checks import (
 from eagerflow.progress import progress_bar
 from eagerflow.source import Source, capture, warn
 from eagerflow.state_loading import first_names, put_state, renaming
-from eagerflow.unknown_names import hint_at, module_getattr, nearest, unknown_name
+from eagerflow.unknown_names import hint_about, hint_at, module_getattr, nearest, unknown_name
 
 if _TYPE_CHECKING:
     from eagerflow.extending.pipelines import *
@@ -52,13 +52,14 @@ _LATER: _Final = {
 
 __all__ = [
     "COUNT", "FRACTION", "NOT_NEGATIVE", "POSITIVE", "PROBABILITY", "SIZE", "FifoStore",
-    "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source", "TensorLike",
-    "begin_told", "call_in_scope", "capture", "children", "ending", "first_names", "hint_at",
-    "in_range", "is_part", "is_traced", "is_weak", "keep_together", "matched", "maximum",
-    "may_equal", "module_getattr", "nearest", "new_file", "note_set", "note_walk", "number_now",
-    "one_of", "pack", "packed_size", "progress_bar", "put_state", "renaming", "replaced",
-    "require", "same", "slept", "sync_folder", "table_html", "table_lines", "to_html", "tree",
-    "undo_by", "unknown_name", "unpack", "unwritable", "walk", "warn",
+    "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source",
+    "TensorLike", "begin_told", "call_in_scope", "capture", "children", "ending",
+    "first_names", "hint_about", "hint_at", "in_range", "is_part", "is_traced", "is_weak",
+    "keep_together", "matched", "maximum", "may_equal", "module_getattr", "nearest",
+    "new_file", "note_set", "note_walk", "number_now", "one_of", "pack", "packed_size",
+    "progress_bar", "put_state", "renaming", "replaced", "require", "same", "slept",
+    "sync_folder", "table_html", "table_lines", "to_html", "tree", "undo_by", "unknown_name",
+    "unpack", "unwritable", "walk", "warn",
 ]  # fmt: skip
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.function_names import DTYPES, LOSS, by_name
+from eagerflow.hints.function_names import DTYPES, TRAINING, by_name
 
 ASKED: Final = (
-    "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
-    "out of net.trainable"
+    "leave it out: ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() "
+    "leaves variables out of net.trainable"
 )
 #: functions that are methods elsewhere
-_ALSO_METHODS: Final = (
+ALSO_METHODS: Final = (
     "abs", "ceil", "cos", "cosh", "diag", "diagonal", "diff", "erf", "exp", "expm1", "flip",
     "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logsumexp", "median",
     "rsqrt", "sigmoid", "sign", "sin", "sinh", "softmax", "sqrt", "square", "tan", "tanh", "trace",
@@ -31,14 +31,14 @@ _OPERATORS: Final = {
 #: of tensors and variables
 ARRAYS: Final = {
     **dict.fromkeys(("requires_grad", "requires_grad_"), ASKED),
-    **{name: f"ef.{name}(x)" for name in _ALSO_METHODS},
+    **{name: f"ef.{name}(x)" for name in ALSO_METHODS},
     **{name: f"x {sign} y" for name, sign in _OPERATORS.items()},
     **{name: f"x.astype(ef.{name})" for name in ("bfloat16", "bool")},
     **{name: f"x.astype(ef.{dtype})" for name, dtype in DTYPES.items()},
     **{name: f"ef.{name}(x, y)" for name in ("maximum", "minimum", "outer")},
     "add_": "x += y",
     "at": "x[i] = v, which gives the tensor a new value",
-    "backward": "ef.grad(f) and " + LOSS,
+    "backward": TRAINING,
     "block_until_ready": "x.item() and all that looks at values waits by itself",
     "chunk": "ef.array_split(x, count, axis)",
     "clamp": "x.clip(low, high)",
@@ -57,7 +57,7 @@ ARRAYS: Final = {
     "fill_": "x[...] = value; of a variable, x.assign(ef.full(x.shape, value))",
     "flat": "x.ravel()",
     "gather": "ef.take_along_axis(x, indices, axis)",
-    "grad": "ef.grad(f)(x) gives the gradient; none is kept in a tensor",
+    "grad": TRAINING,
     "index_select": "ef.take(x, indices, axis)",
     "is_contiguous": "leave it out: how elements lie in memory does not matter",
     "is_cuda": "x.device",
@@ -104,7 +104,8 @@ ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "nelem
 #: of queues
 QUEUES: Final = by_name(
     {
-        "queue.enqueue(x)": "append push put",
+        "queue.enqueue(x); at the end, queue.close(): then dequeue gives what is left, and raises "
+        "ef.errors.QueueClosedError": "append push put",
         "queue.size() == 0": "empty",
         "queue.size() == queue.capacity": "full",
         "queue.dequeue()": "get pop popleft",

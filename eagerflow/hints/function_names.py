@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-LOSS: Final = "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y)"
+#: in the place of three calls, so that whoever writes one of them learns of all
+TRAINING: Final = (
+    "zero_grad, backward and step are two lines: "
+    "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y); optimiser.update(grads), "
+    "with a function loss_fn(x, y) that gives the loss; by a tensor w, "
+    "loss, grad = ef.value_and_grad(loss_fn)(w)"
+)
 _SCOPED: Final = (
     "nothing is recorded outside of ef.grad, ef.value_and_grad and ef.GradientTape; "
     "ef.stop_gradient(x) cuts off within"
@@ -30,7 +36,7 @@ SPELLINGS: Final = {
         name: f"linalg.{name}"
         for name in ["det", "inv", "lstsq", "norm", "qr", "solve", "svd", "trace"]
     },
-    **{name: f"random.{name}" for name in ("bernoulli", "normal", "randint")},
+    **{name: f"random.{name}" for name in ("bernoulli", "normal")},
     **{f"reduce_{name}": name for name in ("max", "mean", "min", "sum")},
     **DTYPES,
     **by_name(
@@ -55,10 +61,9 @@ SPELLINGS: Final = {
             "take": "gather index_select",
             "eye": "identity",
             "linalg.inv": "inverse",
-            "random.categorical": "multinomial",
-            "random.normal": "randn standard_normal",
+            "random.normal": "standard_normal",
             "py_call": "numpy_function pure_callback py_function",
-            "random.uniform": "rand random random_sample",
+            "random.uniform": "random random_sample",
             "random.permutation": "randperm shuffle",
             "random.normal_like": "randn_like",
             "random.uniform_like": "rand_like",
@@ -105,10 +110,14 @@ FUNCTIONS: Final = {
     "load": "ef.checkpoint.load(path)",
     "manual_seed": "ef.random.seed(number)",
     "may_share_memory": "no question here: values never change",
+    "multinomial": "ef.random.categorical((), ef.log(p)) draws one index for each row of p",
     "ndim": "x.ndim",
     "norm": "ef.linalg.norm(x); the normal distribution is ef.distributions.Normal",
     "placeholder": "the arguments of a traced function are the inputs of its graph",
     "put_along_axis": "x = ef.update_along_axis(x, indices, values, axis), which gives a new value",
+    "rand": "ef.random.uniform((2, 3)), whose shape is one tuple",
+    "randint": "ef.random.randint((2, 3), 0, 10): the shape comes first",
+    "randn": "ef.random.normal((2, 3)), whose shape is one tuple",
     "require": "ef.asarray(x, dtype=...)",
     "save": "ef.checkpoint.save(path, tree)",
     "set_default_device": "with ef.device(device): ...",
@@ -120,6 +129,20 @@ FUNCTIONS: Final = {
     "trim_zeros": "x[ef.nonzero(x)[0].min() : ef.nonzero(x)[0].max() + 1]",
     "unwrap": "np.unwrap(x.numpy())",
     "view": "ef.reshape(x, shape)",
+}
+
+#: of modules within ``torch`` that are not here
+FUNCTIONS_OF_MODULES: Final = {
+    "Function": "ef.custom_vjp(f) of a plain function f; "
+    "f.defvjp(lambda x: (f(x), x), lambda x, g: (g * derivative(x),)): what the first gives beside "
+    "the value is what ctx.save_for_backward would keep",
+    "ProfilerActivity": "leave it out: ef.profile() takes no arguments",
+    "gradcheck": "ef.check_grads(f, (x,))",
+    "detect_anomaly": "with ef.config(check_nan=True): ...",
+    "profile": "with ef.profile() as prof: ...; print(prof) is the table; "
+    "prof.save('trace.json') writes it for Perfetto and Chrome",
+    "record_function": "with ef.name_scope(name): ...",
+    "set_detect_anomaly": "ef.config(check_nan=True)",
 }
 
 #: of ``ef.extending``

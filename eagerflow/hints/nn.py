@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import eagerflow as ef
-from eagerflow.hints.function_names import LOSS, SPELLINGS, by_name
-from eagerflow.hints.optim import VALUES
+from eagerflow.hints.function_names import SPELLINGS, TRAINING, by_name
 
 _SET: Final = "set it as an attribute: self.name"
 _PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
-_LOOP: Final = f"the loop is written out: {LOSS}; optimiser.update(grads)"
 _SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
 _FREEZE: Final = "net.freeze() and net.unfreeze(); net.trainable has what is not frozen"
 
@@ -67,7 +65,7 @@ MODULES: Final = by_name(
         "net.modules() gives the path and the module of all below": "children named_children",
         "a new one: ef.nn.Sequential(*layers, layer)": "append extend",
         "layers take a dtype: ef.nn.Linear(3, 2, dtype=ef.float64)": "bfloat16 double float half",
-        _LOOP: "compile fit",
+        "the loop is written out; " + TRAINING: "compile fit",
         _PLACE: "cpu cuda to",
         "call the net in its mode for use: net.eval()(x)": "evaluate predict",
         "net.state gives its variables by path": "get_weights",
@@ -82,7 +80,7 @@ MODULES: Final = by_name(
         "net.state is a dict of its variables": "state_dict",
         "net.trainable": "trainable_variables trainable_weights",
         "net.state": "variables weights",
-        VALUES: "zero_grad",
+        TRAINING: "zero_grad",
     }
 )
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from eagerflow.hints.function_names import LOSS
+from eagerflow.hints.function_names import TRAINING
 
-_SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"
-_STEP: Final = f"{LOSS}; optimiser.update(grads)"
-VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept that could add up"
+_SCHEDULE: Final = (
+    "a schedule is the learning rate of the optimiser and counts updates by itself: lr=ef.optim.{}"
+)
 
 #: of ``ef.optim``
 OPTIM: Final = {
@@ -33,13 +33,13 @@ OPTIMISERS: Final = {
     "apply_gradients": "optimiser.update(grads)",
     "learning_rate": "optimiser.lr",
     "load_state_dict": "optimiser.load_state(state)",
-    "minimize": _STEP,
+    "minimize": TRAINING,
     "param_groups": "optimiser.lr is the learning rate, and may be set; lr_scale= and "
     "weight_decay= may be functions of a variable's path",
     "state_dict": "optimiser.state is a dict of its variables",
-    "step": _STEP,
+    "step": TRAINING,
     "variables": "optimiser.state",
-    "zero_grad": VALUES,
+    "zero_grad": TRAINING,
 }
 
 _LBFGS_STEP: Final = (
@@ -52,5 +52,5 @@ LBFGS: Final = {
     "minimize": _LBFGS_STEP,
     "state_dict": OPTIMISERS["state_dict"],
     "update": _LBFGS_STEP,
-    "zero_grad": VALUES,
+    "zero_grad": _LBFGS_STEP,
 }

@@ -92,7 +92,8 @@ NOT_HERE: Final = by_name(
         "ef.tril(x) + ef.tril(x, -1).mT makes it": "UPLO",
         "ef.tensor(x) copies, ef.asarray(x) shares memory": "copy",
         _COMMON: "order memory_format layout pin_memory non_blocking subok",
-        "logits are logarithms of probabilities: logits=ef.log(probs)": "probs",
+        "logits= is what a net gives, without a softmax; of probabilities, logits=ef.log(probs) "
+        "or, of one, ef.logit(p)": "probs",
         "a value without a dtype of its own takes that of its neighbours: x.astype(dtype) says "
         "which": "casting",
         "the loop is written out, and what it prints with it": "verbose",
@@ -109,6 +110,7 @@ NOT_HERE: Final = by_name(
         "that a position is seen": "src_key_padding_mask tgt_key_padding_mask key_padding_mask "
         "memory_key_padding_mask",
         "is_causal=True hides later positions": "tgt_is_causal",
+        "leave it out: the batch comes first": "batch_first",
         "the output comes alone, without the weights of attention": "need_weights "
         "average_attn_weights",
     }
@@ -116,12 +118,21 @@ NOT_HERE: Final = by_name(
 
 #: by a function, what is said of a wrong number of its arguments
 COUNTS: Final = {
+    **dict.fromkeys(
+        ("Bernoulli", "Categorical"),
+        "logits= is what a net gives, without a softmax; of probabilities, logits=ef.log(probs) "
+        "or, of one, ef.logit(p)",
+    ),
     "Tensor": "ef.tensor(data) makes one; Tensor is the class",
     "Tensor.repeat": "ef.tile(x, (2, 1)) repeats the whole, as x.repeat(2, 1) elsewhere; "
     "x.repeat(2, axis) repeats elements",
     "Tensor.to": "x.to(device) moves, x.astype(dtype) converts",
     "where": "ef.nonzero(condition) gives the indices where it holds; ef.where(condition, a, b) "
     "chooses",
+}
+#: by a function, an example where its parameters do not say enough
+EXAMPLES: Final = {
+    "Queue": "ef.Queue(10, ef.tensor(0.0)), where like gives dtype and shape of an element",
 }
 #: said of functions whose first parameter is a shape
 SHAPES: Final = "the shape is one tuple, such as (2, 3), and what follows has names"
@@ -146,4 +157,12 @@ CALLED: Final = {
     "imag": "x.imag is the imaginary part, without a call",
     "nbytes": "x.nbytes is a number, without a call",
     "itemsize": "x.itemsize is a number, without a call",
+}
+#: attributes of modules that are methods elsewhere, and what is written
+CALLED_OF_MODULES: Final = {
+    "parameters": "optimisers take net.trainable; net.parameters is a dict of all, without a call: "
+    "net.parameters.values()",
+    "buffers": "net.buffers is a dict, without a call",
+    "state": "net.state is a dict, without a call",
+    "trainable": "net.trainable is a list, without a call",
 }

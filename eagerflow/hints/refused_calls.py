@@ -11,7 +11,16 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.extending import nearest
-from eagerflow.hints.parameter_names import CALLED, CALLED_MODULES, COUNTS, NAMES, NOT_HERE, SHAPES
+from eagerflow.hints.parameter_names import (
+    CALLED,
+    CALLED_MODULES,
+    CALLED_OF_MODULES,
+    COUNTS,
+    EXAMPLES,
+    NAMES,
+    NOT_HERE,
+    SHAPES,
+)
 
 __all__ = ["remedy"]
 
@@ -26,6 +35,10 @@ _REFUSALS: Final = tuple(
             r"^(?P<name>[\w.<>]+)\(\) (takes|missing|got multiple values)\b(?P<keyword>)",
         ),
     )
+)
+_POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
 )
 _NOT_CALLABLE: Final = re.compile(r"object is not callable$")
 #: where public functions and classes are, besides the package itself
@@ -77,6 +90,8 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
     if parameters is None:
         return None
     form = f"{name}({_text(parameters)})"
+    if name in EXAMPLES:
+        form += f", such as {EXAMPLES[name]}"
     if not keyword:
         return _of_count(form, name, parameters)
     known = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
@@ -91,6 +106,36 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
         return f"{other} is given by position: {form}"
     close = nearest(keyword, known)
     return f"did you mean {close}=? {form}" if close else f"the call is {form}"
+
+
+def of_call(
+    function: Any, positional: int | None, keywords: Sequence[str], name: str
+) -> str | None:
+    """What to write in the place of a call, if its arguments would be refused.
+
+    Args:
+        function: a function, a class, or a method as its class holds it.
+        positional: how many arguments have no keyword; None if that is not known.
+        keywords: the other arguments.
+        name: what to call the function.
+
+    >>> ef.hints.refused_calls.of_call(ef.zeros, 2, ["dtype"], "zeros").partition(":")[0]
+    'the shape is one tuple, such as (2, 3), and what follows has names'
+    >>> ef.hints.refused_calls.of_call(ef.zeros, 1, ["dtype"], "zeros")
+    """
+    parameters = _parameters(function)
+    if parameters is None:
+        return None
+    kinds = {p.kind for p in parameters}
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        taken = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+        refused = [of_argument(function, k, name) for k in keywords if k not in taken]
+        if refused:
+            return "; ".join(filter(None, dict.fromkeys(refused)))
+    room = sum(p.kind in _POSITIONAL for p in parameters)
+    if positional is None or positional <= room or inspect.Parameter.VAR_POSITIONAL in kinds:
+        return None
+    return of_argument(function, "", name)
 
 
 def _of_count(form: str, name: str, parameters: Sequence[inspect.Parameter]) -> str:
@@ -136,9 +181,9 @@ def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
     owner = _value(path[:-1], frame)
     if owner is ef:
         return CALLED_MODULES.get(path[-1])
-    if path[-1] not in CALLED:
-        return None
-    return CALLED[path[-1]] if isinstance(owner, (ef.Tensor, ef.Variable)) else None
+    if isinstance(owner, ef.nn.Module):
+        return CALLED_OF_MODULES.get(path[-1])
+    return CALLED.get(path[-1]) if isinstance(owner, (ef.Tensor, ef.Variable)) else None
 
 
 # --- which function it is -------------------------------------------------------------------
@@ -248,7 +293,7 @@ def _parameters(function: Any) -> list[inspect.Parameter] | None:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return None
-    return [p for p in parameters if p.name != "self"]
+    return [p for p in parameters if p.name not in ("self", "cls")]
 
 
 def _text(parameters: Sequence[inspect.Parameter]) -> str:

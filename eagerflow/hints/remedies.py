@@ -1,11 +1,11 @@
-"""What to write in the place of what Python itself refused: a call, an attribute, an operator."""
+"""What to write in the place of what Python itself refused: a call, an attribute, an import."""
 
 from __future__ import annotations
 
-from eagerflow.hints import foreign_operands, missing_attributes, refused_calls
+from eagerflow.hints import foreign_operands, missing_attributes, missing_imports, refused_calls
 
 
-def remedy(error: TypeError | AttributeError) -> str | None:
+def remedy(error: TypeError | AttributeError | ImportError) -> str | None:
     """What to write instead, if the error is about something of eagerflow.
 
     Args:
@@ -18,6 +18,8 @@ def remedy(error: TypeError | AttributeError) -> str | None:
     ...     print(ef.hints.remedies.remedy(error))
     ef.isclose(x1, x2, /, rtol=1e-05, atol=1e-08, equal_nan=False)
     """
+    if isinstance(error, ImportError):
+        return missing_imports.remedy(error)
     if isinstance(error, AttributeError):
         return missing_attributes.remedy(error)
     return refused_calls.remedy(error) or foreign_operands.remedy(error)

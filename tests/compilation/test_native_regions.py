@@ -86,6 +86,28 @@ def test_a_repeated_value_that_is_read_as_an_array_stays_one() -> None:
     assert _units(_graph(f"{body} return %b, %r", inputs)) == ["broadcast_to", "[multiply exp]"]
 
 
+@pytest.mark.parametrize(
+    ("shape", "unit", "layout"),
+    [
+        ("8,1", "[multiply]", ("rows", 1)),
+        ("1", "multiply", None),
+        ("4", "multiply", None),
+        ("8,4", "multiply", None),
+    ],
+)
+def test_values_that_are_repeated_along_short_rows(
+    shape: str, unit: str, layout: tuple[str, int] | None
+) -> None:
+    body = "%a = multiply(%v, %x) : f32[8,4] return %a"
+    inputs = f"%x: f32[1,4]@cpu:0, %v: f32[{shape}]@cpu:0"
+    if shape != "8,1":
+        inputs = f"%x: f32[8,4]@cpu:0, %v: f32[{shape}]@cpu:0"
+    text = _graph(body, inputs)
+    assert _units(text) == [unit]
+    regions = [u for u in _plan(text)[0].units if isinstance(u, Region)]
+    assert [region.kernel.layout for region in regions] == [layout] * (layout is not None)
+
+
 def test_variables_are_at_the_border() -> None:
     w = ef.Variable([[0.0] * 4] * 8)
     text = _graph(

@@ -175,9 +175,10 @@ def test_a_function_of_another_framework_is_an_error_with_a_hint(
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("randn", "random.normal"), ("arrange", "arange"), ("cat", "concat"), ("constant", "tensor"),
-     ("reduce_sum", "sum"), ("FIFOQueue", "Queue"), ("randint", "random.randint"),
-     ("randperm", "random.permutation"), ("long", "int64")],
+    [("standard_normal", "random.normal"), ("arrange", "arange"), ("cat", "concat"),
+     ("constant", "tensor"),
+     ("reduce_sum", "sum"), ("FIFOQueue", "Queue"), ("randperm", "random.permutation"),
+     ("long", "int64")],
 )  # fmt: skip
 def test_the_nearest_name(name: str, found: str) -> None:
     with pytest.raises(UnknownNameError) as caught:

@@ -1,0 +1,238 @@
+"""What else in the source of an error is written as elsewhere.
+
+Who ports a program meets its names one by one, a run for each. The first error tells them all: it
+is shown with the lines further on in this file, or cell, that would be refused as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from types import FrameType, ModuleType
+from typing import Any, Final, final
+
+import eagerflow as ef
+from eagerflow.extending import hint_about
+from eagerflow.hints import MODULE_NAMES
+from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS
+from eagerflow.hints.data import DATASETS
+from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES
+from eagerflow.hints.names_of_source import ABSENT, UNKNOWN, Instance, Names, hint_of, is_ours
+from eagerflow.hints.nn import MODULES
+from eagerflow.hints.parameter_names import CALLED, CALLED_OF_MODULES, NOT_HERE, SHAPES
+from eagerflow.hints.refused_calls import of_call
+
+__all__ = ["rest_of_source"]
+
+#: methods of modules and optimisers that tell PyTorch, whatever the class of the object
+_METHODS: Final = (
+    "add_module", "load_state_dict", "named_buffers", "named_children", "named_modules",
+    "named_parameters", "register_buffer", "register_parameter", "requires_grad_", "state_dict",
+    "zero_grad",
+)  # fmt: skip
+_KINDS: Final = (str, bytes, list, dict, set, tuple, complex, int, type(ef.zeros(0).numpy()))
+#: what objects of many kinds have: to say something of these, their class must be known
+_COMMON: Final = {name for kind in _KINDS for name in dir(kind)} | {
+    "at",
+    "diff",
+    "expand",
+    "gather",
+    "median",
+    "sub",
+    "unique",
+    "where",
+}
+_ANYWHERE: Final = {
+    **{name: MODULES[name] for name in _METHODS},
+    **{name: text for name, text in ARRAYS.items() if name not in _COMMON},
+}
+#: names of every module, for those below modules that eagerflow lacks: `optim.lr_scheduler.StepLR`
+_BELOW: Final = {
+    **{name: text for table in MODULE_NAMES.values() for name, text in table.items()},
+    **FUNCTIONS_OF_MODULES,
+}
+#: functions that give a pair elsewhere
+_PAIRS: Final = ("max", "min", "sort")
+#: keywords of methods that tell a tensor of PyTorch
+_KEYWORDS: Final = ("dim", "keepdim")
+_CUDA: Final = re.compile(r"cuda(:\d+)?$")
+_LIMIT: Final = 30
+_LENGTH: Final = 50
+
+
+def rest_of_source(error: BaseException, frame: FrameType | None) -> str | None:
+    """The lines of the same source that are written as elsewhere, each with what is written here.
+
+    Args:
+        error: what has been told already.
+        frame: of the user, where it was raised.
+    """
+    if frame is None:
+        return None
+    text = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # a cell with magic commands
+        return None
+    told = str(error) + "".join(getattr(error, "__notes__", ()))
+    found = [f"    {place}: {hint}" for hint, place in _places(tree, frame) if hint not in told]
+    if len(found) > _LIMIT:
+        found[_LIMIT:] = [f"    and {len(found) - _LIMIT} more"]
+    return "\n".join(["  in the same source:", *found]) if found else None
+
+
+def _places(tree: ast.AST, frame: FrameType) -> list[tuple[str, str]]:
+    """Each hint, with the lines that it is for and what is written in the first of them."""
+    reader = _Reader(tree, frame.f_globals)
+    lines: dict[str, list[int]] = {}
+    written: dict[str, str] = {}
+    for node in ast.walk(tree):
+        hint = reader.hint(node)
+        if hint is not None:
+            lines.setdefault(hint, []).append(getattr(node, "lineno", 0))
+            written.setdefault(hint, _short(node))
+    places = {hint: ", ".join(map(str, sorted(set(each)))) for hint, each in lines.items()}
+    first = sorted(lines, key=lambda hint: min(lines[hint]))
+    return [(hint, f"line {places[hint]}: {written[hint]}") for hint in first]
+
+
+def _short(node: ast.AST) -> str:
+    """What is written, without what comes before the last name of a long expression."""
+    text = ast.unparse(getattr(node, "func", node)).partition("\n")[0]
+    return text if len(text) <= _LENGTH else f"….{text.rpartition('.')[2]}"
+
+
+@final
+class _Reader:
+    """Tells what eagerflow would refuse in a source."""
+
+    def __init__(self, tree: ast.AST, variables: Mapping[str, Any]) -> None:
+        self._names = Names(tree, variables)
+        others = {"torch", "tensorflow", "jax"}.intersection(self._names.packages)
+        self._anywhere = {} if others else _ANYWHERE
+        self._told: set[ast.expr] = set()  # modules, by what is below them
+
+    def hint(self, node: ast.AST) -> str | None:
+        """What is written in the place of a part, if eagerflow would refuse it."""
+        match node:
+            case ast.ImportFrom():
+                return self._of_import(node)
+            case ast.Attribute():
+                return self._of_attribute(node)
+            case ast.Call():
+                return self._of_call(node)
+            case ast.Constant(value=str(text)) if _CUDA.match(text):
+                return "'gpu:0'"
+            case ast.Assign(targets=[ast.Tuple(elts=[_, _])], value=ast.Call() as call):
+                return self._of_pair(call)
+        return None
+
+    def _of_import(self, node: ast.ImportFrom) -> str | None:
+        """Of the first name of an import that is not there."""
+        owner, *path = (node.module or "").split(".")
+        if owner != ef.__name__:
+            return None
+        names = [each.name for each in node.names]
+        module: object = ef
+        for name in path:
+            hint = hint_of(module, name) if isinstance(module, ModuleType) else None
+            if hint is not None:
+                return "; ".join(filter(None, map(_BELOW.get, names))) or hint
+            module = getattr(module, name, None)
+        if not isinstance(module, ModuleType):
+            return None
+        for name in names:
+            hint = hint_of(module, name)
+            if hint is not None:
+                return None if find_spec(f"{node.module}.{name}") else hint  # a module
+        return None
+
+    def _of_attribute(self, node: ast.Attribute) -> str | None:
+        owner = self._names.value(node.value)
+        if node in self._told:
+            return None
+        if isinstance(owner, ModuleType):
+            return hint_of(owner, node.attr) if is_ours(owner) else None
+        kind = owner.kind if isinstance(owner, Instance) else owner
+        if inspect.isclass(kind):
+            return hint_about(kind, node.attr)
+        if owner is ABSENT and self._names.is_lacking(node.value) and node.attr in _BELOW:
+            self._told.update(n for n in ast.walk(node.value) if isinstance(n, ast.expr))
+            return _BELOW[node.attr]
+        if node.attr == "dataset" and ast.unparse(node.value).endswith("loader"):
+            return DATASETS["dataset"]
+        return None
+
+    def _of_call(self, call: ast.Call) -> str | None:
+        called = self._names.callee(call)
+        if isinstance(called, Instance) and issubclass(called.kind, ef.nn.Module):
+            return _refusal(called.kind.forward, call, called.kind.__name__)
+        if not inspect.isfunction(called) and not inspect.isclass(called):
+            return self._of_unknown(call)
+        if not is_ours(called) or self._names.is_own(call.func):
+            return None
+        if self._names.value(call.func) is ABSENT:  # its hint suggests what is called
+            return _known(called, call)
+        return self._of_shape(called, call) or _refusal(called, call, called.__name__)
+
+    def _of_shape(self, called: Any, call: ast.Call) -> str | None:
+        """Of sizes that are not one tuple, where a dtype comes second: ``zeros(3, 4)``."""
+        first = list(inspect.signature(called).parameters)[:2]
+        if first != ["shape", "dtype"] or len(call.args) < 2:
+            return None
+        second = self._names.value(call.args[1])
+        return f"{SHAPES}: {called.__name__}(shape, …)" if second == Instance(int) else None
+
+    def _of_unknown(self, call: ast.Call) -> str | None:
+        """Of a method of an object whose class is not known: what all tensors of PyTorch have."""
+        if not isinstance(call.func, ast.Attribute) or not self._anywhere:
+            return None
+        name, owner = call.func.attr, self._names.value(call.func.value)
+        ours = owner.kind.__mro__ if isinstance(owner, Instance) else ()
+        if owner is not UNKNOWN and not any(map(is_ours, ours)):
+            return None
+        if name in self._names.defined:
+            return None
+        if name in self._anywhere and not (name in ALSO_METHODS and _takes_arrays(call)):
+            return self._anywhere[name]
+        if name in CALLED_OF_MODULES and not call.args:
+            return CALLED_OF_MODULES[name]
+        if name == "size" and call.args:
+            return CALLED["size"]
+        if name == "view" and (len(call.args) > 1 or isinstance(call.args[0], ast.UnaryOp)):
+            return ARRAYS["view"]
+        if not any(k.arg in _KEYWORDS for k in call.keywords):
+            return None
+        method = getattr(ef.Tensor, name, None)
+        return None if method is None else _refusal(method, call, name, count=False)
+
+    def _of_pair(self, call: ast.Call) -> str | None:
+        """Of ``values, indices = x.max(1)``."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _PAIRS:
+            return None
+        owner, name = self._names.value(call.func.value), call.func.attr
+        if owner is not UNKNOWN and owner is not ef:
+            return None
+        return f"values and indices are two calls: ef.{name}(x, axis), ef.arg{name}(x, axis)"
+
+
+def _takes_arrays(call: ast.Call) -> bool:
+    """Whether a call has arguments that are no numbers: then it is a function of some namespace."""
+    return not all(isinstance(a, ast.Constant | ast.UnaryOp) for a in call.args)
+
+
+def _known(called: Any, call: ast.Call) -> str | None:
+    """What is said of the first keyword that a function does not take, whatever the function is."""
+    taken = inspect.signature(called).parameters
+    names = [k.arg for k in call.keywords if k.arg is not None and k.arg not in taken]
+    return next((NOT_HERE[name] for name in names if name in NOT_HERE), None)
+
+
+def _refusal(function: Any, call: ast.Call, name: str, *, count: bool = True) -> str | None:
+    count = count and not any(isinstance(a, ast.Starred) for a in call.args)
+    keywords = [k.arg for k in call.keywords if k.arg is not None]
+    return of_call(function, len(call.args) if count else None, keywords, name)
