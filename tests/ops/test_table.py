@@ -1,14 +1,15 @@
 """Every op and dtype against its reference, every gradient against numeric derivatives.
 
-In the layout in which a case shows most, one dtype of each kind is run in every way: eagerly, on
-another device, traced, with each graph verified and run in every way that there is. Traced calls
-of the other dtypes there, and of one dtype in the other layouts, are compared with eager ones.
-What is traced is the same bit for bit, for one case of each function also in a scope and where its
-nodes are scattered over several devices; slow tests do that in all cases, dtypes and layouts, and
-with other sizes. `test_other_sizes` calls each case, in a trace of its own, with further sizes: in
-one dtype (float64 where the case has it), gradients of half of the cases of each function included,
-those of second order for one of these; those graphs are run in every way, too. Slow tests do that
-with all gradients.
+In the layout in which a case shows most, all dtypes are run, and one of each kind in every way:
+eagerly, on another device, traced, with each graph verified and run in every way that there is. In
+the other layouts one dtype of each kind is run, and of gradients one; slow tests run all. Traced
+calls of the other dtypes there, and of one dtype in the other layouts, are compared with eager
+ones. What is traced is the same bit for bit, for one case of each function also in a scope and
+where its nodes are scattered over several devices; slow tests do that in all cases, dtypes and
+layouts, and with other sizes. `test_other_sizes` calls each case, in a trace of its own, with
+further sizes: in one dtype (float64 where the case has it), gradients of half of the cases of each
+function included, those of second order for one of these; those graphs are run in every way, too.
+Slow tests do that with all gradients.
 
 Each test has several cases: what many share, a trace or the work around a test, takes longer than
 to run most ops. An error names the rows that are wrong.
@@ -42,6 +43,7 @@ from tests.ops.table import (
     layout_of,
     map_arrays,
     one_of_each_function,
+    one_of_each_kind,
     within,
 )
 from tests.ops.tracing import traced
@@ -74,17 +76,24 @@ def _smooth(case: OpCase) -> list[str]:
     return [d for d in ("float64", "complex128") if d in case.dtypes]
 
 
+def _rows(case: OpCase) -> list[tuple[str, str]]:
+    """All dtypes in the layout that shows most, and one dtype of each kind in the others."""
+    most, kinds = layout_of(case), one_of_each_kind(case)
+    return [
+        (dtype, layout)
+        for layout in case.layouts
+        for dtype in (case.dtypes if layout == most else kinds)
+    ]
+
+
 def _smooth_rows(cases: Sequence[OpCase]) -> list[Row]:
     return [(case, dtype, layout_of(case)) for case in cases for dtype in _smooth(case)]
 
 
 @pytest.mark.parametrize("cases", in_groups(ALL_CASES), ids=names_of)
 def test_values(cases: list[OpCase]) -> None:
-    check_each(
-        ((case, dtype, layout, columns_of(case, dtype, layout))
-         for case in cases for dtype in case.dtypes for layout in case.layouts),
-        check_values,
-    )  # fmt: skip
+    rows = [(case, *row) for case in cases for row in _rows(case)]
+    check_each(((*row, columns_of(*row)) for row in rows), check_values)
 
 
 @pytest.mark.parametrize("cases", in_groups(_traceable(ALL_CASES)), ids=names_of)
@@ -118,8 +127,9 @@ def test_special_values_in_one_trace(cases: list[OpCase]) -> None:
 
 @pytest.mark.parametrize("cases", in_groups(SMOOTH), ids=names_of)
 def test_gradients(cases: list[OpCase]) -> None:
-    first = [(c, dtype, layout) for c in cases for layout in c.layouts for dtype in _smooth(c)]
-    second = _smooth_rows([c for c in cases if c.second])
+    first = [(c, _smooth(c)[0], layout) for c in cases for layout in c.layouts]
+    first += [(c, dtype, layout_of(c)) for c in cases for dtype in _smooth(c)[1:]]
+    second = [(c, _smooth(c)[0], layout_of(c)) for c in cases if c.second]
     check_each(((*row, "eager", order) for order, some in ((1, first), (2, second))
                 for row in some), check_gradient)  # fmt: skip
 
@@ -143,6 +153,19 @@ def test_other_sizes(cases: list[OpCase]) -> None:
     rows += [(case, 2) for case in cases if case.id in SECOND]
     rows += [(case, 1) for case in cases if case.id in FIRST]
     check_each(rows, check_sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", in_groups(ALL_CASES), ids=names_of)
+def test_all_values_and_gradients(cases: list[OpCase]) -> None:
+    rows = ((c, dtype, layout, ("eager",)) for c in cases for dtype in c.dtypes
+            for layout in c.layouts)  # fmt: skip
+    check_each(rows, check_values)
+    smooth = [case for case in cases if case.grad]
+    slopes = [(c, dtype, layout, "eager", 1) for c in smooth for layout in c.layouts
+              for dtype in _smooth(c)]  # fmt: skip
+    slopes += [(*row, "eager", 2) for row in _smooth_rows([c for c in smooth if c.second])]
+    check_each(slopes, check_gradient)
 
 
 @pytest.mark.slow

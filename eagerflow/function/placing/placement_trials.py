@@ -1,4 +1,4 @@
-"""The trials of planned placements: steps of a traced function by turns, the faster one kept.
+"""The trials of planned placements: steps of a traced function, alternately, the faster one kept.
 
 What the cost model proposes (`placement/automatic/`) is tried: steps run alternately as planned
 and where the program says. The medians decide. What was seen of nodes and moves meanwhile is
@@ -172,9 +172,9 @@ class PlacementTrial:
         self._own: Executable | None = None
         self._lock = threading.Lock()
         self._begun = 0
-        takes_turns = made.chosen is not made.own and not made.own.too_much
+        alternates = made.chosen is not made.own and not made.own.too_much
         #: as planned, and where the program says
-        self._seconds: list[list[float]] = [[], []] if takes_turns else [[]]
+        self._seconds: list[list[float]] = [[], []] if alternates else [[]]
         self._over = False
 
     @property
