@@ -256,7 +256,7 @@ class PlacementTrial:
         planned = made.chosen.measured = median(self._seconds[0])
         took = _took_text(made.chosen)
         if len(self._seconds) == 1:
-            timed = [one for one in made.alternatives if one.measured and not one.too_much]
+            timed = [one for one in made.alternatives if one.measured is not None]
             fastest = min(timed, key=lambda one: one.measured or 0.0)
             return fastest, f"{made.chosen.name}: {took}"
         own = made.own.measured = median(self._seconds[1])
