@@ -196,9 +196,11 @@ class PlacementError(EagerflowError, ValueError):
 
 
 class PlacementWarning(UserWarning):
-    """Something is not where rules of placement ask for, as ``soft_placement`` allows.
+    """Something is not where rules of placement ask for.
 
-    Results are the same. ``f.explain("placement")`` tells what is where, and why.
+    Either ``soft_placement`` allows that, or a function that has rules is called in the trace of
+    another one, whose rules count. Results are the same. ``f.explain("placement")`` tells what is
+    where, and why.
     """
 
 

@@ -165,7 +165,10 @@ class TracedFunction(Generic[_P, _R_co]):
         __call__ = _enter
 
     def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
-        if current_tracer() is not None:
+        tracer = current_tracer()
+        if tracer is not None:
+            if self._lookup.placer is not None:
+                self._lookup.placer.tell_of_caller(tracer.root.graph.name)
             with name_scope(self.name):
                 return autograph_call(self.fn)(*args, **kwargs)
         call = self._lookup.signature.parse(args, kwargs)

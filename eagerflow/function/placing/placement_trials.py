@@ -124,9 +124,15 @@ class Automatic:
         entry.replace(rules, place(entry.graph, rules) if placement is None else placement)
 
     def trial(self, entry: PlacedTrace) -> PlacementTrial | None:
-        """What the steps of a trace go through to try its plan; None if that was done."""
+        """What the steps of a trace go through to try its plan; None if that was done.
+
+        Steps that compute types alone, on null devices, say nothing of the time of others.
+        """
         made: PlacementPlan | None = None if entry.rules is None else entry.rules.plan
-        return None if made is None or made.verdict else PlacementTrial(entry, made)
+        if made is None or made.verdict:
+            return None
+        tells = made.waits_for_sizes or any(device.holds_data for device in made.devices)
+        return PlacementTrial(entry, made) if tells else None
 
 
 def _model(rates: MachineRates, sizes: Mapping[str, int], observed: ObservedTimes) -> CostModel:
@@ -250,7 +256,7 @@ class PlacementTrial:
         planned = made.chosen.measured = median(self._seconds[0])
         took = _took_text(made.chosen)
         if len(self._seconds) == 1:
-            timed = [one for one in made.alternatives if one.measured and not one.too_much]
+            timed = [one for one in made.alternatives if one.measured is not None]
             fastest = min(timed, key=lambda one: one.measured or 0.0)
             return fastest, f"{made.chosen.name}: {took}"
         own = made.own.measured = median(self._seconds[1])

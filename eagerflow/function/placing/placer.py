@@ -38,7 +38,7 @@ class Placer:
         self.rules: Rules | None = None
         self.automatic: Automatic | None = None
         self._matched: set[str] = set()
-        self._warned = False
+        self._warned = self._told_of_caller = False
 
     def place(self, graph: Graph) -> tuple[Rules | None, Placement | None]:
         """The rules, and what they make of a graph.
@@ -112,6 +112,22 @@ class Placer:
         if entry.rules is rules or (rules is not None and rules.is_same(entry.rules)):
             return
         entry.replace(*self.place(entry.graph))
+
+    def tell_of_caller(self, caller: str) -> None:
+        """Warn once that the function is part of another trace, where its own rules do not hold.
+
+        Args:
+            caller: the name of the function that is traced; its own if it calls itself.
+        """
+        is_placed = self.rules is not None or self.automatic is not None
+        if not is_placed or self._told_of_caller or caller == self.name:
+            return
+        self._told_of_caller = True
+        warn(
+            f"{self.name}: in the trace of {caller}, of which this call is a part, the placement "
+            f"of {self.name} does not hold; place {caller}, as by the pattern {self.name!r}",
+            PlacementWarning,
+        )
 
     def _tell(self, fallbacks: Sequence[str]) -> None:
         """Warn of what is not where rules want it, once for some rules."""

@@ -130,6 +130,10 @@ class CostModel:
             site = self._sites[node] = site_of(node)
         return self.observed.nodes.get((site, device.kind))
 
+    def sends(self, node: Node) -> float:
+        """Seconds of the host for what is sent within a branch or a loop, as the program has it."""
+        return self.work.seconds(node, lambda one: self.rates.send if is_transfer(one.op) else 0.0)
+
     def call(self, node: Node, device: Device) -> float:
         """Seconds of the host to call a node's kernel, or to issue it.
 

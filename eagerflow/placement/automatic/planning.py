@@ -253,9 +253,9 @@ class _Planner:
         """The device of each node, those of subgraphs among them."""
         chosen: dict[Node, Device] = {}
         for unit, number in zip(self.problem.units, assignment, strict=True):
-            if unit.is_movable:
+            device = self.problem.device(number)
+            if unit.is_movable and device is not None:
                 inside = [n for graph in inner_graphs(unit.nodes) for n in graph.nodes]
-                device = self.problem.devices[number]
                 chosen.update({n: device for n in (*unit.nodes, *inside) if is_movable(n)})
         return chosen
 

@@ -38,7 +38,8 @@ class Unit:
 
     Attributes:
         nodes: of the graph, not those of subgraphs.
-        home: the number of the device where the program has it.
+        home: the number of the device where the program has it; of one that the program has on
+            several, a number of its own (see `Problem.device`).
         devices: the numbers of those on which it can run; the home alone if it cannot be placed.
     """
 
@@ -114,6 +115,10 @@ class Problem:
         homes = {where(node) for node in graph.nodes}
         self.devices += [d for d in homes if d is not None and d not in self.devices]
         self.numbers = {device: i for i, device in enumerate(self.devices)}
+        #: the numbers for units that the program has on several devices, by that of their results
+        self._scattered: dict[int, int] = {}
+        self.constraints = Constraints()
+        self.units = list(self._units())
         self.on_cores = [device.kind == "cpu" for device in self.devices]
         self.limits = [limits.get(device) for device in self.devices]
         self.held = [held.get(device, 0) for device in self.devices]
@@ -121,8 +126,6 @@ class Problem:
             [None if a == b else model.rates.link(a.kind, b.kind) for b in self.devices]
             for a in self.devices
         ]
-        self.constraints = Constraints()
-        self.units = list(self._units())
         self.unit_of = {node: i for i, unit in enumerate(self.units) for node in unit.nodes}
         self.tasks = self._tasks()
         #: the numbers of the tasks of each unit
@@ -152,7 +155,36 @@ class Problem:
                 home = self._home(node)
                 yield Unit([node], home, (home,))
             if movable:
-                yield Unit(movable, self._home(movable[0]), self._devices(movable))
+                yield self._unit(movable)
+
+    def _unit(self, nodes: list[Node]) -> Unit:
+        """What is placed together, with the devices that can run all of it."""
+        home = self._home(nodes[0])
+        inside = [
+            n for node in nodes
+            for n in ([m for g in inner_graphs([node]) for m in g.nodes] or [node])
+            if is_movable(n)
+        ]  # fmt: skip
+        used = {device for n in inside if (device := where(n)) is not None}
+        kinds = {device.kind for device in used}
+        fit = [
+            i for i, device in enumerate(self.devices[: self.allowed])
+            if (self.mixed or kinds <= {device.kind})
+            and not any(self.constraints.obstacle(node, device) for node in inside)
+        ]  # fmt: skip
+        if used - {self.devices[home]}:
+            home = self._scattered_at(home)
+        return Unit(nodes, home, tuple(dict.fromkeys([*fit, home])) if fit else (home,))
+
+    def _scattered_at(self, home: int) -> int:
+        if home not in self._scattered:
+            self._scattered[home] = len(self.devices)
+            self.devices.append(self.devices[home])
+        return self._scattered[home]
+
+    def device(self, number: int) -> Device | None:
+        """The device with a number of an assignment; None for where the program has each node."""
+        return None if number in self._scattered.values() else self.devices[number]
 
     @staticmethod
     def _is_movable(node: Node) -> bool:
@@ -164,22 +196,6 @@ class Problem:
     def _home(self, node: Node) -> int:
         device = where(node)
         return 0 if device is None else self.numbers[device]
-
-    def _devices(self, nodes: Sequence[Node]) -> tuple[int, ...]:
-        """The numbers of the devices that can run all of some nodes."""
-        home = self._home(nodes[0])
-        inside = [
-            n for node in nodes
-            for n in ([m for g in inner_graphs([node]) for m in g.nodes] or [node])
-            if is_movable(n)
-        ]  # fmt: skip
-        kinds = {device.kind for n in inside if (device := where(n)) is not None}
-        fit = [
-            i for i, device in enumerate(self.devices[: self.allowed])
-            if (self.mixed or kinds <= {device.kind})
-            and not any(self.constraints.obstacle(node, device) for node in inside)
-        ]  # fmt: skip
-        return tuple(dict.fromkeys([*fit, home] if fit else [home]))
 
     # --- tasks ---
 
@@ -201,6 +217,8 @@ class Problem:
             seconds = [
                 model.seconds(node, d) if i in options else 0.0 for i, d in enumerate(devices)
             ]  # fmt: skip
+            if self.device(self.units[unit].home) is None:
+                seconds[self.units[unit].home] += model.sends(node)
             call = 0.0 if is_structured(node.op) else model.call(node, devices[min(options)])
             nbytes = sum(map(model.nbytes, node.outputs))
             number = numbers[node] = len(tasks)

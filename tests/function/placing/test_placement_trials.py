@@ -143,6 +143,22 @@ def test_the_only_placement_is_timed_and_said_so() -> None:
     assert bool((f(x) == ef.exp(x)).all())
 
 
+def test_on_null_devices_nothing_is_tried() -> None:
+    f = ef.trace(lambda x: ef.exp(ef.tanh(x @ x)).sum())
+    x = ef.zeros((4096, 4096), device="null:0")
+    f.place("auto", devices=["null:0", "null:1"])
+    f(x)
+    f.place("auto", devices=["null:0", "null:1"], memory=2**28)
+    f(x)
+    assert f.latest().trial is None
+    assert "measured" not in str(f.explain("placement"))
+    g = ef.trace(lambda x: ef.exp(x).sum()).place("auto")  # sizes that a call tells
+    for size in (3, 4, 5):
+        g(ef.zeros(size, device="null:0"))
+    assert g.latest().trial is None
+    assert not g.latest().rules.plan.waits_for_sizes
+
+
 def test_steps_are_timed_until_devices_have_done_their_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import MoveWarning, PlacementError, TraceError
+from eagerflow.errors import MoveWarning, PlacementError, PlacementWarning, TraceError
 from eagerflow.function.placing import placer
 from eagerflow.runtime.scheduled import scheduled_tier
 
@@ -357,3 +357,35 @@ def test_long_tables_are_cut() -> None:
     assert len(told.placed) == 60
     assert "and 20 more" in str(told)
     assert "and 20 more" in told._repr_html_()
+
+
+def test_that_rules_do_not_hold_in_the_trace_of_another_function_is_said_once() -> None:
+    @ef.trace
+    def encode(x: Any) -> Any:
+        return ef.exp(x)
+
+    @ef.trace
+    def step(x: Any) -> Any:
+        return encode(x) + encode(-x)
+
+    step(X)  # nothing is placed yet
+    encode.place({"exp": "cpu:1"})
+    with pytest.warns(PlacementWarning, match="place step, as by the pattern 'encode'") as told:
+        step.graph(ef.ones(3))
+    assert len(told) == 1
+    assert {str(n.device) for n in step.graph(ef.ones(3)).nodes} == {"cpu:0"}
+    step.place({"encode": "cpu:1"})
+    graph = step.graph(ef.ones(3))
+    assert [str(n.device) for n in graph.nodes if n.op == "exp"] == ["cpu:1", "cpu:1"]
+    encode(X)  # where they hold
+
+
+def test_a_function_that_calls_itself_is_placed_as_a_whole() -> None:
+    @ef.trace
+    def halve(x: Any, times: int) -> Any:
+        return halve(x * 0.5, times - 1) if times else x
+
+    halve.place({"multiply*": "cpu:1"})
+    assert halve(X, 2).device == "cpu:0"
+    devices = [str(n.device) for n in halve.graph(X, 2).nodes if n.op == "multiply"]
+    assert devices == ["cpu:1", "cpu:1"]

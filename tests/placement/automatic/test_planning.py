@@ -11,6 +11,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import PlacementError
 from eagerflow.graph import Graph
+from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.passes import optimise
 from eagerflow.hardware import as_device, register_backend
 from eagerflow.placement.apply_rules import place
 from eagerflow.placement.automatic.cost_model import CostModel, CostTable, ObservedTimes
@@ -96,6 +98,35 @@ def test_a_list_schedule_is_near_the_best_of_all_assignments() -> None:
         starts = [schedule(problem), problem.own, contiguous(problem, by_bytes=False)]
         found = min(improve(problem, start)[1] for start in starts)
         assert found.seconds <= best.seconds / 0.9
+
+
+def test_a_loop_over_several_devices_can_be_gathered_where_its_results_are() -> None:
+    """It is one unit, which the program has on no single device."""
+
+    @ef.trace
+    def f(x: ef.Tensor, n: ef.Tensor) -> ef.Tensor:
+        i = n * 0
+        while i < n:
+            with ef.device("cpu:1"):
+                x = ef.sin(x)
+            with ef.device("cpu:0"):
+                x = ef.cos(x)
+            i = i + 1
+        return x
+
+    with ef.config(cpu_devices=2):
+        graph = f.graph(ef.ones(8), ef.tensor(3))
+        request = as_request(["cpu:0", "cpu:1"], None, None)
+        made = plan(graph, request, CostModel(MachineRates()), traits(), "f")
+        assert made.chosen.name == "all on cpu:0"
+        assert made.chosen.assignment != made.own.assignment
+        assert made.chosen.predicted < 0.5 * made.own.predicted
+        result = optimise(place(graph, made.rules(None)).graph)[0]
+        inside = [n for g in inner_graphs(result.nodes) for n in g.nodes]
+        assert {n.device for n in inside if n.op in ("sin", "cos")} == {"cpu:0"}
+        assert "transfer" not in {n.op for n in inside}
+        made.choose(made.own.assignment)
+        assert made.choice == {}
 
 
 def test_local_search_never_makes_it_worse() -> None:
