@@ -141,7 +141,7 @@ export class TimelinePicture {
 
   /** Transfers as arrows, from the lane of one device to that of another. */
   drawMoves(moves: readonly Move[], isChosen: (of: Move) => boolean): void {
-    const { context, theme, scale } = this;
+    const { scale } = this;
     // close to each other their heads would be all that is seen
     const apart = scale.width / Math.max(moves.length, 1);
     let last = -1;
