@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, TypeVar, final
 
 import numpy as np
@@ -61,6 +60,35 @@ class QueueActivity:
 
 
 @final
+class LateSeconds:
+    """Seconds that were spent, by the second in which that ended, of the last ones.
+
+    >>> from eagerflow.watching.activity import LateSeconds
+    >>> late = LateSeconds()
+    >>> late.add(0.5, 1.2), late.add(0.25, 1.9), late.add(0.1, 7.0)
+    (None, None, None)
+    >>> late.since(1.0), late.since(6.5)
+    (0.85, 0.1)
+    """
+
+    __slots__ = ("_ended",)
+
+    def __init__(self) -> None:
+        self._ended: deque[tuple[int, float]] = deque(maxlen=_LATELY)
+
+    def add(self, seconds: float, stop: float) -> None:
+        """They have ended then."""
+        second = int(stop)
+        if self._ended and self._ended[-1][0] == second:
+            seconds += self._ended.pop()[1]
+        self._ended.append((second, seconds))
+
+    def since(self, since: float) -> float:
+        """Those that have ended since then, to a second."""
+        return sum(seconds for second, seconds in self._ended if second + 1 > since)
+
+
+@final
 @dataclass(slots=True)
 class WaitActivity:
     """The waits of one operation on one queue, at one node.
@@ -73,7 +101,7 @@ class WaitActivity:
         runner: of the runner that it happened for.
         count: how many waits have ended.
         seconds: what these took.
-        lately: the same by the second in which they ended, of the last ones.
+        lately: the same, of the last ones.
     """
 
     name: str
@@ -83,20 +111,13 @@ class WaitActivity:
     runner: str
     count: int = 0
     seconds: float = 0.0
-    lately: deque[tuple[int, float]] = field(default_factory=partial(deque, maxlen=_LATELY))
+    lately: LateSeconds = field(default_factory=LateSeconds)
 
     def add(self, seconds: float, stop: float) -> None:
         """A wait has ended."""
         self.count += 1
         self.seconds += seconds
-        second = int(stop)
-        if self.lately and self.lately[-1][0] == second:
-            seconds += self.lately.pop()[1]
-        self.lately.append((second, seconds))
-
-    def seconds_since(self, since: float) -> float:
-        """What those took that have ended since then, to a second."""
-        return sum(seconds for second, seconds in self.lately if second + 1 > since)
+        self.lately.add(seconds, stop)
 
     @property
     def starves(self) -> bool:
@@ -146,6 +167,7 @@ class Activity:
         retraced: how many traces each function made, by its name.
         taken: for each stage of a pipeline how many elements it handed over, and the seconds that
             its reader waited for them.
+        taken_lately: what readers waited for all stages, of the last ones.
     """
 
     kinds: Final = frozenset({WaitEvent, TransferEvent, RetraceEvent, RunEvent, TakeEvent})
@@ -168,6 +190,7 @@ class Activity:
         self.retraces: deque[RetraceEvent] = deque(maxlen=_RETRACES)
         self.retraced: dict[str, int] = {}
         self.taken: dict[str, tuple[int, float]] = {}
+        self.taken_lately = LateSeconds()
         self.told = 0
 
     def collect(self) -> None:
@@ -192,6 +215,9 @@ class Activity:
             elif isinstance(event, TakeEvent):
                 count, waited = self.taken.get(event.name, (0, 0.0))
                 self.taken[event.name] = count + 1, waited + event.waited
+                self.taken_lately.add(
+                    event.waited, event.start if event.stop is None else event.stop
+                )
         moves = [e for e in ended if isinstance(e, TransferEvent)]
         self.moved.extend(moves)
         self.waited.extend(waits)

@@ -27,7 +27,7 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import kind_of
 from eagerflow.pictures.contents import constant_text, resource_type
 from eagerflow.pictures.groups import is_move
-from eagerflow.types import text_of
+from eagerflow.types import DType, text_of
 
 VERSION: Final = 1
 #: bytes of a piece at most
@@ -36,6 +36,9 @@ PIECE: Final = 64_000
 _LEVEL: Final = 2
 #: of a value; more are not told from this
 _MOST_BYTES: Final = (1 << 31) - 1
+#: attributes that are said: others are graphs, resources and functions; and characters of one
+_SAID: Final = (bool, int, float, str, tuple, DType)
+_LONGEST: Final = 60
 
 
 @final
@@ -127,8 +130,8 @@ def encode_structure(index: NodeIndex) -> bytes:
     derivative it is part of, both -1 for none. ``within`` names that subgraph; ``kind`` is
     ``move``, or says what kind of node it is (`eagerflow.graph.signatures`), ``value`` is that of a
     constant; ``resources`` are the names and types of those that it uses, a line each, and
-    ``effect`` is what it does to them; ``bytes`` is the size of its outputs, -1 if that is not
-    known.
+    ``effect`` is what it does to them; ``attributes`` are those that are numbers, texts and the
+    like, a line each; ``bytes`` is the size of its outputs, -1 if that is not known.
 
     Of each edge: ``from`` and ``to`` are nodes, -1 - i for input i, and output i, of the graph;
     ``output`` says which output of the first, -1 for a control edge.
@@ -154,6 +157,7 @@ def encode_structure(index: NodeIndex) -> bytes:
         "value": ("u4", strings(constant_text(n) if n.op == "constant" else "" for n in nodes)),
         "resources": ("u4", strings(_resources(n, names) for n in nodes)),
         "effect": ("u4", strings(effect_of(n) for n in nodes)),
+        "attributes": ("u4", strings(_attributes(n) for n in nodes)),
         "bytes": ("i4", [_bytes(n) for n in nodes]),
     }  # fmt: skip
     edges = list(_edges(index))
@@ -222,6 +226,17 @@ def _resources(node: Node, names: dict[int, str]) -> str:
         return ""
     used = {id(item): item for item in flat_items(node.attrs.values()) if id(item) in names}
     return "\n".join([f"{names[key]}: {resource_type(item)}" for key, item in used.items()])
+
+
+def _attributes(node: Node) -> str:
+    if not node.attrs or node.op == "constant":
+        return ""
+    texts = [f"{k}={_clipped(str(v))}" for k, v in node.attrs.items() if isinstance(v, _SAID)]
+    return "\n".join(texts)
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _bytes(node: Node) -> int:

@@ -159,7 +159,7 @@ class StepObserver:
             executable.observe(known.asked)
 
     def _allows(self, known: Observed, seconds: float) -> bool:
-        """Whether a look may cost this, out of what all executables earned or this one alone."""
+        """Whether a look may cost this: out of what all have earned, or what this one has."""
         return self.duty.allows(seconds) or known.duty.allows(seconds)
 
     def collect(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from eagerflow.formatting import seconds_text
 from eagerflow.watching.naming import name_of
 from eagerflow.watching.node_costs import NodeCost, scope_shares
-from eagerflow.watching.step_times import StepTimes
+from eagerflow.watching.step_times import LATELY, StepTimes
 
 if TYPE_CHECKING:
     from eagerflow.watching.watcher import Watcher
@@ -87,16 +87,17 @@ def largest_part(costs: list[NodeCost]) -> tuple[str, float] | None:
 
 
 def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:
-    """The part of the time that steps of an executable, or what feeds them, waited for input.
+    """The part of the time that steps of an executable, or what feeds them, wait lately for input.
 
     None if there is nothing that they could wait for.
     """
-    activity = watcher.activity
+    activity, since = watcher.activity, max(now - LATELY, watcher.opened)
+    mine = {0, times.executable}
     waits = [w for w in activity.waits.values() if w.starves and not w.runner]
-    mine = [w for w in waits if w.executable in (0, times.executable)]
-    taken = sum(waited for _, waited in activity.taken.values())
-    going = [w for w in activity.waiting if w.executable in (0, times.executable) and not w.runner]
-    if not (mine or activity.taken or going or activity.queues):
+    waits = [w for w in waits if w.executable in mine]
+    going = [w for w in activity.waiting if w.executable in mine and not w.runner]
+    if not (waits or activity.taken or going or activity.queues):
         return None
-    seconds = sum(w.seconds for w in mine) + taken + sum(now - w.start for w in going)
-    return min(seconds / max(now - watcher.opened, 1e-9), 1.0)
+    ended = sum(w.lately.since(since) for w in waits) + activity.taken_lately.since(since)
+    seconds = ended + sum(now - max(w.start, since) for w in going)
+    return min(seconds / max(now - since, 1e-9), 1.0)

@@ -51,8 +51,8 @@ def test_waits_for_input_are_told_from_one_in_a_hundred_on() -> None:
         step(watcher, [0.1])
         now = watcher.opened + 10.0
         for seconds, told in ((0.04, ""), (0.06, "input waits 1 %")):
-            wait = events.WaitEvent(name="a", operation="dequeue", start=1.0)
-            wait.stop = 1.0 + seconds
+            wait = events.WaitEvent(name="a", operation="dequeue", start=watcher.opened)
+            wait.stop = watcher.opened + seconds
             watcher.end(wait)
             watcher.collect()
             assert sentence(watcher, now).partition("; ")[2] == told
@@ -112,13 +112,14 @@ def test_the_share_of_input_waits() -> None:
         now = watcher.opened + 10.0
         assert input_share(watcher, times, now) is None
         for name, operation in (("a", "dequeue"), ("b", "enqueue"), ("c", "take")):
-            wait = events.WaitEvent(name=name, operation=operation, start=1.0)
-            wait.stop = 2.0
+            wait = events.WaitEvent(name=name, operation=operation, start=watcher.opened)
+            wait.stop = watcher.opened + 1.0
             watcher.end(wait)
         watcher.collect()
         share = input_share(watcher, times, now)
         assert share is not None
         assert abs(share - 0.2) < 1e-9  # who waits for room does not wait for input
+        assert input_share(watcher, times, now + 600) == 0.0  # it waited, but long ago
 
 
 def test_a_dashboard_that_is_let_go_looks_no_more() -> None:

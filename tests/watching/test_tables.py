@@ -96,7 +96,7 @@ def test_a_structure_says_what_nodes_do_with_state() -> None:
 
     @ef.trace
     def f(x):
-        weight.assign(weight * 3.0 + x)
+        weight.assign(weight * 3.0 + ef.sum(x, axis=0, keepdims=True))
         return x.to("null:0")
 
     index = NodeIndex(f.graph(ef.ones(2)))
@@ -112,6 +112,8 @@ def test_a_structure_says_what_nodes_do_with_state() -> None:
     assert (text("kind", "constant"), text("value", "constant")) == ("constant", "3.0")
     assert text("kind", "transfer") == "move"
     assert columns["bytes"][by_op["read"]] == 8
+    assert text("attributes", "sum").splitlines() == ["axis=(0,)", "keepdims=True"]
+    assert text("attributes", "read") == ""
 
 
 def test_pieces_of_a_large_graph() -> None:

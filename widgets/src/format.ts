@@ -42,3 +42,8 @@ export function clip(text: string, length = 32): string {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
 }
+
+/** A line of code with its place, without the folders that its file is in: they would be all that is seen. */
+export function lineOfCode(source: string): string {
+  return source.replace(/^[^:]*\//, "");
+}

@@ -100,7 +100,7 @@ def _waits(watcher: Watcher, now: float) -> list[_Waiting]:
     longest: dict[tuple[int, str, str, str, str], float] = {}
     for wait in activity.waits.values():
         key = wait.executable, wait.runner, wait.operation, wait.name, wait.node
-        seconds[key] = seconds.get(key, 0.0) + wait.seconds_since(since)
+        seconds[key] = seconds.get(key, 0.0) + wait.lately.since(since)
     for event in activity.waiting:
         key = event.executable, event.runner, event.operation, event.name, event.node
         seconds[key] = seconds.get(key, 0.0) + max(now - max(event.start, since), 0.0)

@@ -53,6 +53,11 @@ export class Activity {
     return this.feed.row("values", this.executable, node);
   }
 
+  /** A text of a row, which refers to it by its number. */
+  textOf(row: Row, column: string): string {
+    return this.feed.name(row, column);
+  }
+
   queue(name: string): Row | undefined {
     for (const row of this.feed.table("queues")) {
       if (this.feed.name(row, "queue") === name) return row;

@@ -3,6 +3,7 @@
 import { button, html } from "../dom";
 import { bytes, clip, count, seconds, share } from "../format";
 import { number } from "../feed/tables";
+import { Bars } from "../views/bars";
 import type { Activity } from "./activity";
 import type { Box } from "./contents";
 import { walk, type Group, type GroupTree } from "./groups";
@@ -32,6 +33,7 @@ function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
     ["gives", s.text("type", node)],
     ["takes", once(box, () => constantsOf(node, s))],
     ["device", device && reason ? `${device}, because of ${reason}` : device],
+    ["attributes", s.text("attributes", node)],
     ["scope", s.text("scope", node)],
     ["state", s.text("resources", node)],
     ["line", s.text("source", node)],
@@ -146,7 +148,14 @@ function valueOf(node: number, activity: Activity): HTMLElement[] {
   const figure = (name: string): string => number(row, name).toPrecision(4);
   const text = Number.isNaN(number(row, "mean")) ? "no finite element"
     : `${figure("least")} to ${figure("largest")}, mean ${figure("mean")}`; // prettier-ignore
-  const parts = [html("p", {}, `last value, ${activity.age(number(row, "seen"))}: ${text}`)];
+  const shape = activity.textOf(row, "shape").split(",").join(" × ") || "one number";
+  const parts: HTMLElement[] = [html("p", {}, `last value, ${activity.age(number(row, "seen"))}: ${shape}, ${text}`)];
+  const histogram = JSON.parse(activity.textOf(row, "histogram") || "[]") as number[];
+  if (histogram.some((n) => n)) {
+    const bars = new Bars();
+    bars.show(histogram, `distribution of the value, from ${figure("least")} to ${figure("largest")}`);
+    parts.push(bars.element);
+  }
   if (nans || infs) {
     parts.push(html("p", { class: "ef-alarm" }, `${count(nans)} NaN, ${count(infs)} infinite`));
   }

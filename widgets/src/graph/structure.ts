@@ -6,7 +6,7 @@ type Column = Uint32Array | Int32Array;
 
 const TEXTS = [
   "op", "name", "scope", "device", "reason", "source", "type", "within", "kind", "value",
-  "resources", "effect",
+  "resources", "effect", "attributes",
 ] as const; // prettier-ignore
 type TextColumn = (typeof TEXTS)[number];
 type NumberColumn = "parent" | "forward" | "bytes" | "from" | "to" | "output";

@@ -9,11 +9,14 @@ const QUICK = 100;
 const STRAIGHT = 300;
 const CHARACTER = 6.7;
 const SMALL = 5.8;
+/** pixels for the sign of a closed group: the name is in the middle, so it takes room on both sides */
+const SIGN = 16;
 
 /** How large a box is drawn, in pixels. */
 export function sizeOf(box: Box): { width: number; height: number } {
   const [first = "", ...rest] = box.lines;
-  const width = Math.max(first.length * CHARACTER, ...rest.map((l) => l.length * SMALL), 36) + 22;
+  const sign = box.group ? SIGN : 0;
+  const width = Math.max(first.length * CHARACTER + sign, ...rest.map((l) => l.length * SMALL), 36) + 22;
   const lid = box.kind === "variable" || box.kind === "queue" ? 6 : 0;
   return { width: Math.round(width), height: 12 + 15 * box.lines.length + lid };
 }

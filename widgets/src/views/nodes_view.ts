@@ -4,7 +4,7 @@ import { deviceColour } from "../colours";
 import { html, KEYS, setText } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
-import { clip, count, seconds, share } from "../format";
+import { clip, count, lineOfCode, seconds, share } from "../format";
 import type { Structure } from "../graph/structure";
 import { ordered, type Order } from "./order";
 import type { View } from "./view";
@@ -18,6 +18,8 @@ interface Column {
   /** what rows are sorted by */
   readonly key: (row: Row, s: Structure) => string | number;
   readonly text: (row: Row, s: Structure) => string;
+  /** what is seen of the text, where that is not all of it */
+  readonly brief?: (text: string) => string;
 }
 
 function ofText(name: "name" | "scope" | "device" | "source", title: string, said: string): Column {
@@ -40,7 +42,7 @@ const COLUMNS: readonly Column[] = [
   ofNumber("p95", "p95", "what 95 % of the observed steps did not exceed", seconds),
   ofNumber("share", "share", "its part of a step", share),
   ofNumber("steps", "observed", "how many observed steps these figures stand on", count),
-  ofText("source", "line", "your line that made it"),
+  { ...ofText("source", "line", "your line that made it"), brief: lineOfCode },
 ];
 const [DEVICE, SECONDS, SHARE] = [2, 3, 5];
 
@@ -132,7 +134,7 @@ export class NodesView implements View {
   private write(line: HTMLTableRowElement, row: Row, s: Structure): void {
     COLUMNS.forEach((column, i) => {
       const [cell, text] = [line.cells[i]!, column.text(row, s)];
-      setText(cell, clip(text, 120));
+      setText(cell, clip(column.brief?.(text) ?? text, 120));
       if (cell.title !== text) cell.title = text;
     });
     line.cells[SHARE]!.style.setProperty("--ef-share", String(Math.min(number(row, "share"), 1)));

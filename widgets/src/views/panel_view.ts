@@ -2,6 +2,7 @@
 
 import { html, setText } from "../dom";
 import type { Feed } from "../feed/feed";
+import { Bars } from "./bars";
 import type { View } from "./view";
 
 /** As `Panel` of eagerflow/views/panels.py has it. */
@@ -23,7 +24,7 @@ export class PanelView implements View {
   private readonly title = html("h4", {});
   private readonly alarm = html("p", { class: "ef-alarm", role: "status" });
   private readonly list = html("dl", {});
-  private readonly bars = html("div", { class: "ef-bars", role: "img" });
+  private readonly bars = new Bars();
   private readonly picture = html("img", { class: "ef-image" });
   private readonly caption = html("figcaption", {});
   private readonly figure = html("figure", { hidden: true }, this.picture, this.caption);
@@ -36,7 +37,7 @@ export class PanelView implements View {
     private readonly feed: Feed,
     private readonly number: number,
   ) {
-    const text = html("div", { class: "ef-said" }, this.list, this.bars);
+    const text = html("div", { class: "ef-said" }, this.list, this.bars.element);
     this.element.append(this.title, this.alarm,
       html("div", { class: "ef-object-parts" }, text, this.figure),
       html("div", { class: "ef-nodes" }, this.table)); // prettier-ignore
@@ -55,24 +56,12 @@ export class PanelView implements View {
     setText(this.alarm, panel.alarm ?? "");
     const lines = (panel.lines ?? []).flatMap(([term, text]) => [html("dt", {}, term), html("dd", {}, text)]);
     this.list.replaceChildren(...lines);
-    this.showBars(panel.bars ?? [], panel.bars_label ?? "");
+    this.bars.show(panel.bars ?? [], panel.bars_label ?? "");
     this.figure.hidden = !panel.picture;
     if (panel.picture && this.picture.src !== panel.picture) this.picture.src = panel.picture;
     this.picture.alt = panel.picture_label ?? "";
     setText(this.caption, panel.picture_label ?? "");
     this.showTable(panel);
-  }
-
-  private showBars(values: readonly number[], label: string): void {
-    const top = Math.max(...values, 1e-300);
-    this.bars.hidden = !values.length;
-    this.bars.setAttribute("aria-label", label);
-    this.bars.title = label;
-    while (this.bars.childElementCount > values.length) this.bars.lastElementChild!.remove();
-    values.forEach((value, i) => {
-      const bar = (this.bars.children[i] ?? this.bars.appendChild(html("i", {}))) as HTMLElement;
-      bar.style.height = `${(100 * value) / top}%`;
-    });
   }
 
   private showTable({ columns = [], rows = [], shares = [] }: Panel): void {

@@ -9,6 +9,8 @@ export const [LANE, TOP, FOOT] = [26, 22, 8];
 const PAD = 3;
 /** pixels of an arrow's head, and what is too narrow for a text */
 const [HEAD, NARROW] = [7, 60];
+/** pixels for a transfer below which it has no head */
+const CROWDED = 16;
 
 /** Which seconds are drawn where. */
 export interface Scale {
@@ -139,7 +141,9 @@ export class TimelinePicture {
 
   /** Transfers as arrows, from the lane of one device to that of another. */
   drawMoves(moves: readonly Move[], isChosen: (of: Move) => boolean): void {
-    const { context, theme, scale } = this;
+    const { scale } = this;
+    // close to each other their heads would be all that is seen
+    const apart = scale.width / Math.max(moves.length, 1);
     let last = -1;
     for (const move of moves) {
       const [from, to] = endsOf(move, this.lanes);
@@ -147,13 +151,19 @@ export class TimelinePicture {
       const chosen = isChosen(move);
       if (from === null || to === null || b < scale.left || a > scale.width || (b - last < 2 && !chosen)) continue;
       last = b;
-      const down = to > from ? 1 : -1;
-      context.strokeStyle = context.fillStyle = chosen ? theme.run : theme.text;
-      context.lineWidth = chosen ? 2.5 : 1.2;
-      this.line(a, from, b, to - 6 * down);
-      context.lineWidth = 1;
-      this.triangle(b, to, HEAD * down);
+      this.arrow(a, from, b, to, chosen ? "chosen" : apart < CROWDED ? "bare" : "plain");
     }
+  }
+
+  private arrow(a: number, from: number, b: number, to: number, look: "chosen" | "plain" | "bare"): void {
+    const { context, theme } = this;
+    const head = to > from ? HEAD : -HEAD;
+    context.strokeStyle = context.fillStyle = look === "chosen" ? theme.run : theme.text;
+    context.lineWidth = { chosen: 2.5, plain: 1.2, bare: 1 }[look];
+    context.globalAlpha = look === "bare" ? 0.35 : 1;
+    this.line(a, from, b, look === "bare" ? to : to - head);
+    context.lineWidth = context.globalAlpha = 1;
+    if (look !== "bare") this.triangle(b, to, head);
   }
 
   /** Traces below all lanes, with a line through them: first calls are hollow, retraces full. */
