@@ -14,6 +14,7 @@ from weakref import ref
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.function.arguments import Call
 from eagerflow.function.cache_entry import CacheEntry
+from eagerflow.function.shortcuts import Shortcuts
 
 #: traces that a function keeps
 MOST_TRACES: Final = 128
@@ -57,7 +58,7 @@ class Cache:
         shortcuts: what is emptied whenever a trace is dropped, so that it leads to none of these.
     """
 
-    def __init__(self, shortcuts: dict[Any, Any]) -> None:
+    def __init__(self, shortcuts: Shortcuts) -> None:
         self._groups: OrderedDict[Any, TraceGroup] = OrderedDict()
         self._shortcuts = shortcuts
         self._lock = threading.RLock()

@@ -83,15 +83,20 @@ class CacheEntry:
         rules: by which it is placed; None where the program says.
         trial: what its steps go through while automatic placement tries; else None.
         compile: when it is compiled.
+        checks: whether some captured inputs are tensors.
+        asks_numbers: whether numbers among the arguments matter.
+        run_raw: runs it on arrays and numbers; gives a tuple of the same.
+        single: the lane of the result, if it is one tensor and nothing else is to be done.
         used: when a call used it last: the greater, the later.
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_holds", "_plain", "_replay", "_run", "_single", "apart",
+        "__weakref__", "_derivative", "_holds", "_plain", "_replay", "apart",
         "arrays", "asks_identity", "asks_numbers", "captured", "catches", "checks", "compile",
         "conditions", "executable", "failure", "first", "graph", "guards", "leaf_records", "leaves",
         "locals", "made", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
-        "patterns", "record", "rules", "shared", "stores", "treedef", "trial", "updates", "used",
+        "patterns", "record", "rules", "run_raw", "shared", "single", "stores", "treedef", "trial",
+        "updates", "used",
     )  # fmt: skip
 
     graph: Graph
@@ -144,22 +149,19 @@ class CacheEntry:
         self.executable = Executable(self.optimised, self.compile)
         plan = None if self.rules is None else self.rules.plan
         self.trial = None if plan is None else plan.owner.trial(self)
-        self._run: Callable[..., Any] = self.trial or self.executable
+        self.run_raw: Callable[..., Any] = self.trial or self.executable
         self._replay: Callable[..., Any] = replay
         if self.graph.resources:
-            self._run = undoing(self._run, self.graph.resources.values())
+            self.run_raw = undoing(self.run_raw, self.graph.resources.values())
             self._replay = undoing(replay, self.graph.resources.values())
         self._holds = checker(self.conditions) if self.conditions else None
-        #: whether numbers among the arguments matter
         self.asks_numbers = bool(self.numbers or self.conditions)
         (first, *rest) = self.outputs or (None,)
         nothing_else = not (rest or self.stores or self.apart or self.arrays)
         alone = nothing_else and self.treedef.num_nodes == 1
-        #: the lane of the result, if it is one tensor and nothing else is to be done
-        self._single: Lane | None = None
+        self.single: Lane | None = None
         if alone and first is not None and first.kind == "value":
-            self._single = self.executable.lanes[first.what]
-        #: whether some captured inputs are tensors
+            self.single = self.executable.lanes[first.what]
         self.checks = any(one.lane is not None for one in self.captured)
         #: whether tensors of the caller or from outside are updated in place
         self.updates = any(store.kind == "update" for store in self.stores)
@@ -310,15 +312,15 @@ class CacheEntry:
             if watched:
                 values = self._run_watched(inputs)
             else:
-                raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
+                raw = self.run_raw(*[x._data if type(x) is Tensor else x for x in inputs])
         except Exception as error:
             if self._only_stores() and not isinstance(error, (CancelledError, MemoryError)):
                 raise NothingDone(f"its graph raised {error!r}") from None
             raise
         if watched:
             return self._finish(values, leaves, arguments)
-        if self._single is not None:
-            return make_tensor(raw[0], self._single)
+        if self.single is not None:
+            return make_tensor(raw[0], self.single)
         return self.finish(raw, leaves, arguments)
 
     def _only_stores(self) -> bool:

@@ -20,6 +20,7 @@ from eagerflow.function.cache_entry import CacheEntry, uses
 from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.placing.placer import Placer
 from eagerflow.function.retrace_reasons import Reason, RetraceCounts, reason_of
+from eagerflow.function.shortcuts import Shortcuts
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
@@ -61,8 +62,7 @@ class Lookup:
 
     Attributes:
         signature: parses calls.
-        direct: forms of calls and a few cache entries of each, with the defaults that the
-            arguments leave out.
+        shortcuts: of calls whose form is known.
         cache: the cache entries.
         records: of the traces that were made, the last ones.
         placer: places traces by the rules of the function, None before it had any.
@@ -73,8 +73,8 @@ class Lookup:
         self.name = name
         self.options = options
         self.signature = Signature(fn, options.static)
-        self.direct: dict[Any, tuple[tuple[CacheEntry, tuple[Any, ...]], ...]] = {}
-        self.cache = Cache(self.direct)
+        self.shortcuts = Shortcuts()
+        self.cache = Cache(self.shortcuts)
         self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
         self.placer: Placer | None = None
         self._traced = 0  # how many times
@@ -241,7 +241,7 @@ class Lookup:
         """Forget all traces."""
         with _tracing:
             self.cache.clear()
-            self.direct.clear()
+            self.shortcuts.clear()
             self.records.clear()
             self._forgotten.clear()
             self._traced = 0

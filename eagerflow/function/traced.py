@@ -26,17 +26,15 @@ from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call as autograph_call
 from eagerflow.capture.access_paths import instance_dict
 from eagerflow.core import interpreter
-from eagerflow.core.convert import as_tensor
-from eagerflow.core.scope_moves import scope_of_call
-from eagerflow.core.tensor import Tensor
 from eagerflow.errors import PlacementError, TraceError, TraceWarning, hide_frames, hides_frames
 from eagerflow.function.bound_function import BoundFunction
-from eagerflow.function.cache_entry import CacheEntry, NothingDone, uses
+from eagerflow.function.cache_entry import CacheEntry, NothingDone
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options, warn
+from eagerflow.function.shortcuts import MISSED, form_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
-from eagerflow.hardware import Device, as_device
+from eagerflow.hardware import Device
 from eagerflow.hardware.kernel_library import in_force
 from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
@@ -54,16 +52,8 @@ _R_co = TypeVar("_R_co", covariant=True)
 _Q = ParamSpec("_Q")
 _T = TypeVar("_T")
 _STAGES: Final = ("graph", "python", "loops", "llvm", "asm")
-#: forms of calls whose trace is found without looking at their structure
-_DIRECT: Final = 1024
-#: traces of one form, as of answers that alternate; the one found last comes first
-_WAYS: Final = 4
-_PLAIN: Final = frozenset({bool, str, type(None)})
-_BY_IDENTITY: Final[Any] = object.__hash__
-_ARRAY: Final = as_device("cpu:0").backend.array_type
-_stack: Final = interpreter.stack
 #: the attributes of a traced function itself
-_OWN: Final = frozenset({"fn", "name", "_lookup", "_direct"})
+_OWN: Final = frozenset({"fn", "name", "_lookup", "_shortcuts"})
 
 
 @final
@@ -98,48 +88,23 @@ class TracedFunction(Generic[_P, _R_co]):
         self.name = str(name or getattr(fn, "__name__", type(fn).__name__))
         options = Options(tuple(static), compile, strict, max_traces)
         self._lookup = Lookup(fn, self.name, options)
-        self._direct = self._lookup.direct
+        self._shortcuts = self._lookup.shortcuts
 
     # --- calls ---
 
-    def _enter(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 - a call costs 60 ns
+    def _enter(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if kwargs or _stack.installed:
+            if kwargs:
                 return self._call(args, kwargs)
-            form: list[Any] = [scope_of_call() if _stack.scoped or _stack.refusing else None]
-            leaves = args
-            for i, x in enumerate(args):
-                kind = type(x)
-                if kind is Tensor:
-                    form += (x._lane, x._data.shape)
-                    for other in leaves[:i]:
-                        if other is x:
-                            return self._call(args, kwargs)
-                elif kind is float or kind is int:
-                    form.append(kind)
-                elif kind in _PLAIN:
-                    form.append(x)
-                elif kind is _ARRAY:
-                    if not x.dtype.isnative:
-                        return self._call(args, kwargs)
-                    for other in args[:i]:
-                        if other is x:
-                            return self._call(args, kwargs)
-                    x = as_tensor(x)
-                    leaves = (*leaves[:i], x, *leaves[i + 1 :])
-                    form += (x._lane, x._data.shape, _ARRAY)
-                elif kind.__hash__ is _BY_IDENTITY:
-                    form.append(id(x))  # forgotten when the object dies
-                else:
-                    return self._call(args, kwargs)
-            key = tuple(form)
-            for entry, rest in self._direct.get(key, ()):
-                if not entry.asks_numbers or entry.agrees((*args, *rest)):
-                    captured = entry.read()
-                    if captured is not None:
-                        entry.used = next(uses)
-                        return entry.run((*leaves, *rest) if rest else leaves, captured)
-            return self._call(args, kwargs, key)
+            result = self._shortcuts.last(args)
+            if result is not MISSED:
+                return result
+            form = form_of(args)
+            if form is not None:
+                result = self._shortcuts.call(form, args)
+                if result is not MISSED:
+                    return result
+            return self._call(args, kwargs, form)
         except NothingDone as nothing_done:
             (reason,) = nothing_done.args
         except BaseException as error:
@@ -186,10 +151,7 @@ class TracedFunction(Generic[_P, _R_co]):
             raise NothingDone(entry.failure)
         leaves = [leaf.value for leaf in call.leaves]
         if form is not None and entry.is_direct(call, args):
-            if len(self._direct) >= _DIRECT:
-                self._direct.clear()
-            others = [one for one in self._direct.get(form, ()) if one[0] is not entry]
-            self._direct[form] = ((entry, tuple(leaves[len(args) :])), *others[: _WAYS - 1])
+            self._shortcuts.add(form, entry, args, leaves[len(args) :])
         return entry.run(leaves, captured, call.values)
 
     @overload

@@ -221,7 +221,7 @@ class Executable:
             if code is None or note is None or self._wanted is not None or blocks.count:
                 return self._step(inputs)
         start = 0.0 if note is None else perf_counter()
-        token = error_state.set(QUIET)
+        token = None if code.quiet else error_state.set(QUIET)
         try:
             return code.run(*inputs)
         except Exception as error:
@@ -230,7 +230,8 @@ class Executable:
             note_written(code, error)
             raise
         finally:
-            error_state.reset(token)
+            if token is not None:
+                error_state.reset(token)
             if note is not None:
                 note((self.number, start, perf_counter(), get_ident()))
         try:

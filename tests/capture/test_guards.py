@@ -482,9 +482,8 @@ def test_code_that_is_our_own_is_taken_as_it_is() -> None:
         optimiser.update({"weight": x, "bias": None})
         return layer(x)
 
-    written = []
     guards = guards_of(f)
     assert guards.check()
-    written = guards._read.__code__.co_names
+    written = guards.read.__code__.co_names
     assert "lr" in written
     assert "isinstance" not in written

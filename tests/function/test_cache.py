@@ -358,4 +358,4 @@ def test_a_training_step_finds_its_trace_by_the_form_of_the_call() -> None:
 
     step(ef.ones((4, 3)))
     step(ef.ones((4, 3)))
-    assert len(step._lookup.direct) == 1
+    assert len(step._lookup.shortcuts) == 1

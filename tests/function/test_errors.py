@@ -319,7 +319,7 @@ def test_a_graph_that_raises_where_the_function_does_not_is_told_of() -> None:
         raise ValueError("a defect")
 
     (entry,) = f._lookup.cache.entries()
-    entry._run = broken
+    entry.run_raw = broken
     with pytest.warns(errors.TraceWarning, match="its graph raised ValueError"):
         assert f(ef.ones(2)).tolist() == [2.0, 2.0]
     assert log == [2]

@@ -32,9 +32,14 @@ class Guards:
     Args:
         reads: what the function reads from outside.
         captured: access paths whose values `read` gives, in this order.
+
+    Attributes:
+        read: gives the captured values now; None if a guard does not hold. Never raises.
     """
 
-    __slots__ = ("_captured", "_guards", "_read", "_root", "_structures")
+    __slots__ = ("_captured", "_guards", "_root", "_structures", "read")
+
+    read: Callable[[], tuple[Any, ...] | None]
 
     def __init__(self, reads: Reads, captured: Sequence[AccessPath] = ()) -> None:
         self._root = reads.root
@@ -48,27 +53,21 @@ class Guards:
 
     def _renew(self) -> None:
         """Let the next check write the code anew."""
-        self._read: Callable[[], tuple[Any, ...] | None] | None = None
+        self.read = self._write_and_read
 
     def check(self) -> bool:
         """Whether all that the trace relied on is as it was. Never raises."""
         return self.read() is not None
 
-    def read(self) -> tuple[Any, ...] | None:
-        """The captured values now; None if a guard does not hold. Never raises."""
-        run = self._read
-        if run is None:
-            try:
-                # that the code of eagerflow itself stays what it is, is not looked at
-                checked = [
-                    guard for guard in self._guards if not is_settled(guard.path, guard.kind)
-                ]
-                last = () if self._structures is None else (self._structures.holds,)
-                run = Writer().write(checked, self._captured, last)
-            except Exception:  # a path leads nowhere now
-                return None
-            self._read = run
-        return run()
+    def _write_and_read(self) -> tuple[Any, ...] | None:
+        try:
+            # that the code of eagerflow itself stays what it is, is not looked at
+            checked = [guard for guard in self._guards if not is_settled(guard.path, guard.kind)]
+            last = () if self._structures is None else (self._structures.holds,)
+            self.read = read = Writer().write(checked, self._captured, last)
+        except Exception:  # a path leads nowhere now
+            return None
+        return read()
 
     def explain(self) -> list[str]:
         """What differs, in words; empty if all guards hold."""

@@ -63,16 +63,17 @@ class Code:
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
         chains: the instructions of each chain, by the last of them.
         kernels: the kernels of regions, by the names of the functions that call them.
+        quiet: whether it raises no floating-point warning: it calls kernels of regions alone.
     """
 
-    __slots__ = ("chains", "file", "kernels", "lines", "program", "run", "text")
+    __slots__ = ("chains", "file", "kernels", "lines", "program", "quiet", "run", "text")
 
     def __init__(
         self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
         names: dict[str, Any], chains: dict[int, tuple[int, ...]],
-        kernels: Mapping[str, NativeRegion],
+        kernels: Mapping[str, NativeRegion], quiet: bool,
     ) -> None:  # fmt: skip
-        self.program = program
+        self.program, self.quiet = program, quiet
         self.chains, self.kernels = chains, kernels
         self.text = "\n".join(lines)
         self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
@@ -226,12 +227,14 @@ class _Writer:
             self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
             self.add(" t = note(-1, 0.0, ())")
-        self.lines(self.units_of(self.program.lines), self.last)
+        units = self.units_of(self.program.lines)
+        self.lines(units, self.last)
         self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
+        quiet = self.comparison is None and all(line.called in self.kernels for line in units)
         text = [text for text, _ in self.called] + self.text
         where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
         names = self.expressions.names
-        return Code(name, self.program, text, where, names, self.chained, self.kernels)
+        return Code(name, self.program, text, where, names, self.chained, self.kernels, quiet)
 
     def units_of(self, lines: list[Instruction]) -> list[Instruction]:
         """The instructions of a block as they run: each region is one."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar, copy_context
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+
+_T = TypeVar("_T")
 
 
 def _find() -> tuple[ContextVar[Any], Any]:
@@ -25,3 +28,12 @@ def _find() -> tuple[ContextVar[Any], Any]:
 _found: Final = _find()
 error_state: Final = _found[0]
 QUIET: Final = _found[1]
+
+
+def quietly(function: Callable[..., _T], *args: Any) -> _T:
+    """Call a function with warnings off."""
+    token = error_state.set(QUIET)
+    try:
+        return function(*args)
+    finally:
+        error_state.reset(token)

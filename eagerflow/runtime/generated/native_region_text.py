@@ -3,7 +3,7 @@
 For an update of plain momentum it is::
 
     def region_4(r5, r6):
-        if not (r5.flags.c_contiguous): return plain_5(r5, r6)
+        if not (r5.flags.c_contiguous): return quietly_6(plain_5, r5, r6)
         with lock_1, lock_2:
             n0 = variable_1.writable()
             o0 = variable_1._data
@@ -25,6 +25,7 @@ from ml_dtypes import bfloat16
 
 from eagerflow.resources.variable import VariableState, in_order
 from eagerflow.runtime.generated.expressions import Expressions
+from eagerflow.runtime.generated.float_warnings import quietly
 from eagerflow.runtime.generated.instructions import Instruction
 
 if TYPE_CHECKING:
@@ -135,8 +136,10 @@ class RegionText:
         arguments = ", ".join(f"r{r}" for r in self.inputs)
         self.add(f"def {name}({arguments}):")
         fit = self.fitting()
+        call = self.expressions.bound(quietly, "quietly")
+        op_by_op = f"return {call}({', '.join([plain, *[f'r{r}' for r in self.inputs]])})"
         if fit:
-            self.add(f" if not ({fit}): return {plain}({arguments})")
+            self.add(f" if not ({fit}): {op_by_op}")
         indent = " "
         if self.states:
             locks = ", ".join(self.expressions.bound(v.lock, "lock") for v in self.states)
@@ -145,7 +148,7 @@ class RegionText:
         self.open(indent)
         # nothing that a kernel computes fails, but its call may: there is no memory for results, or
         # sizes do not fit; op by op the node is found
-        self.call(indent, otherwise=f"return {plain}({arguments})")
+        self.call(indent, otherwise=op_by_op)
         self.close(indent)
         self.add(f" return {self.expressions.tuple(map(self.taken, self.kernel.results_read))}")
 

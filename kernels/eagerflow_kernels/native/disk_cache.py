@@ -8,7 +8,6 @@ goes wrong here is an error: then a kernel is compiled once more.
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -60,6 +59,8 @@ class DiskCache:
 
     def store(self, key: str, code: bytes) -> None:
         """Keep machine code."""
+        import tempfile  # noqa: PLC0415 - most processes only read, and it loads archivers
+
         folder = self._folder
         if folder is None:
             return

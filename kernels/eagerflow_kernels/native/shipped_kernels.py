@@ -7,10 +7,10 @@ the cache on disk, and what is not there is compiled when it is wanted.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final, final
 
 from eagerflow_kernels.native.executable_memory import MachineCode
@@ -23,7 +23,8 @@ from eagerflow_kernels.native.processors import (
     file_of,
 )
 
-_FOLDER: Final = Path(__file__).parent / "objects"
+#: `pathlib` would load what reads URLs
+_FOLDER: Final = os.path.join(os.path.dirname(__file__), "objects")
 
 
 @final
@@ -59,7 +60,8 @@ def shipped(target: TargetName) -> ShippedKernels | None:
         NoCompilerError: the system lets no program map code.
     """
     try:
-        data: bytes | None = (_FOLDER / file_of(target)).read_bytes()
+        with open(os.path.join(_FOLDER, file_of(target)), "rb") as file:
+            data: bytes | None = file.read()
     except OSError:
         data = _kept(target)
     return None if data is None else ShippedKernels(data)

@@ -36,7 +36,7 @@ from tests.kernels.native.compiling import (
 
 pytestmark = needs_compiler
 
-_TAILS: Final = (*range(66), 127, 128, 129, 511, 512, 513, 1100)
+_TAILS: Final = (*range(66), 127, 128, 129, 300, 400, 511, 512, 513, 1100)
 
 
 @pytest.mark.parametrize("kind", FLOATS)

@@ -96,7 +96,7 @@ sys.modules["llvmlite"] = None
 from pathlib import Path
 import numpy as np
 from eagerflow_kernels.native import shipped_kernels
-shipped_kernels._FOLDER = Path({folder!r})
+shipped_kernels._FOLDER = {folder!r}
 import eagerflow as ef
 ef.config(kernels="native")
 f = ef.trace(lambda x: ef.exp(x) * 2, compile="now")

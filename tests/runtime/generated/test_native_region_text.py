@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -28,3 +31,17 @@ def test_ops_one_by_one_get_the_sizes_that_their_attributes_name() -> None:
                 np.testing.assert_array_equal(found, expected)
     text = traced.ir("python")
     assert "shape=((r" in text.partition("def run")[0], "no region names a size"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_floating_point_warnings(order: Literal["C", "F"]) -> None:
+    """Kernels raise none, and around what runs in their place NumPy is told to raise none."""
+    traced = ef.trace(lambda x, y: x * x - y, compile="now")
+    array = np.full((2, 3), 3e38, np.float32, order=order)
+    x, y = ef.asarray(array), ef.asarray(np.full_like(array, np.inf))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(40):  # with kernels and without, until they are known to be faster
+            assert np.isnan(traced(x, y).numpy()).all()
+    direct = traced._lookup.latest().executable._direct
+    assert direct is None or direct.quiet == bool(direct.kernels)

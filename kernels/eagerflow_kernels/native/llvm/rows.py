@@ -252,18 +252,12 @@ class _Rows:
         return values
 
     def _blocks(self, row_pass: RowPass, begin: str, count: str, vectors: Vectors) -> None:
-        """The blocks of a chunk: as many side by side as there may be, then one by one."""
+        """The blocks of a chunk: as many side by side as there may be, then fewer, one at last."""
         e, end = self.e, "0"
         beside = self._blocks_beside(row_pass)
-        if beside > 1:
-
-            def several(first: str, _carried: list[str]) -> list[str]:
-                totals = self._steps(row_pass, vectors, first, ("0", str(BLOCK)), blocks=beside)
-                self._push(row_pass, begin, first, totals)
-                return []
-
-            end = e.value(f"and i64 {count}, {-beside * BLOCK}")
-            e.loop(end, beside * BLOCK, several)
+        while beside > 1:
+            end = self._blocks_side_by_side(row_pass, begin, (end, count), vectors, beside)
+            beside //= 2
 
         def one(first: str, _carried: list[str]) -> list[str]:
             length = e.least(e.value(f"sub i64 {count}, {first}"), str(BLOCK))
@@ -275,6 +269,21 @@ class _Rows:
             return []
 
         e.loop(count, BLOCK, one, start=end)
+
+    def _blocks_side_by_side(
+        self, row_pass: RowPass, begin: str, part: tuple[str, str], vectors: Vectors, blocks: int
+    ) -> str:  # fmt: skip
+        """So many blocks at once, as often as there are that many; gives where they end."""
+        e, (first_of_all, count) = self.e, part
+
+        def several(first: str, _carried: list[str]) -> list[str]:
+            totals = self._steps(row_pass, vectors, first, ("0", str(BLOCK)), blocks=blocks)
+            self._push(row_pass, begin, first, totals)
+            return []
+
+        end = e.value(f"and i64 {count}, {-blocks * BLOCK}")
+        e.loop(end, blocks * BLOCK, several, start=first_of_all)
+        return end
 
     def _blocks_beside(self, row_pass: RowPass) -> int:
         """How many blocks are computed side by side, so that no tally waits for itself."""
