@@ -36,6 +36,7 @@ class Link:
         targets: the ports of the task behind it; 0 while there is none.
         delay: seconds that each piece is late.
         silent: whether nothing comes through.
+        refused: how many connections were closed since there was no task.
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class Link:
         self.targets = [0, 0]
         self.delay = 0.0
         self.silent = False
+        self.refused = 0
         self._open: set[asyncio.StreamWriter] = set()
 
     async def listen(self) -> list[asyncio.Server]:
@@ -62,6 +64,7 @@ class Link:
         try:
             inner, outer = await asyncio.open_connection("127.0.0.1", self.targets[door])
         except OSError:
+            self.refused += 1
             self._shut(writer)
             return
         self._open.add(outer)

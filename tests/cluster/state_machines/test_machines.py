@@ -247,12 +247,6 @@ def test_a_connection_that_breaks_can_be_made_again() -> None:
     assert cluster.clients[77].links["ps:0"].state == "ready"
 
 
-def test_a_task_that_never_answers_is_lost() -> None:
-    client = ClientMachine(77, VERSIONS, "a client")
-    client.handle(("connect", "ps:0"), 0.0)
-    assert ("lost", "ps:0") in client.handle(("tick",), 30.0)
-
-
 # --- clients that go -----------------------------------------------------------------------------
 
 
