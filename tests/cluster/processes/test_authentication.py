@@ -41,7 +41,7 @@ from eagerflow.cluster.protocol.messages import (
 from eagerflow.cluster.state_machines.client import ClientMachine
 from eagerflow.errors import AuthenticationError
 from eagerflow.resources.containers import PROCESS
-from tests.cluster.chaos.proxies import Links
+from tests.cluster.chaos.proxies import Links, target
 
 HERE = "tcp://127.0.0.1:0"
 
@@ -311,7 +311,7 @@ def test_a_connection_that_is_cut_in_its_handshake_says_nothing_of_keys(
     thread.start()
     try:
         assert comes(lambda: link.refused >= 2)
-        link.targets = [int(at.rpartition(":")[2]) for at in server.doors[:2]]
+        link.targets = [target(at) for at in server.doors[:2]]
         thread.join()
         assert [repr(cluster) for cluster in made] == ["Cluster(auth:0)"]
     finally:
