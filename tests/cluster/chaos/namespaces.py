@@ -15,9 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Self, final
 
-#: of addresses that are used nowhere else on a host for tests
-_PREFIX: Final = "10.231.0"
-_BRIDGE: Final = "efchaos"
+#: of addresses, and of names: those of this process, as others may run the same test
+_PREFIX: Final = f"10.231.{os.getpid() % 256}"
+_BRIDGE: Final = f"ef{os.getpid()}"
 _NEW_NETWORK: Final = 0x40000000  # CLONE_NEWNET, <linux/sched.h>
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -59,7 +59,7 @@ class Network:
             return str(error.stderr).strip()
 
     def _add(self, i: int) -> None:
-        space = f"{_BRIDGE}{i}"
+        space = f"{_BRIDGE}-{i}"
         _ip("netns", "add", space)
         _ip("link", "add", f"{space}h", "type", "veth", "peer", "name", f"{space}n")
         _ip("link", "set", f"{space}h", "master", _BRIDGE, "up")
@@ -74,11 +74,11 @@ class Network:
 
     def cut(self, task: str) -> None:
         """Lose every packet from and to a task."""
-        _ip("link", "set", f"{_BRIDGE}{self._numbers[task]}h", "down")
+        _ip("link", "set", f"{_BRIDGE}-{self._numbers[task]}h", "down")
 
     def heal(self, task: str) -> None:
         """Bring packets again."""
-        _ip("link", "set", f"{_BRIDGE}{self._numbers[task]}h", "up")
+        _ip("link", "set", f"{_BRIDGE}-{self._numbers[task]}h", "up")
 
     def inside(self, task: str, make: Callable[[], Any]) -> Any:
         """What ``make`` gives in a thread of the namespace, where processes that it starts stay.
@@ -89,7 +89,7 @@ class Network:
         made: list[Any] = []
 
         def enter() -> None:
-            space = os.open(f"/run/netns/{_BRIDGE}{self._numbers[task]}", os.O_RDONLY)
+            space = os.open(f"/run/netns/{_BRIDGE}-{self._numbers[task]}", os.O_RDONLY)
             try:
                 if _libc.setns(space, _NEW_NETWORK):
                     raise OSError(ctypes.get_errno(), "setns")
@@ -105,7 +105,7 @@ class Network:
     def close(self) -> None:
         """Remove all of it; a namespace goes with its last process."""
         for i in self._numbers.values():
-            for words in (("link", "del", f"{_BRIDGE}{i}h"), ("netns", "del", f"{_BRIDGE}{i}")):
+            for words in (("link", "del", f"{_BRIDGE}-{i}h"), ("netns", "del", f"{_BRIDGE}-{i}")):
                 with suppress(subprocess.CalledProcessError, FileNotFoundError):
                     _ip(*words)
         with suppress(subprocess.CalledProcessError, FileNotFoundError):
