@@ -119,21 +119,22 @@ class TaskWork:
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
         """Do what a message asks for."""
+        kind = type(message)
         work: Callable[[], tuple[Heads, list[Frame]] | None]
-        if isinstance(message, Register):
+        if kind is TaskLoad:
+            self._answered(session, message.number, self._load)
+            return
+        if kind is Register:
             work = partial(self._register, session, message, frames)
             shared.submit(partial(self._answered, session, message.number, work))
             return
-        if isinstance(message, TaskLoad):
-            self._answered(session, message.number, self._load)
-            return
         held = self._session(session)
-        if isinstance(message, RunStep):
+        if kind is RunStep:
             self._steps[session, message.step] = _OpenStep()
             work = partial(self._run, session, held, message, frames)
-        elif isinstance(message, MakeVariable):
+        elif kind is MakeVariable:
             work = partial(self._make, session, held, message, frames)
-        elif isinstance(message, Eager):
+        elif kind is Eager:
             work = partial(held.run, message, frames)
         else:
             work = partial(held.fetch, message)
