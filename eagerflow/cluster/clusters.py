@@ -203,8 +203,8 @@ class Cluster:
     def _restart(self, backend: RemoteBackend) -> None:
         task = backend.task.task
         why = ErrorHead(
-            "TaskLost", f"{task} was started anew: what it held is lost", task=task,
-            hint="make it again, or bring back what a checkpoint has",
+            "TaskLost", f"{task} was started anew: what it held is lost", backend.task.held,
+            hint="make it again, or bring back what a checkpoint has", task=task,
         )  # fmt: skip
         with self._lock:
             if self._backend(task) is not backend:
@@ -255,7 +255,8 @@ class Cluster:
         known = self._backends.get(task)
         if known is not None and known.task.lost is None:
             comes = "it is started again" if self._provisioner.restarts else "cluster.restart does"
-            known.task.lose(ErrorHead("TaskLost", f"{task} is lost", task=task, hint=comes))
+            held = known.task.held
+            known.task.lose(ErrorHead("TaskLost", f"{task} is lost", held, hint=comes, task=task))
             if self._provisioner.restarts:
                 name = f"eagerflow-restart-{task}"
                 Thread(target=self._revive, args=(task,), name=name, daemon=True).start()

@@ -198,7 +198,7 @@ def test_a_task_that_is_killed_is_lost_soon_and_comes_back(cluster: ef.cluster.C
     cluster.add("gone:0")
     pid = cluster.tasks["gone:0"].pid
     assert pid is not None
-    v = ef.Variable([1.0, 2.0], device="gone:0")
+    v = ef.Variable([1.0, 2.0], device="gone:0", name="weights")
     x = v * 2
     killed: list[float] = []
 
@@ -214,8 +214,9 @@ def test_a_task_that_is_killed_is_lost_soon_and_comes_back(cluster: ef.cluster.C
     timer.join()
     assert repr(cluster) == "Cluster(ps:0, worker:0, gone:0 (lost))"
     for use in (x.numpy, v.numpy, lambda: x + 1, lambda: ef.ones(2, device="gone:0")):
-        with pytest.raises(TaskLost, match="is lost"):
+        with pytest.raises(TaskLost, match="is lost") as caught:
             use()
+        assert caught.value.given == "variable 'weights' f32[2]@gone:0/cpu:0"
     assert ef.ones(2, device="ps:0").tolist() == [1, 1]
 
     with pytest.warns(ClusterWarning, match="gone:0 was started anew"):

@@ -53,11 +53,21 @@ _BATCH: Final = 2_000
 _LEFT: Final = 500
 
 
-_NOT_LET_IN: Final = ErrorHead(
-    "AuthenticationError", "it did not let this client in",
-    expected="a key that is on its list, and the key that the connection file has for it",
-    hint="eagerflow keys says which are; a file of before they were made anew is of no use",
-)  # fmt: skip
+_KEYS: Final = "eagerflow keys says which are; a file of before they were made anew is of no use"
+#: what connections that are not there are told as, each with the event of the machine
+_ABSENT: Final = {
+    "refused": ("refused", ErrorHead(
+        "AuthenticationError", "did not let this client in",
+        expected="a key that is on its list, and the key that the connection file has for it",
+        hint=_KEYS,
+    )),
+    "cut": ("broken", ErrorHead(
+        "AuthenticationError", "did not let this client in: each connection was cut in its"
+        " handshake", expected="the key that the connection file has for it, and a network that"
+        " passes on what is sent", hint=_KEYS,
+    )),
+    "unreached": ("broken", ErrorHead("TaskLost", "is not there: nobody listens at its address")),
+}  # fmt: skip
 
 
 @final
@@ -345,8 +355,13 @@ class Connections:
 
     def _take(self, received: Received) -> None:
         if received.kind != "frames":
-            known = () if received.kind != "refused" else (_NOT_LET_IN,)
-            self._handle((received.kind, received.peer, *known))
+            absent = _ABSENT.get(received.kind)
+            if absent is None:
+                self._handle((received.kind, received.peer))
+            else:
+                kind, error = absent
+                told = replace(error, wrong=f"{received.peer} {error.wrong}")
+                self._handle((kind, received.peer, told))
             return
         try:
             message, frames = unframed(self.slabs, received.frames, self._limits)
@@ -418,6 +433,8 @@ class Connections:
                 self._suspects.add(task)
             elif kind == "close":
                 self._sockets.disconnect(task)
+            elif kind == "again":
+                self._sockets.connect(task, self._doors[task])
             elif kind == "warn":
                 self._warnings.append(task)
             self._changed.notify_all()

@@ -26,6 +26,7 @@ from eagerflow.runtime.rendezvous.transport import Transport
 from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result, calls_python
 from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light, is_short
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
+from eagerflow.runtime.threads.deadline import broken_off
 from eagerflow.runtime.threads.workers import shared
 from eagerflow.types import TensorType, as_dtype
 
@@ -49,6 +50,37 @@ class _Registered(NamedTuple):
     tier: ScheduledTier
     light: LightProgram | None
     pool: JobPool | None
+
+
+@final
+class _OpenStep:
+    """A step from when it is asked for to its end.
+
+    What its session asked for before may take long, so it can be ended before it begins. One thread
+    may end it while another one begins it: each writes first, and then looks at what the other one
+    wrote.
+
+    Attributes:
+        ended: why it is to end; None if it goes on.
+    """
+
+    __slots__ = ("_running", "ended")
+
+    def __init__(self) -> None:
+        self.ended: str | None = None
+        self._running: DetachedStep | LightStep | None = None
+
+    def cancel(self, reason: str) -> None:
+        """End it soon."""
+        self.ended = reason
+        if self._running is not None:
+            self._running.cancel(reason)
+
+    def runs(self, step: DetachedStep | LightStep) -> None:
+        """It begins; what it does is ended with it."""
+        self._running = step
+        if self.ended is not None:
+            step.cancel(self.ended)
 
 
 @final
@@ -82,25 +114,27 @@ class TaskWork:
         self._partitions: dict[tuple[int, int], _Registered] = {}
         self._private: dict[int, ResourceContainer] = {}
         self._shared: dict[str, ResourceContainer] = {}
-        self._steps: dict[tuple[int, int], DetachedStep | LightStep] = {}
+        self._steps: dict[tuple[int, int], _OpenStep] = {}
         self._sessions: dict[int, SessionWork] = {}
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
         """Do what a message asks for."""
+        kind = type(message)
         work: Callable[[], tuple[Heads, list[Frame]] | None]
-        if isinstance(message, Register):
+        if kind is TaskLoad:
+            self._answered(session, message.number, self._load)
+            return
+        if kind is Register:
             work = partial(self._register, session, message, frames)
             shared.submit(partial(self._answered, session, message.number, work))
             return
-        if isinstance(message, TaskLoad):
-            self._answered(session, message.number, self._load)
-            return
         held = self._session(session)
-        if isinstance(message, RunStep):
+        if kind is RunStep:
+            self._steps[session, message.step] = _OpenStep()
             work = partial(self._run, session, held, message, frames)
-        elif isinstance(message, MakeVariable):
+        elif kind is MakeVariable:
             work = partial(self._make, session, held, message, frames)
-        elif isinstance(message, Eager):
+        elif kind is Eager:
             work = partial(held.run, message, frames)
         else:
             work = partial(held.fetch, message)
@@ -132,9 +166,9 @@ class TaskWork:
 
     def abort(self, session: int, step: int, error: ErrorHead) -> None:
         """End a step soon."""
-        running = self._steps.get((session, step))
-        if running is not None:
-            running.cancel(read_error(error).wrong)
+        known = self._steps.get((session, step))
+        if known is not None:
+            known.cancel(read_error(error).wrong)
 
     def let_go(self, session: int, handles: Sequence[int]) -> None:
         """Let go of values, after what was asked for before."""
@@ -171,8 +205,21 @@ class TaskWork:
 
     def _run(self, session: int, held: SessionWork, message: RunStep, frames: list[Frame]) -> None:
         held.free(message.free)
+        key = session, message.step
+        try:
+            self._begin(key, held, message, frames)
+        except BaseException:
+            self._steps.pop(key, None)
+            raise
+
+    def _begin(
+        self, key: tuple[int, int], held: SessionWork, message: RunStep, frames: list[Frame]
+    ) -> None:
+        opened = self._steps[key]
+        if opened.ended is not None:
+            raise broken_off(opened.ended)
         held.check(message.stream)
-        tier, light, pool = self._partitions[session, message.partition]
+        tier, light, pool = self._partitions[key[0], message.partition]
         if message.keep and len(message.keep) != len(tier.lanes):
             raise ProtocolError("a step has another number of outputs", given=f"{message.keep}")
         left = iter(frames)
@@ -182,18 +229,14 @@ class TaskWork:
         ]
         codec.all_taken(left)
         _check_feeds(tier, feeds)
-        key = session, message.step
         ended = partial(self._ended, key, message, held, tier)
         if light is not None:
-            short = self._steps[key] = LightStep(light, message.step, self._transport, ended)
-            self._here.submit(partial(short.begin, feeds))
+            short = LightStep(light, message.step, self._transport, ended)
+            self._here.submit(partial(_begin_light, opened, short, feeds))
             return
-        step = self._steps[key] = DetachedStep(tier, ended, number=message.step, pool=pool)
-        try:
-            step.begin(feeds)
-        except BaseException:
-            self._steps.pop(key, None)
-            raise
+        step = DetachedStep(tier, ended, number=message.step, pool=pool)
+        step.begin(feeds)
+        opened.runs(step)
 
     def _ended(
         self, key: tuple[int, int], message: RunStep, held: SessionWork, tier: ScheduledTier,
@@ -267,6 +310,11 @@ class TaskWork:
             creator=self._who(session),
         )  # fmt: skip
         return (), []
+
+
+def _begin_light(opened: _OpenStep, step: LightStep, feeds: Sequence[Any]) -> None:
+    opened.runs(step)
+    step.begin(feeds)
 
 
 def _variable(first: Tensor, where: Any, message: MakeVariable) -> VariableState:

@@ -38,11 +38,14 @@ from eagerflow.cluster.protocol.values import Frame
 _SHARE: Final = 100
 _DESCRIPTOR: Final = int(zmq.FD)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
-_REFUSED: Final = int(
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-)
+#: what is told of the connection of a client to a task
+_TOLD: Final = {
+    _DISCONNECTED: "closed",
+    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): "refused",
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "refused",
+    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "cut",
+    int(zmq.EVENT_CLOSED): "unreached",
+}
 #: the user of connections that are not on the list any more; a name of nobody
 _REVOKED: Final = "\0"
 
@@ -52,7 +55,9 @@ class Received(NamedTuple):
     """Something that has come.
 
     Attributes:
-        kind: ``"frames"``, ``"closed"``, ``"refused"``, ``"silent"`` or ``"heard"``.
+        kind: ``"frames"``, ``"closed"``, ``"refused"``, ``"silent"`` or ``"heard"``; or of a
+            connection that is not made: ``"cut"``, in its handshake, and ``"unreached"``, where
+            nobody listens.
         peer: from whom: a connection of a server, a task of a client.
         role: of whom.
         frames: what.
@@ -390,9 +395,7 @@ class ClientSockets(AbstractSockets):
 
     def connect(self, task: str, doors: Doors) -> None:
         self.disconnect(task)
-        port = self._tasks[task] = self._port(
-            zmq.DEALER, zmq.EVENT_DISCONNECTED | _REFUSED, server=doors.key
-        )
+        port = self._tasks[task] = self._port(zmq.DEALER, sum(_TOLD), server=doors.key)
         port.socket.connect(doors.client)
         probe = self._probes[task] = self._port(
             zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
@@ -432,7 +435,9 @@ class ClientSockets(AbstractSockets):
         if port.monitor in self._ready:
             for event in port.told():
                 self._unsettled.add(port.monitor)  # there may be more
-                kind = "closed" if event == _DISCONNECTED else "refused"
+                kind = _TOLD[event]
+                if kind in ("cut", "unreached"):  # which is its end, and told once
+                    self.disconnect(task)
                 yield Received(kind, task, "task", [])
                 return
 

@@ -36,7 +36,7 @@ def write(message: AnyMessage, frames: Sequence[Frame] = ()) -> list[Frame]:
     >>> codec.read(sent)
     (RunStep(number=3, step=12, partition=1, feeds=(), keep=(), stream=0, free=()), [])
     """
-    if any(len(frame) >= CHUNK for frame in frames):
+    if frames and max(map(len, frames)) >= CHUNK:
         frames = [piece for frame in frames for piece in _pieces(frame)]
     return [_encode(message), *frames]
 

@@ -15,6 +15,8 @@ PROOF_MS: Final = 10_000
 
 #: seconds for which silence lasts before it is told: a process that ends is silent, then closed
 UNTOLD_SECONDS: Final = 0.25
+#: seconds until a connection that was broken in its handshake is made again
+RECONNECT_SECONDS: Final = 0.25
 #: seconds in which a greeting has to be answered
 GREETING_SECONDS: Final = 30.0
 #: seconds for which a server keeps a session that says nothing

@@ -38,6 +38,7 @@ def view_of(frame: Frame) -> memoryview:
 
 
 _DTYPES: Final[dict[str, DType]] = {**DTYPES, BYTES.name: BYTES}
+_ARRAYS: Final = (np.ndarray, np.generic)
 _WORD: Final = 2**63
 _LENGTH: Final = 8  # bytes, in packed byte strings
 _DIGITS: Final = 4_000
@@ -57,7 +58,7 @@ def encode_value(value: Any, frames: list[Frame]) -> Head:
     """
     if value is None:
         return None
-    if isinstance(value, np.generic | np.ndarray):
+    if isinstance(value, _ARRAYS):
         return _encode_array(np.asarray(value), frames)
     if isinstance(value, bool | int | float | complex):
         return _encode_number(value)

@@ -38,6 +38,8 @@ _AHEAD: Final = 20_000
 _NOWHERE: Final[tuple[CodeType | None, int]] = None, 0
 #: bytes of values that came from here and are remembered, such as constants
 _SMALL: Final = 256
+#: of variables that are lost, how many are named
+_TOLD: Final = 10
 #: of failed ops, of how many the line is remembered
 _REMEMBERED: Final = 1_000
 
@@ -86,6 +88,7 @@ class RemoteTask:
         self._templates: dict[Any, int] = {}
         self._numbers = count(1)
         self._of_variable: dict[tuple[str, str], list[Any]] = {}
+        self._variables: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
         #: by the first handle of ops that were not acknowledged, their lines
         self._lines: dict[int, tuple[CodeType | None, int]] = {}
@@ -214,7 +217,15 @@ class RemoteTask:
         made = RemoteVariable(self, state)
         head = HandleHead(first.handle)
         self._ask(MakeVariable(0, *made.place, head, self.device, state.trainable))
+        self._variables[made.place] = repr(state)
         return made
+
+    @property
+    def held(self) -> str | None:
+        """The variables that it has, as far as this client uses them, for messages."""
+        every = list(self._variables.copy().values())  # finalisers take some out
+        more = f" and {len(every) - _TOLD} more" if len(every) > _TOLD else ""
+        return f"{', '.join(every[:_TOLD])}{more}" if every else None
 
     def read_variable(self, variable: RemoteVariable) -> RemoteArray:
         """The value that a variable has now."""
@@ -229,6 +240,7 @@ class RemoteTask:
 
     def drop_variable(self, place: tuple[str, str]) -> None:
         """Nobody uses a variable any more; called by finalisers."""
+        self._variables.pop(place, None)
         if self.lost is None:
             templates = []
             for key in self._of_variable.pop(place, ()):

@@ -11,11 +11,13 @@ caller's name for what it asks for, and is answered once::
                   | ("heard", task)                     # and does again
                   | ("closed", task)                    # the connection is gone
                   | ("refused", task, error)            # it was not let in
+                  | ("broken", task, error)             # it was not made, or cut in its handshake
                   | ("ask", request, task, message, frames)   # of any number: it gets one
                   | ("run", request, step, {task: (partition, feeds, frames, keep, stream)})
                   | ("abort", request, error)            # of a "run"
                   | ("tick",)                           # it may be the time that was asked for
     instruction ::= ("send", task, message, frames)
+                  | ("again", task)                     # make a new connection, then "send"
                   | ("joined", task, welcome)           # it may be asked from now on
                   | ("refused", task, error)
                   | ("warn", text)
@@ -53,6 +55,7 @@ from eagerflow.cluster.protocol.messages import (
 from eagerflow.cluster.protocol.timeouts import (
     GREETING_SECONDS,
     LOST_SECONDS,
+    RECONNECT_SECONDS,
     RENEWAL_SHARE,
     UNTOLD_SECONDS,
 )
@@ -80,6 +83,9 @@ class TaskLink:
         incarnation: of its process; 0 before the first greeting was answered.
         said: how many messages it was sent on this connection.
         heard: how many came from it.
+        answer_by: when a greeting has to be answered.
+        again_at: when a connection that was broken in its handshake is made again.
+        broken: why that was, at the last time.
         lost_at: when a task that is suspect is lost.
         suspect_at: when a task that is silent is suspect.
         renew_at: when the lease is renewed.
@@ -87,8 +93,8 @@ class TaskLink:
         asked: by the number of each message that was not answered: the request, None for a renewal.
     """
 
-    __slots__ = ("asked", "attempt", "heard", "incarnation", "lease", "lost_at", "renew_at",
-                 "said", "state", "suspect_at")  # fmt: skip
+    __slots__ = ("again_at", "answer_by", "asked", "attempt", "broken", "heard", "incarnation",
+                 "lease", "lost_at", "renew_at", "said", "state", "suspect_at")  # fmt: skip
 
     def __init__(self) -> None:
         self.state = "absent"
@@ -97,9 +103,7 @@ class TaskLink:
         self.said = 0
         self.heard = 0
         self.lease = inf
-        self.suspect_at = inf
-        self.lost_at = inf
-        self.renew_at = inf
+        self.settle()
         self.asked: dict[int, Any] = {}
 
     @property
@@ -110,19 +114,27 @@ class TaskLink:
     @property
     def wakes_at(self) -> float:
         """When there is something to do for it."""
-        return min(self.suspect_at, self.lost_at, self.renew_at)
+        return min(self.suspect_at, self.lost_at, self.renew_at, self.again_at)
 
     def settle(self) -> None:
         """Nothing is due for it any more."""
         self.suspect_at = self.lost_at = self.renew_at = inf
+        self.again_at = self.answer_by = inf
+        self.broken: ErrorHead | None = None
 
-    def begin(self) -> None:
-        """A new connection."""
+    def begin(self, answer_by: float) -> None:
+        """A new connection, whose greeting has to be answered by that time."""
+        self.settle()
         self.state = "greeting"
+        self.lost_at = self.answer_by = answer_by
+        self.asked = {}
+
+    def greet(self) -> int:
+        """The first message of a connection comes next; gives how many of those there were."""
+        self.again_at = inf
         self.attempt += 1
         self.said = self.heard = 0
-        self.settle()
-        self.asked = {}
+        return self.attempt
 
 
 @final
@@ -211,11 +223,25 @@ class ClientMachine:
         link = self.links.setdefault(task, TaskLink())
         if link.state not in ("absent", "lost"):
             self._lose(task, "another connection has taken its place")
-        link.begin()
-        link.lost_at = self._now + self._greeting
+        link.begin(self._now + self._greeting)
         self._wake_by(link.lost_at)
-        hello = Hello(0, self._versions, self._session, link.attempt, self._who)
+        self._greet(task, link)
+
+    def _greet(self, task: str, link: TaskLink) -> None:
+        hello = Hello(0, self._versions, self._session, link.greet(), self._who)
         self._send(task, hello, [])
+
+    def _broken(self, task: str, error: ErrorHead) -> None:
+        """The connection was not made, or cut in its handshake: it is made again for a while.
+
+        No server has begun a session on it, and a handshake that is cut says nothing of keys.
+        """
+        link = self.links[task]
+        if link.state == "greeting":
+            link.broken = error
+            link.lost_at = min(link.lost_at, self._now + self._lost_after)
+            link.again_at = self._now + RECONNECT_SECONDS
+            self._wake_by(link.wakes_at)
 
     def _refused(self, task: str, error: ErrorHead) -> None:
         if self.links[task].state == "greeting":
@@ -239,7 +265,8 @@ class ClientMachine:
 
     def _heard(self, task: str) -> None:
         link = self.links[task]
-        link.suspect_at = link.lost_at = inf
+        link.suspect_at = inf
+        link.lost_at = link.answer_by  # a handshake is no answer to a greeting
         if link.state == "suspect":
             link.state = "ready"
 
@@ -259,9 +286,13 @@ class ClientMachine:
 
     def _tick(self) -> None:
         for task, link in self.links.items():
-            if link.lost_at <= self._now:
+            if link.lost_at <= self._now and link.broken is not None:
+                self._refused(task, link.broken)
+            elif link.lost_at <= self._now:
                 self._lose(task, "nothing was heard of it for too long")
-                continue
+            if link.again_at <= self._now:
+                self._out.append(("again", task))
+                self._greet(task, link)
             if link.suspect_at <= self._now:
                 link.suspect_at = inf
                 link.state = "suspect"
@@ -359,6 +390,7 @@ class ClientMachine:
         if link.incarnation not in (0, message.incarnation):
             text = f"{task} was started anew: what it held is lost"
             self._out.append(("warn", text))
+        link.settle()
         link.state = "ready"
         link.incarnation = message.incarnation
         link.lease = message.lease
@@ -403,6 +435,7 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     "heard": ClientMachine._heard,
     "closed": ClientMachine._closed,
     "refused": ClientMachine._refused,
+    "broken": ClientMachine._broken,
     "ask": ClientMachine._ask,
     "run": ClientMachine._run,
     "abort": ClientMachine._abort,

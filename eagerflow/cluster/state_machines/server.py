@@ -69,10 +69,6 @@ ServerInstruction = tuple[Any, ...]
 
 #: of how many sessions that are over it is remembered how often they had greeted
 _REMEMBERED: Final = 10_000
-_FROM_CLIENTS: Final = (
-    Peers, MakeVariable, Fetch, Register, Release, RunStep, Eager, Abort, Renew, TaskLoad,
-    Goodbye,
-)  # fmt: skip
 
 
 @final
@@ -127,6 +123,8 @@ class ServerMachine:
         self._peers: dict[str, int] = {}  # the incarnations of other tasks
         self._unknown = 0
         self._wake = inf
+        #: when a lease may end: an early tick does nothing, and finds out when one does
+        self._soonest = inf
         self._out: list[ServerInstruction] = []
         self._now = 0.0
 
@@ -150,10 +148,9 @@ class ServerMachine:
         """What is to be done now that ``event`` has happened."""
         self._now, self._out = now, []
         _HANDLERS[event[0]](self, *event[1:])
-        wake = min((s.lease for s in self._sessions.values()), default=inf)
-        if wake != self._wake:
-            self._wake = wake
-            self._out.append(("wake", wake))
+        if self._soonest != self._wake:
+            self._wake = self._soonest
+            self._out.append(("wake", self._wake))
         if self.log is not None:
             self.log.append((now, event, tuple(self._out)))
         return self._out
@@ -161,13 +158,13 @@ class ServerMachine:
     # --- events ---
 
     def _message(self, peer: str, role: str, message: AnyMessage, frames: list[Frame]) -> None:
-        if isinstance(message, PacketMessage):
+        if type(message) is PacketMessage:
             self._packet(role, message, frames)
         elif role != "client":
             self._count("a message that tasks do not send")
-        elif isinstance(message, Hello):
+        elif type(message) is Hello:
             self._hello(peer, message)
-        elif isinstance(message, _FROM_CLIENTS):
+        elif type(message) in _REQUESTS:
             self._of_session(peer, message, frames)
         else:
             self._count("a message that clients do not send")
@@ -231,6 +228,7 @@ class ServerMachine:
         for session in [s for s in self._sessions.values() if s.lease <= self._now]:
             self._count("a lease that is over")
             self._end(session, self._failure(f"nothing was heard for {self._lease:g} seconds"))
+        self._soonest = min((s.lease for s in self._sessions.values()), default=inf)
 
     # --- sessions ---
 
@@ -244,6 +242,7 @@ class ServerMachine:
             message.session, peer, message.attempt, message.who, self._now + self._lease
         )
         self._sessions[session.number] = self._by_peer[peer] = session
+        self._soonest = min(self._soonest, session.lease)
         answer = Welcome(
             session.next_number(), self._versions, self._task, self._incarnation, self._devices,
             self._lease, self._allows,

@@ -16,14 +16,14 @@ from typing import Any, Final, final
 _PIECE: Final = 1 << 16
 
 
-def two_ports() -> int:
-    """A port that is free, and the next one is, too."""
+def two_ports(host: str) -> int:
+    """A port of an address that is free, and the next one is, too."""
     while True:
         with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
+            first.bind((host, 0))
             port: int = first.getsockname()[1]
             with suppress(OSError, OverflowError):
-                second.bind(("127.0.0.1", port + 1))
+                second.bind((host, port + 1))
                 return port
 
 
@@ -31,18 +31,25 @@ def two_ports() -> int:
 class Link:
     """What stands before both doors of a task.
 
+    Args:
+        host: its address.
+
     Attributes:
+        host: the same.
         port: of its door for clients; that for tasks is at the next one.
-        targets: the ports of the task behind it; 0 while there is none.
+        targets: where the task behind it listens; port 0 while there is none.
         delay: seconds that each piece is late.
         silent: whether nothing comes through.
+        refused: how many connections were closed since there was no task.
     """
 
-    def __init__(self) -> None:
-        self.port: Final = two_ports()
-        self.targets = [0, 0]
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.host: Final = host
+        self.port: Final = two_ports(host)
+        self.targets = [("127.0.0.1", 0)] * 2
         self.delay = 0.0
         self.silent = False
+        self.refused = 0
         self._open: set[asyncio.StreamWriter] = set()
 
     async def listen(self) -> list[asyncio.Server]:
@@ -50,7 +57,7 @@ class Link:
         return [
             await asyncio.start_server(
                 lambda reader, writer, door=door: self._pass_on(door, reader, writer),
-                "127.0.0.1", self.port + door,
+                self.host, self.port + door,
             )
             for door in (0, 1)
         ]  # fmt: skip
@@ -60,8 +67,9 @@ class Link:
     ) -> None:
         self._open.add(writer)
         try:
-            inner, outer = await asyncio.open_connection("127.0.0.1", self.targets[door])
+            inner, outer = await asyncio.open_connection(*self.targets[door])
         except OSError:
+            self.refused += 1
             self._shut(writer)
             return
         self._open.add(outer)
@@ -99,8 +107,8 @@ class Link:
 class Links:
     """Links by task, and the thread in which they run."""
 
-    def __init__(self, tasks: list[str]) -> None:
-        self.of: Final = {task: Link() for task in tasks}
+    def __init__(self, tasks: list[str], host: str = "127.0.0.1") -> None:
+        self.of: Final = {task: Link(host) for task in tasks}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links")
         self._thread.start()
@@ -130,3 +138,9 @@ class Links:
         for one in left:
             one.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+def target(address: str) -> tuple[str, int]:
+    """The host and the port of an address such as ``tcp://127.0.0.1:7400``."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    return host, int(port)

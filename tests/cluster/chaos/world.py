@@ -18,7 +18,8 @@ import psutil
 import eagerflow as ef
 from eagerflow.cluster.processes.keys import KeyFolder
 from eagerflow.cluster.processes.local_provisioner import TaskProcess, read_log
-from tests.cluster.chaos.proxies import Links
+from tests.cluster.chaos.namespaces import Network
+from tests.cluster.chaos.proxies import Links, target
 
 _TASKS: Final = ["ps:0", "ps:1", "worker:0", "worker:1"]
 #: what happens, and how often
@@ -39,17 +40,22 @@ class World:
 
     Attributes:
         counts: what has happened.
-        killed: how many processes were started in the place of others.
+        network: what it is cut off by.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.counts: Counter[str] = Counter()
         self._draw = random.Random(seed)
         self._folder = folder
-        self._links = Links(_TASKS)
+        made = Network.made(_TASKS)
+        self._network = made if isinstance(made, Network) else None
+        self.network = "namespaces" if self._network is not None else (
+            f"PROXIES ALONE, NO NETWORK NAMESPACES: {made}"
+        )  # fmt: skip
+        self._links = Links(_TASKS, "127.0.0.1" if self._network is None else self._network.host)
         self._keys = KeyFolder(folder / "keys")
         for task, link in self._links.of.items():
-            self._keys.add_task(task, f"tcp://127.0.0.1:{link.port}")
+            self._keys.add_task(task, f"tcp://{link.host}:{link.port}")
         self.files = [str(self._keys.add_client(name)) for name in ("first", "second", "last")]
         self._later: list[tuple[float, Any]] = []
         self.processes: dict[str, TaskProcess] = {}
@@ -57,10 +63,17 @@ class World:
             self._start(task)
 
     def _start(self, task: str) -> None:
-        listen = ["--listen", "tcp://127.0.0.1:0", "--keys", str(self._keys.path)]
-        process = self.processes[task] = TaskProcess(task, self._folder, listen)
+        network = self._network
+        host = "127.0.0.1" if network is None else network.address(task)
+        listen = ["--listen", f"tcp://{host}:0", "--keys", str(self._keys.path)]
+
+        def make() -> TaskProcess:
+            return TaskProcess(task, self._folder, listen)
+
+        process = make() if network is None else network.inside(task, make)
+        self.processes[task] = process
         doors = process.wait_until_ready(monotonic() + 60)
-        self._links.of[task].targets = [int(at.rpartition(":")[2]) for at in doors[:2]]
+        self._links.of[task].targets = [target(at) for at in doors[:2]]
 
     def _start_again(self, task: str) -> None:
         self.processes[task].end()
@@ -87,12 +100,14 @@ class World:
             mend()
 
     def _befall(self, kind: str, task: str) -> None:
-        link, pid = self._links.of[task], self.processes[task].pid
+        link, pid, network = self._links.of[task], self.processes[task].pid, self._network
         seconds = self._draw.uniform(11, 13) if "long" in kind else self._draw.uniform(0.3, 3.0)
         at = monotonic() + seconds
 
         def heal() -> None:
             link.delay, link.silent = 0.0, False
+            if network is not None:
+                network.heal(task)
 
         if kind in ("kill", "restart"):
             os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGTERM)
@@ -104,7 +119,11 @@ class World:
             self._links.cut(task)
         else:
             link.delay = self._draw.uniform(0.01, 0.3) if kind == "delay" else 0.0
-            link.silent = kind.startswith("silence")
+            if kind.startswith("silence"):
+                if network is None:
+                    link.silent = True
+                else:
+                    network.cut(task)
             self._later.append((at, (task, heal)))
 
     def close(self) -> None:
@@ -112,6 +131,8 @@ class World:
         for process in self.processes.values():
             process.end()
         self._links.close()
+        if self._network is not None:
+            self._network.close()
 
 
 def _left(world: World) -> dict[str, Any]:
@@ -175,6 +196,7 @@ def run(folder: Path, seed: int, seconds: float) -> dict[str, Any]:
                 pass
         world.close()
     return {
-        "events": dict(world.counts), "clients": told, "left": left, "MiB": sizes,
+        "network": world.network, "events": dict(world.counts), "clients": told, "left": left,
+        "MiB": sizes,
         "tracebacks": {task: len(lines) for task, lines in bad.items() if lines},
     }  # fmt: skip

@@ -26,12 +26,15 @@ from eagerflow.cluster.protocol.messages import (
     DefineOp,
     Eager,
     Fetch,
+    Hello,
     IssueOp,
     PutValue,
     Register,
+    Request,
     RunStep,
     SlabMessage,
 )
+from eagerflow.errors import ProtocolError
 from tests.cluster.protocol.traffic import Training, messages, registrations
 
 Wire = list[bytes]
@@ -66,6 +69,15 @@ _HOSTILE: Final = (
 )
 
 
+def _number(wire: Wire) -> int:
+    """The number of a message of a client; 0 of what is none, or stands for another one."""
+    try:
+        message, _ = codec.read(wire)
+    except ProtocolError:
+        return 0
+    return message.number if isinstance(message, Request) and type(message) is not Hello else 0
+
+
 class Fuzzer:
     """Draws messages.
 
@@ -88,10 +100,21 @@ class Fuzzer:
         self._makers = (self._mutated, self._made, self._truncated, self._graph, self._in_slab)
 
     def session(self, session: int, count: int) -> Iterator[Wire]:
-        """The messages of a session, whose greeting was number 1."""
-        for number in range(2, count + 2):
+        """The messages of a session, whose greeting was number 1.
+
+        What is no message, or comes out of turn, ends a session, so it comes last: else next to
+        nothing would be looked at by more than the codec.
+        """
+        number, last = 2, []
+        for _ in range(count):
             kind = self._draw.choices(self._makers, (30, 40, 10, 20, 2))[0]
-            yield kind(session, number)
+            wire = kind(session, number)
+            if _number(wire) == number:
+                number += 1
+                yield wire
+            else:
+                last.append(wire)
+        yield from last
 
     # --- kinds ---
 

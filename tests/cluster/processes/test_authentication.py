@@ -6,6 +6,7 @@ import socket as sockets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import zmq
 
 import eagerflow as ef
+from eagerflow.cluster.processes import client
 from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import (
     KeyFolder,
@@ -36,8 +38,10 @@ from eagerflow.cluster.protocol.messages import (
     Renew,
     Welcome,
 )
+from eagerflow.cluster.state_machines.client import ClientMachine
 from eagerflow.errors import AuthenticationError
 from eagerflow.resources.containers import PROCESS
+from tests.cluster.chaos.proxies import Links, target
 
 HERE = "tcp://127.0.0.1:0"
 
@@ -293,7 +297,34 @@ def test_what_is_too_large_before_a_greeting(server: TaskServer, connect: Any, k
     assert isinstance(answer(socket), Welcome)
 
 
-def test_connecting_by_a_file(server: TaskServer, keys: KeyFolder) -> None:
+def test_a_connection_that_is_cut_in_its_handshake_says_nothing_of_keys(
+    server: TaskServer, keys: KeyFolder
+) -> None:
+    """A proxy whose task is not there yet closes what it has accepted."""
+    links = Links(["auth:0"])
+    link = links.of["auth:0"]
+    keys._known.tasks["auth:0"] = f"tcp://127.0.0.1:{link.port}", HERE, server.doors.key
+    del keys._known.tasks["auth:1"]
+    path = keys.add_client("carol")
+    made: list[ef.cluster.Cluster] = []
+    thread = threading.Thread(target=lambda: made.append(ef.cluster.connect(path)))
+    thread.start()
+    try:
+        assert comes(lambda: link.refused >= 2)
+        link.targets = [target(at) for at in server.doors[:2]]
+        thread.join()
+        assert [repr(cluster) for cluster in made] == ["Cluster(auth:0)"]
+    finally:
+        for cluster in made:
+            cluster.close()
+        links.close()
+
+
+def test_connecting_by_a_file(
+    server: TaskServer, keys: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = partial(ClientMachine, lost_after=0.5)
+    monkeypatch.setattr(client, "ClientMachine", machine)
     keys._known.tasks["auth:0"] = server.doors.client, server.doors.task, server.doors.key
     del keys._known.tasks["auth:1"]
     path = keys.add_client("carol")

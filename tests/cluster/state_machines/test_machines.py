@@ -247,12 +247,6 @@ def test_a_connection_that_breaks_can_be_made_again() -> None:
     assert cluster.clients[77].links["ps:0"].state == "ready"
 
 
-def test_a_task_that_never_answers_is_lost() -> None:
-    client = ClientMachine(77, VERSIONS, "a client")
-    client.handle(("connect", "ps:0"), 0.0)
-    assert ("lost", "ps:0") in client.handle(("tick",), 30.0)
-
-
 # --- clients that go -----------------------------------------------------------------------------
 
 
@@ -284,7 +278,7 @@ def test_a_session_is_freed_after_its_steps_have_ended() -> None:
     step = step_number(77, 1)
     server.handle(("message", "a", "client", RunStep(3, step, 1), []), 0)
     out = server.handle(("closed", "a"), 0)
-    assert [kind for kind, *_ in out] == ["abort", "close", "wake"]
+    assert [kind for kind, *_ in out] == ["abort", "close"]
     assert server.handle(("did", 77, 3, (), [], ERROR), 0) == [("free", 77)]
 
 
@@ -446,7 +440,7 @@ def test_roles() -> None:
 def test_what_is_no_message_ends_the_session() -> None:
     server = greeted()
     out = server.handle(("malformed", "a", ERROR), 0.0)
-    assert [kind for kind, *_ in out] == ["count", "send", "close", "free", "wake"]
+    assert [kind for kind, *_ in out] == ["count", "send", "close", "free"]
     assert server.handle(("malformed", "b", ERROR), 0.0) == [("count", "a malformed message")]
 
 
