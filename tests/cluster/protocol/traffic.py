@@ -46,9 +46,7 @@ from eagerflow.runtime.rendezvous.packets import Message, Packet
 from eagerflow_kernels.lists import ListData
 
 VERSIONS = Versions(PROTOCOL, 2, "little", "0.1", "portable", "3.11.7", "2.4.6")
-ERROR = write_error(
-    ef.errors.ShapeError("shapes cannot be broadcast together", given="f32[2]"), "ps:0"
-)
+ERROR = write_error(ef.errors.ShapeError("shapes do not broadcast", given="f32[2]"), "ps:0")
 Frames = list[Any]
 
 
