@@ -52,7 +52,7 @@ class EagerflowError(Exception):
     ...     ef.tensor([1.0, 2.0]) + ef.tensor([1.0, 2.0, 3.0])
     ... except ef.errors.EagerflowError as error:
     ...     print(error.wrong)
-    add: shapes do not broadcast
+    add: shapes cannot be broadcast together
     """
 
     _settled = False  # whether ``relocate`` leaves the line as it is

@@ -343,7 +343,7 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
             dims[offset + i] = size
         elif size not in (1, other):
             raise ShapeError(
-                "shapes do not broadcast",
+                "shapes cannot be broadcast together",
                 given=f"{a} and {b}",
                 expected="sizes that are equal or 1, aligned at the last axis",
             )

@@ -121,7 +121,7 @@ TABLE: list[tuple[Callable[[], None], type[Exception], type[Exception], list[str
         shape,
         errors.ShapeError,
         ValueError,
-        ["add: shapes do not broadcast", "f32[3]@cpu:0", "f32[2]@cpu:0"],
+        ["add: shapes cannot be broadcast together", "f32[3]@cpu:0", "f32[2]@cpu:0"],
     ),
     (
         matmul_shape,

@@ -376,7 +376,8 @@ def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     if dtype is None and not isinstance(_first_leaf(value), (np.generic, np.ndarray)):
         kind = {"f": "real floating", "c": "complex floating"}.get(array.dtype.kind)
         if kind is not None or array.size == 0:
-            array = array.astype(default_dtype(kind or "real floating").dtype)
+            with np.errstate(over="ignore"):  # infinity, as of a single number
+                array = array.astype(default_dtype(kind or "real floating").dtype)
     return array
 
 

@@ -165,3 +165,8 @@ def test_bytes_in_the_order_of_another_machine_are_turned() -> None:
     for make in (ef.tensor, ef.asarray):
         assert make(array).dtype is ef.float64
         assert make(array).tolist() == [1.0, 2.5]
+
+
+def test_numbers_too_large_for_the_default_dtype_are_infinite() -> None:
+    for value in ([1e300, -1e300], (1e300 + 0j, 1j), 1e300):
+        assert np.isinf(ef.asarray(value).numpy()).any()

@@ -104,7 +104,7 @@ WRONG = {
     "count": ("ops", "%s.0, %s.1 = split(%sum) {sizes=(1, 1), axis=0} : f32[1], f32[1]",
               "%s.0, %s.1 = split(%sum) {sizes=(2,), axis=0} : f32[1], f32[1]",
               "types of &s .*expected: f32\\[2\\]"),
-    "rule": ("ops", "%y: f32[3]", "%y: f32[4]", "add: shapes do not broadcast.*> %add = add"),
+    "rule": ("ops", "%y: f32[3]", "%y: f32[4]", "add: shapes cannot be broadcast.*> %add = add"),
     "attribute": ("ops", "axis=(1,)", "axis=(7,)", "sum: axis 7 is out of range|sum"),
     "op": ("ops", "= add(", "= adds(", "there is no op named 'adds'"),
     "symbolic": ("symbolic sizes", "f32[m+n,3]", "f32[n,3]", "types of &concat.*f32\\[m\\+n,3\\]"),

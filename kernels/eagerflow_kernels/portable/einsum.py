@@ -172,7 +172,9 @@ class _Planner:
             ordered = "".join(k for k in labels if k in own)
             z = self._permuted(z, own, ordered)
             spread = [self.sizes[k] if k in own else 1 for k in labels]
-            factors.append(self._shaped(z, [self.sizes[k] for k in ordered], spread))
+            if own:  # a number, which NumPy's sums give as no array, broadcasts as it is
+                z = self._shaped(z, [self.sizes[k] for k in ordered], spread)
+            factors.append(z)
         return self._emit("multiply", *factors), labels
 
     def finish(self) -> Plan:

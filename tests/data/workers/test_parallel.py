@@ -274,7 +274,7 @@ def test_errors_of_eagerflow_come_whole(how: dict[str, Any]) -> None:
     assert next(iterator).shape == (7,)
     with pytest.raises(ef.errors.ShapeError) as caught:
         next(iterator)
-    assert caught.value.wrong == "add: shapes do not broadcast"
+    assert caught.value.wrong == "add: shapes cannot be broadcast together"
     assert "return x + ef.ones((int(x) + 1,)) + ef.ones(7)" in str(caught.value)
     iterator.close()
     with pytest.raises(ef.errors.ShapeError, match="differ in shape"):

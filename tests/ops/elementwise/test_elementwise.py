@@ -293,7 +293,7 @@ def test_bits_of_floats_are_refused() -> None:
 
 
 def test_shapes_that_do_not_broadcast() -> None:
-    with pytest.raises(ef.errors.ShapeError, match="maximum: shapes do not broadcast"):
+    with pytest.raises(ef.errors.ShapeError, match="maximum: shapes cannot be broadcast together"):
         ef.maximum(ef.ones(2), ef.ones(3))
 
 

@@ -71,7 +71,7 @@ except ef.errors.ShapeError as error:
 @needs_compiler
 def test_sizes_that_do_not_fit_are_told_of_their_node(tmp_path: Path) -> None:
     first, second = _run(_SIZES, tmp_path).splitlines()
-    assert first.startswith("add: shapes do not broadcast")
+    assert first.startswith("add: shapes cannot be broadcast together")
     assert "node: %c = add(%b, %y)" in first
     assert second == "None"
 
