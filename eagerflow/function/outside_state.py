@@ -6,13 +6,17 @@ afterwards all is as it was. What the function stores outside becomes part of ea
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
 
 from eagerflow.autograph.conversion.convert import does_more_in_graphs, why_not
 from eagerflow.autograph.failures.handlers import missed
@@ -41,6 +45,8 @@ from eagerflow.tracing.tracer import Tracer
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
 
+#: those that code may name
+_NANS: Final = (math.nan, np.nan)
 #: what static arguments are compared by value
 _VALUES: Final = (list, tuple, dict, set, deque)
 
@@ -127,6 +133,22 @@ class Outside:
             x._data = execute(get_op("reshape"), [x], {"shape": x._data.shape})._data
         self._tensors[id(x)] = self._data[id(x._data)] = read
 
+    def why_static(self, number: Any) -> str:
+        """Why nothing stands for a number while the function runs; empty if something does.
+
+        Containers know one NaN as equal to itself, if it is the same object wherever it is met.
+        """
+        if self.reads.asks_types:
+            return "type()"
+        if number == number:
+            return ""
+        leaves = self._request.call.leaves
+        numbers = [r.value for r in self.reads.numbers]
+        numbers += [leaf.value for leaf in leaves if leaf.kind == "number"]
+        hashed = [h.value for h in self.reads.containers if isinstance(h.value, (set, dict))]
+        again = sum(x is number for x in chain(numbers, *hashed)) > 1
+        return "its being a NaN in two places" if again or number in _NANS else ""
+
     def connect(self, inputs: Sequence[Any]) -> None:
         """Prepare the substitutes for values outside while the function runs.
 
@@ -137,8 +159,9 @@ class Outside:
             name = identifier(read.path.text)
             number = self.tracer.add_number(read.value, name, captured=True)
             self._numbers.append((number.value, read))
-            if self.reads.asks_types:
-                number.fix("type()")
+            why = self.why_static(read.value)
+            if why:
+                number.fix(why)
             else:
                 self._substitutes.append((read.path, number))
         arguments = [

@@ -122,7 +122,7 @@ class _Maker:
         """The entry, and the captured inputs as they were when the function ran."""
         request, tracer = self.request, self.tracer
         outside = Outside(request, tracer)
-        self._make_inputs(outside.reads.asks_types)
+        self._make_inputs(outside)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
         if not request.call.is_flat:
@@ -142,6 +142,8 @@ class _Maker:
                 try:
                     with names:
                         result = run(function, args, kwargs, tracer)
+                    if tracer.foreign is not None:
+                        raise tracer.foreign
                 except (TraceError, LeakedTensorError):
                     raise  # nothing of it would happen eagerly
                 except Exception as error:
@@ -219,8 +221,9 @@ class _Maker:
 
     # --- inputs ---
 
-    def _make_inputs(self, static: bool) -> None:
-        """The inputs of the graph; with ``static``, numbers and sizes are what they are."""
+    def _make_inputs(self, outside: Outside) -> None:
+        """The inputs of the graph."""
+        static = outside.reads.asks_types  # numbers and sizes are what they are
         sizes = iter(self.request.sizes)
         handles: dict[int, Any] = {}
         for i, leaf in enumerate(self.leaves):
@@ -233,7 +236,8 @@ class _Maker:
                     self.graph_leaves.append(i)
             elif leaf.kind == "number":
                 made = self.tracer.add_number(leaf.value, identifier(leaf.name))
-                made = made.fix("type()") if static else made
+                why = outside.why_static(leaf.value)
+                made = made.fix(why) if why else made
                 self.graph_leaves.append(i)
             self.inputs.append(made)
             handle = made.tensor if type(made) is TracedArray else made

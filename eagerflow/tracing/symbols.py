@@ -119,6 +119,22 @@ def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedT
     )
 
 
+def foreign_error(value: Value, what: str, function: str) -> TraceError:
+    """The error for the use of a value of a trace under way in another thread.
+
+    Args:
+        value: the value.
+        what: the use.
+        function: what is traced.
+    """
+    return TraceError(
+        f"{what}: a thread works on a tensor of {function}, which is traced in another thread",
+        given=repr(value),
+        hint="compute it in the function itself, whose graph runs independent parts at once; or "
+        "start the thread outside of the function, with the tensors that it gives",
+    )
+
+
 def leaked_number(what: str, owner: str, here: str | None = None) -> LeakedTensorError:
     """The error for the use of a number outside of its trace.
 

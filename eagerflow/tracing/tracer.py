@@ -51,6 +51,7 @@ from eagerflow.tracing.symbols import (
     Symbol,
     composites,
     device_scope,
+    foreign_error,
     leaked_error,
     leaked_number,
     unknown_size,
@@ -87,6 +88,7 @@ class Tracer(AbstractTracer):
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
         structures: what walks over the parts of objects found, if there were any.
         raises: the node that raises the exception with which the function ended, if one does.
+        foreign: the error of a thread that the function let work on its tensors.
         stand_ins: what the function gets for tensors and containers among its arguments.
         decisions: what Python decided by numbers, where that is kept; else they are static then.
         outside: what is known of the world outside of the function, while that runs.
@@ -132,6 +134,7 @@ class Tracer(AbstractTracer):
         self.decisions: Decisions | None = None  # likewise
         self.stand_ins: tuple[Any, ...] = ()  # likewise
         self.raises: Node | None = None  # likewise
+        self.foreign: TraceError | None = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
         """Share with the trace around it what belongs to the whole function."""
@@ -578,7 +581,13 @@ class Tracer(AbstractTracer):
 
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""
-        raise leaked_error(value, what, self.function, self._alive)
+        if not self._alive or get_ident() == self.thread:
+            raise leaked_error(value, what, self.function, self._alive)
+        error = foreign_error(value, what, self.function)
+        held = (x._data for x, *_ in list(self.root.updated.values()))
+        if not any(type(data) is Symbol and data.value is value for data in held):
+            self.root.foreign = error  # no thread but those that the function has to do with has it
+        raise error
 
 
 def living() -> list[Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import random
+import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -382,3 +385,31 @@ def division_by_a_size_that_a_handler_is_for(trace: Trace) -> Steps:
 
     for size in (2, 3, 0, 4):
         yield f(ef.ones(size))
+
+
+@program(traces=0, error=TraceError, words=("a thread works on a tensor", "x * 2"))
+def thread_that_works_on_tensors(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: x * 2).result()
+
+    yield f(x)
+
+
+@program(traces=0, error=TraceError, words=("a thread works on a tensor", "out.append(x * 2)"))
+def thread_whose_error_nobody_gets(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        out = []
+
+        def work():
+            with contextlib.suppress(Exception):
+                out.append(x * 2)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return out[0] if out else x
+
+    yield f(x)
