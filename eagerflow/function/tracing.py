@@ -135,32 +135,38 @@ class _Maker:
         if known:
             note_lists(tracer, known)
         try:
-            with self._scopes(), outside, tracer:
-                # only here, so that what a partial passes is what stands for it
-                function = call(request.fn) if outside.converts else request.fn
-                names = LocalNames(function)
-                try:
-                    with names:
-                        result = run(function, args, kwargs, tracer)
-                    if tracer.foreign is not None:
-                        raise tracer.foreign
-                except (TraceError, LeakedTensorError):
-                    raise  # nothing of it would happen eagerly
-                except Exception as error:
-                    if not (request.runs and self._has_acted(outside)):
-                        raise
-                    entry = self._failed(error, outside)
-                else:
-                    entry = self._finish(result, outside)
-                    if tracer.raises is not None and request.runs and self._has_acted(outside):
-                        entry.failure = "its graph raised an exception"
-            entry.locals = names.values(tracer)
-            if tracer.structures is not None and not entry.failure:
-                tracer.structures.settle(outside.reads)
-                entry.guards.rely(tracer.structures)
+            entry = outside.run(lambda: tracer.run(lambda: self._traced(args, kwargs, outside)))
         finally:
             tracer.forget()
         return entry, outside.values
+
+    def _traced(self, args: Any, kwargs: Any, outside: Outside) -> CacheEntry:
+        """Run the function, and make the entry of what it did."""
+        request, tracer = self.request, self.tracer
+        # only here, so that what a partial passes is what stands for it
+        function = call(request.fn) if outside.converts else request.fn
+        names = LocalNames(function)
+        with self._scopes():
+            try:
+                with names:
+                    result = run(function, args, kwargs, tracer)
+                if tracer.foreign is not None:
+                    raise tracer.foreign
+            except (TraceError, LeakedTensorError):
+                raise  # nothing of it would happen eagerly
+            except Exception as error:
+                if not (request.runs and self._has_acted(outside)):
+                    raise
+                entry = self._failed(error, outside)
+            else:
+                entry = self._finish(result, outside)
+                if tracer.raises is not None and request.runs and self._has_acted(outside):
+                    entry.failure = "its graph raised an exception"
+        entry.locals = names.values(tracer)
+        if tracer.structures is not None and not entry.failure:
+            tracer.structures.settle(outside.reads)
+            entry.guards.rely(tracer.structures)
+        return entry
 
     def _has_acted(self, outside: Outside) -> bool:
         """Whether the function has changed something, here or in the graph."""

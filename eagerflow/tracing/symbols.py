@@ -119,7 +119,7 @@ def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedT
     )
 
 
-def foreign_error(value: Value, what: str, function: str) -> TraceError:
+def foreign_error(value: Value, what: str, function: str) -> LeakedTensorError:
     """The error for the use of a value of a trace under way in another thread.
 
     Args:
@@ -127,7 +127,7 @@ def foreign_error(value: Value, what: str, function: str) -> TraceError:
         what: the use.
         function: what is traced.
     """
-    return TraceError(
+    return LeakedTensorError(
         f"{what}: a thread works on a tensor of {function}, which is traced in another thread",
         given=repr(value),
         hint="compute it in the function itself, whose graph runs independent parts at once; or "

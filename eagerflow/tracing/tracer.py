@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from threading import get_ident
-from typing import Any, Final, NoReturn, final
+from typing import Any, Final, NoReturn, TypeVar, final
 from weakref import WeakSet, ref
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
@@ -23,6 +23,7 @@ from eagerflow.core.interpreter import (
     Composite,
     current,
     installed,
+    isolated,
     stack,
     tracer_among,
     use,
@@ -31,7 +32,7 @@ from eagerflow.core.op import Op, get_op, infer
 from eagerflow.core.placeholders import Placeholder, placeholder
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim, resolving, symbols
-from eagerflow.errors import DeviceError, TraceError
+from eagerflow.errors import DeviceError, LeakedTensorError, TraceError
 from eagerflow.graph.devices import device_text, devices_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import current_forward, current_scope, free_name, name_of
@@ -58,6 +59,7 @@ from eagerflow.tracing.symbols import (
 )
 from eagerflow.types import DTYPES, TensorType
 
+_T = TypeVar("_T")
 _owners: Final = itertools.count(1)
 _traces: Final[WeakSet[Tracer]] = WeakSet()
 
@@ -134,7 +136,7 @@ class Tracer(AbstractTracer):
         self.decisions: Decisions | None = None  # likewise
         self.stand_ins: tuple[Any, ...] = ()  # likewise
         self.raises: Node | None = None  # likewise
-        self.foreign: TraceError | None = None  # likewise
+        self.foreign: LeakedTensorError | None = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
         """Share with the trace around it what belongs to the whole function."""
@@ -145,6 +147,18 @@ class Tracer(AbstractTracer):
         self.handed_out = parent.handed_out
 
     # --- the block ---
+
+    def run(self, call: Callable[[], _T]) -> _T:
+        """``call()`` within the block, which is open no more whatever ends the call: `isolated`."""
+        root, before = self.root, self.root.innermost
+        try:
+            return isolated(lambda: self._within(call))
+        finally:  # no call from here on: Ctrl-C comes before or after
+            self._alive, root.innermost = False, before
+
+    def _within(self, call: Callable[[], _T]) -> _T:
+        with self:
+            return call()
 
     def __enter__(self) -> Tracer:
         self._alive, root = True, self.root
@@ -583,11 +597,11 @@ class Tracer(AbstractTracer):
         """Raise for the use of a value outside of this trace."""
         if not self._alive or get_ident() == self.thread:
             raise leaked_error(value, what, self.function, self._alive)
-        error = foreign_error(value, what, self.function)
         held = (x._data for x, *_ in list(self.root.updated.values()))
         if not any(type(data) is Symbol and data.value is value for data in held):
-            self.root.foreign = error  # no thread but those that the function has to do with has it
-        raise error
+            # no thread but those that the function has to do with has it
+            self.root.foreign = foreign_error(value, what, self.function)
+        raise foreign_error(value, what, self.function)
 
 
 def living() -> list[Any]:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.errors import TraceError
+from eagerflow.errors import LeakedTensorError, TraceError
 from tests.function.expectations.program import Steps, Trace, program
 
 # mypy: disable-error-code="no-untyped-def"
@@ -387,7 +387,7 @@ def division_by_a_size_that_a_handler_is_for(trace: Trace) -> Steps:
         yield f(ef.ones(size))
 
 
-@program(traces=0, error=TraceError, words=("a thread works on a tensor", "x * 2"))
+@program(traces=0, error=LeakedTensorError, words=("a thread works on a tensor", "x * 2"))
 def thread_that_works_on_tensors(trace: Trace) -> Steps:
     @trace
     def f(x):
@@ -397,7 +397,9 @@ def thread_that_works_on_tensors(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=0, error=TraceError, words=("a thread works on a tensor", "out.append(x * 2)"))
+@program(
+    traces=0, error=LeakedTensorError, words=("a thread works on a tensor", "out.append(x * 2)")
+)
 def thread_whose_error_nobody_gets(trace: Trace) -> Steps:
     @trace
     def f(x):
