@@ -415,3 +415,23 @@ def thread_whose_error_nobody_gets(trace: Trace) -> Steps:
         return out[0] if out else x
 
     yield f(x)
+
+
+@program(traces=0, error=TraceError, words=("returns a generator that it makes", "return"))
+def generator_that_is_returned(trace: Trace) -> Steps:
+    f = trace(lambda x: (row * 2 for row in x))
+    yield list(f(x))
+
+
+@program(
+    traces=0, error=TraceError, words=("returns a list of which only the graph knows how long",)
+)
+def list_filled_under_a_condition_that_is_returned(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        kept = []
+        if ef.sum(x) > 0:
+            kept.append(x)
+        return kept
+
+    yield f(x)
