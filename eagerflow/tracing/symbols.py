@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
+from weakref import WeakSet
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.interpreter import stack
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 #: how a branch or a body keeps a composite with a derivative of its own; a module above fills it:
 #: ``composites["keep"](tracer, composite, inputs)`` gives the outputs
 composites: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {}
+#: the traces of whole functions that somebody holds
+traces: Final[WeakSet[Tracer]] = WeakSet()
 
 
 @final
@@ -57,6 +60,12 @@ class Symbol(AbstractSymbol):
 
     def leaked(self, what: str) -> NoReturn:
         self.tracer.leaked(self.value, what)
+
+
+def living() -> list[Any]:
+    """What is still held of traces that have ended: tensors' data and numbers."""
+    ended = [trace for trace in list(traces) if not trace.is_alive]
+    return [x for trace in ended for one in trace.handed_out if (x := one()) is not None]
 
 
 @final

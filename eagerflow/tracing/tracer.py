@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from threading import get_ident
 from typing import Any, Final, NoReturn, TypeVar, final
-from weakref import WeakSet, ref
+from weakref import ref
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.convert import as_tensor
@@ -33,7 +33,7 @@ from eagerflow.core.placeholders import Placeholder, placeholder
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import DeviceError, LeakedTensorError, TraceError
-from eagerflow.graph.devices import device_text, devices_of
+from eagerflow.graph.devices import devices_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import current_forward, current_scope, free_name, name_of
 from eagerflow.graph.value_types import NumberType, ValueSpec
@@ -43,6 +43,7 @@ from eagerflow.hardware.scopes import current_device_scope, part_of_trace, withi
 from eagerflow.source import Source, capture, position
 from eagerflow.tracing.constant_values import Constants
 from eagerflow.tracing.decisions import Decisions
+from eagerflow.tracing.device_errors import with_decisions
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
 from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.tracing.numpy_functions import op_of_numpy
@@ -55,13 +56,13 @@ from eagerflow.tracing.symbols import (
     foreign_error,
     leaked_error,
     leaked_number,
+    traces,
     unknown_size,
 )
 from eagerflow.types import DTYPES, TensorType
 
 _T = TypeVar("_T")
 _owners: Final = itertools.count(1)
-_traces: Final[WeakSet[Tracer]] = WeakSet()
 
 
 @final
@@ -121,7 +122,7 @@ class Tracer(AbstractTracer):
         if parent is not None:
             self._share(parent)
         else:
-            _traces.add(self)
+            traces.add(self)
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
         self._constants: Constants | None = None  # made when Python asks for a value
         self.follows_updates = False
@@ -359,7 +360,7 @@ class Tracer(AbstractTracer):
             try:
                 device, stated = devices_of(op, devices, attrs, types)
             except DeviceError as error:
-                raise self._with_decisions(error, values) from None
+                raise with_decisions(error, values, self) from None
         inferred = infer(op, types, attrs, devices)
         several = type(inferred) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
@@ -377,22 +378,6 @@ class Tracer(AbstractTracer):
         if several:
             return tuple([self._symbolic(v) for v in node.outputs])
         return self._symbolic(node.outputs[0])
-
-    def _with_decisions(self, error: DeviceError, operands: Sequence[Value]) -> DeviceError:
-        """The error for operands on wrong devices, with the lines that decided these."""
-        around: dict[Value, Value] = {}
-        tracer: Tracer | None = self
-        while tracer is not None:
-            begins = {operand.value: operand.given for operand in tracer.operands.values()}
-            for value, x in (*begins.items(), *tracer.begins.items()):
-                if type(x) is Tensor and type(x._data) is Symbol:
-                    around[value] = x._data.value
-            tracer = tracer.parent
-        decisions = [device_text(v, around) for v in operands if v.device is not None]
-        return DeviceError(
-            error.wrong, given="\n    ".join([str(error.given), *decisions]),
-            expected=error.expected, hint=error.hint,
-        )  # fmt: skip
 
     def _name_resource(self, resource: Any) -> None:
         if resource is not None and id(resource) not in self._resources:
@@ -602,12 +587,6 @@ class Tracer(AbstractTracer):
             # no thread but those that the function has to do with has it
             self.root.foreign = foreign_error(value, what, self.function)
         raise foreign_error(value, what, self.function)
-
-
-def living() -> list[Any]:
-    """What is still held of traces that have ended: tensors' data and numbers."""
-    ended = [trace for trace in list(_traces) if not trace.is_alive]
-    return [x for trace in ended for one in trace.handed_out if (x := one()) is not None]
 
 
 def current_tracer() -> Tracer | None:
