@@ -14,7 +14,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import pytest  # noqa: E402 - the environment comes first
 
 import eagerflow as ef  # noqa: E402
-from eagerflow.tracing.tracer import living  # noqa: E402
+from eagerflow.tracing.symbols import living  # noqa: E402
 from tests import doctests  # noqa: E402
 
 # the library that computes, "native" where this machine can unless this says "portable"

@@ -313,14 +313,24 @@ def substituted(pairs: Sequence[tuple[AccessPath, Any]]) -> Iterator[None]:
     Args:
         pairs: access paths, and the objects to store there.
     """
-    before: list[tuple[AccessPath, Any, Any]] = []
+    before = [(path, path.get()) for path, _ in pairs]
     try:
         for path, value in pairs:
-            old = path.get()
             path.set(value)
-            before.append((path, old, value))
         yield
     finally:
-        for path, old, value in reversed(before):
-            if path.get() is value:
-                path.set(old)
+        put_back(pairs, before)
+
+
+def put_back(
+    pairs: Sequence[tuple[AccessPath, Any]], before: Sequence[tuple[AccessPath, Any]]
+) -> None:
+    """Put back what was there before substitutes, where these are still there.
+
+    Args:
+        pairs: access paths, and the objects that were stored there.
+        before: the same, with what was there.
+    """
+    for (path, value), (_, old) in zip(reversed(pairs), reversed(before), strict=True):
+        if path.get() is value is not old:
+            path.set(old)

@@ -16,14 +16,17 @@ def is_plain(x: Any) -> bool:
 
 
 def same_value(a: Any, b: Any) -> bool:
-    """Whether two values are of one type and equal; tells 0.0 from -0.0, and nan is nan."""
+    """Whether two values are of one type and equal; tells 0.0 from -0.0, and one NaN from another.
+
+    In containers Python compares a NaN by identity.
+    """
     if a is b:
         return True
     kind = type(a)
     if kind is not type(b):
         return False
     if kind in _FLOATS:
-        return repr(a) == repr(b)
+        return a == b and repr(a) == repr(b)
     if kind is tuple or kind is frozenset:
         return len(a) == len(b) and same_items(list(a), list(b))
     if getattr(kind, "__eq__", None) is object.__eq__:

@@ -50,7 +50,8 @@ _DRAW: Final = "use ef.random, or pass the numbers as an argument"
 _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     (_FROZEN, _ARGUMENT, {
         "builtins": "input", "datetime": "now utcnow today", "glob": "*", "locale": "*",
-        "numpy": "load loadtxt genfromtxt fromfile", "os": "*", "time": "*", "uuid": "*",
+        "numpy": "load loadtxt genfromtxt fromfile", "os": "*", "resource": "*",
+        "time": "*", "uuid": "*",
     }),
     (_FROZEN, _DRAW, {"numpy.random": "*", "random": "*", "secrets": "*"}),
     (_ONCE, "use ef.print", {"builtins": "print"}),
@@ -62,7 +63,11 @@ _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     (_EMPTY, _CALLED, {
         "logging": "*", "sys.stderr": "write", "sys.stdout": "write", "warnings": "warn",
     }),
-    (_TRACING, "put it around the call of the traced function", {"eagerflow.settings": "config"}),
+    (_TRACING, "put it around the call of the traced function", {
+        "atexit": "register unregister", "decimal": "setcontext", "eagerflow.settings": "config",
+        "numpy": "set_printoptions seterr seterrcall", "signal": "signal",
+        "sys": "setprofile settrace",
+    }),
     (_UNSEEN, "write what it does as code", {
         "builtins": "eval exec globals __import__", "importlib": "import_module",
         "inspect": "currentframe stack", "sys": "_getframe modules",

@@ -71,9 +71,12 @@ def _part(
     """
     part = Tracer(name, tracer)
     part.opens |= opens
-    with part:
+
+    def trace() -> Subgraph:
         result = function(*[part.add_input(kind, "x") for kind in kinds])
-        subgraph = Subgraph(part, result, line_of(function))
+        return Subgraph(part, result, line_of(function))
+
+    subgraph = part.run(trace)
     part.graph.outputs = [leaf.value for leaf in subgraph.leaves if leaf.value is not None]
     return subgraph
 

@@ -236,7 +236,8 @@ def trace_subgraph(
     _outcomes[tracer] = outcome
     tracer.repeats = loop is not None
     before = Reachable([users])
-    with tracer:
+
+    def trace() -> Subgraph:
         try:
             result = function(*arguments(tracer))
         except RecursionError:
@@ -249,7 +250,9 @@ def trace_subgraph(
                 "all branches are: write it as a loop, or let Python values decide where it ends",
             ) from None
         _refuse_changes(before, line_of(users))
-        subgraph = Subgraph(tracer, result, line_of(users), getattr(users, "said", None))
+        return Subgraph(tracer, result, line_of(users), getattr(users, "said", None))
+
+    subgraph = tracer.run(trace)
     outcome.done = True
     return subgraph
 

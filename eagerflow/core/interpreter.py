@@ -11,11 +11,14 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from typing import Any, Final, final
+from threading import get_ident
+from typing import Any, Final, TypeVar, final
 
 from eagerflow.hardware.scopes import count_by, without_scope
+
+_T = TypeVar("_T")
 
 
 @final
@@ -31,29 +34,53 @@ class _Stack:
         resolve: finds the kernel for inputs on one lane, and remembers it (likewise).
         monitored: how many monitors there are in all threads together.
         monitor: the top of the process-wide monitors, if any.
+        transforms: the transforms that are installed, each with its thread.
         move: gives the inputs of an op on the device where it runs in the device scope that is
             open (filled by `eagerflow.core.scope_moves`).
     """
 
-    __slots__ = ("engaged", "execute", "installed", "lock", "monitor", "monitored", "move",
-                 "refusing", "resolve", "scoped", "scopes", "total")  # fmt: skip
+    __slots__ = ("counted", "engaged", "execute", "installed", "lock", "monitor", "monitored",
+                 "move", "refusing", "resolve", "scoped", "scopes", "transforms")  # fmt: skip
 
     def __init__(self) -> None:
         self.installed = self.scoped = self.engaged = self.refusing = False
-        self.total = self.scopes = 0
+        self.counted = self.scopes = 0
         self.monitored = 0
+        self.transforms: dict[AbstractInterpreter, int] = {}  # with the threads
         self.lock = threading.Lock()
         self.monitor: AbstractInterpreter | None = None
         self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
         self.resolve: Callable[[Any, Sequence[Any], dict[str, Any], Any], Any]
         self.move: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, ...]]
 
-    def count(self, change: int, monitors: int = 0) -> None:
+    @property
+    def total(self) -> int:
+        """How many interpreters are installed, in all threads together."""
+        return self.counted + len(self.transforms)
+
+    def hold(self, transform: AbstractInterpreter) -> None:
+        """Know a transform as installed."""
         with self.lock:
-            self.total += change
+            self.transforms[transform] = get_ident()
+            self.installed = self.engaged = True
+
+    def release(self, *transforms: AbstractInterpreter) -> None:
+        """Know them as installed no more; once again where Ctrl-C may have ended that."""
+        with self.lock:
+            for one in transforms:
+                self.transforms.pop(one, None)
+            self._look()
+
+    def count(self, change: int, monitors: int = 0) -> None:
+        """Count monitors, and what else is to see ops."""
+        with self.lock:
+            self.counted += change
             self.monitored += monitors
-            self.installed = self.total > 0
-            self.engaged = self.installed or self.scoped
+            self._look()
+
+    def _look(self) -> None:
+        self.installed = self.total > 0
+        self.engaged = self.installed or self.scoped
 
     def count_scopes(self, change: int) -> None:
         with self.lock:
@@ -400,13 +427,28 @@ class installed:
         interpreter = self._interpreter
         interpreter.below = below = current()
         interpreter.looks_on = interpreter.observes and below is BASE
-        stack.count(1)  # it may raise where the stack of Python ends, so it comes first
+        stack.hold(interpreter)  # it may raise where the stack of Python ends, so it comes first
         _current.set(interpreter)
 
     def __exit__(self, *raised: object) -> None:
         _unlink(_current, self._interpreter)
-        stack.count(-1)
+        stack.release(self._interpreter)
         self._interpreter.below = BASE  # it keeps no other one alive
+
+
+def isolated(call: Callable[[], _T]) -> _T:
+    """``call()``, after which the chain of this thread is as before, whatever ended the call.
+
+    Ctrl-C may also come while a block in it begins or ends. Context variables that the call sets
+    are as before.
+    """
+    before = {*stack.transforms}
+    try:
+        return copy_context().run(call)
+    except BaseException:
+        own = [one for one, thread in [*stack.transforms.items()] if thread == get_ident()]
+        stack.release(*[one for one in own if one not in before])
+        raise
 
 
 @final

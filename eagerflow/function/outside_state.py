@@ -6,13 +6,16 @@ afterwards all is as it was. What the function stores outside becomes part of ea
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+import numpy as np
 
 from eagerflow.autograph.conversion.convert import does_more_in_graphs, why_not
 from eagerflow.autograph.failures.handlers import missed
@@ -22,7 +25,7 @@ from eagerflow.capture.access_paths import AccessPath, Location, Root, instance_
 from eagerflow.capture.argument_containers import ask_in_keys, classes_in, is_container
 from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
-from eagerflow.capture.changes import OutsideChange, Watch, substituted
+from eagerflow.capture.changes import OutsideChange, Watch, put_back, substituted
 from eagerflow.capture.findings import is_operand
 from eagerflow.capture.guard_choice import collect
 from eagerflow.capture.guards.guards import Guards
@@ -41,6 +44,9 @@ from eagerflow.tracing.tracer import Tracer
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
 
+_T = TypeVar("_T")
+#: those that code may name
+_NANS: Final = (math.nan, np.nan)
 #: what static arguments are compared by value
 _VALUES: Final = (list, tuple, dict, set, deque)
 
@@ -52,7 +58,7 @@ def identifier(name: str) -> str:
 
 @final
 class Outside:
-    """The outside of one trace; a context manager around the run of the function.
+    """The outside of one trace, in which the function runs.
 
     Args:
         request: what is traced.
@@ -127,6 +133,22 @@ class Outside:
             x._data = execute(get_op("reshape"), [x], {"shape": x._data.shape})._data
         self._tensors[id(x)] = self._data[id(x._data)] = read
 
+    def why_static(self, number: Any) -> str:
+        """Why nothing stands for a number while the function runs; empty if something does.
+
+        Containers know one NaN as equal to itself, if it is the same object wherever it is met.
+        """
+        if self.reads.asks_types:
+            return "type()"
+        if number == number:
+            return ""
+        leaves = self._request.call.leaves
+        numbers = [r.value for r in self.reads.numbers]
+        numbers += [leaf.value for leaf in leaves if leaf.kind == "number"]
+        hashed = [h.value for h in self.reads.containers if isinstance(h.value, (set, dict))]
+        again = sum(x is number for x in chain(numbers, *hashed)) > 1
+        return "its being a NaN in two places" if again or number in _NANS else ""
+
     def connect(self, inputs: Sequence[Any]) -> None:
         """Prepare the substitutes for values outside while the function runs.
 
@@ -137,8 +159,9 @@ class Outside:
             name = identifier(read.path.text)
             number = self.tracer.add_number(read.value, name, captured=True)
             self._numbers.append((number.value, read))
-            if self.reads.asks_types:
-                number.fix("type()")
+            why = self.why_static(read.value)
+            if why:
+                number.fix(why)
             else:
                 self._substitutes.append((read.path, number))
         arguments = [
@@ -197,11 +220,29 @@ class Outside:
 
     # --- while the function runs ---
 
-    def __enter__(self) -> None:
+    def run(self, call: Callable[[], _T]) -> _T:
+        """``call()`` with stand-ins in their places; then all is as it was, whatever ended it.
+
+        Ctrl-C may come at any time, also while things are put back.
+        """
         self._originals = [(path, path.get()) for path, _ in self._substitutes]
-        self._substituted = substituted(self._substitutes)
-        self._substituted.__enter__()  # first: what stands for numbers is what is there before
-        self._watches.append(Watch(self.reads))
+        try:
+            for path, value in self._substitutes:
+                path.set(value)
+            self._watches.append(Watch(self.reads))  # what stands for numbers is there before
+            result = call()
+            self._restore()
+        except BaseException:
+            self._restore()
+            raise
+        return result
+
+    def _restore(self) -> None:
+        """Put all back that is not as it was."""
+        self.tracer.restore_updated()
+        for watch in self._watches:
+            watch.restore()
+        put_back(self._substitutes, self._originals)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -243,17 +284,6 @@ class Outside:
         self.reads.objects += below.objects
         self._watches.append(Watch(below))
         note_lists(self.tracer, [one.value for one in below.containers])
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.tracer.restore_updated()
-        for watch in self._watches:
-            watch.restore()
-        self._substituted.__exit__(kind, value, trace)
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
         """What is put back after each run; to be asked for while the trace is alive.

@@ -54,6 +54,11 @@ _T = TypeVar("_T")
 _STAGES: Final = ("graph", "python", "loops", "llvm", "asm")
 #: the attributes of a traced function itself
 _OWN: Final = frozenset({"fn", "name", "_lookup", "_shortcuts"})
+#: what a function has by its type; of a traced function, too, it is that of the function
+_OF_FUNCTIONS: Final = frozenset({
+    "__builtins__", "__closure__", "__code__", "__defaults__", "__globals__", "__kwdefaults__",
+    "__type_params__",
+})  # fmt: skip
 
 
 @final
@@ -442,6 +447,8 @@ class TracedFunction(Generic[_P, _R_co]):
     # attributes that users set are those of the function: there is one object to them
 
     def __getattr__(self, name: str) -> Any:
+        if name in _OF_FUNCTIONS and hasattr(self.fn, name):
+            return getattr(self.fn, name)
         attributes = {} if name in _OWN else getattr(self.fn, "__dict__", {})
         if name not in attributes:
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -458,6 +465,8 @@ class TracedFunction(Generic[_P, _R_co]):
 
     def _owner(self, name: str) -> Any:
         """What has an attribute: the function, if it can have any."""
+        if name in _OF_FUNCTIONS:
+            return self.fn
         own = name in _OWN or name.startswith("__") or instance_dict(self.fn) is None
         return self if own else self.fn
 

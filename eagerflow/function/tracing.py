@@ -122,7 +122,7 @@ class _Maker:
         """The entry, and the captured inputs as they were when the function ran."""
         request, tracer = self.request, self.tracer
         outside = Outside(request, tracer)
-        self._make_inputs(outside.reads.asks_types)
+        self._make_inputs(outside)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
         if not request.call.is_flat:
@@ -135,30 +135,38 @@ class _Maker:
         if known:
             note_lists(tracer, known)
         try:
-            with self._scopes(), outside, tracer:
-                # only here, so that what a partial passes is what stands for it
-                function = call(request.fn) if outside.converts else request.fn
-                names = LocalNames(function)
-                try:
-                    with names:
-                        result = run(function, args, kwargs, tracer)
-                except (TraceError, LeakedTensorError, CancelledError):
-                    raise  # nothing of it would happen eagerly, or a deadline ends the call
-                except Exception as error:
-                    if not (request.runs and self._has_acted(outside)):
-                        raise
-                    entry = self._failed(error, outside)
-                else:
-                    entry = self._finish(result, outside)
-                    if tracer.raises is not None and request.runs and self._has_acted(outside):
-                        entry.failure = "its graph raised an exception"
-            entry.locals = names.values(tracer)
-            if tracer.structures is not None and not entry.failure:
-                tracer.structures.settle(outside.reads)
-                entry.guards.rely(tracer.structures)
+            entry = outside.run(lambda: tracer.run(lambda: self._traced(args, kwargs, outside)))
         finally:
             tracer.forget()
         return entry, outside.values
+
+    def _traced(self, args: Any, kwargs: Any, outside: Outside) -> CacheEntry:
+        """Run the function, and make the entry of what it did."""
+        request, tracer = self.request, self.tracer
+        # only here, so that what a partial passes is what stands for it
+        function = call(request.fn) if outside.converts else request.fn
+        names = LocalNames(function)
+        with self._scopes():
+            try:
+                with names:
+                    result = run(function, args, kwargs, tracer)
+                if tracer.foreign is not None:
+                    raise tracer.foreign
+            except (TraceError, LeakedTensorError, CancelledError):
+                raise  # nothing of it would happen eagerly, or a deadline ends the call
+            except Exception as error:
+                if not (request.runs and self._has_acted(outside)):
+                    raise
+                entry = self._failed(error, outside)
+            else:
+                entry = self._finish(result, outside)
+                if tracer.raises is not None and request.runs and self._has_acted(outside):
+                    entry.failure = "its graph raised an exception"
+        entry.locals = names.values(tracer)
+        if tracer.structures is not None and not entry.failure:
+            tracer.structures.settle(outside.reads)
+            entry.guards.rely(tracer.structures)
+        return entry
 
     def _has_acted(self, outside: Outside) -> bool:
         """Whether the function has changed something, here or in the graph."""
@@ -219,8 +227,9 @@ class _Maker:
 
     # --- inputs ---
 
-    def _make_inputs(self, static: bool) -> None:
-        """The inputs of the graph; with ``static``, numbers and sizes are what they are."""
+    def _make_inputs(self, outside: Outside) -> None:
+        """The inputs of the graph."""
+        static = outside.reads.asks_types  # numbers and sizes are what they are
         sizes = iter(self.request.sizes)
         handles: dict[int, Any] = {}
         for i, leaf in enumerate(self.leaves):
@@ -233,7 +242,8 @@ class _Maker:
                     self.graph_leaves.append(i)
             elif leaf.kind == "number":
                 made = self.tracer.add_number(leaf.value, identifier(leaf.name))
-                made = made.fix("type()") if static else made
+                why = outside.why_static(leaf.value)
+                made = made.fix(why) if why else made
                 self.graph_leaves.append(i)
             self.inputs.append(made)
             handle = made.tensor if type(made) is TracedArray else made

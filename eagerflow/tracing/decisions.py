@@ -24,6 +24,11 @@ MOST: Final = 16
 #: operators in one condition, likewise
 _LONG: Final = 32
 _BITS: Final = 64
+#: conditions which say that two numbers differ
+_UNEQUAL: Final = {
+    (NUMBER_OPS["python_eq"].source.format("{0}", "{1}"), False),
+    (NUMBER_OPS["python_ne"].source.format("{0}", "{1}"), True),
+}
 
 
 class Answer(NamedTuple):
@@ -57,8 +62,12 @@ class Condition(NamedTuple):
 
     @property
     def fails(self) -> str:
-        """The expression of the opposite."""
-        return f"({self.text}) is not {self.result}"
+        """The expression of the opposite.
+
+        Two that are unequal are two objects: to containers, one NaN is equal to itself.
+        """
+        fails = f"({self.text}) is not {self.result}"
+        return f"{fails} or {{0}} is {{1}}" if (self.text, self.result) in _UNEQUAL else fails
 
 
 @final
@@ -143,8 +152,10 @@ class _Expression:
         self.roots: list[NumberRoot] = []
 
     def of(self, x: Any) -> str | None:
-        """The text of an operand, None if it has none."""
-        return self._of_value(x.value) if stands_for_number(x) else _spelled(x)
+        """The text of an operand, None if it has none, as a NaN, of which identity counts."""
+        if stands_for_number(x):
+            return self._of_value(x.value)
+        return _spelled(x) if x == x else None
 
     def _of_value(self, value: Value) -> str | None:
         root = self._known.get(value)

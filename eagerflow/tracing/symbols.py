@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
+from weakref import WeakSet
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.interpreter import stack
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 #: how a branch or a body keeps a composite with a derivative of its own; a module above fills it:
 #: ``composites["keep"](tracer, composite, inputs)`` gives the outputs
 composites: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {}
+#: the traces of whole functions that somebody holds
+traces: Final[WeakSet[Tracer]] = WeakSet()
 
 
 @final
@@ -57,6 +60,12 @@ class Symbol(AbstractSymbol):
 
     def leaked(self, what: str) -> NoReturn:
         self.tracer.leaked(self.value, what)
+
+
+def living() -> list[Any]:
+    """What is still held of traces that have ended: tensors' data and numbers."""
+    ended = [trace for trace in list(traces) if not trace.is_alive]
+    return [x for trace in ended for one in trace.handed_out if (x := one()) is not None]
 
 
 @final
@@ -116,6 +125,22 @@ def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedT
         hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
         "function does outside, names, attributes and items that are set, and appends to lists "
         "are repeated in each run",
+    )
+
+
+def foreign_error(value: Value, what: str, function: str) -> LeakedTensorError:
+    """The error for the use of a value of a trace under way in another thread.
+
+    Args:
+        value: the value.
+        what: the use.
+        function: what is traced.
+    """
+    return LeakedTensorError(
+        f"{what}: a thread works on a tensor of {function}, which is traced in another thread",
+        given=repr(value),
+        hint="compute it in the function itself, whose graph runs independent parts at once; or "
+        "start the thread outside of the function, with the tensors that it gives",
     )
 
 

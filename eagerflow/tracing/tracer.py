@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from threading import get_ident
-from typing import Any, Final, NoReturn, final
-from weakref import WeakSet, ref
+from typing import Any, Final, NoReturn, TypeVar, final
+from weakref import ref
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.convert import as_tensor
@@ -23,6 +23,7 @@ from eagerflow.core.interpreter import (
     Composite,
     current,
     installed,
+    isolated,
     stack,
     tracer_among,
     use,
@@ -31,8 +32,8 @@ from eagerflow.core.op import Op, get_op, infer
 from eagerflow.core.placeholders import Placeholder, placeholder
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim, resolving, symbols
-from eagerflow.errors import DeviceError, TraceError
-from eagerflow.graph.devices import device_text, devices_of
+from eagerflow.errors import DeviceError, LeakedTensorError, TraceError
+from eagerflow.graph.devices import devices_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import current_forward, current_scope, free_name, name_of
 from eagerflow.graph.value_types import NumberType, ValueSpec
@@ -42,6 +43,7 @@ from eagerflow.hardware.scopes import current_device_scope, part_of_trace, withi
 from eagerflow.source import Source, capture, position
 from eagerflow.tracing.constant_values import Constants
 from eagerflow.tracing.decisions import Decisions
+from eagerflow.tracing.device_errors import with_decisions
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
 from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.tracing.numpy_functions import op_of_numpy
@@ -51,14 +53,16 @@ from eagerflow.tracing.symbols import (
     Symbol,
     composites,
     device_scope,
+    foreign_error,
     leaked_error,
     leaked_number,
+    traces,
     unknown_size,
 )
 from eagerflow.types import DTYPES, TensorType
 
+_T = TypeVar("_T")
 _owners: Final = itertools.count(1)
-_traces: Final[WeakSet[Tracer]] = WeakSet()
 
 
 @final
@@ -87,6 +91,7 @@ class Tracer(AbstractTracer):
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
         structures: what walks over the parts of objects found, if there were any.
         raises: the node that raises the exception with which the function ended, if one does.
+        foreign: the error of a thread that the function let work on its tensors.
         stand_ins: what the function gets for tensors and containers among its arguments.
         decisions: what Python decided by numbers, where that is kept; else they are static then.
         outside: what is known of the world outside of the function, while that runs.
@@ -117,7 +122,7 @@ class Tracer(AbstractTracer):
         if parent is not None:
             self._share(parent)
         else:
-            _traces.add(self)
+            traces.add(self)
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
         self._constants: Constants | None = None  # made when Python asks for a value
         self.follows_updates = False
@@ -132,6 +137,7 @@ class Tracer(AbstractTracer):
         self.decisions: Decisions | None = None  # likewise
         self.stand_ins: tuple[Any, ...] = ()  # likewise
         self.raises: Node | None = None  # likewise
+        self.foreign: LeakedTensorError | None = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
         """Share with the trace around it what belongs to the whole function."""
@@ -142,6 +148,18 @@ class Tracer(AbstractTracer):
         self.handed_out = parent.handed_out
 
     # --- the block ---
+
+    def run(self, call: Callable[[], _T]) -> _T:
+        """``call()`` within the block, which is open no more whatever ends the call: `isolated`."""
+        root, before = self.root, self.root.innermost
+        try:
+            return isolated(lambda: self._within(call))
+        finally:  # no call from here on: Ctrl-C comes before or after
+            self._alive, root.innermost = False, before
+
+    def _within(self, call: Callable[[], _T]) -> _T:
+        with self:
+            return call()
 
     def __enter__(self) -> Tracer:
         self._alive, root = True, self.root
@@ -342,7 +360,7 @@ class Tracer(AbstractTracer):
             try:
                 device, stated = devices_of(op, devices, attrs, types)
             except DeviceError as error:
-                raise self._with_decisions(error, values) from None
+                raise with_decisions(error, values, self) from None
         inferred = infer(op, types, attrs, devices)
         several = type(inferred) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
@@ -360,22 +378,6 @@ class Tracer(AbstractTracer):
         if several:
             return tuple([self._symbolic(v) for v in node.outputs])
         return self._symbolic(node.outputs[0])
-
-    def _with_decisions(self, error: DeviceError, operands: Sequence[Value]) -> DeviceError:
-        """The error for operands on wrong devices, with the lines that decided these."""
-        around: dict[Value, Value] = {}
-        tracer: Tracer | None = self
-        while tracer is not None:
-            begins = {operand.value: operand.given for operand in tracer.operands.values()}
-            for value, x in (*begins.items(), *tracer.begins.items()):
-                if type(x) is Tensor and type(x._data) is Symbol:
-                    around[value] = x._data.value
-            tracer = tracer.parent
-        decisions = [device_text(v, around) for v in operands if v.device is not None]
-        return DeviceError(
-            error.wrong, given="\n    ".join([str(error.given), *decisions]),
-            expected=error.expected, hint=error.hint,
-        )  # fmt: skip
 
     def _name_resource(self, resource: Any) -> None:
         if resource is not None and id(resource) not in self._resources:
@@ -578,13 +580,13 @@ class Tracer(AbstractTracer):
 
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""
-        raise leaked_error(value, what, self.function, self._alive)
-
-
-def living() -> list[Any]:
-    """What is still held of traces that have ended: tensors' data and numbers."""
-    ended = [trace for trace in list(_traces) if not trace.is_alive]
-    return [x for trace in ended for one in trace.handed_out if (x := one()) is not None]
+        if not self._alive or get_ident() == self.thread:
+            raise leaked_error(value, what, self.function, self._alive)
+        held = (x._data for x, *_ in list(self.root.updated.values()))
+        if not any(type(data) is Symbol and data.value is value for data in held):
+            # no thread but those that the function has to do with has it
+            self.root.foreign = foreign_error(value, what, self.function)
+        raise foreign_error(value, what, self.function)
 
 
 def current_tracer() -> Tracer | None:

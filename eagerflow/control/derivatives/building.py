@@ -40,12 +40,14 @@ def build(
     """
     tracer = Tracer(name)
     tracer.reserve_names(taken)
-    with tracer:
+
+    def trace() -> list[Value]:
         inputs = [tracer.add_input(k, "x" if isinstance(k, TensorSpec) else "n") for k in kinds]
-        outputs = list(map(tracer.graph_value, function(inputs)))
-    close_constants(tracer)
+        return list(map(tracer.graph_value, function(inputs)))
+
     graph = tracer.graph
-    graph.outputs = outputs
+    graph.outputs = tracer.run(trace)
+    close_constants(tracer)
     tracer.forget()
     return prune(graph)[0]
 

@@ -102,7 +102,8 @@ class Joint:
         own = (name for _, name, _ in names_of(self._graph))
         tracer.reserve_names(frozenset(self._known).union(own))
         tape = Tape(self._reads)
-        with tracer:
+
+        def trace() -> list[Value]:
             inputs = [_input(tracer, v) for v in self._graph.inputs]
             slots = [
                 (tape.watch(x),) if watched and type(x) is Tensor and x.dtype.is_inexact else ()
@@ -120,6 +121,9 @@ class Joint:
             cotangents = search(tape, seeds, [*slots, *reads], consume=True)
             values = list(map(tracer.graph_value, outputs))
             self.gradients = [self._gradient(tracer, i, g) for i, g in enumerate(cotangents)]
+            return values
+
+        values = tracer.run(trace)
         joint = tracer.graph
         if any(r.why is not None for r in tracer.numbers) or tracer.static_sizes:
             raise EagerflowError("the derivative asks for a number")

@@ -389,3 +389,11 @@ def argument_and_a_copy_of_it_outside(trace: Trace) -> Steps:
     yield f(first)
     held.copy = x
     yield f(first), f(x)
+
+
+@program(traces=1)
+def argument_in_a_tuple_that_is_read(trace: Trace) -> Steps:
+    kept = (ef.tensor([1.0, 2.0]),)
+    f = trace(lambda x: x * kept[0])
+    yield f(kept[0])
+    yield f(ef.tensor([3.0, 4.0]))

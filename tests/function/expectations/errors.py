@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import random
+import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.errors import TraceError
+from eagerflow.errors import LeakedTensorError, TraceError
 from tests.function.expectations.program import Steps, Trace, program
 
 # mypy: disable-error-code="no-untyped-def"
@@ -382,3 +385,53 @@ def division_by_a_size_that_a_handler_is_for(trace: Trace) -> Steps:
 
     for size in (2, 3, 0, 4):
         yield f(ef.ones(size))
+
+
+@program(traces=0, error=LeakedTensorError, words=("a thread works on a tensor", "x * 2"))
+def thread_that_works_on_tensors(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: x * 2).result()
+
+    yield f(x)
+
+
+@program(
+    traces=0, error=LeakedTensorError, words=("a thread works on a tensor", "out.append(x * 2)")
+)
+def thread_whose_error_nobody_gets(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        out = []
+
+        def work():
+            with contextlib.suppress(Exception):
+                out.append(x * 2)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return out[0] if out else x
+
+    yield f(x)
+
+
+@program(traces=0, error=TraceError, words=("returns a generator that it makes", "return"))
+def generator_that_is_returned(trace: Trace) -> Steps:
+    f = trace(lambda x: (row * 2 for row in x))
+    yield list(f(x))
+
+
+@program(
+    traces=0, error=TraceError, words=("returns a list of which only the graph knows how long",)
+)
+def list_filled_under_a_condition_that_is_returned(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        kept = []
+        if ef.sum(x) > 0:
+            kept.append(x)
+        return kept
+
+    yield f(x)

@@ -500,3 +500,32 @@ def weak_proxy(trace: Trace) -> Steps:
     yield f(x)
     box.rate = 3.0  # type: ignore[attr-defined]
     yield f(x)
+
+
+@program(traces=1, reports=("np.seterr has an effect only while tracing",), frozen=(0, 1))
+def error_state_of_numpy_that_is_set(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        np.seterr(divide="raise")
+        return x * 2
+
+    before = np.geterr()
+    try:
+        for _ in range(2):
+            yield f(x), np.geterr()["divide"]
+            np.seterr(**before)
+    finally:
+        np.seterr(**before)
+
+
+@program(traces=1, frozen=(0, 1), reports=("decimal.setcontext has an effect only while tracing",))
+def context_of_decimals_that_is_set(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        decimal.setcontext(decimal.Context(prec=3))
+        return x * 2
+
+    with decimal.localcontext():
+        for _ in range(2):
+            yield f(x), decimal.getcontext().prec
+            decimal.setcontext(decimal.Context(prec=28))

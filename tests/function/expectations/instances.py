@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from tests.function.expectations.program import Steps, Trace, program
+from tests.function.expectations.program import Steps, Trace, attempt, program
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -459,3 +460,23 @@ def attribute_of_a_traced_method(trace: Trace) -> Steps:
     model = Model()
     for _ in range(3):
         yield model.step(x), Model.step.count, model.step.count
+
+
+@program(traces=5, reports=("traced 3 times",))
+def defaults_and_code_of_the_function(trace: Trace) -> Steps:
+    @trace
+    def f(x, k=2.0, *, m=3.0):
+        return x * k * m
+
+    def other(x, k=2.0, *, m=3.0):
+        return x + k + m
+
+    yield f.__defaults__, f.__kwdefaults__, f.__code__.co_varnames, f.__globals__ is globals(), f(x)
+    f.__defaults__ = (5.0,)
+    yield f.__defaults__, str(inspect.signature(f)), f(x)
+    f.__kwdefaults__ = {"m": 10.0}
+    yield f(x)
+    f.__code__ = other.__code__
+    yield f(x)
+    del f.__defaults__
+    yield f.__defaults__, f(x, 1.0), attempt(f, x)

@@ -425,3 +425,43 @@ def ids_of_numbers(trace: Trace) -> Steps:
         return id(state.a) == id(state.b)
 
     yield f()
+
+
+@program(traces=8, reports=("traced 3 times",))
+def one_nan_in_two_places(trace: Trace) -> Steps:
+    state = SimpleNamespace(k=1.0, items=[2.0], by_name={"a": 2.0}, kept={1.0})
+    nan, other = float("nan"), float("nan")
+
+    @trace
+    def f(x):
+        k, items = state.k, state.items
+        same = {"a": k} == state.by_name, items == [k], k == items[0], k in state.kept
+        return x * k, k in items, items.count(k), same
+
+    yield f(x)
+    for k, item, entry in (
+        (nan, nan, nan), (nan, other, nan), (other, nan, other), (2.0, 2.0, 1.0), (nan, 3.0, nan),
+    ):  # fmt: skip
+        state.k, state.items[0], state.by_name["a"] = k, item, entry
+        yield f(x)
+    state.items[0], state.kept = 1.0, {nan}
+    yield f(x)
+    state.by_name["a"] = 1.0
+    yield f(x)
+
+
+@program(traces=5, reports=("traced 3 times",))
+def one_nan_in_two_arguments(trace: Trace) -> Steps:
+    f = trace(lambda x, k, items: (x * k, k in items, k in {math.nan}, k in [np.nan]))
+    nan = float("nan")
+    for k, items in (
+        (1.0, [2.0]), (3.0, [2.0]), (nan, [nan]), (math.nan, [1.0]), (np.nan, [2.0]), (1.0, [nan]),
+    ):  # fmt: skip
+        yield f(x, k, items)
+
+
+@program(traces=1)
+def a_new_nan_at_each_call(trace: Trace) -> Steps:
+    f = trace(lambda x, fill: (ef.where(x > 1, x, fill), fill > 0, fill == 1))
+    for _ in range(3):
+        yield f(x, float("nan"))

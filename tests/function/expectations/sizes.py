@@ -471,3 +471,13 @@ def what_is_printed_of_a_size(trace: Trace) -> Steps:
         f(ef.ones(2))
         f(ef.ones(3))
     yield printed.getvalue()
+
+
+@program(traces=4, reports=("was traced 3 times",))
+def a_condition_on_a_size(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        return x * 2 if len(x) % 2 else x
+
+    for n in (2, 3, 4, 5, 3):
+        yield f(ef.ones(n))
