@@ -319,7 +319,7 @@ def an_exception_leaves_state_as_before(trace: Trace) -> Steps:
     yield attempt(f, x, "text")[0], mine
 
 
-@program(traces=2, error=ef.errors.ShapeError, words=("do not broadcast",), eagerly=True)
+@program(traces=2, error=ef.errors.ShapeError, words=("cannot be broadcast",), eagerly=True)
 def an_early_exception(trace: Trace) -> Steps:
     @trace
     def f(x, y):
