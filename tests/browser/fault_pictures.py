@@ -17,7 +17,7 @@ from typing import Final
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.conftest import FLAGS
-from tests.browser.lab import Lab, chromium
+from tests.browser.lab import PATIENCE, Lab, chromium
 from tests.browser.planted_faults import PLACES, Fault, drawn
 
 #: the views that are taken, by the names of their tabs
@@ -52,8 +52,8 @@ def take(lab: Lab, browser: Browser, fault: Fault, seconds: float, folder: Path)
     notebook.run(0, 1)
     view = notebook.view(1)
     notebook.start(2)
-    expect(view.locator(".ef-sentence")).to_contain_text("step ", timeout=60_000)
-    expect(view.locator(".ef-sentence")).not_to_contain_text("no step", timeout=60_000)
+    expect(view.locator(".ef-sentence")).to_contain_text("step ", timeout=2 * PATIENCE)
+    expect(view.locator(".ef-sentence")).not_to_contain_text("no step", timeout=2 * PATIENCE)
     notebook.page.wait_for_timeout(seconds * 1000)
     for number, name in enumerate(TABS, 1):
         view.locator(f'[data-tab="{name}"]').click()

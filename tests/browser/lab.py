@@ -19,6 +19,8 @@ from playwright.sync_api import Browser, Locator, Page
 
 from tests.source_tree import ROOT
 
+#: milliseconds that anything on a page may take: others may have the processor meanwhile
+PATIENCE = 60_000
 #: settings of the lab: no news, no windowing of cells, which would take views away
 _OVERRIDES = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -118,7 +120,7 @@ class Notebook:
         self.complaints: list[str] = []
         page.on("console", lambda m: self._hear(m.type, m.text))
         page.on("pageerror", lambda e: self._hear("error", str(e)))
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE)
         self.go()
 
     def _hear(self, kind: str, text: str) -> None:
@@ -128,10 +130,10 @@ class Notebook:
     def go(self) -> None:
         """Open the page, or load it anew."""
         where = f"lab/workspaces/{self.name}/tree/{self.name}.ipynb?reset"
-        self.page.goto(f"http://127.0.0.1:{self.lab.port}/{where}", timeout=60_000)
+        self.page.goto(f"http://127.0.0.1:{self.lab.port}/{where}", timeout=2 * PATIENCE)
         self.page.wait_for_function(
             "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
-            "?.status === 'idle'", timeout=120_000,
+            "?.status === 'idle'", timeout=3 * PATIENCE,
         )  # fmt: skip
 
     def command(self, command: str) -> None:
@@ -155,7 +157,7 @@ class Notebook:
     def wait_for_end(self, cell: int) -> None:
         prompt = self.cell(cell).locator(".jp-InputPrompt")
         self.page.wait_for_function(
-            r"e => /\[\d+\]/.test(e.textContent)", arg=prompt.element_handle(), timeout=120_000
+            r"e => /\[\d+\]/.test(e.textContent)", arg=prompt.element_handle(), timeout=3 * PATIENCE
         )
         error = self.cell(cell).locator('[data-mime-type="application/vnd.jupyter.error"]')
         assert error.count() == 0, error.first.inner_text()
@@ -166,7 +168,8 @@ class Notebook:
 
     def wait_for_file(self, name: str) -> None:
         """Wait for what a cell writes, where the page cannot tell that it has ended."""
-        file, end = self.lab.folder / "notebooks" / name, monotonic() + 60
+        file = self.lab.folder / "notebooks" / name
+        end = monotonic() + PATIENCE / 1000
         while not file.exists():
             assert monotonic() < end, f"no cell has written {name}"
             sleep(0.05)  # nothing tells when a file appears

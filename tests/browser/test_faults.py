@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.fault_pictures import SETUP
-from tests.browser.lab import Lab
+from tests.browser.lab import PATIENCE, Lab
 from tests.browser.planted_faults import Fault
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]  # figures of nodes come after many seconds
@@ -28,15 +28,15 @@ READ = {
 @pytest.mark.parametrize("fault", READ, ids=[fault.kind or "healthy" for fault in READ])
 def test_the_dashboard_names_the_fault(lab: Lab, browser: Browser, fault: Fault) -> None:
     cells = [SETUP.format(kind=fault.kind, place=fault.place), "look = ef.dashboard()\nlook",
-             "_ = training.run(100)"]  # fmt: skip
+             "_ = training.run(300)"]  # fmt: skip
     notebook = lab.open(browser, f"fault-{fault.kind.replace(' ', '-') or 'none'}", cells)
     notebook.run(0, 1)
     view = notebook.view(1)
     notebook.start(2)
     if not fault.kind:  # nothing is to come, also once figures of nodes are there
-        expect(view.locator(".ef-details")).to_contain_text("slowest nodes", timeout=60_000)
+        expect(view.locator(".ef-details")).to_contain_text("slowest nodes", timeout=2 * PATIENCE)
     lines = view.locator(".ef-faults li")
-    expect(lines.first).to_have_text(re.compile(READ[fault]), timeout=60_000)
+    expect(lines.first).to_have_text(re.compile(READ[fault]), timeout=2 * PATIENCE)
     expect(lines).to_have_count(1)
     assert notebook.complaints == []
     notebook.shut_down()

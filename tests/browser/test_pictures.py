@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.lab import Lab, Notebook, settle
+from tests.browser.lab import PATIENCE, Lab, Notebook, settle
 from tests.browser.test_views import SETUP, tab
 from tests.source_tree import ROOT
 
@@ -114,7 +114,7 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     expect(dashboard.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
     dashboard.locator(".ef-choice").select_option(label="train")
     # the first figures of nodes come after some seconds, and until then there is some past
-    expect(dashboard.locator(".ef-details")).to_contain_text("slowest nodes", timeout=60_000)
+    expect(dashboard.locator(".ef-details")).to_contain_text("slowest nodes", timeout=2 * PATIENCE)
     take(1, "dashboard")
     tab(dashboard, "timeline")
     take(1, "timeline")
@@ -154,6 +154,7 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     take(9, "transfers")
     notebook.allow("moved")
     notebook.wait_for_end(10)
+    notebook.theme("JupyterLab Light")  # the lab remembers it, for the tests that follow
     assert notebook.complaints == []
     assert camera.taken == {file.name for file in _IMAGES.glob("view-*.png")}
     notebook.close()
