@@ -102,8 +102,8 @@ class Fuzzer:
     def session(self, session: int, count: int) -> Iterator[Wire]:
         """The messages of a session, whose greeting was number 1.
 
-        What is no message, or comes at the wrong time, ends a session, so it comes last: else next
-        to nothing would be looked at by more than the codec.
+        What is no message, or has not the next number, ends a session, so it comes last: else
+        next to nothing would be looked at by more than the codec.
         """
         number, last = 2, []
         for _ in range(count):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import eagerflow as ef
@@ -43,6 +44,24 @@ def test_what_came_in_a_slab_is_written_into_by_its_owner_alone(cluster: Cluster
     assert v.numpy().sum() == 100_000
     assert x.numpy().sum() == 0
     assert values.sum() == 0
+
+
+@pytest.mark.slow
+def test_a_million_handles_leave_memory_flat(cluster: Cluster) -> None:
+    x = ef.ones(4, device="ps:0")
+
+    def mebibytes(count: int) -> list[int]:
+        for _ in range(count):
+            y = x * 1.0
+        assert y.tolist() == [1.0] * 4
+        return [psutil.Process(pid).memory_info().rss >> 20
+                for pid in (os.getpid(), cluster.tasks["ps:0"].pid)]  # fmt: skip
+
+    before = mebibytes(100_000)
+    values = cluster.tasks["ps:0"].values
+    after = mebibytes(int(os.environ.get("EAGERFLOW_HANDLES", "1_000_000")))
+    assert cluster.tasks["ps:0"].values <= values + 1
+    assert max(b - a for a, b in zip(before, after, strict=True)) < 16
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "bool"])
