@@ -6,7 +6,6 @@ afterwards all is as it was. What the function stores outside becomes part of ea
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections import deque
@@ -14,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
-
-import numpy as np
 
 from eagerflow.autograph.conversion.convert import does_more_in_graphs, why_not
 from eagerflow.autograph.failures.handlers import missed
@@ -33,6 +30,7 @@ from eagerflow.capture.reads import Finding, Holder, Read
 from eagerflow.core.execute import execute
 from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
+from eagerflow.dims.number_stand_ins import NANS
 from eagerflow.errors import TraceError
 from eagerflow.function.outputs import to_store
 from eagerflow.graph.ir import Value
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
 
 _T = TypeVar("_T")
-#: those that code may name
-_NANS: Final = (math.nan, np.nan)
 #: what static arguments are compared by value
 _VALUES: Final = (list, tuple, dict, set, deque)
 
@@ -147,7 +143,7 @@ class Outside:
         numbers += [leaf.value for leaf in leaves if leaf.kind == "number"]
         hashed = [h.value for h in self.reads.containers if isinstance(h.value, (set, dict))]
         again = sum(x is number for x in chain(numbers, *hashed)) > 1
-        return "its being a NaN in two places" if again or number in _NANS else ""
+        return "its being a NaN in two places" if again or number in NANS else ""
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Prepare the substitutes for values outside while the function runs.
