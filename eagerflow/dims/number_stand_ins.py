@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-#: the NaNs that code may name
-NAMED_NANS: Final = (math.nan, np.nan)
+#: the NaN of libraries, each one object, which code may meet in several places
+NANS: Final = (math.nan, np.nan)
 _ATTRIBUTES: Final = {kind: frozenset(dir(kind)) for kind in (int, float, complex)}
 #: operators that keep sizes symbolic, by what calls them if an integer of NumPy is on the left
 EXACT_UFUNCS: Final = {

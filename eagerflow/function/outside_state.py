@@ -30,7 +30,7 @@ from eagerflow.capture.reads import Finding, Holder, Read
 from eagerflow.core.execute import execute
 from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims.number_stand_ins import NAMED_NANS
+from eagerflow.dims.number_stand_ins import NANS
 from eagerflow.errors import TraceError
 from eagerflow.function.outputs import to_store
 from eagerflow.graph.ir import Value
@@ -143,7 +143,7 @@ class Outside:
         numbers += [leaf.value for leaf in leaves if leaf.kind == "number"]
         hashed = [h.value for h in self.reads.containers if isinstance(h.value, (set, dict))]
         again = sum(x is number for x in chain(numbers, *hashed)) > 1
-        return "its being a NaN in two places" if again or number in NAMED_NANS else ""
+        return "its being a NaN in two places" if again or number in NANS else ""
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Prepare the substitutes for values outside while the function runs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -283,3 +284,37 @@ def a_run_that_raises_while_it_is_differentiated(trace: Trace) -> Steps:
 
     for k in (2.0, 0.0, 1.0):
         yield attempt(ef.grad(f), ef.ones(2), k), state.count
+
+
+@program(traces=4, reports=("was traced 3 times",))
+def entries_that_handlers_and_finally_write(trace: Trace) -> Steps:
+    table = {"a": 1.0}
+
+    @trace
+    def f(x, key):
+        try:
+            by = table[key]
+        except KeyError as error:
+            table[key] = float(len(error.args[0]))
+            return x
+        finally:
+            table["last"] = len(key)
+        return x * by
+
+    for key in ("a", "bb", "bb", "ccc"):
+        yield f(x, key), dict(table)
+
+
+@program(traces=2)
+def counts_before_an_index_out_of_range(trace: Trace) -> Steps:
+    state = SimpleNamespace(count=0, sums=[])
+
+    @trace
+    def f(x, i):
+        state.count += 1
+        state.sums.append(x.sum())
+        return x * state.sums[i]
+
+    for i in (0, 5, 1, 9):
+        yield attempt(f, x, i)[0] if i > 4 else f(x, i)
+        yield state.count, state.sums

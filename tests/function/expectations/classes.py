@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import functools
 import json
 import queue
 import random
@@ -264,3 +265,38 @@ def copies_that_a_class_makes_itself(trace: Trace) -> Steps:
     yield f(x)
     scale[0] = 5.0
     yield f(x)
+
+
+@program(traces=2)
+def attributes_that_a_class_writes_down(trace: Trace) -> Steps:
+    class Logged:
+        def __setattr__(self, name, value):
+            object.__setattr__(self, name, value)
+            object.__setattr__(self, "log", (*getattr(self, "log", ()), name))
+
+    kept = Logged()
+
+    @trace
+    def f(x, k):
+        kept.k = k
+        return x * kept.k * len(kept.log)
+
+    for k in (1.0, 2.0):
+        yield f(x, k), kept.k, kept.log
+
+
+@program(traces=3, reports=("was traced 3 times",))
+def functions_for_types_that_are_added(trace: Trace) -> Steps:
+    @functools.singledispatch
+    def scaled(k, x):
+        return x
+
+    @scaled.register
+    def _of_int(k: int, x):
+        return x * 2
+
+    f = trace(lambda x, k: scaled(k, x))
+    yield f(x, "a")
+    yield f(x, 1)
+    scaled.register(float, lambda k, x: x * 9)
+    yield f(x, 1.0)
