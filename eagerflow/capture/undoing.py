@@ -40,11 +40,10 @@ def undo_by(variable: Any, action: Any) -> None:
     ... def attempt(x):
     ...     with ef.control_dependencies([v.assign(x)]):
     ...         return ef.py_call(lambda y: 1 / 0, x, x)
-    >>> attempt(ef.tensor(5.0))
-    Traceback (most recent call last):
-    ZeroDivisionError: division by zero
-      node: ...
-    >>> v.item()
+    >>> try:
+    ...     attempt(ef.tensor(5.0))
+    ... except ZeroDivisionError:
+    ...     print(v.item())
     1.0
     """
     _actions[variable.resource] = ref(action.__self__), ref(action.__func__)

@@ -119,7 +119,7 @@ def of_call(
         keywords: the other arguments.
         name: what to call the function.
 
-    >>> ef.hints.refused_calls.of_call(ef.zeros, 2, ["dtype"], "zeros").partition(":")[0]
+    >>> ef.hints.refused_calls.of_call(ef.zeros, 3, [], "zeros").partition(":")[0]
     'the shape is one tuple, such as (2, 3), and what follows has names'
     >>> ef.hints.refused_calls.of_call(ef.zeros, 1, ["dtype"], "zeros")
     """
