@@ -19,7 +19,7 @@ from eagerflow.watching.step_times import StepLog
 from eagerflow.watching.tables import Row
 
 #: steps of a timeline in one message; of more, the last
-_TIMELINE: Final = 50
+_MOST_IN_A_MESSAGE: Final = 50
 #: threads that are called by their names
 _THREADS: Final = 256
 
@@ -83,7 +83,7 @@ class BoardRows:
 
     def _put_steps(self, now: float) -> None:
         board, log = self._board, self._log
-        timeline = log.timeline(self._told, _TIMELINE)
+        timeline = log.timeline(self._told, _MOST_IN_A_MESSAGE)
         board.put("timeline", timeline)
         self._put_threads(step[3] for step in timeline)
         self._told = log.told
@@ -118,7 +118,7 @@ class BoardRows:
 
     def _put_regions(self) -> None:
         log, name = self._log, self._board.name
-        lines = log.region_line(self._regions, _TIMELINE)
+        lines = log.region_line(self._regions, _MOST_IN_A_MESSAGE)
         self._regions = log.regions_told
         for number, region, *_ in lines:
             if (number, region) not in self._devices:
@@ -133,8 +133,8 @@ class BoardRows:
         name, activity = self._board.name, self._activity
         counts = [new - old for new, old in zip(activity.counts, self._ended, strict=True)]
         self._ended = activity.counts
-        moves = list(activity.moved)[-min(counts[0], _TIMELINE) :] if counts[0] else []
-        waits = list(activity.waited)[-min(counts[1], _TIMELINE) :] if counts[1] else []
+        moves = list(activity.moved)[-min(counts[0], _MOST_IN_A_MESSAGE) :] if counts[0] else []
+        waits = list(activity.waited)[-min(counts[1], _MOST_IN_A_MESSAGE) :] if counts[1] else []
         self._board.put("moves", [
             (m.executable, self._moving_node(m), m.start, m.stop, m.thread,
              name(m.origin), name(m.device), m.nbytes)

@@ -1,7 +1,8 @@
 """Which ops a task runs for another process, as both ends see it.
 
-Ops that reach files or Python are refused, by the fact that their records state, unless the task
-was told to allow it. What the operator of a task granted: `cluster/processes/server_grants.py`.
+Ops that reach files or Python are refused, by the fact that their records state (``reaches=`` in
+the definition of an op), unless the task was told to allow it. What the operator of a task
+granted: `cluster/processes/server_grants.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Hyperbolic functions and their inverses: of float32, computed in float64 and rounded once."""
+"""Hyperbolic functions and their inverses: of float32, computed in float64 and rounded once.
+
+``tanh``, which has polynomials of its own, is in `exponential`.
+"""
 
 from __future__ import annotations
 
