@@ -123,6 +123,9 @@ CHANGES = {
     "a set": ("c = {'a'}", "'b' in c", "c.add('b')", "global c: was {'a'}, now"),
     "a long list": ("c = list(range(100))", "sum(c)", "c[50] = 0", "c has other items: [0, 1"),
     "an array": ("c = np.ones(3)", "c.sum()", "c[1] = 2", "c has other elements: an array"),
+    "another nan": (
+        "t = (float('nan'),)", "t", "t = (float('nan'),)", "t[0] is another object: nan",
+    ),
     "nan in an array": ("c = np.ones(3)", "c.sum()", "c[1] = np.nan", "other elements: an array"),
     "another shape": (
         "c = np.ones(4)", "c.sum()", "c.resize((2, 2), refcheck=False)", "now an array",
@@ -192,7 +195,6 @@ SAME = {
         "def a(x): return x\ng = ef.grad(a)", "g(x)", "def a(x): return x\ng = ef.grad(a)",
     ),
     "an array with equal elements": ("c = np.ones(3)", "c.sum()", "c = np.ones(3)"),
-    "nan": ("a = float('nan'); t = (a,)", "t", "t = (float('nan'),)"),
     "an attribute that is not read": (CLASS, "net(x)", "net.kind = 'b'; net.new = 1"),
     "a number of an object": (CLASS, "net(x)", "net.rate = 0.5"),
     "an equal value": ("d = D('1.5')", "d", "d = D('1.5')"),
@@ -239,7 +241,8 @@ def test_read_gives_what_is_there_now() -> None:
     ("before", "after", "same"),
     [
         (0.5, 0.5, True), (0.5, 0.25, False), (0.0, -0.0, False), (1.0, 1, False),
-        (math.nan, float("nan"), True), (0j, complex(0.0, -0.0), False), (10**20, 10**20, True),
+        (math.nan, math.nan, True), (math.nan, float("nan"), False),
+        (0j, complex(0.0, -0.0), False), (10**20, 10**20, True),
     ],
 )  # fmt: skip
 def test_specialised_numbers(before: Any, after: Any, same: bool) -> None:

@@ -64,8 +64,8 @@ BUGS: Final = (
     Bug(
         "a guard takes -0.0 for 0.0",
         "eagerflow/capture/equality.py",
-        "return repr(a) == repr(b)",
-        "return a == b or (a != a and b != b)",
+        "return a == b and repr(a) == repr(b)",
+        "return a == b",
         ("capture/test_guards.py", "function/test_expectations.py"),
     ),
     Bug(

@@ -43,7 +43,7 @@ _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
 #: nested branches of one function from which on it is taken for an infinite recursion
-_DEEP: Final = 40
+_DEEP: Final = 32
 
 #: a name, the lines that bind it in the branches (0: none does), whether it is read later
 _Name = tuple[str, int, int, bool]
