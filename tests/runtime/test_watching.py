@@ -209,7 +209,10 @@ def test_nobody_listens_and_nothing_is_allocated() -> None:
             queue.enqueue(one)
             queue.dequeue()
 
+    def kept() -> int:
+        before = sys.getallocatedblocks()
+        run(200)
+        return sys.getallocatedblocks() - before
+
     run(20)
-    before = sys.getallocatedblocks()
-    run(200)
-    assert sys.getallocatedblocks() - before < 100
+    assert min(kept() for _ in range(5)) < 100  # a kernel that comes meanwhile stays
