@@ -43,7 +43,7 @@ export class Feed {
   private readonly lists = new Map<string, readonly Row[]>();
   private readonly logs = new Map<string, Row[]>();
   private readonly listeners = new Set<() => void>();
-  private readonly choosers = new Set<(chosen: Choice | null) => void>();
+  private readonly choiceListeners = new Set<(chosen: Choice | null) => void>();
   private readonly structures = new Map<number, Promise<Structure>>();
   private readonly known = new Map<number, Structure>();
   private readonly pieces = new Map<number, Uint8Array<ArrayBuffer>[]>();
@@ -138,12 +138,12 @@ export class Feed {
   choose(chosen: Choice | null): void {
     if (chosen?.executable === this.chosen?.executable && chosen?.node === this.chosen?.node) return;
     this.chosen = chosen;
-    for (const listener of this.choosers) listener(chosen);
+    for (const listener of this.choiceListeners) listener(chosen);
   }
 
   onChoice(listener: (chosen: Choice | null) => void): () => void {
-    this.choosers.add(listener);
-    return () => this.choosers.delete(listener);
+    this.choiceListeners.add(listener);
+    return () => this.choiceListeners.delete(listener);
   }
 
   show(view: string): void {
