@@ -39,6 +39,7 @@ class StepTimes:
         detached: whether no caller waited for any of them, as those of runners.
         recent: the last durations.
         series: all durations over time.
+        lately: how many steps were told between the last two looks.
         regions: for each region the last durations.
     """
 
@@ -51,18 +52,26 @@ class StepTimes:
         self.detached = True
         self.recent = Recent()
         self.series = Series()
+        self.lately = 0
         self.regions: dict[int, Recent] = {}
         self._median: float | None = None
 
-    def add(self, starts: Floats, stops: Floats) -> None:
-        """Steps have ended: when they began and ended, f64[n] each."""
+    def add(self, starts: Floats, stops: Floats, counts: Floats) -> None:
+        """Steps have ended.
+
+        Args:
+            starts: when they began, f64[n].
+            stops: when they ended, f64[n].
+            counts: for how many each stands, f64[n].
+        """
         seconds = stops - starts
         self.first = self.first or float(starts[0])
         self.last = max(self.last, float(stops.max()))
-        self.count += len(seconds)
-        self.seconds += float(seconds.sum())
+        self.count += int(counts.sum())
+        self.seconds += float((seconds * counts).sum())
         self.recent.add(seconds)
-        self.series.add(stops, seconds)
+        self.series.add(stops, seconds, counts)
+        self.lately = len(seconds)
         self._median = None
 
     def saw(self, start: float, stop: float) -> None:
@@ -117,11 +126,13 @@ class StepLog:
 
     def collect(self) -> int:
         """Take in what has come; gives the number of steps."""
+        for times in self.executables.values():
+            times.lately = 0
         steps = _taken(self._steps) if self._steps else ()
         if steps:
             for number in set(map(_first, steps)):
                 mine, times = [s for s in steps if s[0] == number], self.of(number)
-                times.add(*_columns(mine, 1, 2))
+                times.add(*_columns(mine, 1, 2, 4))
                 times.detached = times.detached and not any(map(_thread, mine))
             self._timeline.extend(steps[-_TIMELINE:])
             self._told += len(steps)

@@ -22,6 +22,7 @@ from eagerflow.watching.refreshed_texts import Panels
 from eagerflow.watching.rows import BoardRows
 from eagerflow.watching.sampler import SHORT, Sampler
 from eagerflow.watching.sentence import sentence
+from eagerflow.watching.short_steps import thin_out
 from eagerflow.watching.step_times import StepLog
 
 #: seconds between two looks while long steps run, and else
@@ -208,6 +209,7 @@ class Watcher:
         """Take in what happened."""
         with self._lock:
             self.log.collect()
+            thin_out(self.log)
             self.activity.collect()
             self.observer.collect()
 
