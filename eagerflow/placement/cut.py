@@ -26,7 +26,7 @@ from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.demand import SHAPE, SIGNAL, VALUE, Demand
-from eagerflow.placement.homes import (
+from eagerflow.placement.node_homes import (
     Homes,
     check_operands,
     is_gate,

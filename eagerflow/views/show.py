@@ -12,7 +12,7 @@ from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.formatting import seconds_text
 from eagerflow.function.bound_function import BoundFunction
-from eagerflow.function.traced import TracedFunction
+from eagerflow.function.traced_function import TracedFunction
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.pictures.svg import to_svg
 from eagerflow.profiling.profiles import Profile

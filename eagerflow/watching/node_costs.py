@@ -9,13 +9,12 @@ from math import ceil
 from typing import Final, final
 
 from eagerflow.graph.ir import Node
-from eagerflow.profiling.nodes import median
+from eagerflow.profiling.node_statistics import median
 from eagerflow.runtime.observed_step import NodeTimes, Observation
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.watching.graph_columns import NodeIndex
+from eagerflow.watching.limits import OBSERVED_STEPS
 
-#: observed steps that the times of a node stand on, at most
-_KEPT: Final = 9
 #: observed steps after which the shortest times are taken anew; those before count as long again
 _ROUND: Final = 12
 #: what a look at the clock costs an instruction at most, in seconds
@@ -75,7 +74,7 @@ class NodeCosts:
     """
 
     def __init__(self, nodes: NodeIndex) -> None:
-        self._observed: deque[_Observed] = deque(maxlen=_KEPT)
+        self._observed: deque[_Observed] = deque(maxlen=OBSERVED_STEPS)
         self._least: tuple[dict[int, float], dict[int, float]] = {}, {}
         self._index = nodes
         self._seconds = node_seconds()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from eagerflow.watching.limits import SPANS
 
-#: the spans of buckets in seconds, and how many of each are kept: minutes, hours, a week
-SPANS: Final = ((1.0, 120), (60.0, 120), (3600.0, 168))
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @final

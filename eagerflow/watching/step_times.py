@@ -11,16 +11,13 @@ from typing import Final, TypeVar, final
 import numpy as np
 
 from eagerflow.events import BriefRegion, BriefStep
+from eagerflow.watching.limits import EXECUTABLES, TIMELINE_STEPS
 from eagerflow.watching.series import Floats, Recent, Series
 
 #: seconds over which a rate is taken
 _RATE: Final = 2.0
 #: seconds that are called now where it is asked what takes most of the time
 LATELY: Final = 10.0
-#: steps kept for a timeline
-_TIMELINE: Final = 1024
-#: executables that are remembered
-_MOST: Final = 512
 _first: Final = itemgetter(0)
 _thread: Final = itemgetter(3)
 _Brief = TypeVar("_Brief", BriefStep, BriefRegion)
@@ -119,9 +116,9 @@ class StepLog:
         self.note_region: Callable[[BriefRegion], object] = self._regions.append
         self.executables: dict[int, StepTimes] = {}
         #: the last steps; its end is what comes last
-        self._timeline: deque[BriefStep] = deque(maxlen=_TIMELINE)
+        self._timeline: deque[BriefStep] = deque(maxlen=TIMELINE_STEPS)
         self._told = 0
-        self._regions_line: deque[BriefRegion] = deque(maxlen=_TIMELINE)
+        self._regions_line: deque[BriefRegion] = deque(maxlen=TIMELINE_STEPS)
         self._regions_told = 0
 
     def collect(self) -> int:
@@ -134,7 +131,7 @@ class StepLog:
                 mine, times = [s for s in steps if s[0] == number], self.of(number)
                 times.add(*_columns(mine, 1, 2, 4))
                 times.detached = times.detached and not any(map(_thread, mine))
-            self._timeline.extend(steps[-_TIMELINE:])
+            self._timeline.extend(steps[-TIMELINE_STEPS:])
             self._told += len(steps)
         if self._regions:
             regions = _taken(self._regions)
@@ -142,7 +139,7 @@ class StepLog:
                 starts, stops = _columns([r for r in regions if (r[0], r[1]) == key], 2, 3)
                 recent = self.of(key[0]).regions.setdefault(key[1], Recent(64))
                 recent.add(stops - starts)
-            self._regions_line.extend(regions[-_TIMELINE:])
+            self._regions_line.extend(regions[-TIMELINE_STEPS:])
             self._regions_told += len(regions)
         return len(steps)
 
@@ -150,7 +147,7 @@ class StepLog:
         """The steps of an executable; those that ran longest ago are forgotten if need be."""
         known = self.executables.get(number)
         if known is None:
-            if len(self.executables) >= _MOST:
+            if len(self.executables) >= EXECUTABLES:
                 oldest = min(self.executables.values(), key=lambda s: s.last)
                 del self.executables[oldest.executable]
             known = self.executables[number] = StepTimes(number)

@@ -9,7 +9,7 @@ from eagerflow.views.dashboard import Dashboard
 from eagerflow.watching import Watcher
 from eagerflow.watching.diagnosing.diagnosis import diagnoses
 from eagerflow.watching.node_costs import Duty
-from eagerflow.watching.sentence import input_share, sentence
+from eagerflow.watching.status_sentence import input_share, sentence
 
 
 def quiet() -> Watcher:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.pictures.groups import is_move
-from eagerflow.profiling.nodes import median
+from eagerflow.profiling.node_statistics import median
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 
 if TYPE_CHECKING:
