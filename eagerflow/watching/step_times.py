@@ -11,6 +11,7 @@ from typing import Final, TypeVar, final
 import numpy as np
 
 from eagerflow.events import BriefRegion, BriefStep
+from eagerflow.runtime.executable import find_executable
 from eagerflow.watching.limits import EXECUTABLES, TIMELINE_STEPS
 from eagerflow.watching.series import Floats, Recent, Series
 
@@ -18,6 +19,14 @@ from eagerflow.watching.series import Floats, Recent, Series
 _RATE: Final = 2.0
 #: seconds that are called now where it is asked what takes most of the time
 LATELY: Final = 10.0
+#: what a step that is told takes, and what comes of it, may be as much as this part of it
+_TELLING_SHARE: Final = 0.01
+#: what it takes to tell a step and to take it in, in seconds
+_TELLING: Final = 7e-7
+#: for how many steps one stands at most
+_MOST_TOGETHER: Final = 32
+#: steps between two looks from which on that is worth it; where there are fewer each is told
+_MANY: Final = 500
 _first: Final = itemgetter(0)
 _thread: Final = itemgetter(3)
 _Brief = TypeVar("_Brief", BriefStep, BriefRegion)
@@ -187,6 +196,24 @@ class StepLog:
         if len(running) > 1:
             return max(running, key=lambda s: s.seconds_since(now - LATELY))
         return max(running or called or known, key=lambda s: s.seconds, default=None)
+
+
+def thin_out(log: StepLog) -> None:
+    """Of very short steps let one be told for several, so that looking stays a small part of them.
+
+    Args:
+        log: the steps that came since the last look, and how long they take.
+    """
+    for number, times in log.executables.items():
+        executable = find_executable(number)
+        if executable is None:
+            continue
+        every = 1
+        if times.lately * executable.told_every >= _MANY:
+            every = min(
+                int(_TELLING / (_TELLING_SHARE * max(times.median, 1e-9))) + 1, _MOST_TOGETHER
+            )
+        executable.told_every = every
 
 
 def _taken(log: list[_Brief]) -> list[_Brief]:

@@ -21,9 +21,8 @@ from eagerflow.watching.observed_steps import Observed, StepObserver
 from eagerflow.watching.refreshed_texts import Panels
 from eagerflow.watching.rows import BoardRows
 from eagerflow.watching.sampler import SHORT, Sampler
-from eagerflow.watching.short_steps import thin_out
 from eagerflow.watching.status_sentence import sentence
-from eagerflow.watching.step_times import StepLog
+from eagerflow.watching.step_times import StepLog, thin_out
 
 #: seconds between two looks while long steps run, and else
 _OFTEN: Final = 0.02

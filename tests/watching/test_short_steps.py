@@ -6,8 +6,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.runtime import Executable
 from eagerflow.watching import Watcher
-from eagerflow.watching.short_steps import thin_out
-from eagerflow.watching.step_times import StepLog
+from eagerflow.watching.step_times import StepLog, thin_out
 
 TEXT = "graph f(%x: f32[2]) { %y = exp(%x) : f32[2] return %y }"
 
