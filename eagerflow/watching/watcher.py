@@ -250,7 +250,8 @@ class Watcher:
             self.board.put("summary", [row])
             name = self.board.name
             self.board.put("diagnoses", [
-                (d.kind, d.text, d.executable, d.node, name(d.queue), name(d.device))
+                (d.kind, d.text, d.executable, d.node, name(d.queue), name(d.device),
+                 "\n".join(d.path))
                 for d in diagnoses(self, now)
             ])  # fmt: skip
 
