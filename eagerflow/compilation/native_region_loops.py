@@ -353,7 +353,8 @@ class _Writer:
             first = count - len(shape) - (inner if per_row and not argument.keeps else 0)
             last = count - inner if per_row else count
             missing -= {
-                first + i for i, n in enumerate(shape)
+                first + i
+                for i, n in enumerate(shape)
                 if first + i < last and n == self._space[first + i]
             }
         return not missing

@@ -60,6 +60,11 @@ class Region(Generic[_L]):
     giving: Giving
     makes: tuple[int, ...]
 
+    @property
+    def regions(self) -> tuple[Region[_L], ...]:
+        """Itself alone."""
+        return (self,)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -90,10 +95,8 @@ class KernelPlan(Generic[_L]):
     def regions(self) -> Iterator[Region[_L]]:
         """All regions, in order."""
         for unit in self.units:
-            if isinstance(unit, JointRegions):
+            if isinstance(unit, (JointRegions, Region)):
                 yield from unit.regions
-            elif isinstance(unit, Region):
-                yield unit
 
 
 def plan_of(

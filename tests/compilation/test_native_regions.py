@@ -23,7 +23,7 @@ def _units(text: str, resources: Any = None) -> list[str]:
     for unit in plan.units:
         if isinstance(unit, Region):
             shown.append(f"[{' '.join(_op(line) for line in unit.lines)}]")
-        else:
+        elif isinstance(unit, Instruction):
             shown.append(_op(unit))
     return shown
 
@@ -128,7 +128,8 @@ def test_updates_by_one_kernel_are_one_call() -> None:
         " %t = lgamma(%u) : f32[3] return %t",
         "%u: f32[3]@cpu:0, %v: f32[5]@cpu:0",
     )
-    variables = {name: ef.Variable([0.0] * n).resource for name, n in zip("uvw", (3, 5, 5), strict=True)}
+    sizes = {"u": 3, "v": 5, "w": 5}
+    variables = {name: ef.Variable([0.0] * n).resource for name, n in sizes.items()}
     units = _plan(text, variables)[0].units
     (joint,) = [unit for unit in units if isinstance(unit, JointRegions)]
     names = [[_op(line) for line in one.lines] for one in joint.regions]

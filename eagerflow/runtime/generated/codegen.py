@@ -288,14 +288,14 @@ class _Writer:
         """What a program runs with kernels, as instructions."""
         if isinstance(unit, Instruction):
             yield unit
-        elif hasattr(unit, "regions"):
-            yield from self.joint(unit)
+        elif len(unit.regions) == 1:
+            yield self.region(unit.regions[0])
         else:
-            yield self.region(unit)
+            yield from self.joint(unit.regions)
 
-    def joint(self, joint: JointRegions[Instruction]) -> Iterator[Instruction]:
+    def joint(self, regions: Sequence[Region[Instruction]]) -> Iterator[Instruction]:
         """Write the function of a joint call, and those of its regions, which it may call."""
-        alone = [self.region(x) for x in joint.regions]
+        alone = [self.region(x) for x in regions]
         texts = [self.unwritten[x.called][0] for x in alone if x.called in self.unwritten]
         text = JointRegionText(texts, self.expressions) if self.comparison is None else None
         if text is None or not text.fits:
@@ -308,7 +308,7 @@ class _Writer:
         name = self.expressions.new("updates")
         text.write(name, [one.called for one in alone])
         self.kernels[name] = self.kernels[text.caller] = texts[0].native
-        lines = [line for x in joint.regions for line in x.lines]
+        lines = [line for x in regions for line in x.lines]
         yield self.one_call(name, text.lines, lines, text.inputs, text.outputs)
 
     def region(self, region: Region[Instruction]) -> Instruction:
@@ -371,7 +371,9 @@ class _Writer:
         if line.called:
             if line.called in self.unwritten:
                 region, plain = self.unwritten.pop(line.called)
-                region.write(line.called, plain, [r for r in line.inputs if last.get(r) == position])
+                region.write(
+                    line.called, plain, [r for r in line.inputs if last.get(r) == position]
+                )
                 self.called += region.lines
             targets = "".join(f"r{r}, " for r in line.outputs)
             text = f"{line.called}({self.registers(line.inputs)})"

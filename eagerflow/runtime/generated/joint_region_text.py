@@ -30,7 +30,6 @@ from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.native_region_text import BEGIN, RegionText
 from eagerflow.types import TensorType
 
-
 #: how many blocks of `with` stand in one another; Python allows 20 in one function
 _NESTED: Final = 16
 
@@ -57,7 +56,7 @@ class JointRegionText:
         self.inputs = [*dict.fromkeys(r for one in regions for r in one.inputs)]
         self.outputs = [r for one in regions for r in one.outputs]
         self._calls = import_module("eagerflow_kernels.native.joint_calls")
-        self._sets = [_operands(one, self._calls.Operand) for one in regions]
+        self._sets = [_operands(one, self._calls.JointOperand) for one in regions]
         states = Counter(state for one in regions for state in one.states)
         assigned = [s for one in regions for s, writes in one.kernel.states.items() if writes]
         #: what one region reads and another assigns would depend on their order
@@ -115,7 +114,9 @@ class JointRegionText:
     def _arrays(self, region: RegionText) -> list[str]:
         """The expressions of what the kernel reads and writes."""
         read = [
-            self._data(a.source) if isinstance(a.source, VariableState) else region.operand(a.source)
+            self._data(a.source)
+            if isinstance(a.source, VariableState)
+            else region.operand(a.source)
             for a in region.kernel.arguments
         ]
         return read + [self._data(r.state) for r in region.kernel.results if r.state is not None]
@@ -144,7 +145,7 @@ def _operands(region: RegionText, make: Any) -> list[Any] | None:
             assert isinstance(kind, TensorType)
             given, times = kind.shape, 0
         size = _size(given)
-        if given != shape and size != 1:
+        if size != 1 and list(map(str, given)) != list(map(str, shape)):
             return None
         found.append(make(size, times))
     return found + [make(_size(shape), 1 + (r.state in read)) for r in kernel.results]

@@ -65,6 +65,13 @@ def lies_by_rows(x: np.ndarray[Any, Any]) -> bool:
     return True
 
 
+def _lies_as(one: object, other: TensorType) -> bool:
+    """Whether values of a type take the memory of another one; sizes are compared by name."""
+    if not isinstance(one, TensorType) or one.dtype is not other.dtype:
+        return False
+    return list(map(str, one.shape)) == list(map(str, other.shape))
+
+
 @final
 class RegionText:
     """Writes the function of one region.
@@ -269,7 +276,9 @@ class RegionText:
             kind = kinds[result.register]
             if result.state is not None or not isinstance(kind, TensorType):
                 continue
-            fitting = next((r for r in left if kinds[r] == kind and may_be_large(kind)), None)
+            if not may_be_large(kind):
+                continue
+            fitting = next((r for r in left if _lies_as(kinds[r], kind)), None)
             if fitting is not None:
                 found[place] = fitting
                 left.remove(fitting)

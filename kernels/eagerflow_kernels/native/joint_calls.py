@@ -40,7 +40,7 @@ _DTYPES: Final[dict[Kind, Any]] = {
 
 @final
 @dataclass(frozen=True, slots=True)
-class Operand:
+class JointOperand:
     """What is known of an array of a joint call.
 
     Attributes:
@@ -67,7 +67,7 @@ class JointCall:
 
     __slots__ = ("run",)
 
-    def __init__(self, region: NativeRegion, sets: Sequence[Sequence[Operand]]) -> None:
+    def __init__(self, region: NativeRegion, sets: Sequence[Sequence[JointOperand]]) -> None:
         arrays = (*region.loops.inputs, *region.loops.outputs)
         kinds = [array.kind for array in arrays]
         total = len(sets) * len(kinds)
@@ -104,7 +104,9 @@ class JointCall:
                 check[CHECK["size"] // _WORD] = operand.size
                 flags = _BY_ROWS | _ALIGNED | (_WRITEABLE if operand.times else 0)
                 check[CHECK["flags"] // _WORD] = flags
-                check[CHECK["references"] // _WORD] = operand.times and 1 + operand.times  # of its variable, and of the list
+                check[CHECK["references"] // _WORD] = (
+                    operand.times and 1 + operand.times
+                )  # of its variable, and of the list
         call = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p, ctypes.py_object)(
             code.address("joint_call")
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from tests.bench.formulas.works import WORKS, Library
 
 __all__ = ["step_of"]
 
+Compile: TypeAlias = Literal["background", "now", "off"]
+
 
 def _repeat(count: int, f: Callable[[Any], Any], x: Any) -> Any:
     for _ in range(count):
@@ -19,7 +21,7 @@ def _repeat(count: int, f: Callable[[Any], Any], x: Any) -> Any:
     return x
 
 
-def step_of(name: str, size: int, compile: str = "background") -> Callable[[], Any]:
+def step_of(name: str, size: int, compile: Compile = "background") -> Callable[[], Any]:
     """A call of a formula on data that it makes, with its kernels if there are some."""
     work = WORKS[name]
     given = [ef.tensor(x) for x in work.data(np.random.default_rng(0), size)]

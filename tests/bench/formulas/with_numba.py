@@ -53,7 +53,9 @@ def _n_body(places: Any, speeds: Any, masses: Any) -> Any:
     for i in numba.prange(count):
         fx = fy = fz = np.float32(0)
         for j in range(count):
-            x, y, z = (places[k, j] - places[k, i] for k in range(3))
+            x = places[0, j] - places[0, i]
+            y = places[1, j] - places[1, i]
+            z = places[2, j] - places[2, i]
             squared = x * x + y * y + z * z + soft
             pull = masses[j] / (squared * math.sqrt(squared))
             fx, fy, fz = fx + pull * x, fy + pull * y, fz + pull * z

@@ -25,7 +25,7 @@ def _repeat(count: int, f: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _erf(x: Any) -> Any:
-    from scipy.special import erf  # noqa: PLC0415  # stubs of SciPy are not installed
+    from scipy.special import erf
 
     return erf(x)
 

@@ -55,8 +55,8 @@ class Work:
 
 def _options(rng: np.random.Generator, size: int) -> tuple[np.ndarray[Any, Any], ...]:
     """Price, strike and years of options."""
-    bounds = (10, 200), (10, 200), (0.1, 2)
-    return tuple(rng.uniform(*pair, size).astype("f4") for pair in bounds)
+    bounds = (10.0, 200.0), (10.0, 200.0), (0.1, 2.0)
+    return tuple(rng.uniform(low, high, size).astype("f4") for low, high in bounds)
 
 
 def _black_scholes(library: Library) -> Callable[..., tuple[Any, ...]]:

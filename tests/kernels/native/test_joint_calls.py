@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.fusion import FusedNode, NativeRegion, fuse
-from eagerflow_kernels.native.joint_calls import JointCall, Operand, is_possible
+from eagerflow_kernels.native.joint_calls import JointCall, JointOperand, is_possible
 from eagerflow_kernels.native.loop_form import LoopArray
 from tests.kernels.native.compiling import needs_compiler
 
@@ -26,7 +26,10 @@ class Held:
         nodes = [FusedNode("multiply", (1, 2)), FusedNode("subtract", (0, 3))]
         loops = fuse("descend", [LoopArray("f32")] * 3, nodes, [4])
         self.region = NativeRegion.of(loops)
-        sets = [[Operand(n, 2), Operand(n, 0), Operand(1, 0), Operand(n, 2)] for n in SIZES]
+        sets = [
+            [JointOperand(n, 2), JointOperand(n, 0), JointOperand(1, 0), JointOperand(n, 2)]
+            for n in SIZES
+        ]
         self.call = JointCall(self.region, sets)
         rng = np.random.default_rng(0)
         self.weights = [rng.normal(size=n).astype("f4") for n in SIZES]

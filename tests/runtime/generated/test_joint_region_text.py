@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -19,13 +19,17 @@ pytestmark = [
     pytest.mark.skipif(not is_possible(), reason="another Python"),
 ]
 
+Compile: TypeAlias = Literal["now", "off"]
+
 SHAPES = [(3, 4), (4,), (), (1,), (4, 30), (30,)] * 2
 
 
 class Trained:
     """Parameters that Adam updates, in steps that are traced."""
 
-    def __init__(self, compile: str, shapes: list[Any] = SHAPES, dtype: str = "float32") -> None:
+    def __init__(
+        self, compile: Compile, shapes: list[Any] = SHAPES, dtype: str = "float32"
+    ) -> None:
         rng = np.random.default_rng(0)
         values = [ef.asarray(rng.normal(size=shape)).astype(dtype) for shape in shapes]
         self.weights = [ef.Variable(value) for value in values]
@@ -63,7 +67,7 @@ def test_one_call_updates_all() -> None:
 
 def _spied(trained: Trained) -> tuple[list[str], list[str]]:
     """The names of the joint calls of a step, and of those that run from now on."""
-    region = trained.step.latest().executable.tier.region
+    region = trained.step.latest().executable.tier.region  # type: ignore[attr-defined]  # generated
     region.trial = None
     code = region.plain()
     space = code.run.__globals__
@@ -100,7 +104,7 @@ def test_any_number_of_locks_is_held() -> None:
 
 
 def test_what_reads_an_updated_variable_comes_after_it() -> None:
-    def results(compile: str) -> list[Any]:
+    def results(compile: Compile) -> list[Any]:
         first, second = (ef.Variable(np.ones(n, np.float32)) for n in (3, 4))
 
         @ef.trace(compile=compile)
