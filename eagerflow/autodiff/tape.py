@@ -29,7 +29,7 @@ from eagerflow.core.interpreter import (
 )
 from eagerflow.core.op import Op, declare
 from eagerflow.core.tensor import Mark, Tensor, handle_of
-from eagerflow.graph.scopes import belonging, current_scope
+from eagerflow.graph.name_scopes import belonging, current_scope
 from eagerflow.source import Source, capture, position
 
 # --- notes on values ---

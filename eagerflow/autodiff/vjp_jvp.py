@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eagerflow.autodiff.backward import dense, fit, full_like, gradients, seeds_of
-from eagerflow.autodiff.forward import Broken, Forward
+from eagerflow.autodiff.forward_mode import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, grad, pair
 from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
-from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
-from eagerflow.core.scope_moves import to_home
+from eagerflow.core.moves_to_scopes import to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.to_tensor import as_tensor, tensor_of
 from eagerflow.errors import GradientError, hides_frames
 from eagerflow.types import TensorSpec
 

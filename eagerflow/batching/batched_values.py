@@ -15,7 +15,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import LeakedTensorError, VmapError
 
 if TYPE_CHECKING:
-    from eagerflow.batching.interpreter import Vmap
+    from eagerflow.batching.vmap_interpreter import Vmap
 
 #: what to write in place of Python's own control flow and of looks at values, by what asks
 _REWRITES = {

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from eagerflow.batching.interpreter import Randomness, Vmap
+from eagerflow.batching.vmap_interpreter import Randomness, Vmap
 from eagerflow.core import tree
-from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.to_tensor import as_tensor, tensor_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import (
     AxisError,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from eagerflow.batching.divergent_branches import Way, merged
-from eagerflow.batching.interpreter import Vmap
+from eagerflow.batching.vmap_interpreter import Vmap
 from eagerflow.control.apply import batched
 from eagerflow.control.branches import cond, switch
 from eagerflow.control.loops import scan, while_loop

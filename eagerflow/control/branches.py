@@ -22,16 +22,16 @@ from eagerflow.control.subgraphs import (
     trace_subgraph,
 )
 from eagerflow.core import tree
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import TraceError, hides_frames
 from eagerflow.graph.value_types import ValueSpec
 from eagerflow.hardware import current_device_scope
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.runtime.python_control import choose
-from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer, current_tracer
 
 #: the advice where branches give different texts

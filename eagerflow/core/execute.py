@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from eagerflow.core import interpreter
-from eagerflow.core.kernels import OpCall, explain
+from eagerflow.core.kernel_lookup import OpCall, explain
 from eagerflow.core.op import Op, infer, infer_devices
 from eagerflow.core.tensor import Tensor, make_tensor, type_of
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, strip

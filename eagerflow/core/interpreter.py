@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, Final, TypeVar, final
 
-from eagerflow.hardware.scopes import count_by, without_scope
+from eagerflow.hardware.device_scopes import count_by, without_scope
 
 _T = TypeVar("_T")
 
@@ -36,7 +36,7 @@ class _Stack:
         monitor: the top of the process-wide monitors, if any.
         transforms: the transforms that are installed, each with its thread.
         move: gives the inputs of an op on the device where it runs in the device scope that is
-            open (filled by `eagerflow.core.scope_moves`).
+            open (filled by `eagerflow.core.moves_to_scopes`).
     """
 
     __slots__ = ("counted", "engaged", "execute", "installed", "lock", "monitor", "monitored",

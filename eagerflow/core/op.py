@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 from eagerflow import plugins
 from eagerflow.core import interpreter
 from eagerflow.core.batch_rules import STATE
-from eagerflow.core.facts import GENERAL, family_of
+from eagerflow.core.op_facts import GENERAL, family_of
 from eagerflow.errors import (
     DTypeError,
     EagerflowError,
@@ -18,7 +18,7 @@ from eagerflow.errors import (
 )
 from eagerflow.hardware import forget_kernel, on_replaced
 from eagerflow.hardware.device_rules import common_device
-from eagerflow.hardware.scopes import all_open, usual_device
+from eagerflow.hardware.device_scopes import all_open, usual_device
 from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 from eagerflow_kernels import table
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from eagerflow.core.batch_rules import BatchRule
-    from eagerflow.core.cost_rules import CostRule
-    from eagerflow.core.facts import (
+    from eagerflow.core.cost_formulas import CostRule
+    from eagerflow.core.op_facts import (
         FailsOn,
         InlineRule,
         Neutral,
@@ -88,7 +88,7 @@ class Op:
         moves: whether it takes a device to a device (and so has no kernel of its own).
         resolved: the cache of resolved kernels, by lane.
 
-    All else, from ``precision`` on, are the facts that `eagerflow.core.facts.OpFacts` explains.
+    All else, from ``precision`` on, are the facts that `eagerflow.core.op_facts.OpFacts` explains.
     """
 
     __slots__ = (*GENERAL, "base", "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
@@ -259,7 +259,7 @@ def define(
         moves: whether it takes a device to a device.
         replace: overwrite an op of that name (as when a notebook cell runs again).
         facts: what its vjp reads, what it costs, how its result lies in memory, and so on; those
-            that are not given are those of the family of ``infer`` (see `eagerflow.core.facts`).
+            that are not given are those of the family of ``infer`` (see `eagerflow.core.op_facts`).
 
     Raises:
         OpDefinitionError: the name is taken, or there is no statement about its gradient.

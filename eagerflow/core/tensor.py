@@ -19,7 +19,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number, to_host
-from eagerflow.hardware.scopes import is_home, runs_at
+from eagerflow.hardware.device_scopes import is_home, runs_at
 from eagerflow.types import BYTES, DType, TensorSpec, TensorType, same_shape
 from eagerflow.unknown_names import hint_at
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from eagerflow.core.byte_arrays import byte_count
 from eagerflow.core.interpreter import is_followed
-from eagerflow.core.methods import AbstractMethods
 from eagerflow.core.op import functions
+from eagerflow.core.tensor_methods import AbstractMethods
 from eagerflow.errors import (
     DeviceError,
     DTypeError,

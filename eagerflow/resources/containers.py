@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar, final
 from weakref import ref
 
 from eagerflow.errors import ResourceError
-from eagerflow.resources.resource_kinds import kind_name
+from eagerflow.resources.kind_words import kind_name
 
 _R = TypeVar("_R")
 #: 2020, in milliseconds: incarnations fit 63 bits until 2089

@@ -9,22 +9,22 @@ from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow.core import interpreter
-from eagerflow.core.convert import scalar
 from eagerflow.core.interpreter import tracer_among
 from eagerflow.core.monitors import Timing, Verify
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Size, substitute
 from eagerflow.errors import GraphError
 from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.name_scopes import belonging, current_scope
 from eagerflow.graph.number_ops import NUMBER_OPS
-from eagerflow.graph.scopes import belonging, current_scope
 from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Lane, as_device
+from eagerflow.hardware.device_scopes import without_scope
 from eagerflow.hardware.kernel_library import in_force
-from eagerflow.hardware.scopes import without_scope
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import check_given, has_dims, on_device
 from eagerflow.runtime.python_control import choose, go_along, repeat
@@ -203,7 +203,7 @@ class _Replay:
         return self.inner(node.attrs["body"], inputs)
 
     def composite(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        """A call that was recorded (see `eagerflow.autodiff.recorder`)."""
+        """A call that was recorded (see `eagerflow.autodiff.graph_recorder`)."""
         own = node.attrs["own"]
         composite = node.attrs["composite"](self.inner, inputs[own:])
         return interpreter.current().call(composite, inputs[:own])

@@ -13,10 +13,10 @@ from eagerflow.core.tensor import Tensor, handle_of, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.graph.ir import Value
-from eagerflow.graph.scopes import current_within
+from eagerflow.graph.name_scopes import current_within
 from eagerflow.hardware import Device
-from eagerflow.hardware.names import DeviceName
-from eagerflow.hardware.scopes import said_by_scope
+from eagerflow.hardware.device_names import DeviceName
+from eagerflow.hardware.device_scopes import said_by_scope
 from eagerflow.source import Source
 
 if TYPE_CHECKING:

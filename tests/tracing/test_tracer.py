@@ -24,7 +24,7 @@ from eagerflow.errors import (
     TensorValueError,
     TraceError,
 )
-from eagerflow.graph.scopes import name_scope
+from eagerflow.graph.name_scopes import name_scope
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import TensorType, as_dtype

@@ -13,10 +13,10 @@ from eagerflow.capture.access_paths import Location
 from eagerflow.capture.reachable import Reachable, handle_location
 from eagerflow.core import interpreter, tree
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.errors import ShapeError, TraceError
-from eagerflow.tracing.arrays import TracedArray
+from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
 #: the effects of a block: the locations by their identities, with their values, in handles of their

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from eagerflow.cluster.processes.greeting import who_is
 from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.listening import Doors
-from eagerflow.cluster.processes.pending import Answered, Pending, Unasked
+from eagerflow.cluster.processes.pending_answers import Answered, Pending, Unasked
 from eagerflow.cluster.processes.request_handling import failure_of
 from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.heads import ErrorHead, Heads, client_name, step_number
+from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, client_name, step_number
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Action,
@@ -62,9 +62,9 @@ _ABSENT: Final = {
         hint=_KEYS,
     )),
     "cut": ("broken", ErrorHead(
-        "AuthenticationError", "did not let this client in: each connection was cut in its"
-        " handshake", expected="the key that the connection file has for it, and a network that"
-        " passes on what is sent", hint=_KEYS,
+        "TaskLost", "cannot be reached: each connection to it was cut in its handshake",
+        expected="its process behind the address, and the key that the connection file has for it",
+        hint=f"if it is up, another process may have its port, or it another key: {_KEYS}",
     )),
     "unreached": ("broken", ErrorHead("TaskLost", "is not there: nobody listens at its address")),
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """What the operator of a server granted, by its options, to the ops of its clients.
 
-Which ops may run by that: `cluster/protocol/allowed_ops.py`.
+Which ops may run by that: `cluster/protocol/op_permissions.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, final
 
-from eagerflow.cluster.protocol.allowed_ops import PYTHON
+from eagerflow.cluster.protocol.op_permissions import PYTHON
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.state.callbacks import imported_call
 from eagerflow.ops.state.imported_functions import CONTAINER

@@ -7,13 +7,13 @@ from typing import Any, Final, final
 
 import ml_dtypes
 
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.ops.creation.arrays import zeros
-from eagerflow.ops.creation.devices import to_device
+from eagerflow.ops.creation.device_moves import to_device
 from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.promotion import cast, is_python_number, promoted_dtype
 from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.elementwise.exponential import sqrt, square
-from eagerflow.ops.elementwise.numeric import imag, real
+from eagerflow.core.to_tensor import TensorLike
+from eagerflow.ops.elementwise.powers_and_logarithms import sqrt, square
+from eagerflow.ops.elementwise.signs_and_rounding import imag, real
 from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
 from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, binary, unary

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, final
 
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.creation.arrays import tril, triu
-from eagerflow.ops.elementwise.numeric import real
+from eagerflow.ops.elementwise.signs_and_rounding import real
 from eagerflow.ops.linalg.matrices import (
     add_if,
     check_matrix,

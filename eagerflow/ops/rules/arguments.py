@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim
 from eagerflow.errors import (
     AxisError,

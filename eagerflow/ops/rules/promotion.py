@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
-from eagerflow.core.facts import InlineSite
 from eagerflow.core.interpreter import stack
+from eagerflow.core.moves_to_scopes import device_of, lane_here
 from eagerflow.core.op import OPS_OF_BYTES, bind, define
-from eagerflow.core.scope_moves import device_of, lane_here
+from eagerflow.core.op_facts import InlineSite
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.dims import Dim
 from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.hardware.scopes import all_open
+from eagerflow.hardware.device_scopes import all_open
 from eagerflow.types import (
     BYTES,
     DTYPES,

@@ -10,8 +10,8 @@ from typing import Any
 
 from eagerflow import dims
 from eagerflow.core.batch_rules import aligned
-from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.errors import ShapeError

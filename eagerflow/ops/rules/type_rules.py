@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from eagerflow.core.cost_rules import per_output
-from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
+from eagerflow.core.cost_formulas import per_output
 from eagerflow.core.op import Effect, Op, define
+from eagerflow.core.op_facts import ELEMENTWISE, OpFacts, of_family
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device
 from eagerflow.hardware.device_rules import common_device
-from eagerflow.resources.resource_kinds import kind_name
+from eagerflow.resources.kind_words import kind_name
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Final
 
 from eagerflow.core.batch_rules import ROWS, BatchSite, Shared
-from eagerflow.core.cost_rules import FREE
-from eagerflow.core.facts import MOVING, of_family
+from eagerflow.core.cost_formulas import FREE
 from eagerflow.core.op import bind, bind_several, define, joint
+from eagerflow.core.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
 from eagerflow.errors import DTypeError, VmapError

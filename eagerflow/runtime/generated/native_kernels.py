@@ -7,7 +7,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, final
 
-from eagerflow.core.kernels import in_float32
+from eagerflow.core.kernel_lookup import in_float32
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import resolving
 from eagerflow.events import check_stopped

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from eagerflow_kernels.native.functions.arithmetic import reciprocal
-from eagerflow_kernels.native.functions.exponential import exp, log
+from eagerflow_kernels.native.functions.exponential import exp
+from eagerflow_kernels.native.functions.logarithms import log
 from eagerflow_kernels.native.loop_form import FLOATS, LoopBuilder
 
 

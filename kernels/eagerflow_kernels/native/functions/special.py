@@ -8,28 +8,14 @@ The polynomials are those of ``tools/minimax.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from eagerflow_kernels.native.functions.arithmetic import maximum, nearest
-from eagerflow_kernels.native.functions.exponential import FloatWriter, Pair, exp, expm1, log1p
+from eagerflow_kernels.native.functions.exponential import exp, expm1
+from eagerflow_kernels.native.functions.float_writer import FloatWriter, Pair, in_float64
+from eagerflow_kernels.native.functions.logarithms import log1p
 from eagerflow_kernels.native.loop_form import LoopBuilder
-
-Rule = Callable[..., int]
-
-
-def in_float64(rule: Rule) -> Rule:
-    """A rule for float32 that computes in float64, and rounds once."""
-
-    @wraps(rule)
-    def rounded(b: LoopBuilder, *terms: int, **attributes: Any) -> int:
-        kind = b.kind(terms[0])
-        wide = [b.apply("convert", x, kind="f64") for x in terms]
-        return b.apply("convert", rule(b, *wide, **attributes), kind=kind)
-
-    return rounded
-
 
 #: erf(x) / x of x**2, |x| at most 1
 _NEAR: Final = tuple(map(float.fromhex, (
