@@ -19,10 +19,10 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
+from eagerflow.core.composites import Composite
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
-    Composite,
     stack,
     tracer_among,
     use,
