@@ -10,6 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import interpreter
+from eagerflow.core.stack import stack
 from eagerflow.hardware.device_scopes import all_open, latest
 from tests import ctrl_c
 from tests.each import check_each
@@ -58,7 +59,6 @@ BLOCKS: dict[str, Callable[[], Any]] = {
 
 
 def _state() -> tuple[Any, ...]:
-    stack = interpreter.stack
     return stack.total, stack.engaged, interpreter.current(), latest(), all_open.home
 
 
@@ -78,7 +78,7 @@ def _holes(call: Callable[[], Any], most: int) -> list[int]:
 
 def _clear(before: tuple[Any, ...]) -> None:
     """Take out what a hole has left."""
-    for one in [*interpreter.stack.transforms]:
+    for one in [*stack.transforms]:
         interpreter.installed(one).__exit__()
     while (one := latest()) is not None:
         one.end()
