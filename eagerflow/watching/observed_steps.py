@@ -9,6 +9,7 @@ from typing import Any, Final, final
 from eagerflow.runtime.executable import find_executable
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.watching.diagnosing.first_nan import NanCheck
+from eagerflow.watching.diagnosing.slowness import Expectations
 from eagerflow.watching.graph_columns import NodeIndex
 from eagerflow.watching.limits import OBSERVED_EXECUTABLES
 from eagerflow.watching.node_costs import Duty, NodeCosts
@@ -58,6 +59,7 @@ class Observed:
         check: when the next one may be, and what that is expected to cost, in seconds.
         checking: what looks at a step for NaN; else None.
         first_nan: the number of the node that made the NaN in the last of them, if there was one.
+        expectations: what its nodes should take.
     """
 
     executable: int
@@ -75,6 +77,10 @@ class Observed:
     check: tuple[float, float] = (0.0, 0.0)
     checking: NanCheck | None = None
     first_nan: int | None = None
+    expectations: Expectations = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expectations = Expectations(self.index)
 
 
 @final

@@ -80,7 +80,7 @@ class BoardRows:
     def _put_steps(self, now: float) -> None:
         board, log = self._board, self._log
         timeline = log.timeline(self._told, STEPS_IN_A_MESSAGE)
-        board.put("timeline", timeline)
+        board.put("timeline", [step[:4] for step in timeline])
         self._put_threads(step[3] for step in timeline)
         self._told = log.told
         self._put_regions()

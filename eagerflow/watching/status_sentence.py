@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from eagerflow.formatting import seconds_text
@@ -35,7 +36,7 @@ def sentence(watcher: Watcher, now: float) -> str:
     name = name_of(times.executable)
     parts = [f"step {times.count:,} of {name}, {seconds_text(p50)}, p95 {_beside(p95, p50)}"]
     observed = watcher.observed(times.executable)
-    costs = [] if observed is None else observed.costs.table()
+    costs: Sequence[NodeCost] = () if observed is None else observed.costs.table()
     largest = largest_part(costs)
     if largest is not None:
         part, share = largest
@@ -52,7 +53,7 @@ def _beside(seconds: float, other: float) -> str:
     return text.removesuffix(f" {unit}")
 
 
-def largest_part(costs: list[NodeCost]) -> tuple[str, float] | None:
+def largest_part(costs: Sequence[NodeCost]) -> tuple[str, float] | None:
     """Where most of a step goes: the name of a scope or a node, and its share.
 
     Scopes that hold about all of it are opened.

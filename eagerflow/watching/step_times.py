@@ -11,6 +11,7 @@ from typing import Final, TypeVar, final
 import numpy as np
 
 from eagerflow.events import BriefRegion, BriefStep
+from eagerflow.runtime.executable import find_executable
 from eagerflow.watching.limits import EXECUTABLES, TIMELINE_STEPS
 from eagerflow.watching.series import Floats, Recent, Series
 
@@ -18,6 +19,14 @@ from eagerflow.watching.series import Floats, Recent, Series
 _RATE: Final = 2.0
 #: seconds that are called now where it is asked what takes most of the time
 LATELY: Final = 10.0
+#: what a step that is told takes, and what comes of it, may be as much as this part of it
+_TELLING_SHARE: Final = 0.01
+#: what it takes to tell a step and to take it in, in seconds
+_TELLING: Final = 7e-7
+#: for how many steps one stands at most
+_MOST_TOGETHER: Final = 32
+#: steps between two looks from which on that is worth it; where there are fewer each is told
+_MANY: Final = 500
 _first: Final = itemgetter(0)
 _thread: Final = itemgetter(3)
 _Brief = TypeVar("_Brief", BriefStep, BriefRegion)
@@ -36,6 +45,7 @@ class StepTimes:
         detached: whether no caller waited for any of them, as those of runners.
         recent: the last durations.
         series: all durations over time.
+        lately: how many steps were told between the last two looks.
         regions: for each region the last durations.
     """
 
@@ -48,18 +58,26 @@ class StepTimes:
         self.detached = True
         self.recent = Recent()
         self.series = Series()
+        self.lately = 0
         self.regions: dict[int, Recent] = {}
         self._median: float | None = None
 
-    def add(self, starts: Floats, stops: Floats) -> None:
-        """Steps have ended: when they began and ended, f64[n] each."""
+    def add(self, starts: Floats, stops: Floats, counts: Floats) -> None:
+        """Steps have ended.
+
+        Args:
+            starts: when they began, f64[n].
+            stops: when they ended, f64[n].
+            counts: for how many each stands, f64[n].
+        """
         seconds = stops - starts
         self.first = self.first or float(starts[0])
         self.last = max(self.last, float(stops.max()))
-        self.count += len(seconds)
-        self.seconds += float(seconds.sum())
+        self.count += int(counts.sum())
+        self.seconds += float((seconds * counts).sum())
         self.recent.add(seconds)
-        self.series.add(stops, seconds)
+        self.series.add(stops, seconds, counts)
+        self.lately = len(seconds)
         self._median = None
 
     def saw(self, start: float, stop: float) -> None:
@@ -114,11 +132,13 @@ class StepLog:
 
     def collect(self) -> int:
         """Take in what has come; gives the number of steps."""
+        for times in self.executables.values():
+            times.lately = 0
         steps = _taken(self._steps) if self._steps else ()
         if steps:
             for number in set(map(_first, steps)):
                 mine, times = [s for s in steps if s[0] == number], self.of(number)
-                times.add(*_columns(mine, 1, 2))
+                times.add(*_columns(mine, 1, 2, 4))
                 times.detached = times.detached and not any(map(_thread, mine))
             self._timeline.extend(steps[-TIMELINE_STEPS:])
             self._told += len(steps)
@@ -176,6 +196,24 @@ class StepLog:
         if len(running) > 1:
             return max(running, key=lambda s: s.seconds_since(now - LATELY))
         return max(running or called or known, key=lambda s: s.seconds, default=None)
+
+
+def thin_out(log: StepLog) -> None:
+    """Of very short steps let one be told for several, so that looking stays a small part of them.
+
+    Args:
+        log: the steps that came since the last look, and how long they take.
+    """
+    for number, times in log.executables.items():
+        executable = find_executable(number)
+        if executable is None:
+            continue
+        every = 1
+        if times.lately * executable.told_every >= _MANY:
+            every = min(
+                int(_TELLING / (_TELLING_SHARE * max(times.median, 1e-9))) + 1, _MOST_TOGETHER
+            )
+        executable.told_every = every
 
 
 def _taken(log: list[_Brief]) -> list[_Brief]:

@@ -142,7 +142,7 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Noteboo
     tab(dashboard, "graph")
     expect(dashboard.locator(".ef-details")).to_contain_text("transfer_1")
     expect(dashboard.locator(".ef-chosen")).to_have_count(1)
-    expect(dashboard.locator(".ef-moved text")).to_have_text(["16.4 kB", "16.4 kB"])
+    expect(dashboard.locator(".ef-amount text")).to_have_text(["16.4 kB", "16.4 kB"])
 
 
 def test_nodes_are_sorted_and_chosen_by_keys(notebook: Notebook) -> None:

@@ -161,7 +161,7 @@ def test_what_a_cell_prints_is_never_lost(notebook: Notebook) -> None:
 def test_each_tab_shows_something(notebook: Notebook, dashboard: Locator) -> None:
     notebook.run(AT["numpy"])
     expect(tab(dashboard, "timeline").locator(".ef-summary")).to_contain_text("median")
-    expect(tab(dashboard, "nodes")).to_contain_text(re.compile("matmul|No step was observed"))
+    expect(tab(dashboard, "nodes")).to_contain_text("matmul")
     expect(tab(dashboard, "queues")).to_contain_text(re.compile("No queue|batches|letters"))
     boxes = tab(dashboard, "graph").locator(".ef-box")
     expect(boxes.first).to_be_visible()
@@ -204,8 +204,7 @@ def test_groups_open_and_close(graph: Locator) -> None:
     expect(boxes).to_have_attribute("data-boxes", "6")
     graph.locator('[data-box="/phase:forward"]').dblclick()
     expect(graph.locator('[data-group="/phase:forward"]')).to_be_visible()
-    name = graph.locator('[data-group="/phase:forward"] .ef-name')
-    name.click(position={"x": 3, "y": 6})  # its mark: a line may cross the middle
+    graph.locator('[data-name="/phase:forward"]').click()
     expect(boxes).to_have_attribute("data-boxes", "6")
 
 

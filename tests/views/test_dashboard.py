@@ -23,7 +23,7 @@ def quiet() -> Watcher:
 def step(watcher: Watcher, seconds: list[float], executable: int = 1) -> None:
     end = perf_counter()
     for took in seconds:
-        watcher.log.note_step((executable, end - took, end, 1))
+        watcher.log.note_step((executable, end - took, end, 1, 1))
     watcher.collect()
 
 

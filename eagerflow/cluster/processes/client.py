@@ -62,9 +62,9 @@ _ABSENT: Final = {
         hint=_KEYS,
     )),
     "cut": ("broken", ErrorHead(
-        "AuthenticationError", "did not let this client in: each connection was cut in its"
-        " handshake", expected="the key that the connection file has for it, and a network that"
-        " passes on what is sent", hint=_KEYS,
+        "TaskLost", "cannot be reached: each connection to it was cut in its handshake",
+        expected="its process behind the address, and the key that the connection file has for it",
+        hint=f"if it is up, another process may have its port, or it another key: {_KEYS}",
     )),
     "unreached": ("broken", ErrorHead("TaskLost", "is not there: nobody listens at its address")),
 }  # fmt: skip

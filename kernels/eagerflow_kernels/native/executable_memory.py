@@ -7,9 +7,9 @@ import errno
 import mmap
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, final
-
-import numpy as np
 
 from eagerflow_kernels.native.machine_code import Image
 from eagerflow_kernels.native.processors import NoCompilerError
@@ -48,7 +48,33 @@ class MachineCode:
         return self._address + self._entries[name]
 
 
-def _mapped(code: bytes) -> tuple[Any, int]:
+@final
+class _Mapping:
+    """A mapping of the system; it goes with this object.
+
+    The maps of Python keep a descriptor each, and there are as many of these as functions were
+    compiled.
+    """
+
+    def __init__(self, system: Any, address: int, size: int) -> None:
+        where = ctypes.c_void_p(address), ctypes.c_size_t(size)
+        self._unmap: Callable[[], object] = partial(system.munmap, *where)
+
+    def __del__(self) -> None:
+        self._unmap()
+
+
+def _map(size: int, access: int, flags: int, file: int) -> tuple[_Mapping, int]:
+    """A mapping, and where it begins; ``file`` is -1 for one of nothing."""
+    system = ctypes.CDLL(None, use_errno=True)
+    system.mmap.restype = ctypes.c_void_p
+    address = system.mmap(None, ctypes.c_size_t(size), access, flags, file, ctypes.c_int64(0))
+    if address is None or address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "mmap")
+    return _Mapping(system, address, size), address
+
+
+def _mapped(code: bytes) -> tuple[_Mapping, int]:
     """A private mapping that can be read and run, and was never to be written.
 
     It is one of a file in memory, so that the kernel makes instruction caches agree with it.
@@ -57,12 +83,9 @@ def _mapped(code: bytes) -> tuple[Any, int]:
     try:
         with open(file, "wb", closefd=False) as stream:
             stream.write(code)
-        memory = mmap.mmap(
-            file, len(code), flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC
-        )
+        return _map(len(code), mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, file)
     finally:
         os.close(file)
-    return memory, int(np.frombuffer(memory, np.uint8).ctypes.data)
 
 
 def _file_in_memory(name: str) -> int:
@@ -81,29 +104,13 @@ def _file_in_memory(name: str) -> int:
     return file
 
 
-@final
-class _MacMemory:
-    """A mapping of macOS for code that a program made; it goes with this object."""
-
-    def __init__(self, system: Any, address: int, size: int) -> None:
-        self._system, self._address, self._size = system, address, size
-
-    def __del__(self) -> None:
-        self._system.munmap(ctypes.c_void_p(self._address), ctypes.c_size_t(self._size))
-
-
-def _mapped_on_mac(code: bytes) -> tuple[Any, int]:
+def _mapped_on_mac(code: bytes) -> tuple[_Mapping, int]:
     """The same where files without a signature do not run, as just-in-time compilers do it."""
-    system = ctypes.CDLL(None, use_errno=True)
-    system.mmap.restype = ctypes.c_void_p
+    system = ctypes.CDLL(None)
     map_jit, everything = 0x0800, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
-    address = system.mmap(
-        None, ctypes.c_size_t(len(code)), everything,
-        mmap.MAP_PRIVATE | mmap.MAP_ANON | map_jit, -1, ctypes.c_int64(0),
-    )  # fmt: skip
-    if address is None or address == ctypes.c_void_p(-1).value:
-        raise OSError(ctypes.get_errno(), "mmap")
-    memory = _MacMemory(system, address, len(code))
+    memory, address = _map(
+        len(code), everything, mmap.MAP_PRIVATE | mmap.MAP_ANON | map_jit, file=-1
+    )
     system.pthread_jit_write_protect_np(0)
     try:
         ctypes.memmove(address, code, len(code))

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import warnings
 from collections import Counter
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -154,6 +156,15 @@ def _same(what: str, got: Any, wanted: Any) -> None:
         raise WrongNumberError(f"{what} is {got!r}, not {wanted!r}")
 
 
+def _held(process: psutil.Process) -> dict[str, int]:
+    """How many descriptors of each kind, and threads, a process has."""
+    kinds: Counter[str] = Counter(threads=process.num_threads())
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the one by which they are listed
+            kinds[os.readlink(f"/proc/self/fd/{descriptor}").partition(":[")[0]] += 1
+    return kinds
+
+
 def main(file: str, seed: int, seconds: float) -> None:
     """Train, and print what has happened."""
     warnings.simplefilter("ignore", ClusterWarning)
@@ -161,7 +172,7 @@ def main(file: str, seed: int, seconds: float) -> None:
     Client(file, seed, monotonic() + 1.0).train()  # what opens once is open
     client = Client(file, seed, monotonic() + seconds)
     gc.collect()
-    before = process.num_fds(), process.num_threads()
+    before = _held(process)
     print("ready", flush=True)
     sys.stdin.readline()
     client.ends = monotonic() + seconds
@@ -172,10 +183,9 @@ def main(file: str, seed: int, seconds: float) -> None:
         wrong = str(error)
     gc.collect()
     sleep(0.5)
-    after = process.num_fds(), process.num_threads()
     told = {
         **client.counts, "wrong": wrong, "longest": round(client.longest, 2), "before": before,
-        "after": after, "errors": client.errors,
+        "after": _held(process), "errors": client.errors,
     }  # fmt: skip
     print(json.dumps(told))
 

@@ -39,7 +39,7 @@ from eagerflow.cluster.protocol.messages import (
     Welcome,
 )
 from eagerflow.cluster.state_machines.client import ClientMachine
-from eagerflow.errors import AuthenticationError
+from eagerflow.errors import AuthenticationError, TaskLost
 from eagerflow.resources.containers import PROCESS
 from tests.cluster.chaos.proxies import Links, target
 
@@ -332,15 +332,31 @@ def test_connecting_by_a_file(
         assert repr(cluster) == "Cluster(auth:0)"
         assert cluster.tasks["auth:0"].health == "ready"
     keys.revoke("carol")
-    wrong = Doors(server.doors.client, server.doors.task, new_pair().public)
-    for change in ("revoked", "wrong server"):
-        if change == "wrong server":
-            keys._known.tasks["auth:0"] = wrong
-        path = keys.add_client("carol")
-        if change == "revoked":
-            keep = path.read_bytes()
-            keys.revoke("carol")
-            path.write_bytes(keep)
-            path.chmod(0o600)
-        with pytest.raises(AuthenticationError, match="did not let this client in"):
-            ef.cluster.connect(path)
+    path = keys.add_client("carol")
+    kept = path.read_bytes()
+    keys.revoke("carol")
+    path.write_bytes(kept)
+    path.chmod(0o600)
+    with pytest.raises(AuthenticationError, match="did not let this client in"):
+        ef.cluster.connect(path)
+
+
+@pytest.mark.parametrize("why", ["another key", "nobody behind a proxy"])
+def test_what_cuts_each_handshake_is_told_as_lost(
+    why: str, server: TaskServer, keys: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client cannot tell a process that has another key from one that is being started."""
+    monkeypatch.setattr(client, "ClientMachine", partial(ClientMachine, lost_after=0.5))
+    links = Links(["auth:0"])
+    key = new_pair().public if why == "another key" else server.doors.key
+    where = server.doors.client
+    if why == "nobody behind a proxy":
+        where = f"tcp://127.0.0.1:{links.of['auth:0'].port}"
+    keys._known.tasks["auth:0"] = Doors(where, HERE, key)
+    del keys._known.tasks["auth:1"]
+    try:
+        with pytest.raises(TaskLost, match="was cut in its handshake") as caught:
+            ef.cluster.connect(keys.add_client("carol"))
+        assert "eagerflow keys" in str(caught.value)
+    finally:
+        links.close()

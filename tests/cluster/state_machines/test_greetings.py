@@ -11,7 +11,7 @@ from eagerflow.cluster.protocol.timeouts import RECONNECT_SECONDS
 from eagerflow.cluster.state_machines.client import ClientMachine
 from tests.fakes.cluster import VERSIONS
 
-ERROR = ErrorHead("AuthenticationError", "cut in its handshake")
+ERROR = ErrorHead("TaskLost", "cut in its handshake")
 
 
 def test_a_task_that_never_answers_is_lost() -> None:

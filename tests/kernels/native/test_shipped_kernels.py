@@ -132,6 +132,24 @@ def test_code_is_mapped_where_python_has_no_files_in_memory(
 
 
 @needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_mapped_code_keeps_no_descriptor() -> None:
+    """A process has as many images as it has compiled functions."""
+    image = machine_code("define i32 @f() {\n ret i32 7\n}", best_target())
+    code = MachineCode(image)
+    where = f"{code.address('f'):x}"[:-3]
+
+    def lines(path: str, part: str) -> list[str]:
+        return [line for line in Path(path).read_text().splitlines() if part in line]
+
+    held = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.exists()]
+    assert not any("eagerflow-kernels" in one for one in held)
+    assert lines("/proc/self/maps", f"{where}000-")
+    del code
+    assert not lines("/proc/self/maps", f"{where}000-")
+
+
+@needs_compiler
 def test_a_system_that_maps_no_code_is_known_before_the_first_op(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

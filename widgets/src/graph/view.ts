@@ -12,6 +12,7 @@ import { askStages, type ViewModel } from "../passes/stages";
 import { PassesView } from "../passes/view";
 import { Activity, type Doing, type NodePlace } from "./activity";
 import { Canvas } from "./canvas";
+import { CausePath } from "./cause_path";
 import { boxNow, contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
 import { detailsOf, overviewOf } from "./details";
 import { Marks } from "./marks";
@@ -38,6 +39,7 @@ export class GraphView {
   private readonly marks: Marks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
+  private readonly path = new CausePath();
   private readonly search: Search;
   private readonly legend = html("div", { class: "ef-legend" });
   private readonly grouping: HTMLSelectElement;
@@ -101,7 +103,7 @@ export class GraphView {
       this.canvas.element, this.canvas.minimap, this.legend); // prettier-ignore
     this.element = html("div", { class: "ef-graph-view" },
       html("div", { class: "ef-whole" }, tools, html("div", { class: "ef-split" }, picture, this.details)),
-      this.now); // prettier-ignore
+      this.path.element, this.now); // prettier-ignore
     this.unlisten = feed?.onChoice((chosen) => { this.follow(chosen); });
   }
 
@@ -377,6 +379,7 @@ export class GraphView {
     }
     this.marks.light(doing);
     this.marks.blame(this.faulty(contents));
+    this.path.show(this.feed?.list("diagnoses") ?? []);
     this.count(contents, places);
     setText(this.now, this.sentence(places));
     if (this.colouring === "time" && this.feed?.revision("nodes") !== this.coloured) this.colour("time");
@@ -386,7 +389,8 @@ export class GraphView {
   private faulty(contents: Contents): Set<string> {
     const is = this.activity!.faults();
     const wrong = contents.boxOf.filter((_, node) => is(node, this.structure!.text("device", node)));
-    return new Set(wrong.map((box) => box?.id ?? ""));
+    const queues = contents.boxes.filter((box) => box.queue && this.activity!.isFaulty(box.queue));
+    return new Set([...wrong, ...queues].map((box) => box?.id ?? ""));
   }
 
   /** Iterations beside loops, depths beside queues. */

@@ -158,6 +158,7 @@ export class DashboardView implements View {
       const line = this.faults.children[i] ?? this.faults.appendChild(html("li", {}));
       setText(line, text);
       line.classList.toggle("ef-none", !rows.length);
+      line.classList.toggle("ef-idle", !rows.length && !this.executable);
     });
   }
 
