@@ -114,6 +114,11 @@ class Kernel:
         """Its name, which is the same wherever the same is computed."""
         return self.loops.name
 
+    @property
+    def only_updates(self) -> bool:
+        """Whether it updates variables, element by element, and gives nothing else."""
+        return self.layout is None and all(result.state is not None for result in self.results)
+
 
 def kernel_of(
     program: Program, lines: Sequence[Line], roles: Sequence[Role], per_row_of: Collection[int],
@@ -311,7 +316,7 @@ class _Writer:
             raise UnfitError("it is a constant")
         if self._layout is not None and self._assigned:
             raise UnfitError("it reduces what variables are assigned", "reduction", "along")
-        if self._whole < 0 and not self._assigned and (self._reduces or self._repeats):
+        if (self._reduces or self._repeats) and not self._assigned and not self._has_shape(results):
             raise UnfitError("no value has all its elements", *_REPEATING)
         return Kernel(
             self._loops(results, sources), self._layout, tuple(self._arguments), tuple(results),
@@ -328,6 +333,31 @@ class _Writer:
         if self._layout[0] == "columns":
             return KernelResult(register, "columns", kind)
         return KernelResult(register, "whole" if self._layout[1] == 1 else "flat", kind)
+
+    def _has_shape(self, results: Sequence[KernelResult]) -> bool:
+        """Whether the shape that it goes through can be told from its arguments."""
+        if self._whole >= 0:
+            return True
+        if any(result.form in ("columns", "flat") for result in results):
+            return False  # they take the shape of one value
+        inner = 0 if self._layout is None else self._layout[1]
+        missing, count = set(range(len(self._space))), len(self._space)
+        for argument in self._arguments:
+            source = argument.source
+            shape: Space
+            if isinstance(source, VariableState):
+                shape = tuple(source.shape)
+            else:
+                shape = space_at(self._program, source)
+            per_row = argument.form == "row"
+            first = count - len(shape) - (inner if per_row and not argument.keeps else 0)
+            last = count - inner if per_row else count
+            missing -= {
+                first + i
+                for i, n in enumerate(shape)
+                if first + i < last and n == self._space[first + i]
+            }
+        return not missing
 
     def _loops(self, results: Sequence[KernelResult], sources: Sequence[_Source]) -> Loops:
         inner = self._layout is not None
