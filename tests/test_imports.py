@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from importlib.util import resolve_name
 
 import pytest
+
+from tests.source_tree import PACKAGES, modules
 
 #: what must not be loaded by the import
 HEAVY = ("zmq", "msgspec", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget",
@@ -168,3 +172,30 @@ print(failed, sum(t.is_alive() for t in threads))
 
 def test_threads_may_ask_for_them_at_once() -> None:
     assert run(_AT_ONCE).strip() == "[] 0"
+
+
+# --- what is imported by its name -------------------------------------------------------------
+
+
+def named_imports() -> dict[str, str]:
+    """The modules of ours that code imports by a text, and where it does."""
+    named = {}
+    for module, file in modules().items():
+        source = file.read_text(encoding="utf-8")
+        if "import_module" not in source:
+            continue
+        for call in ast.walk(ast.parse(source)):
+            if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant):
+                function, text = call.func, str(call.args[0].value)
+                if isinstance(function, ast.Name) and function.id in ("import_module", "_above"):
+                    package = module.rpartition(".")[0]
+                    named[resolve_name(text, package)] = f"{module}:{call.lineno}"
+    return named
+
+
+def test_what_is_imported_by_its_name_is_there() -> None:
+    """A module that is renamed is still found where no import statement names it."""
+    named, known = named_imports(), modules()
+    assert "eagerflow.graph.text.printer" in named
+    ours = {m: where for m, where in named.items() if m.partition(".")[0] in PACKAGES}
+    assert {m: where for m, where in ours.items() if m not in known} == {}

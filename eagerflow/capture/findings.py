@@ -31,6 +31,7 @@ from eagerflow.capture.library_code import (
     is_library_class,
 )
 from eagerflow.capture.reads import Finding, Reads, Site, name_of
+from eagerflow.capture.unreached_code import unreached
 from eagerflow.core.tensor import Tensor
 from eagerflow.source import Source
 
@@ -114,7 +115,8 @@ def find_calls(reads: Reads) -> None:
                 finding = Finding("impure", load.name, _FROZEN, _ARGUMENT, _source(site, load))
             if finding is not None:
                 told.add(key)
-                reads.findings.append(finding)
+                if load.offset not in unreached(site, _flag):
+                    reads.findings.append(finding)
 
 
 def _judge(site: Site, load: Load) -> Finding | None:
@@ -242,6 +244,23 @@ def _member(value: Any, name: str) -> Any:
     else:
         library = type(value).__module__ in _FOLLOWED and is_library_class(type(value))
     return getattr(value, name, GONE) if library else GONE
+
+
+def _flag(site: Site, load: Load) -> Any:
+    """What a name with its attributes stands for, those of plain instances among them."""
+    value = _start(site, load)
+    for name in load.attributes:
+        owner, value = value, _member(value, name)
+        if value is GONE and not (_of_class(owner, name) or _of_class(owner, "__getattribute__")):
+            value = (instance_dict(owner) or {}).get(name, GONE)
+    return value
+
+
+def _of_class(value: Any, name: str) -> bool:
+    """Whether a class in Python says what an attribute of its instances is."""
+    return any(
+        isinstance(vars(base).get(name), FunctionType | property) for base in type(value).__mro__
+    )
 
 
 def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
