@@ -21,8 +21,8 @@ from eagerflow import unknown_names as _unknown_names
 from eagerflow import wrong_calls as _wrong_calls
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
+from eagerflow.core import moves_to_scopes as _moves
 from eagerflow.core import op as _op
-from eagerflow.core import scope_moves as _moves
 from eagerflow.core.indexed_slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
@@ -34,17 +34,18 @@ from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
 from eagerflow.hardware import release as release
 from eagerflow.ops.creation.arrays import *
-from eagerflow.ops.creation.devices import *
+from eagerflow.ops.creation.device_moves import *
 from eagerflow.ops.creation.dlpack import *
 from eagerflow.ops.creation.dtypes import *
 from eagerflow.ops.creation.ranges import *
 from eagerflow.ops.elementwise.arithmetic import *
 from eagerflow.ops.elementwise.bessel import *
-from eagerflow.ops.elementwise.exponential import *
 from eagerflow.ops.elementwise.gamma_functions import *
+from eagerflow.ops.elementwise.hyperbolic import *
 from eagerflow.ops.elementwise.logic import *
-from eagerflow.ops.elementwise.numeric import *
+from eagerflow.ops.elementwise.powers_and_logarithms import *
 from eagerflow.ops.elementwise.probability import *
+from eagerflow.ops.elementwise.signs_and_rounding import *
 from eagerflow.ops.elementwise.special import *
 from eagerflow.ops.elementwise.trigonometric import *
 from eagerflow.ops.indexing.getitem import *
@@ -68,14 +69,14 @@ from eagerflow.ops.ordering.binning import *
 from eagerflow.ops.ordering.sets import *
 from eagerflow.ops.ordering.sort import *
 from eagerflow.ops.reduction.closeness import *
-from eagerflow.ops.reduction.running import *
+from eagerflow.ops.reduction.cumulative import *
 from eagerflow.ops.reduction.statistics import *
 from eagerflow.ops.reduction.totals import *
-from eagerflow.ops.shape.axes import *
 from eagerflow.ops.shape.diagonals import *
+from eagerflow.ops.shape.flip_roll_repeat import *
 from eagerflow.ops.shape.joining import *
-from eagerflow.ops.shape.movement import *
 from eagerflow.ops.shape.padding import *
+from eagerflow.ops.shape.reshape_and_transpose import *
 from eagerflow.ops.state.variables import *
 from eagerflow.settings import config as config
 from eagerflow.types import BYTES as _BYTES
@@ -126,7 +127,7 @@ _LATER = {
     "Graph": "graph",
     "control_dependencies": "tracing.dependencies",
     "unordered": "tracing.effect_order",
-    "name_scope": "graph.scopes",
+    "name_scope": "graph.name_scopes",
     "profile": "profiling",
     "deadline": "runtime.threads.deadline",
 }

@@ -46,24 +46,25 @@ from eagerflow.function import eval_shape as eval_shape
 from eagerflow.function import trace as trace
 from eagerflow.function.moving_variables import move as move
 from eagerflow.graph import Graph as Graph
-from eagerflow.graph.scopes import name_scope as name_scope
+from eagerflow.graph.name_scopes import name_scope as name_scope
 from eagerflow.hardware import colocate as colocate
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
 from eagerflow.hardware import release as release
 from eagerflow.ops.creation.arrays import *
-from eagerflow.ops.creation.devices import *
+from eagerflow.ops.creation.device_moves import *
 from eagerflow.ops.creation.dlpack import *
 from eagerflow.ops.creation.dtypes import *
 from eagerflow.ops.creation.ranges import *
 from eagerflow.ops.elementwise.arithmetic import *
 from eagerflow.ops.elementwise.bessel import *
-from eagerflow.ops.elementwise.exponential import *
 from eagerflow.ops.elementwise.gamma_functions import *
+from eagerflow.ops.elementwise.hyperbolic import *
 from eagerflow.ops.elementwise.logic import *
-from eagerflow.ops.elementwise.numeric import *
+from eagerflow.ops.elementwise.powers_and_logarithms import *
 from eagerflow.ops.elementwise.probability import *
+from eagerflow.ops.elementwise.signs_and_rounding import *
 from eagerflow.ops.elementwise.special import *
 from eagerflow.ops.elementwise.trigonometric import *
 from eagerflow.ops.indexing.getitem import *
@@ -90,14 +91,14 @@ from eagerflow.ops.ordering.binning import *
 from eagerflow.ops.ordering.sets import *
 from eagerflow.ops.ordering.sort import *
 from eagerflow.ops.reduction.closeness import *
-from eagerflow.ops.reduction.running import *
+from eagerflow.ops.reduction.cumulative import *
 from eagerflow.ops.reduction.statistics import *
 from eagerflow.ops.reduction.totals import *
-from eagerflow.ops.shape.axes import *
 from eagerflow.ops.shape.diagonals import *
+from eagerflow.ops.shape.flip_roll_repeat import *
 from eagerflow.ops.shape.joining import *
-from eagerflow.ops.shape.movement import *
 from eagerflow.ops.shape.padding import *
+from eagerflow.ops.shape.reshape_and_transpose import *
 from eagerflow.ops.state.accumulators import *
 from eagerflow.ops.state.callbacks import *
 from eagerflow.ops.state.mutexes import *

@@ -8,9 +8,9 @@ from typing import Any
 from eagerflow.autodiff.grad import check_function, described
 from eagerflow.autodiff.vjp_jvp import jvp, vjp
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.errors import GradientError, hides_frames
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.source import capture

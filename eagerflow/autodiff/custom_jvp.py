@@ -7,15 +7,16 @@ from functools import update_wrapper
 from typing import Any, Final, TypeVar, final
 
 from eagerflow.autodiff.backward import Cotangent, full_like
-from eagerflow.autodiff.forward import Broken
+from eagerflow.autodiff.forward_mode import Broken
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.autodiff.vjp_jvp import matched, vjp
 from eagerflow.core import tree
-from eagerflow.core.interpreter import Composite, Passed, current
+from eagerflow.core.composites import Composite, Passed
+from eagerflow.core.interpreter import current
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GradientError, hides_frames
 from eagerflow.hardware import current_device_scope
-from eagerflow.hardware.scopes import within
+from eagerflow.hardware.device_scopes import within
 from eagerflow.ops.elementwise.arithmetic import add
 
 _Rule = TypeVar("_Rule", bound=Callable[..., Any])

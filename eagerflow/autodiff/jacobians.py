@@ -9,16 +9,16 @@ from math import prod
 from typing import Any
 
 from eagerflow.autodiff.backward import dense, full_like, gradients, search, seeds_of
-from eagerflow.autodiff.forward import Broken, Forward
+from eagerflow.autodiff.forward_mode import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, differentiate
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.batching.vmap import vmap
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.interpreter import installed
+from eagerflow.core.interpreter import installed, unwinds
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import same
 from eagerflow.errors import GradientError, VmapError, hides_frames
 from eagerflow.ops.rules.promotion import cast
@@ -188,6 +188,7 @@ def _matrices(
     return function
 
 
+@unwinds
 def _jacobian(
     what: str,
     f: Callable[..., Any],

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.to_tensor import tensor_of
 
 
 class Packing(NamedTuple):

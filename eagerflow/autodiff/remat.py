@@ -7,10 +7,11 @@ from functools import partial, wraps
 from typing import Any
 
 from eagerflow.autodiff.backward import search, seeds_of
+from eagerflow.autodiff.graph_recorder import Recorder
 from eagerflow.autodiff.packing import Packing, pack
-from eagerflow.autodiff.recorder import Recorder
 from eagerflow.autodiff.tape import Tape
-from eagerflow.core.interpreter import Composite, Passed, current, installed
+from eagerflow.core.composites import Composite, Passed
+from eagerflow.core.interpreter import current, installed
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import hides_frames
 from eagerflow.graph.ir import Graph

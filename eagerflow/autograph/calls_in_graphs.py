@@ -15,12 +15,12 @@ from eagerflow.control.apply import apply, mixed
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import join, known_sizes, own_handles, trace_subgraph
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import symbols
 from eagerflow.graph.ir import Node, Value
-from eagerflow.graph.scopes import name_scope, resource_names
+from eagerflow.graph.name_scopes import name_scope, resource_names
 from eagerflow.graph.signatures import is_read
 from eagerflow.hardware import current_device_scope
 from eagerflow.ops.state.variables import Variable

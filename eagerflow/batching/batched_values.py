@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
-from eagerflow.core.batch_rules import ROWS
+from eagerflow.core.op_records.batch_rules import ROWS
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import LeakedTensorError, VmapError
 
 if TYPE_CHECKING:
-    from eagerflow.batching.interpreter import Vmap
+    from eagerflow.batching.vmap_interpreter import Vmap
 
 #: what to write in place of Python's own control flow and of looks at values, by what asks
 _REWRITES = {

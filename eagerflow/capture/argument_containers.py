@@ -13,12 +13,12 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.access_paths import AccessPath, Location, Root, refill
-from eagerflow.capture.border import Output
+from eagerflow.capture.inputs_and_stores import Output
 from eagerflow.capture.snapshot import Held
 from eagerflow.core import tree
 from eagerflow.dims.number_stand_ins import asked
 from eagerflow.errors import TraceError
-from eagerflow.tracing.arrays import TracedArray
+from eagerflow.tracing.numpy_arrays import TracedArray
 
 
 def is_container(value: Any) -> bool:

@@ -26,7 +26,7 @@ from eagerflow.core.tree import slots_of
 from eagerflow.source import Source
 
 if TYPE_CHECKING:
-    from eagerflow.capture.guard_choice import Collector
+    from eagerflow.capture.guards.guard_choice import Collector
 
 
 #: methods that Python calls by itself when an object is made

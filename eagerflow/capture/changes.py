@@ -3,7 +3,7 @@
 Before the function runs there is a snapshot of what its code can reach; afterwards the two are
 compared. What was stored can be stored there again after each run, and a container can be filled
 again. The snapshot itself: `capture/snapshot.py`. What is stored again:
-`function/outside_state.py`.
+`function/new_traces/outside_state.py`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from eagerflow.capture.reads import Finding, Site, name_of
 from eagerflow.core.tensor import Tensor
 
 if TYPE_CHECKING:
-    from eagerflow.capture.guard_choice import Collector
+    from eagerflow.capture.guards.guard_choice import Collector
 
 
 #: objects and containers that are compared as a whole

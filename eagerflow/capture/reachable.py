@@ -2,7 +2,7 @@
 
 Tracing a branch or a body must leave no effect in Python: what it bound, set or appended is found
 by comparing, and is put back. The graph then determines the value of each of these locations.
-What a traced function reads is found in another way, by names: `capture/guard_choice.py`.
+What a traced function reads is found in another way, by names: `capture/guards/guard_choice.py`.
 """
 
 from __future__ import annotations

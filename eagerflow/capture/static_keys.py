@@ -11,7 +11,7 @@ from weakref import ref
 from eagerflow.capture.equality import content_of, same_value
 from eagerflow.capture.library_code import is_library_class
 from eagerflow.hardware import Device
-from eagerflow.tracing.arrays import is_numpy
+from eagerflow.tracing.numpy_arrays import is_numpy
 from eagerflow.types import DType
 
 _BY_VALUE: Final = frozenset(

@@ -30,7 +30,7 @@ from eagerflow.cluster.processes.listening import (
     tasks_in,
 )
 from eagerflow.cluster.processes.local_provisioner import LocalProvisioner, Provisioner
-from eagerflow.cluster.protocol.heads import ErrorHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead
 from eagerflow.cluster.protocol.messages import TaskLoad
 from eagerflow.cluster.protocol.timeouts import (
     FIRST_RESTART_SECONDS,

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import same
 from eagerflow.errors import ShapeError, TraceError, hides_frames
 from eagerflow.ops.rules.arguments import axis_of
-from eagerflow.ops.shape.axes import moveaxis, reshape
+from eagerflow.ops.shape.flip_roll_repeat import flip
 from eagerflow.ops.shape.joining import concat, stack
-from eagerflow.ops.shape.movement import flip
+from eagerflow.ops.shape.reshape_and_transpose import moveaxis, reshape
 
 _WHAT: Final = "associative_scan"
 _Combine = Callable[[Sequence[Tensor], Sequence[Tensor]], list[Tensor]]

@@ -22,16 +22,16 @@ from eagerflow.control.subgraphs import (
     trace_subgraph,
 )
 from eagerflow.core import tree
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import TraceError, hides_frames
 from eagerflow.graph.value_types import ValueSpec
 from eagerflow.hardware import current_device_scope
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.runtime.python_control import choose
-from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer, current_tracer
 
 #: the advice where branches give different texts
@@ -221,7 +221,8 @@ class _Merged:
 
     def _kind_of_tensors(self, i: int, leaves: Sequence[ResultLeaf]) -> ValueSpec:
         first = next(j for j, leaf in enumerate(leaves) if leaf.value is not None)
-        kind: Any = leaves[first].value.spec  # type: ignore[union-attr]  # of a tensor
+        tensor: Any = leaves[first].value
+        kind = tensor.spec
         shape: list[Size | None] = list(kind.shape)  # None for a size that differs
         for other, leaf in enumerate(leaves):
             if leaf.what.__class__ is not leaves[0].what.__class__ and any(

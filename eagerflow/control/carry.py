@@ -17,10 +17,10 @@ from eagerflow.control.subgraphs import (
     same_number,
 )
 from eagerflow.core import tree
-from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.scope_moves import may_move, to_home
+from eagerflow.core.moves_to_scopes import may_move, to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.to_tensor import as_tensor, tensor_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value

@@ -21,10 +21,10 @@ from eagerflow.control.subgraphs import (
     whole_number,
 )
 from eagerflow.core import tree
-from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.moves_to_scopes import to_home
 from eagerflow.core.op import functions
-from eagerflow.core.scope_moves import to_home
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import as_tensor, tensor_of
 from eagerflow.dims import Dim, same, symbols
 from eagerflow.errors import ShapeError, TraceError, hides_frames
 from eagerflow.graph.ir import Value

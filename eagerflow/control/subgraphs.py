@@ -16,18 +16,18 @@ from weakref import WeakKeyDictionary
 from eagerflow.capture.reachable import Reachable
 from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter, tree
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, type_of
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim, Size, number_of, same, symbols
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.signatures import is_read
 from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.source import Source, cell_name
-from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.symbols import Operand
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec

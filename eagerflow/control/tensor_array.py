@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, SupportsInt, final
 
 from eagerflow.core import tree
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.dims import Dim, Size, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import as_device

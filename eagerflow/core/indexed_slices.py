@@ -6,9 +6,9 @@ from typing import Any, final
 
 import numpy as np
 
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device

@@ -27,7 +27,7 @@ from eagerflow.data.sources.tables import GroupStage, ParquetStage, TableStage
 from eagerflow.data.stages.groups import BatchStage, BucketStage, RepeatStage, ZipStage
 from eagerflow.data.stages.maps import FilterStage, MapStage
 from eagerflow.data.stages.shuffle import ShuffleStage
-from eagerflow.data.stages.slices import SliceStage
+from eagerflow.data.stages.take_and_skip import SliceStage
 from eagerflow.data.workers.background import PrefetchStage
 from eagerflow.errors import LengthError, TensorValueError
 from eagerflow.extending import capture, hint_at

@@ -15,7 +15,7 @@ from functools import reduce
 from numbers import Integral, Number
 from typing import Any, Final, final
 
-from eagerflow.dims import polynomial, text
+from eagerflow.dims import dim_text, polynomial
 from eagerflow.dims.number_stand_ins import EXACT_UFUNCS, AbstractAsked, has_a_say
 from eagerflow.dims.polynomial import Terms
 from eagerflow.dims.size_questions import by_name, resolver
@@ -280,7 +280,7 @@ class Dim(AbstractAsked):
 
     def _shown(self) -> str:
         if self._text is None:
-            self._text = text.to_text(self.terms)
+            self._text = dim_text.to_text(self.terms)
         return self._text
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -431,4 +431,4 @@ def parse_dim(source: str, owner: int = 0) -> Size:
     >>> parse_dim("2*n+1"), parse_dim("6//4"), parse_dim("max(n, n+1)")
     (2*n+1, 1, n+1)
     """
-    return _wrap(text.parse(source, owner))
+    return _wrap(dim_text.parse(source, owner))

@@ -93,8 +93,9 @@ class AbstractEvent:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-#: a step in brief: the number of its executable, when it began and ended, its thread (0 for none)
-BriefStep = tuple[int, float, float, int]
+#: a step in brief: the number of its executable, when it began and ended, its thread (0 for none),
+#: and for how many steps it stands, as those that follow it are not told (see `Executable`)
+BriefStep = tuple[int, float, float, int, int]
 #: a region in brief: the numbers of its executable and its own, then as for a step
 BriefRegion = tuple[int, int, float, float, int]
 #: a level in brief: name, resource, depth, capacity, producers, consumers, closed, and when

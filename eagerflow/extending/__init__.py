@@ -15,9 +15,9 @@ from eagerflow.atomic_files import new_file, replaced, sync_folder, unwritable
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import number_now
 from eagerflow.core.byte_arrays import pack, packed_size, unpack
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import is_part
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Size, maximum, may_equal, same
 from eagerflow.formatting import table_html, table_lines
 from eagerflow.ops.random.draws import in_range, is_weak

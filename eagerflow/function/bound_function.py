@@ -9,7 +9,7 @@ from eagerflow.errors import hide_frames
 from eagerflow.graph.ir import Graph
 
 if TYPE_CHECKING:
-    from eagerflow.function.traced import TracedFunction
+    from eagerflow.function.traced_function import TracedFunction
 
 _P = ParamSpec("_P")
 _R_co = TypeVar("_R_co", covariant=True)

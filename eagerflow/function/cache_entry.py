@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.access_paths import GONE, AccessPath, kind_of, refill
 from eagerflow.capture.argument_containers import Apart
-from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
 from eagerflow.capture.equality import same_value
 from eagerflow.capture.guards.guards import Guards
+from eagerflow.capture.inputs_and_stores import CapturedInput, Output, Pattern, Store, fits
 from eagerflow.capture.undoing import undoing
 from eagerflow.control.structured import changes_state
 from eagerflow.core import interpreter, tree
 from eagerflow.core.indexed_slices import IndexedSlices
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import CancelledError, TraceError
-from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
-from eagerflow.function.leftover_handles import FirstRun
+from eagerflow.function.lookup.call_arguments import Call
+from eagerflow.function.new_traces.leftover_handles import FirstRun
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
@@ -31,8 +32,8 @@ from eagerflow.placement.rules import Rules
 from eagerflow.runtime.background_compilation import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
-from eagerflow.tracing.arrays import is_numpy
-from eagerflow.tracing.decisions import Condition, checker
+from eagerflow.tracing.number_conditions import Condition, checker
+from eagerflow.tracing.numpy_arrays import is_numpy
 
 if TYPE_CHECKING:
     from eagerflow.function.placing.placement_trials import PlacementTrial
@@ -307,7 +308,7 @@ class CacheEntry:
             inputs = [*leaves, *captured]
         else:
             inputs = [*[leaves[i] for i in self.leaves], *captured]
-        watched = interpreter.stack.installed and is_watched()
+        watched = stack.installed and is_watched()
         try:
             if watched:
                 values = self._run_watched(inputs)

@@ -1,6 +1,6 @@
 """What users see of traces: what each depends on, and what `f.explain()` prints.
 
-Why a trace is made: `function/retrace_reasons.py`.
+Why a trace is made: `function/lookup/retrace_reasons.py`.
 """
 
 from __future__ import annotations

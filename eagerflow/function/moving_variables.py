@@ -11,7 +11,7 @@ from eagerflow.core import tree
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DeviceError, PlacementError, hides_frames
-from eagerflow.function.lookup import forget_moved
+from eagerflow.function.lookup.lookup import forget_moved
 from eagerflow.graph.placement_reasons import resource_text
 from eagerflow.hardware import Device, as_device, copied, devices, memory, out_of_memory
 from eagerflow.ops.state.variables import Variable

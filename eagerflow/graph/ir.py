@@ -44,7 +44,7 @@ from typing import Any, final
 from eagerflow.errors import GraphError
 from eagerflow.graph.value_types import NumberType, ValueSpec, ValueType
 from eagerflow.hardware import Device
-from eagerflow.hardware.names import DeviceName
+from eagerflow.hardware.device_names import DeviceName
 from eagerflow.source import Source
 from eagerflow.types import text_of
 

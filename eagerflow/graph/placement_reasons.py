@@ -12,7 +12,7 @@ from eagerflow.graph.devices import device_text
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import is_transfer, kind_of, lead_of
 from eagerflow.graph.value_types import NumberType
-from eagerflow.resources.resource_kinds import kind_name
+from eagerflow.resources.kind_words import kind_name
 
 _STATE: Final = "where its state is"
 _OPERANDS: Final = "where its operands are"

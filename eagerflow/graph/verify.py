@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, final
 
-from eagerflow.core.op import get_op, infer_specs
+from eagerflow.core.infer import infer_specs
+from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, evaluate, resolving
 from eagerflow.dims.polynomial import Atom
 from eagerflow.errors import EagerflowError, GraphError
-from eagerflow.graph.arguments import check_arguments
 from eagerflow.graph.devices import bindings, device_text
 from eagerflow.graph.edit import atoms_in, flat_items
 from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.node_arguments import check_arguments
 from eagerflow.graph.signatures import fits, has_type, is_structured, kind_of, signatures
 from eagerflow.graph.text.printer import print_node
 from eagerflow.graph.value_types import Reference, ValueSpec

@@ -7,6 +7,13 @@ from eagerflow.hardware.copies import copied as copied
 from eagerflow.hardware.copies import from_host as from_host
 from eagerflow.hardware.copies import to_host as to_host
 from eagerflow.hardware.cpu import CpuBackend as CpuBackend
+from eagerflow.hardware.device_blocks import colocate as colocate
+from eagerflow.hardware.device_blocks import device as device
+from eagerflow.hardware.device_scopes import DeviceScope as DeviceScope
+from eagerflow.hardware.device_scopes import beside as beside
+from eagerflow.hardware.device_scopes import current_device as current_device
+from eagerflow.hardware.device_scopes import current_device_scope as current_device_scope
+from eagerflow.hardware.device_scopes import home_of as home_of
 from eagerflow.hardware.lanes import Lane as Lane
 from eagerflow.hardware.lanes import operator_number as operator_number
 from eagerflow.hardware.memory import limit_memory as limit_memory
@@ -24,10 +31,3 @@ from eagerflow.hardware.registry import forget_kernel as forget_kernel
 from eagerflow.hardware.registry import note_put as note_put
 from eagerflow.hardware.registry import on_replaced as on_replaced
 from eagerflow.hardware.registry import register_backend as register_backend
-from eagerflow.hardware.scopes import DeviceScope as DeviceScope
-from eagerflow.hardware.scopes import beside as beside
-from eagerflow.hardware.scopes import colocate as colocate
-from eagerflow.hardware.scopes import current_device as current_device
-from eagerflow.hardware.scopes import current_device_scope as current_device_scope
-from eagerflow.hardware.scopes import device as device
-from eagerflow.hardware.scopes import home_of as home_of

@@ -1,4 +1,4 @@
-"""Devices: their names and their backends. Which one is current: `hardware/scopes.py`.
+"""Devices: their names and their backends. Which one is current: `hardware/device_scopes.py`.
 
 A device has a *backend*, one per kind, that holds data on it (`eagerflow.hardware.contract`). Those
 that come with eagerflow are loaded by name when one of their devices is asked for; third parties
@@ -21,8 +21,8 @@ import numpy as np
 from eagerflow import plugins
 from eagerflow.errors import DeviceError
 from eagerflow.hardware.contract import MEMBERS, Backend
+from eagerflow.hardware.device_names import DeviceName, parse
 from eagerflow.hardware.lanes import Lane, known_operator
-from eagerflow.hardware.names import DeviceName, parse
 from eagerflow.source import position
 from eagerflow.types import BYTES, DTYPES, LIST
 

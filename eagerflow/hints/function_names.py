@@ -37,7 +37,10 @@ SPELLINGS: Final = {
         for name in ["det", "inv", "lstsq", "norm", "qr", "solve", "svd", "trace"]
     },
     **{name: f"random.{name}" for name in ("bernoulli", "normal")},
-    **{f"reduce_{name}": name for name in ("max", "mean", "min", "sum")},
+    "reduce_max": "max",
+    "reduce_mean": "mean",
+    "reduce_min": "min",
+    "reduce_sum": "sum",
     **DTYPES,
     **by_name(
         {

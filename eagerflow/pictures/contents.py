@@ -18,7 +18,7 @@ from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
 from eagerflow.graph.value_types import Reference
 from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_move, is_on_several
-from eagerflow.resources.resource_kinds import kind_name
+from eagerflow.resources.kind_words import kind_name
 
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]

@@ -3,7 +3,7 @@
 - `measure`: how fast the devices and links of this machine are, for ``f.place("auto")``;
 - `rules`, `apply_rules`: what ``f.place`` asks for, applied to a graph;
 - `automatic`: what ``f.place("auto")`` decides by itself;
-- `homes`: at which device each node of a lowered graph is, and which nodes may be copied;
+- `node_homes`: at which device each node of a lowered graph is, and which nodes may be copied;
 - `demand`: what each partition needs besides its own nodes, and so what is sent;
 - `cut`: the partitions, made.
 """

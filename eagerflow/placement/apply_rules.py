@@ -20,8 +20,8 @@ from eagerflow.graph.placement_reasons import resource_text
 from eagerflow.graph.signatures import is_read, is_transfer
 from eagerflow.hardware import Device
 from eagerflow.placement.constraints import Constraints, Obstacle
-from eagerflow.placement.homes import source_of
 from eagerflow.placement.memory_need import Peak, peaks
+from eagerflow.placement.node_homes import source_of
 from eagerflow.placement.patterns import parts_of
 from eagerflow.placement.placed_graph import placed
 from eagerflow.placement.rules import Rules, Wish, Wishes, forward_of, here, line_of, path_of

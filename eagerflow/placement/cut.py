@@ -26,7 +26,7 @@ from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.demand import SHAPE, SIGNAL, VALUE, Demand
-from eagerflow.placement.homes import (
+from eagerflow.placement.node_homes import (
     Homes,
     check_operands,
     is_gate,
@@ -112,6 +112,32 @@ def cut(graph: Graph, usual: Device | None = None) -> Cut:
 
 
 @final
+@dataclass(slots=True, eq=False)
+class _Side:
+    """What was made of one partition so far.
+
+    Attributes:
+        partition: the partition.
+        device: its device.
+        values: what stands there for a value of the graph.
+        nodes: the copies of nodes.
+        signals: what tells there that a node of another partition has run.
+        tokens: by frame path a value that is there if the path is reached.
+        pivots: likewise a node that runs then.
+        back: the merges of loops, by the name of the node that goes back to them.
+    """
+
+    partition: Partition
+    device: Device
+    values: dict[Value, Value] = field(default_factory=dict)
+    nodes: dict[Node, Node] = field(default_factory=dict)
+    signals: dict[Node, Node] = field(default_factory=dict)
+    tokens: dict[FramePath, Value] = field(default_factory=dict)
+    pivots: dict[FramePath, Node] = field(default_factory=dict)
+    back: dict[str, list[Node]] = field(default_factory=dict)
+
+
+@final
 class _Cutter:
     """Makes the partitions of one graph, its nodes in their order."""
 
@@ -126,16 +152,9 @@ class _Cutter:
         self.widths = {n.inputs[1]: len(n.outputs) for n in switches}
         #: by the name of a frame one of the nodes that open it
         self.enters = {n.attrs["frame"]: n for n in leading if lead_of(n.op) == "enter"}
-        self.partitions: dict[Device, Partition] = {}
-        #: what stands for a value in a partition
-        self.values: dict[tuple[Value, Device], Value] = {}
-        self.nodes: dict[tuple[Node, Device], Node] = {}
-        self.signals: dict[tuple[Node, Device], Node] = {}
-        self.tokens: dict[tuple[FramePath, Device], Value] = {}
-        self.pivots: dict[tuple[FramePath, Device], Node] = {}
-        #: by frame, and by device, the merge of a loop that was made for a token
-        self.controls: dict[str, dict[Device, Node]] = {}
-        self.back: dict[tuple[str, Device], list[Node]] = {}  # merges, by what goes back to them
+        self.sides: dict[Device, _Side] = {}
+        #: by frame the merges of a loop that were made for tokens, each with its side
+        self.controls: dict[str, list[tuple[_Side, Node]]] = {}
         self.pairs: dict[str, list[Node]] = {}
         self.order: list[Node] = []
 
@@ -147,16 +166,17 @@ class _Cutter:
             if node in self.homes.steers:
                 self.begin_iterations(node)
             for device in self.demand.runs.get(node, ()):
-                self.node(node, device)
+                self.node(node, self.side(device))
             for what in (*node.outputs, node):
                 if what in sends:
                     self.send(what)
         outputs = []
         for value in self.graph.outputs:
-            device = self.demand.place_of(value)
-            outputs.append((self.partition(device), self.value(value, device)))
-            outputs[-1][0].graph.outputs.append(outputs[-1][1])
-        partitions = sorted(self.partitions.values(), key=lambda p: str(p.device))
+            side = self.side(self.demand.place_of(value))
+            outputs.append((side.partition, self.value(value, side)))
+            side.partition.graph.outputs.append(outputs[-1][1])
+        sides = sorted(self.sides.values(), key=lambda side: side.device.name)
+        partitions = [side.partition for side in sides]
         pairs = {edge: (ends[0], ends[1]) for edge, ends in self.pairs.items()}
         made = Cut(self.graph, partitions, outputs, pairs, self.order)
         for node, level in levels_of(made).items():
@@ -166,68 +186,67 @@ class _Cutter:
 
     # --- partitions ---
 
-    def partition(self, device: Device) -> Partition:
-        known = self.partitions.get(device)
+    def side(self, device: Device) -> _Side:
+        known = self.sides.get(device)
         if known is None:
-            known = self.partitions[device] = Partition(device, Graph(self.graph.name))
-            known.graph.resources = dict(self.graph.resources)
+            graph = Graph(self.graph.name)
+            graph.resources = dict(self.graph.resources)
+            known = self.sides[device] = _Side(Partition(device, graph), device)
         return known
 
-    def add(
-        self, device: Device, op: str, inputs: Sequence[Value], types: Any, **rest: Any
-    ) -> Node:
-        made = self.partition(device).graph.add_node(op, inputs, types, device=device, **rest)
+    def add(self, side: _Side, op: str, inputs: Sequence[Value], types: Any, **rest: Any) -> Node:
+        made = side.partition.graph.add_node(op, inputs, types, device=side.device, **rest)
         self.order.append(made)
         return made
 
-    def node(self, node: Node, device: Device) -> None:
+    def node(self, node: Node, side: _Side) -> None:
         """Put a node into a partition."""
+        device = side.device
         for teller in self.demand.tellers.get((node, device), ()):
             if (device, SHAPE) not in self.demand.sends.get(teller, ()):
-                self.value(teller, device)
-        inputs = [self.value(v, device) for v in node.inputs]
-        before = [self.before(n, node, device) for n in waits_of(node)]
+                self.value(teller, side)
+        inputs = [self.value(v, side) for v in node.inputs]
+        before = [self.before(n, node, side) for n in waits_of(node)]
         waits = tuple(dict.fromkeys([n for n in before if n is not None])) if before else ()
         elsewhere = self.homes.is_copied(node) or self.homes.of(node) is not device
-        graph = self.partition(device).graph
-        made = copy_node(graph, node, inputs, waits, device if elsewhere else None)
+        made = copy_node(side.partition.graph, node, inputs, waits, device if elsewhere else None)
         self.order.append(made)
-        self.nodes[node, device] = made
+        side.nodes[node] = made
         for value, here in zip(node.outputs, made.outputs, strict=True):
-            self.values[value, device] = here
-        if is_loop_merge(node):
-            self.back.setdefault((node.attrs["back"], device), []).append(made)
-        elif lead_of(node.op) == "repeat":
-            for merge in self.back.get((node.name, device), ()):
+            side.values[value] = here
+        lead = lead_of(node.op)
+        if not lead:
+            return
+        is_merge = is_loop_merge(node)
+        if is_merge:
+            side.back.setdefault(node.attrs["back"], []).append(made)
+        elif lead == "repeat":
+            for merge in side.back.get(node.name, ()):
                 merge.attrs["back"] = made.name
-        self.note_tokens(node, made, device)
-
-    def note_tokens(self, node: Node, made: Node, device: Device) -> None:
-        """Steering nodes of a partition tell which frame paths are reached."""
-        if lead_of(node.op) == "branch" or is_loop_merge(node):
+        if is_merge or lead == "branch":  # which tell that frame paths are reached
             for value, here in zip(node.outputs, made.outputs, strict=True):
-                self.tokens.setdefault((self.paths.values[value], device), here)
+                side.tokens.setdefault(self.paths.values[value], here)
 
     # --- values ---
 
-    def value(self, value: Value, device: Device) -> Value:
+    def value(self, value: Value, side: _Side) -> Value:
         """What stands for a value in a partition."""
         value = source_of(value)
-        known = self.values.get((value, device))
+        known = side.values.get(value)
         if known is None:
-            if value.node is None and self.is_here(value, device):
-                known = self.input(value, device)
+            if value.node is None and self.is_here(value, side.device):
+                known = self.input(value, side.partition)
             else:
-                known = self.receive(value, device, VALUE).outputs[0]
-            self.values[value, device] = known
+                known = self.receive(value, side, VALUE).outputs[0]
+            side.values[value] = known
         return known
 
     def is_here(self, value: Value, device: Device) -> bool:
         """Whether an input is fed to a partition."""
         return isinstance(value.type, NumberType) or self.homes.of_value(value) is device
 
-    def input(self, value: Value, device: Device) -> Value:
-        partition = self.partition(device)
+    @staticmethod
+    def input(value: Value, partition: Partition) -> Value:
         partition.inputs.append(value.index)
         return partition.graph.add_input(value.type, value.label, value.stated)
 
@@ -235,12 +254,17 @@ class _Cutter:
 
     def send(self, what: Value | Node) -> None:
         """Send what others need of it."""
+        inputs: tuple[Value, ...] = ()
+        waits: tuple[Node, ...] = ()
+        if isinstance(what, Value):
+            home = self.side(self.homes.of_value(what))
+            inputs = (self.value(what, home),)
+        else:
+            home = self.side(self.homes.of(what))
+            waits = (home.nodes[what],)
         for device, kind in self.demand.sends.get(what, ()):
             if isinstance(what, Node) and self.tells_end(what, device) is not None:
                 continue
-            home = self.homes.of_value(what) if isinstance(what, Value) else self.homes.of(what)
-            inputs = [self.value(what, home)] if isinstance(what, Value) else []
-            waits = () if isinstance(what, Value) else (self.nodes[what, home],)
             edge = edge_name(what, device, kind)
             attrs: dict[str, Any] = {"edge": edge, "to": device}
             if kind == SHAPE:
@@ -251,15 +275,16 @@ class _Cutter:
             )  # fmt: skip
             self.pairs[edge] = [sent]
             if kind == SHAPE:  # any node from here on may name the size
-                self.receive(what, device, kind)
+                self.receive(what, self.side(device), kind)
 
-    def receive(self, what: Value | Node, device: Device, kind: str) -> Node:
+    def receive(self, what: Value | Node, side: _Side, kind: str) -> Node:
         """The node that receives something in a partition."""
+        device = side.device
         edge = edge_name(what, device, kind)
         home = self.homes.of_value(what) if isinstance(what, Value) else self.homes.of(what)
-        pivot = self.pivot(self.demand.path_of(what), device)
+        pivot = self.pivot(self.demand.path_of(what), side)
         made = self.add(
-            device, "Recv", (), [what.type] if isinstance(what, Value) else (),
+            side, "Recv", (), [what.type] if isinstance(what, Value) else (),
             attrs={"edge": edge, "source": home}, name="recv",
             control_inputs=() if pivot is None else (pivot,), **self.line_of(what, device),
         )  # fmt: skip
@@ -272,24 +297,24 @@ class _Cutter:
         node = asked or (what.node if isinstance(what, Value) else what)
         return {} if node is None else {"source": node.source, "scope": node.scope}
 
-    def before(self, before: Node, node: Node, device: Device) -> Node | None:
+    def before(self, before: Node, node: Node, side: _Side) -> Node | None:
         """What a node of a partition waits for, so that it runs after another node."""
         made = self.demand.ran_by(before)
         if made is None:
             return None
         if is_gate(made) and not self.demand.orders(made, node):
-            return self.pivot(self.paths.nodes[made], device)
-        if (made, device) in self.nodes:
-            return self.nodes[made, device]
-        if (made, device) not in self.signals:
-            sent = self.tells_end(made, device)
+            return self.pivot(self.paths.nodes[made], side)
+        if made in side.nodes:
+            return side.nodes[made]
+        if made not in side.signals:
+            sent = self.tells_end(made, side.device)
             if sent is not None:
-                received = self.value(sent, device).node
+                received = self.value(sent, side).node
             else:
-                received = self.receive(made, device, SIGNAL)
+                received = self.receive(made, side, SIGNAL)
             assert received is not None
-            self.signals[made, device] = received
-        return self.signals[made, device]
+            side.signals[made] = received
+        return side.signals[made]
 
     def tells_end(self, node: Node, device: Device) -> Value | None:
         """An output of a node that a partition receives, and so hears that the node has run."""
@@ -298,77 +323,77 @@ class _Cutter:
 
     # --- frame paths ---
 
-    def pivot(self, path: FramePath, device: Device) -> Node | None:
+    def pivot(self, path: FramePath, side: _Side) -> Node | None:
         """A node of a partition that runs if a frame path is reached; None for the outermost."""
         if not path:
             return None
-        known = self.pivots.get((path, device))
+        known = side.pivots.get(path)
         if known is None:
-            token = self.token(path, device)
-            known = self.add(device, "Identity", [token], [token.type], name="pivot")
-            self.pivots[path, device] = known
+            token = self.token(path, side)
+            known = self.add(side, "Identity", [token], [token.type], name="pivot")
+            side.pivots[path] = known
         return known
 
-    def token(self, path: FramePath, device: Device) -> Value:
+    def token(self, path: FramePath, side: _Side) -> Value:
         """A value of a partition that is there if a frame path is reached."""
-        known = self.tokens.get((path, device))
+        known = side.tokens.get(path)
         if known is None:
             what, _ = path[-1]
             if what == "frame":
-                self.open_loop(path, device)
+                self.open_loop(path, side)
             else:
-                self.open_branch(path, what, device)
-            known = self.tokens[path, device]
+                self.open_branch(path, what, side)
+            known = side.tokens[path]
         return known
 
-    def open_branch(self, path: FramePath, predicate: Value, device: Device) -> None:
+    def open_branch(self, path: FramePath, predicate: Value, side: _Side) -> None:
         """A ``Switch`` that tells a partition which branch is taken."""
-        chosen = self.value(predicate, device)
-        around = self.pivot(path[:-1], device)
+        chosen = self.value(predicate, side)
+        around = self.pivot(path[:-1], side)
         made = self.add(
-            device, "Switch", [chosen, chosen], [chosen.type] * self.widths[predicate],
+            side, "Switch", [chosen, chosen], [chosen.type] * self.widths[predicate],
             name="switch", control_inputs=() if around is None else (around,),
         )  # fmt: skip
         for port, value in enumerate(made.outputs):
-            self.tokens.setdefault(((*path[:-1], (predicate, port)), device), value)
+            side.tokens.setdefault((*path[:-1], (predicate, port)), value)
 
-    def open_loop(self, path: FramePath, device: Device) -> None:
+    def open_loop(self, path: FramePath, side: _Side) -> None:
         """The beginning of a loop that tells a partition of iterations."""
         (_, frame) = path[-1]
         enter = self.enters[frame]
-        around = self.pivot(path[:-1], device)
+        around = self.pivot(path[:-1], side)
         if around is None:
-            start = self.add(device, "constant", (), [_COUNT], attrs={"value": 0}, name="token")
+            start = self.add(side, "constant", (), [_COUNT], attrs={"value": 0}, name="token")
             first = start.outputs[0]
         else:
             first = around.outputs[0]
         attrs = {k: v for k, v in enter.attrs.items() if k != "invariant" and k != "backwards"}
-        inside = self.add(device, "Enter", [first], [first.type], attrs=attrs, name="enter",
+        inside = self.add(side, "Enter", [first], [first.type], attrs=attrs, name="enter",
                           source=enter.source, scope=enter.scope)  # fmt: skip
-        merge = self.add(device, "Merge", [inside.outputs[0]], [first.type], name="merge",
+        merge = self.add(side, "Merge", [inside.outputs[0]], [first.type], name="merge",
                          attrs={"back": ""}, source=enter.source)  # fmt: skip
-        self.controls.setdefault(frame, {})[device] = merge
-        self.tokens[path, device] = merge.outputs[0]
+        self.controls.setdefault(frame, []).append((side, merge))
+        side.tokens[path] = merge.outputs[0]
 
     def begin_iterations(self, node: Node) -> None:
         """Where a loop asks for another iteration, let the partitions ask that have tokens only."""
         path = loop_of(self.paths.nodes[node])
         (_, frame) = path[-1]
         for device in self.demand.followers[frame]:
-            self.token(path, device)
-        for device, merge in self.controls.pop(frame, {}).items():
-            self.go_on(merge, path, device)
+            self.token(path, self.side(device))
+        for side, merge in self.controls.pop(frame, ()):
+            self.go_on(merge, path, side)
 
-    def go_on(self, merge: Node, path: FramePath, device: Device) -> None:
+    def go_on(self, merge: Node, path: FramePath, side: _Side) -> None:
         (_, frame) = path[-1]
         predicate = self.homes.predicates[frame]
-        chosen = self.value(predicate, device)
+        chosen = self.value(predicate, side)
         (token,) = merge.outputs
-        switch = self.add(device, "Switch", [token, chosen], [token.type] * 2, name="switch")
-        made = self.add(device, "NextIteration", [switch.outputs[0]], (), name="next")
+        switch = self.add(side, "Switch", [token, chosen], [token.type] * 2, name="switch")
+        made = self.add(side, "NextIteration", [switch.outputs[0]], (), name="next")
         merge.attrs["back"] = made.name
         for port, value in enumerate(switch.outputs):
-            self.tokens.setdefault(((*path, (predicate, port)), device), value)
+            side.tokens.setdefault((*path, (predicate, port)), value)
 
 
 def edge_name(what: Value | Node, device: Device, kind: str) -> str:
@@ -386,11 +411,13 @@ def levels_of(cut: Cut) -> dict[Node, int]:
         paths |= known.nodes
         sizes |= find_size_values(partition.graph, known)
     for node in cut.order:
-        if node.op != "constant":
-            values = (*node.inputs, *sizes.get(node, ()))
-            before = [v.node for v in values if v.node is not None]
-            before += node.control_inputs
-            if lead_of(node.op) == "receive":
-                before.append(senders[node])
-            levels.add(node, paths[node], before)
+        if node.op == "constant":
+            continue
+        values = node.inputs if node not in sizes else (*node.inputs, *sizes[node])
+        before = [v.node for v in values if v.node is not None]
+        before += node.control_inputs
+        sent = senders.get(node)
+        if sent is not None:
+            before.append(sent)
+        levels.add(node, paths[node], before)
     return levels.of

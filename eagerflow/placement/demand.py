@@ -27,7 +27,7 @@ from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_transfer, lead_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device
-from eagerflow.placement.homes import Homes, is_gate, is_loop_merge, source_of, waits_of
+from eagerflow.placement.node_homes import Homes, is_gate, is_loop_merge, source_of, waits_of
 
 #: what is sent: a value, that a node has run, or the shape of a value
 VALUE: Final = "value"

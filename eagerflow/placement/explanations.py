@@ -21,7 +21,7 @@ from eagerflow.graph.signatures import (
     kind_of,
 )
 from eagerflow.graph.value_types import NumberType
-from eagerflow.placement.homes import source_of
+from eagerflow.placement.node_homes import source_of
 from eagerflow.placement.rules import Rules
 
 _ROWS: Final = 40  # of a table; the attributes have all of it

@@ -23,7 +23,7 @@ from eagerflow.placement.branch_and_loop_devices import (
     settle_operands,
     settle_results,
 )
-from eagerflow.placement.homes import source_of
+from eagerflow.placement.node_homes import source_of
 from eagerflow.types import LIST, TensorType
 
 #: gives for a node the device to place it on, and why; None leaves it where it is

@@ -26,8 +26,8 @@ from eagerflow.events import (
     TransferEvent,
 )
 from eagerflow.formatting import table_html, table_lines
-from eagerflow.profiling.chrome import to_chrome
-from eagerflow.profiling.nodes import median
+from eagerflow.profiling.chrome_trace import to_chrome
+from eagerflow.profiling.node_statistics import median
 
 
 @final

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar, final
 from weakref import ref
 
 from eagerflow.errors import ResourceError
-from eagerflow.resources.resource_kinds import kind_name
+from eagerflow.resources.kind_words import kind_name
 
 _R = TypeVar("_R")
 #: 2020, in milliseconds: incarnations fit 63 bits until 2089
@@ -165,7 +165,8 @@ class ResourceContainer:
                 expected=f"{entry.what}, as made by {entry.creator}",
                 hint="use another name, or another container",
             )
-        return resource  # type: ignore[no-any-return]  # what was made for the same words
+        known: _R = resource  # what was made for the same words
+        return known
 
     def _keep(self, name: str, resource: Any, what: str, creator: str) -> None:
         if self.owns:

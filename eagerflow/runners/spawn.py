@@ -18,9 +18,9 @@ from eagerflow.core import interpreter
 from eagerflow.errors import TraceError, hide_frames
 from eagerflow.events import step_of
 from eagerflow.function.bound_function import BoundFunction
-from eagerflow.function.traced import TracedFunction
+from eagerflow.function.traced_function import TracedFunction
 from eagerflow.hardware import DeviceScope, current_device_scope
-from eagerflow.hardware.scopes import within
+from eagerflow.hardware.device_scopes import within
 from eagerflow.resources.waiting_operations import Interruptible, interruptible
 from eagerflow.runners.closing import Closing
 from eagerflow.runners.runner import STOPPED, Runner

@@ -122,6 +122,9 @@ class Executable:
         compilation: makes its native code; None if it never has any.
         lanes: for each output its lane, or None for a number.
         number: tells events and statistics of this executable from those of others.
+        told_every: of how many steps one is told in brief. To read the clock twice and keep that
+            takes a twentieth of a step of ten microseconds: so a watcher lets one of these stand
+            for several.
 
     Raises:
         GraphError: something in the graph cannot run.
@@ -134,8 +137,8 @@ class Executable:
     """
 
     __slots__ = ("__weakref__", "_chosen", "_compilation", "_compiled", "_device", "_direct",
-                 "_late", "_picker", "_steps_left", "_waiting", "_wanted", "_where", "graph",
-                 "lanes", "number")  # fmt: skip
+                 "_late", "_picker", "_steps_left", "_untold", "_waiting", "_wanted", "_where",
+                 "graph", "lanes", "number", "told_every")  # fmt: skip
 
     def __init__(self, graph: Graph, compile: Mode = "off") -> None:
         self.graph = graph
@@ -170,6 +173,8 @@ class Executable:
             self.lanes = generated.lanes
         if self._waiting is not None:
             self._compiled = self._waiting.regions, compile
+        self.told_every = 1
+        self._untold = 0  # steps that the last one that was told stands for, and that have not run
         self._direct: Code | None = None  # of the tier, where nothing else has to be checked
         #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
         self._picker: tuple[Tier | Choice] = (self._chosen,)
@@ -215,11 +220,17 @@ class Executable:
             EagerflowError: what eager code would raise, with the line of the node.
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
-        code, note = self._direct, None
+        code, note, every = self._direct, None, 1
         if code is None or AbstractEvent.listeners or (blocks.count and deadline.active()):
             note = StepEvent.brief_alone
             if code is None or note is None or self._wanted is not None or blocks.count:
                 return self._step(inputs)
+            if self._untold > 0:
+                self._untold -= 1
+                note = None
+            else:
+                every = self.told_every
+                self._untold = every - 1
         start = 0.0 if note is None else perf_counter()
         token = None if code.quiet else error_state.set(QUIET)
         try:
@@ -233,7 +244,7 @@ class Executable:
             if token is not None:
                 error_state.reset(token)
             if note is not None:
-                note((self.number, start, perf_counter(), get_ident()))
+                note((self.number, start, perf_counter(), get_ident(), every))
         try:
             raise failed
         finally:
@@ -285,7 +296,7 @@ class Executable:
 
         def noted(result: Result) -> object:
             if seen is None:
-                note((self.number, start, perf_counter(), 0))
+                note((self.number, start, perf_counter(), 0, 1))
             else:
                 seen.end(start, perf_counter())
             return done(result)
@@ -416,7 +427,7 @@ class Executable:
             if seen is not None:
                 seen.end(start, perf_counter())
             elif note is not None:
-                note((self.number, start, perf_counter(), get_ident()))
+                note((self.number, start, perf_counter(), get_ident(), 1))
 
     def _event(self, tier: Tier | Trial) -> StepEvent:
         """The event of a step that is asked for in this thread."""

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
-from eagerflow.core.convert import as_tensor, scalar
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.core.to_tensor import as_tensor, scalar
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DTypeError, GraphError, PlacementError, ShapeError
 from eagerflow.graph.devices import located

@@ -9,22 +9,23 @@ from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow.core import interpreter
-from eagerflow.core.convert import scalar
 from eagerflow.core.interpreter import tracer_among
 from eagerflow.core.monitors import Timing, Verify
 from eagerflow.core.op import bind, functions, get_op
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Size, substitute
 from eagerflow.errors import GraphError
 from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.name_scopes import belonging, current_scope
 from eagerflow.graph.number_ops import NUMBER_OPS
-from eagerflow.graph.scopes import belonging, current_scope
 from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Lane, as_device
+from eagerflow.hardware.device_scopes import without_scope
 from eagerflow.hardware.kernel_library import in_force
-from eagerflow.hardware.scopes import without_scope
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import check_given, has_dims, on_device
 from eagerflow.runtime.python_control import choose, go_along, repeat
@@ -69,7 +70,7 @@ def replay(
     """
     token = error_state.set(QUIET)
     try:
-        with without_scope() if interpreter.stack.scoped else nullcontext():
+        with without_scope() if stack.scoped else nullcontext():
             return _Replay(graph, inputs, sizes, None if again else current_scope()).run()
     finally:
         error_state.reset(token)
@@ -81,7 +82,7 @@ def is_watched() -> bool:
     Timing need not: executables tell of their nodes themselves. Nor need a check of each result
     where native kernels are in force: executables compare these with the ops.
     """
-    if not interpreter.stack.installed:
+    if not stack.installed:
         return False
     if interpreter.current() is not interpreter.BASE:
         return True
@@ -172,7 +173,7 @@ class _Replay:
             raise GraphError("a constant of the graph was not given", given=repr(value))
         device = value.device if output.device is None else as_device(output.device)
         made = make_tensor(on_device(value, device), device.lanes[value.dtype])
-        if interpreter.stack.installed:
+        if stack.installed:
             interpreter.current().made(made)
         return made
 
@@ -203,7 +204,7 @@ class _Replay:
         return self.inner(node.attrs["body"], inputs)
 
     def composite(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        """A call that was recorded (see `eagerflow.autodiff.recorder`)."""
+        """A call that was recorded (see `eagerflow.autodiff.graph_recorder`)."""
         own = node.attrs["own"]
         composite = node.attrs["composite"](self.inner, inputs[own:])
         return interpreter.current().call(composite, inputs[:own])

@@ -2,7 +2,7 @@
 
 A `TracedNumber` knows the number that it is in the call that traces. As soon as Python asks for
 that (an index, formatting), all it was computed from becomes *static*: later calls with another
-number trace again. A comparison is a condition instead (`tracing/decisions.py`). Nothing is
+number trace again. A comparison is a condition instead (`tracing/number_conditions.py`). Nothing is
 computed twice.
 
 Other threads may meet one, since it replaces a global or an attribute for the duration of the
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 from weakref import ref
 
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.convert import scalar
+from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Dim, number_of
 from eagerflow.dims.number_stand_ins import has_a_say
 from eagerflow.errors import TraceError

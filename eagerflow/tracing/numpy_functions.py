@@ -1,6 +1,6 @@
 """What ops compute as NumPy does, to the last bit, and in which dtypes: `UFUNCS`, `FUNCTIONS`.
 
-`tests/tracing/test_arrays.py` compares all of it with NumPy.
+`tests/tracing/test_numpy_arrays.py` compares all of it with NumPy.
 """
 
 from __future__ import annotations

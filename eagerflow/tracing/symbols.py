@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 from weakref import WeakSet
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
-from eagerflow.core.interpreter import stack
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, handle_of, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.graph.ir import Value
-from eagerflow.graph.scopes import current_within
+from eagerflow.graph.name_scopes import current_within
 from eagerflow.hardware import Device
-from eagerflow.hardware.names import DeviceName
-from eagerflow.hardware.scopes import said_by_scope
+from eagerflow.hardware.device_names import DeviceName
+from eagerflow.hardware.device_scopes import said_by_scope
 from eagerflow.source import Source
 
 if TYPE_CHECKING:

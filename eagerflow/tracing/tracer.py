@@ -15,36 +15,37 @@ from typing import Any, Final, NoReturn, TypeVar, final
 from weakref import ref
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
-from eagerflow.core.convert import as_tensor
+from eagerflow.core.composites import Composite
+from eagerflow.core.infer import infer
 from eagerflow.core.interpreter import (
     BASE,
     AbstractInterpreter,
     AbstractTracer,
-    Composite,
     current,
     installed,
     isolated,
-    stack,
     tracer_among,
     use,
 )
-from eagerflow.core.op import Op, get_op, infer
+from eagerflow.core.op import Op, get_op
 from eagerflow.core.placeholders import Placeholder, placeholder
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import DeviceError, LeakedTensorError, TraceError
 from eagerflow.graph.devices import devices_of
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.scopes import current_forward, current_scope, free_name, name_of
+from eagerflow.graph.name_scopes import current_forward, current_scope, free_name, name_of
 from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.device_rules import common_device
-from eagerflow.hardware.scopes import current_device_scope, part_of_trace, within
+from eagerflow.hardware.device_scopes import current_device_scope, part_of_trace, within
 from eagerflow.source import Source, capture, position
 from eagerflow.tracing.constant_values import Constants
-from eagerflow.tracing.decisions import Decisions
 from eagerflow.tracing.device_errors import with_decisions
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
+from eagerflow.tracing.number_conditions import Decisions
 from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.tracing.numpy_functions import op_of_numpy
 from eagerflow.tracing.symbols import (
@@ -193,8 +194,7 @@ class Tracer(AbstractTracer):
 
     def forget(self) -> None:
         """Let go of tensors and resources; what has leaked still knows where it comes from."""
-        self.captures, self.operands, self.updated = {}, {}, {}
-        self.begins = {}
+        self.captures, self.operands, self.updated, self.begins = {}, {}, {}, {}
         self.pinned, self.looked_at, self.structures, self.outside = {}, {}, None, None
         self.created_resources, self.calls, self.stand_ins = [], {}, ()
         self._texts.clear()  # they know this list

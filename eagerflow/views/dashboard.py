@@ -15,7 +15,7 @@ from eagerflow.views.view import bars, bars_svg, preformatted
 from eagerflow.watching import Watcher, shared
 from eagerflow.watching.diagnosing.diagnosis import diagnoses
 from eagerflow.watching.naming import name_of
-from eagerflow.watching.sentence import sentence
+from eagerflow.watching.status_sentence import sentence
 
 
 @final

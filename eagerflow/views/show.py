@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.formatting import seconds_text
 from eagerflow.function.bound_function import BoundFunction
-from eagerflow.function.traced import TracedFunction
+from eagerflow.function.traced_function import TracedFunction
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.pictures.svg import to_svg
 from eagerflow.profiling.profiles import Profile
@@ -226,7 +226,7 @@ def _times(numbers: Iterable[int]) -> Iterable[str]:
             yield from cost_lines([] if observed is None else observed.costs.table())
 
 
-def cost_lines(costs: list[NodeCost]) -> list[str]:
+def cost_lines(costs: Sequence[NodeCost]) -> list[str]:
     """The slowest nodes, a line each."""
     return [
         f"  {cost.share:4.0%} {cost.node}{f' in {cost.scope}' * bool(cost.scope)}, "

@@ -20,18 +20,11 @@ from eagerflow.events import (
     open_waits,
 )
 from eagerflow.resources.queue_levels import Level
+from eagerflow.watching.limits import ENDED_WAITS, PLACES, RETRACES, SECONDS_OF_WAITS
 from eagerflow.watching.series import Series
 
 _Told = TypeVar("_Told", AbstractEvent, BriefLevel)
 
-#: names of queues, places of waits and edges that are remembered
-_MOST: Final = 4096
-#: retraces of which the reason is kept
-_RETRACES: Final = 64
-#: transfers and waits that have ended, of which the times are kept
-_ENDED: Final = 256
-#: seconds for which waits are remembered one by one
-_LATELY: Final = 16
 #: operations that take something in; who waits there starves
 TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
 
@@ -74,7 +67,7 @@ class LateSeconds:
     __slots__ = ("_ended",)
 
     def __init__(self) -> None:
-        self._ended: deque[tuple[int, float]] = deque(maxlen=_LATELY)
+        self._ended: deque[tuple[int, float]] = deque(maxlen=SECONDS_OF_WAITS)
 
     def add(self, seconds: float, stop: float) -> None:
         """They have ended then."""
@@ -184,10 +177,10 @@ class Activity:
         self.queues: dict[str, QueueActivity] = {}
         self.waits: dict[tuple[str, str, int, str, str], WaitActivity] = {}
         self.transfers: dict[tuple[str, str, int, str], TransferActivity] = {}
-        self.moved: deque[TransferEvent] = deque(maxlen=_ENDED)
-        self.waited: deque[WaitEvent] = deque(maxlen=_ENDED)
+        self.moved: deque[TransferEvent] = deque(maxlen=ENDED_WAITS)
+        self.waited: deque[WaitEvent] = deque(maxlen=ENDED_WAITS)
         self.counts = 0, 0
-        self.retraces: deque[RetraceEvent] = deque(maxlen=_RETRACES)
+        self.retraces: deque[RetraceEvent] = deque(maxlen=RETRACES)
         self.retraced: dict[str, int] = {}
         self.taken: dict[str, tuple[int, float]] = {}
         self.taken_lately = LateSeconds()
@@ -300,5 +293,5 @@ def _taken(log: list[_Told]) -> list[_Told]:
 def _make_room(known: dict[object, object] | dict[str, QueueActivity] | object) -> None:
     """Forget what was told of first, if there is too much."""
     assert isinstance(known, dict)
-    if len(known) >= _MOST:
+    if len(known) >= PLACES:
         del known[next(iter(known))]

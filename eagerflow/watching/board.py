@@ -7,14 +7,10 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import Final, final
 
+from eagerflow.watching.limits import CURVE_POINTS, LOG_ROWS, TABLE_NAMES, TABLE_ROWS
 from eagerflow.watching.tables import NUMBERS, TABLES, Row, Schema, encode
 
-#: rows of a table that are kept: of those that came later if there are more
-_MOST_ROWS: Final = 100_000
-_MOST_NAMES: Final = 20_000
-_FEWER: Final = {"curve": 4096, "names": _MOST_NAMES + 1}
-#: rows of a log that are kept
-_MOST_LINES: Final = 2048
+_FEWER: Final = {"curve": CURVE_POINTS, "names": TABLE_NAMES + 1}
 #: what a message has first, where not all finds room
 _ORDER: Final = (
     "names", "summary", "diagnoses", "executables", "threads", "steps", "places", "trail", "cost",
@@ -47,7 +43,7 @@ class Board:
             elif schema.kind == "list":
                 self.lists[schema.name] = [], 0
             else:
-                self.logs[schema.name] = deque(maxlen=_MOST_LINES), 0
+                self.logs[schema.name] = deque(maxlen=LOG_ROWS), 0
         self._views: list[Untold] = []
         self._names: dict[str, int] = {}
 
@@ -55,7 +51,7 @@ class Board:
         """The number of a text, for columns that refer to one."""
         number = self._names.get(text)
         if number is None:
-            if len(self._names) >= _MOST_NAMES:
+            if len(self._names) >= TABLE_NAMES:
                 text = "…"  # for all that come now
                 if text in self._names:
                     return self._names[text]
@@ -84,7 +80,7 @@ class Board:
             self._put_rows(schema, rows)
 
     def _put_rows(self, schema: Schema, rows: Iterable[Row]) -> None:
-        known, most = self.rows[schema.name], _FEWER.get(schema.name, _MOST_ROWS)
+        known, most = self.rows[schema.name], _FEWER.get(schema.name, TABLE_ROWS)
         for row in rows:
             key = row[: schema.key]
             if known.get(key) != row:

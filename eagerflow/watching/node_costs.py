@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final, final
 
-from eagerflow.profiling.nodes import median
+from eagerflow.graph.ir import Node
+from eagerflow.profiling.node_statistics import median
 from eagerflow.runtime.observed_step import NodeTimes, Observation
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.watching.graph_columns import NodeIndex
+from eagerflow.watching.limits import OBSERVED_STEPS
 
-#: observed steps that the times of a node stand on, at most
-_KEPT: Final = 9
 #: observed steps after which the shortest times are taken anew; those before count as long again
 _ROUND: Final = 12
 #: what a look at the clock costs an instruction at most, in seconds
@@ -74,10 +74,12 @@ class NodeCosts:
     """
 
     def __init__(self, nodes: NodeIndex) -> None:
-        self._observed: deque[_Observed] = deque(maxlen=_KEPT)
+        self._observed: deque[_Observed] = deque(maxlen=OBSERVED_STEPS)
         self._least: tuple[dict[int, float], dict[int, float]] = {}, {}
         self._index = nodes
-        self._weight = node_seconds()
+        self._seconds = node_seconds()
+        self._weights: dict[Node, float] = {}
+        self._table: tuple[int, Sequence[NodeCost]] = 0, ()
         self.version = 0
 
     def add(self, observation: Observation, step: float, regions: Mapping[int, float]) -> None:
@@ -97,7 +99,8 @@ class NodeCosts:
         bare: dict[int, float] = {}
         runs: dict[int, float] = {}
         for number, times in observation.regions.items():
-            whole = regions[number] * times.begun if number in regions else step
+            # both are medians, of unequally many steps: of a region that would not fit in the step
+            whole = min(regions[number] * times.begun, step) if number in regions else step
             without = _without_looks(times, whole)
             scale = whole / max(sum(without.values()), 1e-12)
             for index, took in without.items():
@@ -121,33 +124,40 @@ class NodeCosts:
         """The nodes whose time was noted with an instruction, and the part of each."""
         members = [times.instructions[i].node for i in times.chains.get(index, (index,))]
         nodes = [node for node in members if node is not None]
-        weights = [self._weight(node) + _CALL for node in nodes] if len(nodes) > 1 else [1.0]
+        weights = [self._weight_of(node) for node in nodes] if len(nodes) > 1 else [1.0]
         whole = sum(weights)
         parts = [(self._index.of(n), w / whole) for n, w in zip(nodes, weights, strict=False)]
         return [(index, weight) for index, weight in parts if index is not None]
+
+    def _weight_of(self, node: Node) -> float:
+        """What a node of a chain weighs: an estimate, which is made once."""
+        weight = self._weights.get(node)
+        if weight is None:
+            weight = self._weights[node] = self._seconds(node) + _CALL
+        return weight
 
     @property
     def steps(self) -> int:
         """How many observed steps the figures stand on."""
         return len(self._observed)
 
-    def least(self) -> dict[int, float]:
+    def least(self) -> Mapping[int, float]:
         """The shortest time of each node in one step, as it was seen, of the last 12 to 24.
 
         Others who use the machine, or the interpreter's lock, make nodes and regions longer now
         and then; so these times are for comparing nodes, and do not add up to a step.
         """
         now, before = self._least
-        return {
-            node: min(now.get(node, before.get(node, 0.0)), before.get(node, now.get(node, 0.0)))
-            for node in {**before, **now}
-        }
+        return {node: min(took, before.get(node, took)) for node, took in {**before, **now}.items()}
 
-    def table(self) -> list[NodeCost]:
+    def table(self) -> Sequence[NodeCost]:
         """The nodes that ran, the slowest first."""
-        observed = list(self._observed)
-        if not observed:
-            return []
+        version = self.version
+        if self._table[0] != version:
+            self._table = version, self._ordered(list(self._observed))
+        return self._table[1]
+
+    def _ordered(self, observed: Sequence[_Observed]) -> Sequence[NodeCost]:
         whole = sum(o.total for o in observed)
         # a step that was interrupted says too much of one node: medians do not care
         ranked = _ranked([o.seconds for o in observed])
@@ -165,7 +175,7 @@ class NodeCosts:
             )
             for index, took in seconds.items()
         ]  # fmt: skip
-        return sorted(rows, key=lambda row: -row.seconds)
+        return tuple(sorted(rows, key=lambda row: -row.seconds))
 
 
 def _without_looks(times: NodeTimes, whole: float) -> dict[int, float]:

@@ -9,7 +9,9 @@ from typing import Any, Final, final
 from eagerflow.runtime.executable import find_executable
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.watching.diagnosing.first_nan import NanCheck
+from eagerflow.watching.diagnosing.slowness import Expectations
 from eagerflow.watching.graph_columns import NodeIndex
+from eagerflow.watching.limits import OBSERVED_EXECUTABLES
 from eagerflow.watching.node_costs import Duty, NodeCosts
 from eagerflow.watching.step_times import StepLog, StepTimes
 from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
@@ -30,8 +32,6 @@ _PAUSE: Final = 0.5
 _TIMED: Final = 3
 _CHECKED: Final = 5.0
 _CHECK: Final = 3e-5
-#: executables that are observed at the same time
-_MOST: Final = 64
 #: seconds of its own steps that looking at one may be ahead of: a small graph has its first figures
 #: at once, although what a large one cost is not yet earned
 _AHEAD: Final = 2.0
@@ -59,6 +59,7 @@ class Observed:
         check: when the next one may be, and what that is expected to cost, in seconds.
         checking: what looks at a step for NaN; else None.
         first_nan: the number of the node that made the NaN in the last of them, if there was one.
+        expectations: what its nodes should take.
     """
 
     executable: int
@@ -76,6 +77,10 @@ class Observed:
     check: tuple[float, float] = (0.0, 0.0)
     checking: NanCheck | None = None
     first_nan: int | None = None
+    expectations: Expectations = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expectations = Expectations(self.index)
 
 
 @final
@@ -102,7 +107,7 @@ class StepObserver:
         known = self.executables.get(number)
         if known is None:
             executable = find_executable(number)
-            if executable is None or len(self.executables) >= _MOST:
+            if executable is None or len(self.executables) >= OBSERVED_EXECUTABLES:
                 return None
             index = NodeIndex(executable.graph)
             known = Observed(number, index, NodeCosts(index))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, final
 
+from eagerflow.watching.limits import TEXT_CHARACTERS
+
 #: seconds between two looks at an object, at least; and of what a look takes, how many times that
 _PAUSE: Final = 0.5
 _REST: Final = 100.0
-#: characters of a text; a message has room for it
-_MOST: Final = 20_000
 _numbers: Final = count(1)
 
 
@@ -68,6 +68,6 @@ class Panels:
             text = json.dumps({"title": "", "alarm": f"{type(error).__name__}: {error}"})
         stop = self._clock()
         asked.due = stop + max(_PAUSE, _REST * (stop - start))
-        if len(text) > _MOST:
+        if len(text) > TEXT_CHARACTERS:
             return json.dumps({"title": "", "alarm": "There is too much to be shown."})
         return text

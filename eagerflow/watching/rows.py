@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable
-from typing import Any, Final, final
+from typing import Any, final
 
 from eagerflow.events import TransferEvent
 from eagerflow.pictures.groups import is_move
@@ -13,15 +13,11 @@ from eagerflow.runtime.executable import find_executable
 from eagerflow.runtime.generated.generated_tier import devices_of_regions
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
+from eagerflow.watching.limits import NAMED_THREADS, STEPS_IN_A_MESSAGE
 from eagerflow.watching.observed_steps import Observed, StepObserver
 from eagerflow.watching.sampler import Place, Sampler
 from eagerflow.watching.step_times import StepLog
 from eagerflow.watching.tables import Row
-
-#: steps of a timeline in one message; of more, the last
-_MOST_IN_A_MESSAGE: Final = 50
-#: threads that are called by their names
-_THREADS: Final = 256
 
 
 @final
@@ -83,8 +79,8 @@ class BoardRows:
 
     def _put_steps(self, now: float) -> None:
         board, log = self._board, self._log
-        timeline = log.timeline(self._told, _MOST_IN_A_MESSAGE)
-        board.put("timeline", timeline)
+        timeline = log.timeline(self._told, STEPS_IN_A_MESSAGE)
+        board.put("timeline", [step[:4] for step in timeline])
         self._put_threads(step[3] for step in timeline)
         self._told = log.told
         self._put_regions()
@@ -112,13 +108,13 @@ class BoardRows:
             return
         names = {t.ident: t.name for t in threading.enumerate() if t.ident in met}
         new = {i: n for i, n in names.items() if i is not None and self._threads.get(i) != n}
-        if new and len(self._threads) + len(new) <= _THREADS:
+        if new and len(self._threads) + len(new) <= NAMED_THREADS:
             self._threads |= new
             self._board.put("threads", [(i, self._board.name(n)) for i, n in new.items()])
 
     def _put_regions(self) -> None:
         log, name = self._log, self._board.name
-        lines = log.region_line(self._regions, _MOST_IN_A_MESSAGE)
+        lines = log.region_line(self._regions, STEPS_IN_A_MESSAGE)
         self._regions = log.regions_told
         for number, region, *_ in lines:
             if (number, region) not in self._devices:
@@ -133,8 +129,8 @@ class BoardRows:
         name, activity = self._board.name, self._activity
         counts = [new - old for new, old in zip(activity.counts, self._ended, strict=True)]
         self._ended = activity.counts
-        moves = list(activity.moved)[-min(counts[0], _MOST_IN_A_MESSAGE) :] if counts[0] else []
-        waits = list(activity.waited)[-min(counts[1], _MOST_IN_A_MESSAGE) :] if counts[1] else []
+        moves = list(activity.moved)[-min(counts[0], STEPS_IN_A_MESSAGE) :] if counts[0] else []
+        waits = list(activity.waited)[-min(counts[1], STEPS_IN_A_MESSAGE) :] if counts[1] else []
         self._board.put("moves", [
             (m.executable, self._moving_node(m), m.start, m.stop, m.thread,
              name(m.origin), name(m.device), m.nbytes)

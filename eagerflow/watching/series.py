@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from eagerflow.watching.limits import SPANS
 
-#: the spans of buckets in seconds, and how many of each are kept: minutes, hours, a week
-SPANS: Final = ((1.0, 120), (60.0, 120), (3600.0, 168))
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @final
@@ -61,23 +60,24 @@ class Series:
             (span, np.full(kept, -1, dtype=np.int64), np.zeros((kept, 4))) for span, kept in SPANS
         ]
 
-    def add(self, times: Floats, values: Floats) -> None:
+    def add(self, times: Floats, values: Floats, counts: Floats | None = None) -> None:
         """Take in values.
 
         Args:
             times: when each came, f64[n], not before the epoch of the clock.
             values: f64[n].
+            counts: for how many values each stands, f64[n]; by default for itself.
         """
         first, last = float(times.min()), float(times.max())
-        whole = (len(values), float(values.sum()), float(values.min()), float(values.max()))
+        whole = _figures(values, counts)
         for span, indices, figures in self._levels:
             if first // span == last // span:
                 _join(indices, figures, int(first // span), whole)
                 continue
             places = times // span
             for index in dict.fromkeys(places.tolist()):
-                mine = values[places == index]
-                part = len(mine), float(mine.sum()), float(mine.min()), float(mine.max())
+                here = places == index
+                part = _figures(values[here], None if counts is None else counts[here])
                 _join(indices, figures, int(index), part)
 
     def latest(self, since: float) -> list[Bucket]:
@@ -102,9 +102,17 @@ class Series:
                 yield Bucket(index * span, span, int(count), total, least, largest)
 
 
+def _figures(values: Floats, counts: Floats | None) -> tuple[float, float, float, float]:
+    """How many there are, their sum, the smallest and the largest."""
+    count, total = float(len(values)), float(values.sum())
+    if counts is not None:
+        count, total = float(counts.sum()), float((values * counts).sum())
+    return count, total, float(values.min()), float(values.max())
+
+
 def _join(
     indices: np.ndarray[Any, np.dtype[np.int64]], figures: Floats, index: int,
-    part: tuple[int, float, float, float],
+    part: tuple[float, float, float, float],
 ) -> None:  # fmt: skip
     """Add what came in the span of this index to its place in the ring."""
     place = index % len(indices)

@@ -11,16 +11,22 @@ from typing import Final, TypeVar, final
 import numpy as np
 
 from eagerflow.events import BriefRegion, BriefStep
+from eagerflow.runtime.executable import find_executable
+from eagerflow.watching.limits import EXECUTABLES, TIMELINE_STEPS
 from eagerflow.watching.series import Floats, Recent, Series
 
 #: seconds over which a rate is taken
 _RATE: Final = 2.0
 #: seconds that are called now where it is asked what takes most of the time
 LATELY: Final = 10.0
-#: steps kept for a timeline
-_TIMELINE: Final = 1024
-#: executables that are remembered
-_MOST: Final = 512
+#: what a step that is told takes, and what comes of it, may be as much as this part of it
+_TELLING_SHARE: Final = 0.01
+#: what it takes to tell a step and to take it in, in seconds
+_TELLING: Final = 7e-7
+#: for how many steps one stands at most
+_MOST_TOGETHER: Final = 32
+#: steps between two looks from which on that is worth it; where there are fewer each is told
+_MANY: Final = 500
 _first: Final = itemgetter(0)
 _thread: Final = itemgetter(3)
 _Brief = TypeVar("_Brief", BriefStep, BriefRegion)
@@ -39,6 +45,7 @@ class StepTimes:
         detached: whether no caller waited for any of them, as those of runners.
         recent: the last durations.
         series: all durations over time.
+        lately: how many steps were told between the last two looks.
         regions: for each region the last durations.
     """
 
@@ -51,18 +58,26 @@ class StepTimes:
         self.detached = True
         self.recent = Recent()
         self.series = Series()
+        self.lately = 0
         self.regions: dict[int, Recent] = {}
         self._median: float | None = None
 
-    def add(self, starts: Floats, stops: Floats) -> None:
-        """Steps have ended: when they began and ended, f64[n] each."""
+    def add(self, starts: Floats, stops: Floats, counts: Floats) -> None:
+        """Steps have ended.
+
+        Args:
+            starts: when they began, f64[n].
+            stops: when they ended, f64[n].
+            counts: for how many each stands, f64[n].
+        """
         seconds = stops - starts
         self.first = self.first or float(starts[0])
         self.last = max(self.last, float(stops.max()))
-        self.count += len(seconds)
-        self.seconds += float(seconds.sum())
+        self.count += int(counts.sum())
+        self.seconds += float((seconds * counts).sum())
         self.recent.add(seconds)
-        self.series.add(stops, seconds)
+        self.series.add(stops, seconds, counts)
+        self.lately = len(seconds)
         self._median = None
 
     def saw(self, start: float, stop: float) -> None:
@@ -110,20 +125,22 @@ class StepLog:
         self.note_region: Callable[[BriefRegion], object] = self._regions.append
         self.executables: dict[int, StepTimes] = {}
         #: the last steps; its end is what comes last
-        self._timeline: deque[BriefStep] = deque(maxlen=_TIMELINE)
+        self._timeline: deque[BriefStep] = deque(maxlen=TIMELINE_STEPS)
         self._told = 0
-        self._regions_line: deque[BriefRegion] = deque(maxlen=_TIMELINE)
+        self._regions_line: deque[BriefRegion] = deque(maxlen=TIMELINE_STEPS)
         self._regions_told = 0
 
     def collect(self) -> int:
         """Take in what has come; gives the number of steps."""
+        for times in self.executables.values():
+            times.lately = 0
         steps = _taken(self._steps) if self._steps else ()
         if steps:
             for number in set(map(_first, steps)):
                 mine, times = [s for s in steps if s[0] == number], self.of(number)
-                times.add(*_columns(mine, 1, 2))
+                times.add(*_columns(mine, 1, 2, 4))
                 times.detached = times.detached and not any(map(_thread, mine))
-            self._timeline.extend(steps[-_TIMELINE:])
+            self._timeline.extend(steps[-TIMELINE_STEPS:])
             self._told += len(steps)
         if self._regions:
             regions = _taken(self._regions)
@@ -131,7 +148,7 @@ class StepLog:
                 starts, stops = _columns([r for r in regions if (r[0], r[1]) == key], 2, 3)
                 recent = self.of(key[0]).regions.setdefault(key[1], Recent(64))
                 recent.add(stops - starts)
-            self._regions_line.extend(regions[-_TIMELINE:])
+            self._regions_line.extend(regions[-TIMELINE_STEPS:])
             self._regions_told += len(regions)
         return len(steps)
 
@@ -139,7 +156,7 @@ class StepLog:
         """The steps of an executable; those that ran longest ago are forgotten if need be."""
         known = self.executables.get(number)
         if known is None:
-            if len(self.executables) >= _MOST:
+            if len(self.executables) >= EXECUTABLES:
                 oldest = min(self.executables.values(), key=lambda s: s.last)
                 del self.executables[oldest.executable]
             known = self.executables[number] = StepTimes(number)
@@ -179,6 +196,24 @@ class StepLog:
         if len(running) > 1:
             return max(running, key=lambda s: s.seconds_since(now - LATELY))
         return max(running or called or known, key=lambda s: s.seconds, default=None)
+
+
+def thin_out(log: StepLog) -> None:
+    """Of very short steps let one be told for several, so that looking stays a small part of them.
+
+    Args:
+        log: the steps that came since the last look, and how long they take.
+    """
+    for number, times in log.executables.items():
+        executable = find_executable(number)
+        if executable is None:
+            continue
+        every = 1
+        if times.lately * executable.told_every >= _MANY:
+            every = min(
+                int(_TELLING / (_TELLING_SHARE * max(times.median, 1e-9))) + 1, _MOST_TOGETHER
+            )
+        executable.told_every = every
 
 
 def _taken(log: list[_Brief]) -> list[_Brief]:

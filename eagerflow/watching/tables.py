@@ -98,7 +98,7 @@ TABLES: Final = (
     _schema("panels", "rows", 1, "panel:u4 text:text"),
     _schema("summary", "list", 0, "busiest:u4 sentence:text"),
     _schema("diagnoses", "list", 0,
-            "kind:text text:text executable:u4 node:i4 queue:u4 device:u4"),
+            "kind:text text:text executable:u4 node:i4 queue:u4 device:u4 path:text"),
 )  # fmt: skip
 NUMBERS: Final = {schema.name: number for number, schema in enumerate(TABLES)}
 

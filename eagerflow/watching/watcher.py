@@ -21,8 +21,8 @@ from eagerflow.watching.observed_steps import Observed, StepObserver
 from eagerflow.watching.refreshed_texts import Panels
 from eagerflow.watching.rows import BoardRows
 from eagerflow.watching.sampler import SHORT, Sampler
-from eagerflow.watching.sentence import sentence
-from eagerflow.watching.step_times import StepLog
+from eagerflow.watching.status_sentence import sentence
+from eagerflow.watching.step_times import StepLog, thin_out
 
 #: seconds between two looks while long steps run, and else
 _OFTEN: Final = 0.02
@@ -208,6 +208,7 @@ class Watcher:
         """Take in what happened."""
         with self._lock:
             self.log.collect()
+            thin_out(self.log)
             self.activity.collect()
             self.observer.collect()
 
@@ -249,7 +250,8 @@ class Watcher:
             self.board.put("summary", [row])
             name = self.board.name
             self.board.put("diagnoses", [
-                (d.kind, d.text, d.executable, d.node, name(d.queue), name(d.device))
+                (d.kind, d.text, d.executable, d.node, name(d.queue), name(d.device),
+                 "\n".join(d.path))
                 for d in diagnoses(self, now)
             ])  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.autodiff.recorder import Recorder
+from eagerflow.autodiff.graph_recorder import Recorder
 from eagerflow.errors import GradientError
 from eagerflow.runtime import replay
 from eagerflow.source import capture

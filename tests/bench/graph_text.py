@@ -14,7 +14,7 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.graph.edit import clone, needed, substitute_sizes
-from eagerflow.graph.text.files import from_file_bytes, to_bytes
+from eagerflow.graph.text.graph_files import from_file_bytes, to_bytes
 from eagerflow.graph.verify import verify
 from eagerflow.pictures.by_own_layout import draw
 from eagerflow.pictures.contents import contents_of

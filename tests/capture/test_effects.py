@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.capture.access_paths import GONE
 from eagerflow.capture.changes import OutsideChange, Watch, substituted
-from eagerflow.capture.guard_choice import collect
+from eagerflow.capture.guards.guard_choice import collect
 from eagerflow.capture.guards.guards import Guards
 from tests.capture import settings_module
 from tests.capture.watching import watching

@@ -15,7 +15,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.capture import escapes
 from eagerflow.capture.bytecode import facts_of
-from eagerflow.capture.guard_choice import collect
+from eagerflow.capture.guards.guard_choice import collect
 from eagerflow.capture.guards.guards import Guards
 
 # mypy: disable-error-code="no-untyped-def"

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.capture.guard_choice import collect
+from eagerflow.capture.guards.guard_choice import collect
 
 # mypy: disable-error-code="no-untyped-def"
 

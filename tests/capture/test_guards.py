@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.capture.equality import same_value
-from eagerflow.capture.guard_choice import collect
+from eagerflow.capture.guards.guard_choice import collect
 from eagerflow.capture.guards.guards import Guards
 
 # mypy: disable-error-code="no-untyped-def"

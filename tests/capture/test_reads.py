@@ -14,7 +14,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.capture.access_paths import Root
-from eagerflow.capture.guard_choice import collect
+from eagerflow.capture.guards.guard_choice import collect
 from eagerflow.capture.reads import Reads
 from tests.capture import settings_module
 
@@ -476,7 +476,7 @@ def test_long_chains() -> None:
 
 
 def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eagerflow.capture.guard_choice.MOST", 300)
+    monkeypatch.setattr("eagerflow.capture.guards.guard_choice.MOST", 300)
     first = chain(1000)
     reads = collect(lambda: first.next.rate)
     assert 300 <= len(reads.reads) < 1000

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.capture.guard_choice import collect
+from eagerflow.capture.guards.guard_choice import collect
 from tests.capture import settings_module
 from tests.capture.watching import watching
 

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.heads import ErrorHead, Head, NumberHead, step_number
+from eagerflow.cluster.protocol.message_heads import ErrorHead, Head, NumberHead, step_number
 from eagerflow.cluster.protocol.messages import RunStep, Versions
 from eagerflow.cluster.state_machines.client import ClientMachine
 from eagerflow.cluster.state_machines.server import ServerMachine

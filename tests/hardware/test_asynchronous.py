@@ -13,7 +13,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, hardware
-from eagerflow.core import kernels
+from eagerflow.core import kernel_lookup
 from eagerflow.events import TransferEvent
 from eagerflow.hardware import as_device, registry
 from eagerflow.ops.random.draws import key_of
@@ -312,7 +312,7 @@ def test_a_rule_that_raises_when_it_words_an_error_is_told_late(hand, monkeypatc
     table.special("cos", "hand")(kernel)
     try:
         y = ef.cos(ef.ones(2, device="hand:0"))
-        monkeypatch.setattr(kernels, "infer_specs", rule)
+        monkeypatch.setattr(kernel_lookup, "infer_specs", rule)
         with pytest.raises(errors.KernelError, match="the kernel raised ValueError") as caught:
             y.tolist()
     finally:

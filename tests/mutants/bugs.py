@@ -35,7 +35,7 @@ BUGS: Final = (
     ),
     Bug(
         "the gradient of a square root is half of what it should be",
-        "eagerflow/ops/elementwise/exponential.py",
+        "eagerflow/ops/elementwise/powers_and_logarithms.py",
         "g * 0.5 / conjugate(out)",
         "g * 0.25 / conjugate(out)",
         ("ops/test_table.py -k sqrt",),
@@ -70,17 +70,17 @@ BUGS: Final = (
     ),
     Bug(
         "a full cache drops the newest trace of a key",
-        "eagerflow/function/cache.py",
+        "eagerflow/function/lookup/trace_cache.py",
         "oldest.entries = oldest.entries[:-1]",
         "oldest.entries = oldest.entries[1:]",
-        ("function/test_cache.py",),
+        ("function/lookup/test_trace_cache.py",),
     ),
     Bug(
         "sizes that differ from call to call do not become symbols",
-        "eagerflow/function/cache.py",
+        "eagerflow/function/lookup/trace_cache.py",
         "tuple([a if a == b else None for a, b in zip(old, new, strict=True)])",
         "tuple(new)",
-        ("function/test_cache.py",),
+        ("function/lookup/test_trace_cache.py",),
     ),
     Bug(
         "a loop on tensors is taken to have had an iteration",

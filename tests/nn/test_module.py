@@ -12,7 +12,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import nn
-from eagerflow.capture.guard_choice import collect
+from eagerflow.capture.guards.guard_choice import collect
 from eagerflow.errors import CheckpointError, UnknownNameError
 
 

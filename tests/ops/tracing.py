@@ -20,9 +20,9 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import EagerflowError
 from eagerflow.function.cache_entry import CacheEntry
-from eagerflow.function.traced import TracedFunction
+from eagerflow.function.traced_function import TracedFunction
 from eagerflow.graph.ir import Graph, Value
-from eagerflow.graph.text.files import from_file_bytes, to_bytes
+from eagerflow.graph.text.graph_files import from_file_bytes, to_bytes
 from eagerflow.graph.value_types import NumberType
 from eagerflow.graph.verify import verify
 from eagerflow.runtime import Executable

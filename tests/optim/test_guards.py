@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import nn, optim
-from eagerflow.capture.guard_choice import collect
+from eagerflow.capture.guards.guard_choice import collect
 
 
 class Net(nn.Module):

@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.events import NodeEvent, StepEvent, TransferEvent
-from eagerflow.profiling.chrome import to_chrome
+from eagerflow.profiling.chrome_trace import to_chrome
 from tests.recorded import recorded, refuse_events
 
 

@@ -14,7 +14,7 @@ from eagerflow.resources.queue_kinds import KINDS
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.types import DTYPES, TensorType
-from eagerflow_kernels.portable.queues import waiting
+from eagerflow_kernels.portable.waiting import waiting
 from tests.resources.linear import Model, Operation
 
 LEAST = 1  # what stays in the shuffle queues

@@ -16,7 +16,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.profiling.chrome import to_chrome
+from eagerflow.profiling.chrome_trace import to_chrome
 from eagerflow.runtime import executable
 from eagerflow.runtime.scheduled.node_seconds import worker_count
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier

@@ -83,10 +83,11 @@ def test_steps_are_told_in_brief() -> None:
         f(x)
     f(x)
     assert len(brief.steps) == 2
-    numbers, starts, stops, threads = zip(*brief.steps, strict=True)
+    numbers, starts, stops, threads, counts = zip(*brief.steps, strict=True)
     assert len(set(numbers)) == 1
     assert starts[0] <= stops[0] <= starts[1] <= stops[1]
     assert set(threads) == {threading.get_ident()}
+    assert set(counts) == {1}
 
 
 def test_a_step_that_fails_is_told_too() -> None:
@@ -232,7 +233,7 @@ def test_a_step_that_no_caller_waits_for_is_observed_too() -> None:
             queue.enqueue(ef.ones(2))
             out.dequeue()
             if brief.steps and not i % 2:
-                number = next(n for n, _, _, thread in brief.steps if not thread)
+                number = next(step[0] for step in brief.steps if not step[3])
                 find_executable(number).observe(Observation(number, seen.append))
         runner.stop()
     assert seen

@@ -13,7 +13,7 @@ from eagerflow import errors, source
 from eagerflow.core.interpreter import AbstractInterpreter, installed
 from eagerflow.errors import GraphError
 from eagerflow.graph import Graph
-from eagerflow.graph.scopes import name_scope
+from eagerflow.graph.name_scopes import name_scope
 from eagerflow.runtime import Executable, is_watched, replay
 from eagerflow.source import Source
 from tests.runtime.graphs import Traced, same

@@ -9,7 +9,7 @@ from eagerflow.views.dashboard import Dashboard
 from eagerflow.watching import Watcher
 from eagerflow.watching.diagnosing.diagnosis import diagnoses
 from eagerflow.watching.node_costs import Duty
-from eagerflow.watching.sentence import input_share, sentence
+from eagerflow.watching.status_sentence import input_share, sentence
 
 
 def quiet() -> Watcher:
@@ -23,7 +23,7 @@ def quiet() -> Watcher:
 def step(watcher: Watcher, seconds: list[float], executable: int = 1) -> None:
     end = perf_counter()
     for took in seconds:
-        watcher.log.note_step((executable, end - took, end, 1))
+        watcher.log.note_step((executable, end - took, end, 1, 1))
     watcher.collect()
 
 

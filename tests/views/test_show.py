@@ -13,7 +13,7 @@ from eagerflow.formatting import seconds_text
 from eagerflow.views.view import bars, bars_svg
 from eagerflow.watching import shared
 from eagerflow.watching.node_costs import NodeCost
-from eagerflow.watching.sentence import largest_part
+from eagerflow.watching.status_sentence import largest_part
 
 
 @ef.trace

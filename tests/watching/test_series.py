@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eagerflow.watching.series import SPANS, Recent, Series
+from eagerflow.watching.limits import SPANS
+from eagerflow.watching.series import Recent, Series
 
 
 @pytest.mark.parametrize("span", [span for span, _ in SPANS])

@@ -10,8 +10,8 @@ from eagerflow.watching.step_times import StepLog
 def test_what_steps_came_to() -> None:
     log = StepLog()
     for i in range(10):
-        log.note_step((3, 10.0 + i, 10.1 + i, 77))
-        log.note_step((4, 10.0 + i, 10.5 + i, 78))
+        log.note_step((3, 10.0 + i, 10.1 + i, 77, 1))
+        log.note_step((4, 10.0 + i, 10.5 + i, 78, 1))
     assert log.collect() == 20
     assert log.collect() == 0
     three, four = log.executables[3], log.executables[4]
@@ -23,13 +23,28 @@ def test_what_steps_came_to() -> None:
     assert log.busiest(20.0) is four
 
 
+def test_a_step_may_stand_for_several() -> None:
+    log = StepLog()
+    log.note_step((3, 10.0, 10.5, 77, 8))
+    log.note_step((3, 10.6, 10.7, 77, 1))
+    log.collect()
+    times = log.executables[3]
+    assert times.count == 9
+    assert times.lately == 2
+    assert times.seconds == pytest.approx(8 * 0.5 + 0.1)
+    (bucket,) = times.series.buckets(1.0)
+    assert (bucket.count, bucket.mean) == (9, pytest.approx(4.1 / 9))
+    log.collect()
+    assert times.lately == 0
+
+
 def test_what_takes_the_time_now() -> None:
     log = StepLog()
     for i in range(10):
-        log.note_step((1, 10.0 + i, 10.9 + i, 77))
+        log.note_step((1, 10.0 + i, 10.9 + i, 77, 1))
     for i in range(3):
-        log.note_step((2, 30.0 + i, 30.2 + i, 77))
-        log.note_step((3, 30.5 + i, 30.6 + i, 77))
+        log.note_step((2, 30.0 + i, 30.2 + i, 77, 1))
+        log.note_step((3, 30.5 + i, 30.6 + i, 77, 1))
     log.collect()
     assert log.busiest(25.0) is log.executables[1]
     assert log.busiest(33.0) is log.executables[2]
@@ -38,11 +53,11 @@ def test_what_takes_the_time_now() -> None:
 
 def test_a_median_follows_what_comes() -> None:
     log = StepLog()
-    log.note_step((1, 0.0, 1.0, 0))
+    log.note_step((1, 0.0, 1.0, 0, 1))
     log.collect()
     assert log.executables[1].median == 1.0
     for i in range(5):
-        log.note_step((1, 10.0 + i, 13.0 + i, 0))
+        log.note_step((1, 10.0 + i, 13.0 + i, 0, 1))
     log.collect()
     assert log.executables[1].median == 3.0
 
@@ -50,10 +65,10 @@ def test_a_median_follows_what_comes() -> None:
 def test_the_timeline_is_of_the_last_steps() -> None:
     log = StepLog()
     for i in range(5000):
-        log.note_step((1, float(i), i + 0.5, 9))
+        log.note_step((1, float(i), i + 0.5, 9, 1))
     log.collect()
     assert log.told == 5000
-    assert log.timeline(4998, 50) == [(1, 4998.0, 4998.5, 9), (1, 4999.0, 4999.5, 9)]
+    assert log.timeline(4998, 50) == [(1, 4998.0, 4998.5, 9, 1), (1, 4999.0, 4999.5, 9, 1)]
     assert len(log.timeline(0, 50)) == 50
     assert log.timeline(5000, 50) == []
 
@@ -74,7 +89,7 @@ def test_none_is_lost_that_threads_note_meanwhile() -> None:
 
     def run() -> None:
         for i in range(20_000):
-            log.note_step((1, float(i), i + 1.0, 0))
+            log.note_step((1, float(i), i + 1.0, 0, 1))
         done.set()
 
     thread = threading.Thread(target=run)
@@ -89,7 +104,7 @@ def test_none_is_lost_that_threads_note_meanwhile() -> None:
 def test_executables_are_bounded() -> None:
     log = StepLog()
     for i in range(2000):
-        log.note_step((i, float(i), i + 1.0, 0))
+        log.note_step((i, float(i), i + 1.0, 0, 1))
         log.collect()
     assert len(log.executables) == 512
     assert min(log.executables) == 2000 - 512

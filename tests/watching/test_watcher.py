@@ -341,7 +341,7 @@ def test_events_without_end_give_few_messages() -> None:
         for beat in range(60):
             now = 1000.0 + beat / 20
             for i in range(3000):
-                watcher.brief_step((i % 3, now, now + 1e-5, i % 7))
+                watcher.brief_step((i % 3, now, now + 1e-5, i % 7, 1))
             for i in range(1000):
                 watcher.end(events.WaitEvent(name=f"q{i % 50}", operation="dequeue", start=now))
                 watcher.brief_level((f"q{i % 50}", "fifo", i, 0, 0, 0, False, now))

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { Feed } from "../src/feed/feed";
-import { binsOf, percentile } from "../src/views/step_histogram";
+import { binsOf, labelsOf, percentile } from "../src/views/step_histogram";
 import { TimelineRows } from "../src/views/timeline_rows";
 import { FakeModel, message } from "./made";
 
@@ -116,4 +116,21 @@ test("the distribution of step times has every step in a bin, and the longest in
 test("equal step times are one bar in the middle", () => {
   const { counts } = binsOf([1e-3, 1e-3, 1e-3], 9);
   expect(counts.map((n, i) => [n, i]).filter(([n]) => n)).toEqual([[3, 4]]);
+});
+
+test("what marks of a distribution say is neither over another text nor crossed by a line", () => {
+  const wide = 60;
+  for (const places of [[10, 300, 500], [10, 40, 60], [300, 590, 599], [560, 580, 599], [500, 550, 599], [597, 598, 599]]) {
+    const marks = places.map((at) => ({ text: "", at, wide }));
+    const labels = labelsOf(marks, 600);
+    labels.forEach(({ left, row }, i) => {
+      expect(left >= 0 && left + wide <= 600).toBe(true);
+      marks.forEach((other, j) => {
+        if (i === j) return;
+        const isOver = row === labels[j]!.row && Math.abs(left - labels[j]!.left) < wide;
+        const isCrossed = labels[j]!.row <= row && left < other.at && other.at < left + wide;
+        expect([places, i, j, isOver || isCrossed]).toEqual([places, i, j, false]);
+      });
+    });
+  }
 });

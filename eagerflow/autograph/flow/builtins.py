@@ -26,9 +26,9 @@ from eagerflow.autograph.tracking.blocks import as_test, refuse_reached, tracer_
 from eagerflow.autograph.values.formatting import is_symbolic
 from eagerflow.autograph.values.lists import Grown
 from eagerflow.core import interpreter
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.placeholders import has_placeholder
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim, maximum, minimum, spelled
 from eagerflow.dims.number_stand_ins import AbstractAsked, asked
 from eagerflow.errors import ShapeError, TraceError
@@ -36,8 +36,8 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.ops.state import callbacks
 from eagerflow.source import Source, capture
-from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import extreme
+from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
 _KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))

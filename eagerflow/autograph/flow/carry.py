@@ -35,7 +35,7 @@ from eagerflow.core.interpreter import BASE
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import TraceError
 from eagerflow.ops.state import callbacks
-from eagerflow.tracing.arrays import TracedArray
+from eagerflow.tracing.numpy_arrays import TracedArray
 
 _Result = TypeVar("_Result")
 

@@ -28,8 +28,8 @@ from eagerflow.control.loops import scan, while_loop
 from eagerflow.control.subgraphs import as_truth, own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.errors import TraceError
 from eagerflow.loop_errors import iteration_note
 from eagerflow.ops.elementwise.logic import logical_or

@@ -16,8 +16,8 @@ from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.autograph.values.lists import Grown
 from eagerflow.core import interpreter
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim, same
 from eagerflow.dims.number_stand_ins import asked
 from eagerflow.errors import TraceError

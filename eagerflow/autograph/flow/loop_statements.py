@@ -23,8 +23,8 @@ from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_sour
 from eagerflow.autograph.tracking.blocks import UserCode, as_test, refuse_reached, tracer_here
 from eagerflow.control.structured import all_nodes
 from eagerflow.core import interpreter
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.graph.ir import Graph

@@ -14,12 +14,12 @@ from eagerflow.capture.access_paths import Location
 from eagerflow.capture.reachable import AbstractStandIn, Reachable
 from eagerflow.control.tensor_array import TensorArray
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
-from eagerflow.ops.shape.axes import moveaxis
 from eagerflow.ops.shape.joining import concat, stack
+from eagerflow.ops.shape.reshape_and_transpose import moveaxis
 from eagerflow.source import users_variables
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec

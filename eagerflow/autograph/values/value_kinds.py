@@ -6,13 +6,13 @@ from typing import Any
 
 from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.core import tree
-from eagerflow.core.convert import tensor_of
 from eagerflow.core.placeholders import has_placeholder
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import symbols
 from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.ops.creation.arrays import zeros
-from eagerflow.tracing.arrays import TracedArray
+from eagerflow.tracing.numpy_arrays import TracedArray
 
 
 def are_alike(a: Any, b: Any) -> bool:

@@ -1,6 +1,6 @@
 """`Guard`: one fact that a trace relied on outside.
 
-Which kind of guard a value gets is decided in `eagerflow.capture.guard_choice`.
+Which kind of guard a value gets is decided in `eagerflow.capture.guards.guard_choice`.
 
 A guard is an access path, a kind and what is expected there:
 

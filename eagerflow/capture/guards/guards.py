@@ -1,6 +1,6 @@
 """`Guards`: what a trace relied on outside, checked again at each call.
 
-Which kind of guard a value gets is decided in `eagerflow.capture.guard_choice`.
+Which kind of guard a value gets is decided in `eagerflow.capture.guards.guard_choice`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow.capture.reads import Read, Reads
 from eagerflow.core.tensor import AbstractArray, Tensor
 
 if TYPE_CHECKING:
-    from eagerflow.capture.border import Store
+    from eagerflow.capture.inputs_and_stores import Store
     from eagerflow.capture.modules.walk_assumptions import Structures
 
 

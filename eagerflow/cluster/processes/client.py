@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from eagerflow.cluster.processes.greeting import who_is
 from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.listening import Doors
-from eagerflow.cluster.processes.pending import Answered, Pending, Unasked
+from eagerflow.cluster.processes.pending_answers import Answered, Pending, Unasked
 from eagerflow.cluster.processes.request_handling import failure_of
 from eagerflow.cluster.processes.slabs import Slabs, WrittenSlab, framed, unframed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.heads import ErrorHead, Heads, client_name, step_number
+from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, client_name, step_number
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Action,

@@ -28,7 +28,7 @@ from eagerflow.cluster.processes.listening import (
     doors_at,
     file_name,
 )
-from eagerflow.cluster.protocol.heads import is_client
+from eagerflow.cluster.protocol.message_heads import is_client
 from eagerflow.errors import AuthenticationError, ResourceError, TensorValueError
 
 #: 32 bytes in the letters of Z85

@@ -11,7 +11,7 @@ from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.heads import ErrorHead, HandleHead, Head, Heads, NumberHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Head, Heads, NumberHead
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import Eager, MakeVariable, Register, RunStep, TaskLoad
 from eagerflow.cluster.protocol.partitions import read_partition

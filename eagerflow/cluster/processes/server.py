@@ -25,7 +25,7 @@ from eagerflow.cluster.processes.request_handling import TaskWork, failure_of
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import Received, ServerSockets
-from eagerflow.cluster.protocol.heads import STEPS, is_client
+from eagerflow.cluster.protocol.message_heads import STEPS, is_client
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, Failed, PacketMessage, Welcome
 from eagerflow.cluster.protocol.packets import read_packet, write_packet

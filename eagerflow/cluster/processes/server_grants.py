@@ -1,6 +1,6 @@
 """What the operator of a server granted, by its options, to the ops of its clients.
 
-Which ops may run by that: `cluster/protocol/allowed_ops.py`.
+Which ops may run by that: `cluster/protocol/op_permissions.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, final
 
-from eagerflow.cluster.protocol.allowed_ops import PYTHON
+from eagerflow.cluster.protocol.op_permissions import PYTHON
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.state.callbacks import imported_call
 from eagerflow.ops.state.imported_functions import CONTAINER
@@ -72,7 +72,7 @@ def _imported(name: str) -> Callable[..., Any]:
         module = import_module(match["module"])
     except ImportError as error:
         raise TensorValueError(f"{name}: there is no such module here", given=str(error)) from error
-    function = vars(module).get(match["name"])
+    function: object = vars(module).get(match["name"])
     if not callable(function):
         raise TensorValueError(f"{name}: the module has no such function", given=repr(function))
-    return function  # type: ignore[no-any-return]  # callable
+    return function

@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.heads import ErrorHead, Heads, ShapeHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, ShapeHead
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     DefineOp,

@@ -26,12 +26,13 @@ from eagerflow.cluster.processes.zmq_sockets import (
     Port,
     bind,
     is_readable,
+    milliseconds,
     new_socket,
     send,
     unbind,
 )
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, SUSPECT_MS
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT_SECONDS, SUSPECT_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 
 #: how many messages from one socket are taken before the others have their share
@@ -249,7 +250,7 @@ class _Outgoing:
                 self._context, zmq.DEALER, self._limits, self._credentials, server=doors.key
             )
             # what was lost with a connection is sent again: both processes may have outlived it
-            socket.reconnect_ivl = HEARTBEAT_MS
+            socket.reconnect_ivl = milliseconds(HEARTBEAT_SECONDS)
             socket.connect(doors.task)
         if socket is not None:
             send(socket, frames)
@@ -403,8 +404,8 @@ class ClientSockets(AbstractSockets):
         probe = self._probes[task] = self._port(
             zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
         )
-        probe.socket.heartbeat_timeout = SUSPECT_MS
-        probe.socket.reconnect_ivl = HEARTBEAT_MS
+        probe.socket.heartbeat_timeout = milliseconds(SUSPECT_SECONDS)
+        probe.socket.reconnect_ivl = milliseconds(HEARTBEAT_SECONDS)
         probe.socket.connect(doors.client)
         for one in (port.socket, port.monitor, probe.monitor):
             self._owners[one] = task

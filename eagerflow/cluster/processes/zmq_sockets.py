@@ -12,7 +12,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.timeouts import HEARTBEAT_MS, LOST_SECONDS, PROOF_MS
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT_SECONDS, LOST_SECONDS, PROOF_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ResourceError
 
@@ -46,7 +46,7 @@ def new_socket(
     if credentials is not None:
         socket.curve_publickey = credentials.keys.public.encode()
         socket.curve_secretkey = credentials.keys.secret.encode()
-        socket.handshake_ivl = PROOF_MS
+        socket.handshake_ivl = milliseconds(PROOF_SECONDS)
         if domain is None:
             socket.curve_serverkey = server.encode()
         else:
@@ -56,10 +56,15 @@ def new_socket(
     socket.linger = 0
     socket.sndhwm = socket.rcvhwm = 10_000
     socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
-    socket.heartbeat_ivl = HEARTBEAT_MS
-    socket.heartbeat_timeout = int(1000 * LOST_SECONDS)
+    socket.heartbeat_ivl = milliseconds(HEARTBEAT_SECONDS)
+    socket.heartbeat_timeout = milliseconds(LOST_SECONDS)
     socket.reconnect_ivl = -1  # a connection that is gone is another one's business
     return socket
+
+
+def milliseconds(seconds: float) -> int:
+    """Seconds as ZeroMQ takes times."""
+    return int(1000 * seconds)
 
 
 def bind(socket: Any, address: str) -> str:

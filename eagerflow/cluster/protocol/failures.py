@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from eagerflow import errors
-from eagerflow.cluster.protocol.heads import ErrorHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead
 from eagerflow.errors import EagerflowError, TaskLost
 
 #: by name, the classes that are made again of an error that came over a wire

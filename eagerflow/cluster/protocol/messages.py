@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, final
 
 from msgspec import Meta
 
-from eagerflow.cluster.protocol.heads import (
+from eagerflow.cluster.protocol.message_heads import (
     AbstractRecord,
     ArrayHead,
     Arrays,

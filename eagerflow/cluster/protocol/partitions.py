@@ -2,7 +2,7 @@
 
 A graph from another process is read by the parser and checked node by node before it is kept. It
 names ops that this process has, and resources that its containers have; nothing in it is run, or
-looked up as an attribute. Which ops may run: `allowed_ops.py`.
+looked up as an attribute. Which ops may run: `op_permissions.py`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain
 from typing import Any
 
-from eagerflow.cluster.protocol.allowed_ops import check_op
 from eagerflow.cluster.protocol.codec import all_taken
-from eagerflow.cluster.protocol.heads import ArrayHead
+from eagerflow.cluster.protocol.message_heads import ArrayHead
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import DefineOp, Register
+from eagerflow.cluster.protocol.op_permissions import check_op
 from eagerflow.cluster.protocol.values import Frame, decode_array, encode_value
-from eagerflow.core.convert import array_tensor, bytes_tensor
 from eagerflow.core.op import Op, find_op
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import array_tensor, bytes_tensor
 from eagerflow.errors import GraphError, ProtocolError, ResourceError
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.signatures import lead_of, signatures

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-#: milliseconds: how often a process asks another whether it is there
-HEARTBEAT_MS: Final = 500
-#: milliseconds without an answer, after which a client suspects that a task is stopped
-SUSPECT_MS: Final = 2_000
+#: seconds: how often a process asks another whether it is there
+HEARTBEAT_SECONDS: Final = 0.5
+#: seconds without an answer, after which a client suspects that a task is stopped
+SUSPECT_SECONDS: Final = 2.0
 #: seconds without an answer, after which a connection is closed, and a task is lost
 LOST_SECONDS: Final = 10.0
-#: milliseconds in which a connection has to prove its key
-PROOF_MS: Final = 10_000
+#: seconds in which a connection has to prove its key
+PROOF_SECONDS: Final = 10.0
 
 #: seconds for which silence lasts before it is told: a process that ends is silent, then closed
 UNTOLD_SECONDS: Final = 0.25

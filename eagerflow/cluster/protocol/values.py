@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from eagerflow.cluster.protocol.heads import (
+from eagerflow.cluster.protocol.message_heads import (
     ArrayHead,
     ComplexHead,
     Head,

@@ -8,11 +8,11 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow.cluster.protocol.allowed_ops import may_be_sent
+from eagerflow.cluster.protocol.op_permissions import may_be_sent
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.tasks import RemoteTask
-from eagerflow.core.convert import scalar
 from eagerflow.core.op import Op, find_op
+from eagerflow.core.to_tensor import scalar
 from eagerflow.errors import TaskLost
 from eagerflow.hardware import Device, MemoryStats
 from eagerflow.hardware.contract import HostArray, KernelCall, Ready

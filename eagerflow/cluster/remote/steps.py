@@ -10,11 +10,11 @@ from typing import Any, Final, final
 
 from eagerflow import events
 from eagerflow.cluster.processes.client import Connections
-from eagerflow.cluster.processes.pending import Pending
-from eagerflow.cluster.protocol.allowed_ops import may_be_sent
+from eagerflow.cluster.processes.pending_answers import Pending
 from eagerflow.cluster.protocol.failures import read_error
-from eagerflow.cluster.protocol.heads import ErrorHead, HandleHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead
 from eagerflow.cluster.protocol.messages import Release
+from eagerflow.cluster.protocol.op_permissions import may_be_sent
 from eagerflow.cluster.protocol.partitions import resources_of, write_partition
 from eagerflow.cluster.protocol.timeouts import ABORT_SECONDS
 from eagerflow.cluster.protocol.values import Frame, encode_value

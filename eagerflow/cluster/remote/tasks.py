@@ -14,7 +14,7 @@ import numpy as np
 from eagerflow.cluster.processes.client import Connections
 from eagerflow.cluster.processes.slabs import BORROWED, WrittenSlab
 from eagerflow.cluster.protocol.failures import read_error
-from eagerflow.cluster.protocol.heads import ErrorHead, HandleHead, Heads
+from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Heads
 from eagerflow.cluster.protocol.messages import (
     Action,
     DropVariable,

@@ -40,7 +40,7 @@ from typing import Any, Final, final
 
 from msgspec.structs import replace
 
-from eagerflow.cluster.protocol.heads import ErrorHead, Feeds, Handles, Heads
+from eagerflow.cluster.protocol.message_heads import ErrorHead, Feeds, Handles, Heads
 from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,

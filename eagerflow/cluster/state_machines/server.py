@@ -36,7 +36,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final, final
 
-from eagerflow.cluster.protocol.heads import ErrorHead, Heads, client_name, is_client
+from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, client_name, is_client
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,

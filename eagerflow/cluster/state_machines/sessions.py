@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple, final
 
-from eagerflow.cluster.protocol.heads import STEPS, ErrorHead
+from eagerflow.cluster.protocol.message_heads import STEPS, ErrorHead
 from eagerflow.cluster.protocol.messages import RunStep
 from eagerflow.cluster.protocol.values import Frame
 

@@ -7,10 +7,10 @@ from typing import Any, final
 
 from eagerflow.control.derivatives.joint import Gradient, close_constants
 from eagerflow.control.structured import Structured
-from eagerflow.core.convert import scalar
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Size, symbols
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes.prune import prune

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.autodiff.backward import full_like
-from eagerflow.autodiff.forward import Broken, Forward, Tangent
+from eagerflow.autodiff.forward_mode import Broken, Forward, Tangent
 from eagerflow.control.derivatives.building import Apply, build
 from eagerflow.control.structured import Structured
 from eagerflow.core.interpreter import installed

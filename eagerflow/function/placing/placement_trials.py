@@ -38,7 +38,7 @@ from eagerflow.placement.automatic.planning import (
 )
 from eagerflow.placement.automatic.rates import MachineRates, load
 from eagerflow.placement.rules import Rules
-from eagerflow.profiling.nodes import median
+from eagerflow.profiling.node_statistics import median
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.background_compilation import Mode
 from eagerflow.runtime.executable import Executable

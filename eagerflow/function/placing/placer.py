@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
-from eagerflow.core.scope_moves import tell_of_crossing
+from eagerflow.core.moves_to_scopes import tell_of_crossing
 from eagerflow.errors import PlacementWarning
 from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.graph.ir import Graph

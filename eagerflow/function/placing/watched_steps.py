@@ -21,7 +21,7 @@ from eagerflow.hardware import Device, as_device, wait_for_data
 from eagerflow.ops.creation.arrays import ones
 from eagerflow.placement.automatic.cost_model import ObservedTimes
 from eagerflow.placement.automatic.sites import OpSite, site_of
-from eagerflow.profiling.nodes import median
+from eagerflow.profiling.node_statistics import median
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.observed_step import NodeTimes, Observation
 from eagerflow.runtime.scheduled.node_seconds import node_seconds

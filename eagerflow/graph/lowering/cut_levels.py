@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import final
 
+from eagerflow.core.op import find_op
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering.frame_paths import FramePath, loop_of
 from eagerflow.graph.lowering.steering import is_steering
@@ -35,10 +36,12 @@ class Levels:
         self.single: set[Node] = set()
         self._paths: dict[Node, FramePath] = {}
         self._loops: dict[tuple[str, ...], int] = {}  # the highest level in each, by its frames
+        self._joining: dict[str, bool] = {}  # by op, where that alone decides
 
     def add(self, node: Node, path: FramePath, before: Iterable[Node]) -> int:
         """The level of a node: what must have run before it was added before."""
-        if may_join(node, path):
+        joins = self._joining.get(node.op)
+        if joins if joins is not None else self._may_join(node, path):
             level = self._behind_cuts(node, path, before)
         else:
             self.single.add(node)
@@ -48,6 +51,13 @@ class Levels:
         self.of[node] = level
         self._paths[node] = path
         return level
+
+    def _may_join(self, node: Node, path: FramePath) -> bool:
+        if is_steering(node.op):
+            self._joining[node.op] = False
+        elif find_op(node.op) is not None and effect_of(node) == "pure":
+            self._joining[node.op] = True
+        return may_join(node, path)
 
     def _known(self, nodes: Iterable[Node]) -> list[int]:
         return [self.of[node] for node in nodes if node in self.of]

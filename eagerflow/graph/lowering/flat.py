@@ -8,7 +8,7 @@ from typing import Any, final
 from eagerflow.dims import Dim, Size, same
 from eagerflow.graph.edit import lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.scopes import free_name
+from eagerflow.graph.name_scopes import free_name
 from eagerflow.graph.value_types import ValueType
 from eagerflow.types import TensorType
 

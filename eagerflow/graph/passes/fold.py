@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any, Final, final
 
-from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import Dim
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from eagerflow.core.byte_arrays import byte_array, pack, packed_size, unpack
-from eagerflow.core.convert import array_tensor, as_tensor, bytes_tensor
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import array_tensor, as_tensor, bytes_tensor
 from eagerflow.hardware import as_device
 from eagerflow.types import BYTES, DType, Shape
 

@@ -15,7 +15,7 @@ from eagerflow.graph.text.constants import from_bytes, from_numbers
 from eagerflow.graph.text.cursor import WORD, Cursor
 from eagerflow.graph.value_types import NumberType, Reference, ValueSpec
 from eagerflow.hardware import Device, as_device
-from eagerflow.hardware.names import DeviceName
+from eagerflow.hardware.device_names import DeviceName
 from eagerflow.hardware.registry import known_name
 from eagerflow.types import BYTES, DTYPES, LIST, DType, TensorSpec, TensorType
 

@@ -15,8 +15,8 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.text.constants import content_name, has_values, numbers
 from eagerflow.graph.value_types import Reference
 from eagerflow.hardware import Device
-from eagerflow.hardware.names import DeviceName
-from eagerflow.resources.resource_kinds import kind_name
+from eagerflow.hardware.device_names import DeviceName
+from eagerflow.resources.kind_words import kind_name
 from eagerflow.types import DType, text_of
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")

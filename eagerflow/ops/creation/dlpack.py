@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
-from eagerflow.core.convert import OffersDLPack, TensorLike, as_tensor, tensor_of
-from eagerflow.core.interpreter import current, stack
+from eagerflow.core.interpreter import current
 from eagerflow.core.op import bind, functions, get_op
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
+from eagerflow.core.to_tensor import OffersDLPack, TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, UnknownNameError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
-from eagerflow.ops.creation.devices import to_device
+from eagerflow.ops.creation.device_moves import to_device
 from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.types import BYTES, DType
 

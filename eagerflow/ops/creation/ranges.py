@@ -7,10 +7,10 @@ from operator import index
 from typing import Any
 
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.moves_to_scopes import device_wins
 from eagerflow.core.op import bind, functions
-from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device, as_device, home_of

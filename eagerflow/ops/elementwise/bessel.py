@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.elementwise.numeric import sign
+from eagerflow.core.to_tensor import TensorLike
+from eagerflow.ops.elementwise.signs_and_rounding import sign
 from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.type_rules import FLOATING, unary

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import GradientError
 from eagerflow.ops.elementwise.arithmetic import maximum, minimum, reciprocal
-from eagerflow.ops.elementwise.exponential import exp, log, log1p, square
+from eagerflow.ops.elementwise.powers_and_logarithms import exp, log, log1p, square
 from eagerflow.ops.elementwise.special import lgamma, xlogy
 from eagerflow.ops.rules.gradients import sum_to_like, where
 from eagerflow.ops.rules.promotion import at_least_float32, cast, promote_floating

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.ops.elementwise.arithmetic import reciprocal
-from eagerflow.ops.elementwise.exponential import exp, log, log1p, square
 from eagerflow.ops.elementwise.logic import logical_and, logical_not
+from eagerflow.ops.elementwise.powers_and_logarithms import exp, log, log1p, square
 from eagerflow.ops.elementwise.special import erfc, xlogy
 from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import at_least_float32, cast, floating, promote_floating

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from eagerflow.core.batch_rules import aligned
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.cost_rules import per_output
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.cost_formulas import per_output
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import TensorValueError
-from eagerflow.ops.elementwise.exponential import exp, log, log1p, square
 from eagerflow.ops.elementwise.logic import logical_and, logical_not
-from eagerflow.ops.elementwise.numeric import abs
+from eagerflow.ops.elementwise.powers_and_logarithms import exp, log, log1p, square
+from eagerflow.ops.elementwise.signs_and_rounding import abs
 from eagerflow.ops.elementwise.trigonometric import cos
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import times, where

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.moves_to_scopes import device_wins
 from eagerflow.core.op import bind, define
-from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.arguments import DeviceLike, as_index, axes_of
-from eagerflow.ops.shape.movement import roll
+from eagerflow.ops.shape.flip_roll_repeat import roll
 from eagerflow.types import DType, DTypeLike, TensorType, default_dtype, number_dtype
 
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.cost_rules import fourier
-from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import fourier
+from eagerflow.core.op_records.op_facts import OpFacts
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.arrays import full
-from eagerflow.ops.elementwise.numeric import real
+from eagerflow.ops.elementwise.signs_and_rounding import real
 from eagerflow.ops.linalg.matrices import complex_dtype
 from eagerflow.ops.rules.extents import with_size
 from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INEXACT, check_kind, real_dtype
-from eagerflow.ops.shape.axes import reshape
 from eagerflow.ops.shape.joining import concat
+from eagerflow.ops.shape.reshape_and_transpose import reshape
 from eagerflow.types import TensorType
 
 #: The adjoint of a transform is the opposite one, scaled where this one is not.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.errors import AxisError, DTypeError, ShapeError
 from eagerflow.ops.fft.spectra import FFT, IRFFT, RFFT, SWAPPED
 from eagerflow.ops.linalg.matrices import complex_dtype

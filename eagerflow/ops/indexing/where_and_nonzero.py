@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eagerflow.core.batch_rules import SIZES
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.facts import ELEMENTWISE, of_family
 from eagerflow.core.op import bind, bind_several, define, functions
+from eagerflow.core.op_records.batch_rules import SIZES
+from eagerflow.core.op_records.op_facts import ELEMENTWISE, of_family
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import home_of
 from eagerflow.ops.indexing.take_and_scatter import take

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from eagerflow.core.batch_rules import each_row
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import each_row
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.io.parsing import default_of
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind
-from eagerflow.ops.state.elements import as_spec
+from eagerflow.ops.state.queue_elements import as_spec
 from eagerflow.types import BYTES, DTYPES, DType, TensorSpec, TensorType
 
 _KINDS: Final = (BYTES, DTYPES["float32"], DTYPES["int64"])

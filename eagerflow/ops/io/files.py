@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.cost_rules import per_input
-from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.cost_formulas import per_input
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import ShapeError
 from eagerflow.hardware.device_rules import common_device
 from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind, effect_op

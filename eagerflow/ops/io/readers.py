@@ -9,9 +9,9 @@ from __future__ import annotations
 from operator import index
 from typing import Final, final
 
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
@@ -22,7 +22,7 @@ from eagerflow.ops.state.counts_and_timeouts import (
     timeout_of,
     waiting_op,
 )
-from eagerflow.ops.state.elements import told
+from eagerflow.ops.state.queue_elements import told
 from eagerflow.ops.state.queues import Queue
 from eagerflow.resources.reader import (
     AbstractFormat,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.errors import ShapeError
 from eagerflow.ops.linalg.matrices import conj_transpose
 from eagerflow.ops.linalg.norms import matrix_norm
-from eagerflow.ops.linalg.singular import svdvals
+from eagerflow.ops.linalg.singular_values import svdvals
 from eagerflow.ops.linalg.solvers import inv, triangular_solve
 from eagerflow.ops.rules.arguments import matrices_of
 from eagerflow.ops.rules.promotion import floating, promote
-from eagerflow.ops.shape.axes import reshape
 from eagerflow.ops.shape.joining import concat
 from eagerflow.ops.shape.padding import pad
+from eagerflow.ops.shape.reshape_and_transpose import reshape
 
 
 def block_diag(*blocks: TensorLike) -> Tensor:

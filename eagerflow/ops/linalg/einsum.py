@@ -16,18 +16,23 @@ from string import ascii_letters
 from typing import Any
 
 from eagerflow import dims
-from eagerflow.core.batch_rules import BatchSite
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.cost_rules import Cost, Types, bytes_of
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.batch_rules import BatchSite
+from eagerflow.core.op_records.cost_formulas import Cost, Types, bytes_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.linalg.matrices import multilinear_jvp
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.type_rules import check_same_dtype
-from eagerflow.ops.shape.axes import broadcast_to, expand_dims, moveaxis, permute_dims
 from eagerflow.ops.shape.diagonals import diag_embed
+from eagerflow.ops.shape.reshape_and_transpose import (
+    broadcast_to,
+    expand_dims,
+    moveaxis,
+    permute_dims,
+)
 from eagerflow.types import Shape, TensorType, same_shape
 
 __all__ = ["einsum"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
-from eagerflow.core.batch_rules import aligned
-from eagerflow.core.cost_rules import decomposition
-from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import Op, Rule, bind, define, functions, joint
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.cost_formulas import decomposition
+from eagerflow.core.op_records.op_facts import OpFacts
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, may_equal, minimum
 from eagerflow.errors import ShapeError
@@ -17,7 +17,7 @@ from eagerflow.ops.creation.ranges import eye
 from eagerflow.ops.elementwise.logic import logical_and
 from eagerflow.ops.rules.gradients import conjugate, where
 from eagerflow.ops.rules.type_rules import INEXACT, check_kind
-from eagerflow.ops.shape.axes import expand_dims, matrix_transpose
+from eagerflow.ops.shape.reshape_and_transpose import expand_dims, matrix_transpose
 from eagerflow.types import DTYPES, DType, TensorType
 
 _COMPLEX = {"float64": "complex128", "complex128": "complex128"}

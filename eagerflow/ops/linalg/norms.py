@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.cost_rules import per_input
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import per_input
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.elementwise.numeric import abs, sign
-from eagerflow.ops.linalg.singular import svdvals
+from eagerflow.ops.elementwise.signs_and_rounding import abs, sign
+from eagerflow.ops.linalg.singular_values import svdvals
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import axes_of, check_choice, matrices_of
 from eagerflow.ops.rules.gradients import safe_quotient, spread, where
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.type_rules import INEXACT, check_kind, real_dtype, reduced_shape
-from eagerflow.ops.shape.axes import expand_dims, moveaxis, reshape
+from eagerflow.ops.shape.reshape_and_transpose import expand_dims, moveaxis, reshape
 from eagerflow.types import TensorType
 
 _INF = float("inf")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
-from eagerflow.core.batch_rules import BatchSite, aligned
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.cost_rules import product
-from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.batch_rules import BatchSite, aligned
+from eagerflow.core.op_records.cost_formulas import product
+from eagerflow.core.op_records.op_facts import OpFacts, of_family
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Size, may_equal
 from eagerflow.errors import AxisError, ShapeError
 from eagerflow.ops.linalg.matrices import multilinear_jvp
@@ -20,7 +20,7 @@ from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, check_same_dtype, elementwise
-from eagerflow.ops.shape.axes import (
+from eagerflow.ops.shape.reshape_and_transpose import (
     expand_dims,
     matrix_transpose,
     moveaxis,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import operator
 from typing import NamedTuple, final
 
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import may_equal
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.hardware import home_of
 from eagerflow.ops.creation.arrays import tril, triu, zeros_like
 from eagerflow.ops.creation.ranges import eye
-from eagerflow.ops.elementwise.numeric import imag
+from eagerflow.ops.elementwise.signs_and_rounding import imag
 from eagerflow.ops.linalg.matrices import check_square, conj_transpose, matrix_op
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import as_index, matrices_of
@@ -21,8 +21,8 @@ from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote_floating
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import check_same_dtype, real_dtype
-from eagerflow.ops.shape.axes import broadcast_to, expand_dims, reshape, squeeze
 from eagerflow.ops.shape.joining import concat
+from eagerflow.ops.shape.reshape_and_transpose import broadcast_to, expand_dims, reshape, squeeze
 from eagerflow.types import TensorType, broadcast_shapes
 
 

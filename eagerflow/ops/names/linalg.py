@@ -7,7 +7,7 @@ from eagerflow.ops.linalg.decompositions import cholesky, eig, eigh, eigvals, ei
 from eagerflow.ops.linalg.derived import block_diag, cho_solve, cond
 from eagerflow.ops.linalg.norms import matrix_norm, norm, vector_norm
 from eagerflow.ops.linalg.products import cross, matmul, outer, tensordot, vecdot
-from eagerflow.ops.linalg.singular import lstsq, matrix_rank, pinv, svd, svdvals
+from eagerflow.ops.linalg.singular_values import lstsq, matrix_rank, pinv, svd, svdvals
 from eagerflow.ops.linalg.solvers import (
     adjugate,
     det,
@@ -19,9 +19,9 @@ from eagerflow.ops.linalg.solvers import (
     triangular_solve,
 )
 from eagerflow.ops.linalg.solvers import triangular_solve as solve_triangular
-from eagerflow.ops.shape.axes import matrix_transpose
 from eagerflow.ops.shape.diagonals import matrix_diagonal as diagonal
 from eagerflow.ops.shape.diagonals import trace
+from eagerflow.ops.shape.reshape_and_transpose import matrix_transpose
 from eagerflow.unknown_names import module_getattr
 
 __all__ = [

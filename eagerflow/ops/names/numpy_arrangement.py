@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.ops.creation.dtypes import astype
 from eagerflow.ops.elementwise.arithmetic import floor_divide, remainder
 from eagerflow.ops.indexing.take_and_scatter import take
 from eagerflow.ops.rules.arguments import as_index, axis_of, sequence_of
 from eagerflow.ops.rules.promotion import host_check
-from eagerflow.ops.shape.axes import broadcast_to, expand_dims, moveaxis, reshape
+from eagerflow.ops.shape.flip_roll_repeat import flip
 from eagerflow.ops.shape.joining import concat, split
-from eagerflow.ops.shape.movement import flip
+from eagerflow.ops.shape.reshape_and_transpose import broadcast_to, expand_dims, moveaxis, reshape
 
 __all__ = [
     "append",

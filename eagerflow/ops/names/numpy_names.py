@@ -10,16 +10,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.scope_moves import device_wins
+from eagerflow.core.moves_to_scopes import device_wins
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.creation.arrays import tensor, zeros
 from eagerflow.ops.creation.ranges import arange, linspace
 from eagerflow.ops.elementwise.arithmetic import floor_divide, remainder
-from eagerflow.ops.elementwise.exponential import sqrt, square
 from eagerflow.ops.elementwise.logic import bitwise_invert, isnan, logical_not
-from eagerflow.ops.elementwise.numeric import abs, round
+from eagerflow.ops.elementwise.powers_and_logarithms import sqrt, square
+from eagerflow.ops.elementwise.signs_and_rounding import abs, round
 from eagerflow.ops.indexing.take_and_scatter import take
 from eagerflow.ops.indexing.where_and_nonzero import where
 from eagerflow.ops.ordering.sets import unique_all, unique_counts, unique_inverse, unique_values
@@ -28,8 +28,8 @@ from eagerflow.ops.reduction.statistics import Method, nansum, quantile
 from eagerflow.ops.reduction.totals import Axis, mean, sum
 from eagerflow.ops.rules.arguments import DeviceLike, axis_of, sequence_of
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
-from eagerflow.ops.shape.axes import atleast_3d, moveaxis, permute_dims, reshape
 from eagerflow.ops.shape.joining import concat, unstack
+from eagerflow.ops.shape.reshape_and_transpose import atleast_3d, moveaxis, permute_dims, reshape
 from eagerflow.types import DTYPES, DTypeLike, as_dtype
 
 __all__ = [

@@ -8,20 +8,20 @@ from __future__ import annotations
 import math
 from typing import Any, Final, Literal, get_args
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.creation.dtypes import astype
 from eagerflow.ops.elementwise.arithmetic import clip, maximum, minimum
-from eagerflow.ops.elementwise.exponential import sqrt
 from eagerflow.ops.elementwise.logic import isnan, logical_not
-from eagerflow.ops.elementwise.numeric import ceil, floor
+from eagerflow.ops.elementwise.powers_and_logarithms import sqrt
+from eagerflow.ops.elementwise.signs_and_rounding import ceil, floor
 from eagerflow.ops.indexing.take_and_scatter import take_along_axis
 from eagerflow.ops.indexing.where_and_nonzero import where
 from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.names.numpy_names import cov
 from eagerflow.ops.ordering.sort import sort
-from eagerflow.ops.reduction.running import cumprod, cumsum, diff
+from eagerflow.ops.reduction.cumulative import cumprod, cumsum, diff
 from eagerflow.ops.reduction.statistics import Method, between
 from eagerflow.ops.reduction.totals import Axis, prod, sum
 from eagerflow.ops.rules.arguments import axes_of, check_choice
@@ -33,11 +33,11 @@ from eagerflow.ops.rules.promotion import (
     promote,
 )
 from eagerflow.ops.rules.type_rules import reduced_shape
-from eagerflow.ops.shape.axes import broadcast_to, expand_dims, moveaxis, reshape
 from eagerflow.ops.shape.diagonals import diagonal
+from eagerflow.ops.shape.flip_roll_repeat import flip
 from eagerflow.ops.shape.joining import concat, stack
-from eagerflow.ops.shape.movement import flip
 from eagerflow.ops.shape.padding import pad
+from eagerflow.ops.shape.reshape_and_transpose import broadcast_to, expand_dims, moveaxis, reshape
 from eagerflow.types import DTYPES, DTypeLike
 
 __all__ = [

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.ops.elementwise.arithmetic import clip
-from eagerflow.ops.elementwise.exponential import exp, square
+from eagerflow.ops.elementwise.hyperbolic import tanh
 from eagerflow.ops.elementwise.logic import logical_or
+from eagerflow.ops.elementwise.powers_and_logarithms import exp, square
 from eagerflow.ops.elementwise.special import sigmoid
-from eagerflow.ops.elementwise.trigonometric import tanh
 from eagerflow.ops.rules.arguments import as_number, check_choice
 from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating

@@ -7,11 +7,18 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from eagerflow.core.batch_rules import folded
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.cost_rules import Cost, Types, bytes_of, per_input, picking, size_of
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.batch_rules import folded
+from eagerflow.core.op_records.cost_formulas import (
+    Cost,
+    Types,
+    bytes_of,
+    per_input,
+    picking,
+    size_of,
+)
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.nn.windows import check_axes, per_axis, positions

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from eagerflow.core.batch_rules import folded
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.batch_rules import folded
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.nn.windows import check_axes, per_axis

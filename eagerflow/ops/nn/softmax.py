@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from eagerflow.core.batch_rules import BatchSite, aligned, each_row, shifted
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.cost_rules import per_input, per_output
-from eagerflow.core.facts import OpFacts, of_family
-from eagerflow.core.op import bind, bind_several, define, functions, infer_specs
+from eagerflow.core.infer import infer_specs
+from eagerflow.core.op import bind, bind_several, define, functions
+from eagerflow.core.op_records.batch_rules import BatchSite, aligned, each_row, shifted
+from eagerflow.core.op_records.cost_formulas import per_input, per_output
+from eagerflow.core.op_records.op_facts import OpFacts, of_family
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.elementwise.exponential import exp, rsqrt, sqrt
+from eagerflow.ops.elementwise.powers_and_logarithms import exp, rsqrt, sqrt
 from eagerflow.ops.reduction.totals import Axis, mean, sum
 from eagerflow.ops.rules.arguments import as_index, as_number, axes_of, axis_of, check_choice
 from eagerflow.ops.rules.gradients import count_of, where

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from eagerflow.core.batch_rules import SIZES, BatchSite, each_row
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.cost_rules import searching, sorting
-from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op_records.batch_rules import SIZES, BatchSite, each_row
+from eagerflow.core.op_records.cost_formulas import searching, sorting
+from eagerflow.core.op_records.op_facts import OpFacts, of_family
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.ops.indexing.getitem import scatter
 from eagerflow.ops.rules.extents import unknown_size
 from eagerflow.ops.rules.promotion import promote

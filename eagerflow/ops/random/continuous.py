@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerflow.core.convert import TensorLike
+from eagerflow.core.moves_to_scopes import device_wins
 from eagerflow.core.op import Op
-from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.random.draws import (
     EXPONENTIAL,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.abstract_symbols import AbstractTracedArray
-from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.moves_to_scopes import device_wins
 from eagerflow.core.op import bind
-from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
@@ -29,7 +29,7 @@ from eagerflow.ops.random.draws import (
 from eagerflow.ops.reduction.totals import argmax
 from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape, axis_of
 from eagerflow.ops.rules.promotion import cast
-from eagerflow.ops.shape.axes import moveaxis
+from eagerflow.ops.shape.reshape_and_transpose import moveaxis
 from eagerflow.types import FLOAT32, DType, DTypeLike, ShapeLike, as_dtype, broadcast_shapes
 
 if TYPE_CHECKING:

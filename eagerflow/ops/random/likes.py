@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.ops.random.continuous import normal, uniform
 from eagerflow.ops.random.discrete import randint
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from eagerflow.core.batch_rules import each_row
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.cost_rules import per_output
+from eagerflow.core.moves_to_scopes import device_wins
 from eagerflow.core.op import bind, define
-from eagerflow.core.scope_moves import device_wins
+from eagerflow.core.op_records.batch_rules import each_row
+from eagerflow.core.op_records.cost_formulas import per_output
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device
 from eagerflow.ops.random.draws import draw_type, in_range, key_of, parameters
 from eagerflow.ops.reduction.totals import sum
 from eagerflow.ops.rules.arguments import DeviceLike, as_shape
 from eagerflow.ops.rules.promotion import cast
-from eagerflow.ops.shape.axes import broadcast_to
+from eagerflow.ops.shape.reshape_and_transpose import broadcast_to
 from eagerflow.types import FLOAT32, DType, DTypeLike, Shape, ShapeLike, TensorType, as_dtype
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.dims import minimum
 from eagerflow.ops.elementwise.logic import isfinite, isnan, logical_and, logical_or
-from eagerflow.ops.elementwise.numeric import abs
+from eagerflow.ops.elementwise.signs_and_rounding import abs
 from eagerflow.ops.reduction.totals import all
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import promote_floating

@@ -9,18 +9,18 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.convert import TensorLike, scalar, tensor_of
-from eagerflow.core.cost_rules import per_input
-from eagerflow.core.facts import of_family
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import per_input
+from eagerflow.core.op_records.op_facts import of_family
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, scalar, tensor_of
 from eagerflow.dims import maximum as largest
 from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
 from eagerflow.hardware import home_of
 from eagerflow.ops.elementwise.logic import isnan, logical_and, logical_not, logical_or
-from eagerflow.ops.elementwise.numeric import ceil, floor
+from eagerflow.ops.elementwise.signs_and_rounding import ceil, floor
 from eagerflow.ops.reduction.totals import Axis, all, lines, max, mean, min, sum
 from eagerflow.ops.rules.arguments import axes_of, check_choice
 from eagerflow.ops.rules.gradients import count_of, safe_quotient, spread, where

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from eagerflow.core.batch_rules import BatchSite
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.cost_rules import per_input
-from eagerflow.core.facts import REDUCTION, of_family
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op_records.batch_rules import BatchSite
+from eagerflow.core.op_records.cost_formulas import per_input
+from eagerflow.core.op_records.op_facts import REDUCTION, of_family
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.elementwise.arithmetic import maximum
-from eagerflow.ops.elementwise.exponential import exp, log
 from eagerflow.ops.elementwise.logic import isfinite
+from eagerflow.ops.elementwise.powers_and_logarithms import exp, log
 from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, count_of, spread, where
 from eagerflow.ops.rules.promotion import cast, floating, promote_floating

@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim
 from eagerflow.errors import (
     AxisError,
@@ -45,7 +45,8 @@ def as_index(name: str, what: str, value: Any) -> int:
         DTypeError: it is no integer.
     """
     if type(value) is int or is_symbolic(value):
-        return value  # type: ignore[no-any-return]  # a Dim does arithmetic as an int does
+        number: int = value  # a Dim does arithmetic as an int does
+        return number
     try:
         return operator.index(value)
     except UNKNOWN:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow.core.batch_rules import aligned
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.cost_rules import FREE
-from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import maximum, minimum
 from eagerflow.errors import ShapeError
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import as_index, axis_of
-from eagerflow.ops.shape.axes import permute_dims, reshape
+from eagerflow.ops.shape.reshape_and_transpose import permute_dims, reshape
 from eagerflow.types import DTypeLike, TensorType
 
 __all__ = ["diag", "diagflat", "diagonal"]

@@ -7,12 +7,12 @@ from itertools import pairwise
 from operator import index
 from typing import Any
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.cost_rules import FREE
-from eagerflow.core.facts import MOVING, InlineSite, of_family
 from eagerflow.core.op import bind, bind_several, define, joint
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import MOVING, InlineSite, of_family
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, exact_quotient, may_equal
 from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.arrays import zeros_like
@@ -24,7 +24,7 @@ from eagerflow.ops.rules.extents import (
     with_size,
 )
 from eagerflow.ops.rules.promotion import promote
-from eagerflow.ops.shape.axes import atleast_1d, atleast_2d, reshape
+from eagerflow.ops.shape.reshape_and_transpose import atleast_1d, atleast_2d, reshape
 from eagerflow.types import Shape, TensorType, may_be_same_shape
 
 __all__ = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, final
 
 from eagerflow.core import tree
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.hardware import Device
@@ -23,7 +23,7 @@ from eagerflow.ops.state.counts_and_timeouts import (
     timeout_of,
     waiting_op,
 )
-from eagerflow.ops.state.elements import Elements, check_part, checked, part_of
+from eagerflow.ops.state.queue_elements import Elements, check_part, checked, part_of
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.types import BYTES, DTYPES, INT64, DTypeLike, TensorType, as_dtype

@@ -12,20 +12,20 @@ from typing import Any, Final, TextIO, final
 
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
+from eagerflow.core.moves_to_scopes import to_home
 from eagerflow.core.op import Op, bind
 from eagerflow.core.placeholders import Placeholder, text_parts
-from eagerflow.core.scope_moves import to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ResourceError, ShapeError, TensorValueError, hides_frames
 from eagerflow.hardware import Device, as_device, current_device, current_device_scope, home_of
 from eagerflow.hardware.device_rules import common_device
-from eagerflow.hardware.scopes import within
+from eagerflow.hardware.device_scopes import within
 from eagerflow.ops.rules.type_rules import effect_op
-from eagerflow.ops.state.elements import as_spec, fresh_types
 from eagerflow.ops.state.imported_functions import call_name, import_name, read_call
+from eagerflow.ops.state.queue_elements import as_spec, fresh_types
 from eagerflow.resources.containers import ResourceName
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 

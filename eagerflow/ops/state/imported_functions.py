@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from eagerflow.errors import EagerflowError, ResourceError
 from eagerflow.hardware.registry import first_cpu
-from eagerflow.ops.state.elements import as_spec
+from eagerflow.ops.state.queue_elements import as_spec
 from eagerflow.resources.containers import ResourceName
 from eagerflow.types import TensorSpec
 
@@ -55,7 +55,7 @@ def call_name(
         structure: of the result: ``"none"``, ``"one"`` or ``"tuple"``.
 
     >>> import math
-    >>> from eagerflow.ops.state.elements import as_spec
+    >>> from eagerflow.ops.state.queue_elements import as_spec
     >>> from eagerflow.ops.state.imported_functions import call_name
     >>> x = as_spec("", "f32[3]", ef.hardware.as_device("cpu:0"))
     >>> call_name(math.fsum, [x], [x], "one").name

@@ -6,10 +6,10 @@ import threading
 from types import TracebackType
 from typing import final
 
-from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import current_device
 from eagerflow.hardware.device_rules import common_device

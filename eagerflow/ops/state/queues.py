@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, final
 
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.facts import of_family
-from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind
+from eagerflow.core.op_records.op_facts import of_family
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
@@ -27,7 +27,7 @@ from eagerflow.ops.state.counts_and_timeouts import (
     timeout_of,
     waiting_op,
 )
-from eagerflow.ops.state.elements import (
+from eagerflow.ops.state.queue_elements import (
     Elements,
     check,
     check_names,

@@ -7,14 +7,16 @@ from copy import deepcopy
 from operator import index
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Unpack, final
 
-from eagerflow.core.convert import TensorLike, as_tensor
-from eagerflow.core.cost_rules import FREE
-from eagerflow.core.facts import InlineSite, OpFacts
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
-from eagerflow.core.op import Op, bind, define, infer_specs
-from eagerflow.core.scope_moves import note_read, to_home
+from eagerflow.core.infer import infer_specs
+from eagerflow.core.interpreter import BASE, current, is_traced, use
+from eagerflow.core.moves_to_scopes import note_read, to_home
+from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import InlineSite, OpFacts
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.core.to_tensor import TensorLike, as_tensor
 from eagerflow.errors import (
     DeviceError,
     DTypeError,
@@ -25,7 +27,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device
-from eagerflow.hardware.scopes import is_home
+from eagerflow.hardware.device_scopes import is_home
 from eagerflow.ops.creation.arrays import tensor as new_tensor
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.ops.rules.arguments import DeviceLike

@@ -18,7 +18,7 @@ from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, as_device, devices, synchronize
 from eagerflow.ops.creation.arrays import ones
 from eagerflow.ops.elementwise.arithmetic import add
-from eagerflow.ops.elementwise.exponential import exp
+from eagerflow.ops.elementwise.powers_and_logarithms import exp
 from eagerflow.ops.linalg.products import matmul
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates, load, store
 from eagerflow.placement.constraints import holds_data

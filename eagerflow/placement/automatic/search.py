@@ -20,7 +20,7 @@ from eagerflow.graph.signatures import is_number, is_structured, is_transfer
 from eagerflow.hardware import Device
 from eagerflow.placement.automatic.cost_model import CostModel, where
 from eagerflow.placement.constraints import Constraints
-from eagerflow.placement.homes import source_of
+from eagerflow.placement.node_homes import source_of
 from eagerflow.placement.placed_graph import is_movable
 from eagerflow.placement.rules import forward_of
 

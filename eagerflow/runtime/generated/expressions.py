@@ -8,10 +8,10 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow.core.convert import scalar
 from eagerflow.core.execute import ResolvedKernel, resolve_kernel
-from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import Op, get_op
+from eagerflow.core.op_records.op_facts import InlineSite
+from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Dim
 from eagerflow.dims.polynomial import broadcast_sizes
 from eagerflow.errors import GraphError
@@ -255,7 +255,7 @@ def to_empty(lane: Lane) -> Callable[[tuple[int, ...]], Any]:
 
 @cache
 def to_array(lane: Lane) -> Callable[[Any], Any]:
-    """Makes a number an array without axes, as `eagerflow.core.convert.scalar` does."""
+    """Makes a number an array without axes, as `eagerflow.core.to_tensor.scalar` does."""
 
     def general(value: Any) -> Any:
         return scalar(value, lane)._data

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
-from eagerflow.core.kernels import explain
+from eagerflow.core.kernel_lookup import explain
 from eagerflow.core.op import Op, get_op
 from eagerflow.errors import CancelledError, EagerflowError, note_place, relocate, strip
 from eagerflow.graph.edit import in_sizes

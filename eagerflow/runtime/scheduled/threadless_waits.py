@@ -12,8 +12,9 @@ from time import perf_counter
 from typing import Any, final
 
 from eagerflow import events
-from eagerflow.core.kernels import explain
-from eagerflow.core.op import get_op, infer_specs
+from eagerflow.core.infer import infer_specs
+from eagerflow.core.kernel_lookup import explain
+from eagerflow.core.op import get_op
 from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
@@ -25,7 +26,7 @@ from eagerflow.runtime.scheduled.actions import asynchronous, at_once
 from eagerflow.runtime.scheduled.completions import AbstractCompletion
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.types import TensorSpec, TensorType
-from eagerflow_kernels.portable.queues import Finish, begin, waiting
+from eagerflow_kernels.portable.waiting import Finish, begin, waiting
 
 #: an attempt that was begun and has not ended, what makes arrays of its value, and how many seconds
 #: it may wait

@@ -29,6 +29,8 @@ class Diagnosis(NamedTuple):
         node: the number of the node, -1 for none.
         queue: the name of the queue.
         device: the device.
+        path: functions and queues in turn, from the cause to what waits for it; the first is empty
+            where no function is the cause. Empty for what holds up nobody.
     """
 
     kind: str
@@ -37,6 +39,7 @@ class Diagnosis(NamedTuple):
     node: int = -1
     queue: str = ""
     device: str = ""
+    path: tuple[str, ...] = ()
 
 
 def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
@@ -49,7 +52,9 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
     told = _nans(watcher, now)
     for cause in queue_causes(watcher, now):
         kind = "stuck" if cause.is_stuck else "starves"
-        told.append(Diagnosis(kind, cause.text, cause.executable, cause.node, cause.queue))
+        told.append(
+            Diagnosis(kind, cause.text, cause.executable, cause.node, cause.queue, "", cause.path)
+        )
     times = watcher.log.busiest(now)
     observed = None if times is None else watcher.observed(times.executable)
     if observed is not None:

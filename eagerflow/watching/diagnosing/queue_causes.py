@@ -69,6 +69,8 @@ class QueueCause(NamedTuple):
         executable: the number of what waits there, 0 in eager code.
         node: the number of the node that waits, -1 in eager code.
         is_stuck: whether nothing moves.
+        path: functions and queues in turn, from the cause to the step that somebody called; the
+            first is empty where no function is the cause.
     """
 
     text: str
@@ -76,6 +78,7 @@ class QueueCause(NamedTuple):
     executable: int
     node: int
     is_stuck: bool
+    path: tuple[str, ...]
 
 
 def queue_causes(watcher: Watcher, now: float) -> list[QueueCause]:
@@ -142,6 +145,7 @@ class _Chain(NamedTuple):
     def cause(self, first: _Waiting) -> QueueCause:
         """What the first of the waits comes from."""
         wait, seen, who = first, {first[:4]}, 0
+        path = [first.who, first.queue]
         while True:
             others = self._others(wait)
             held = {number: self._held(number) for number in others}
@@ -154,11 +158,16 @@ class _Chain(NamedTuple):
                 break
             wait = max(after, key=lambda w: w.share)
             seen.add(wait[:4])
+            path += [wait.who, wait.queue]
         known = self.watcher.observer.of(wait.executable) if wait.executable else None
         node = None if known is None else known.index.named(wait.node)
         stuck = not who and wait.longest >= _STUCK
         text = self._text(first, wait, who, stuck)
-        return QueueCause(text, wait.queue, wait.executable, -1 if node is None else node, stuck)
+        path.append(name_of(who) if who else "")
+        return QueueCause(
+            text, wait.queue, wait.executable, -1 if node is None else node, stuck,
+            tuple(reversed(path)),
+        )  # fmt: skip
 
     def _others(self, wait: _Waiting) -> set[int]:
         """What could end a wait: who does the opposite with the queue."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.pictures.groups import is_move
-from eagerflow.profiling.nodes import median
+from eagerflow.profiling.node_statistics import median
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 
 if TYPE_CHECKING:
+    from eagerflow.watching.graph_columns import NodeIndex
     from eagerflow.watching.observed_steps import Observed
 
 #: what a call of a kernel takes besides its work, in seconds, about
@@ -70,6 +71,40 @@ class Straggler(NamedTuple):
     factor: float
 
 
+class _Expected(NamedTuple):
+    """A node that computes, and the seconds that one run of it should take."""
+
+    op: str
+    device: str
+    seconds: float
+
+
+@final
+class Expectations:
+    """What the nodes of a graph should take; each is estimated once, since they stay as they are.
+
+    Args:
+        index: the nodes.
+    """
+
+    def __init__(self, index: NodeIndex) -> None:
+        self._nodes = index.nodes
+        self._known: dict[int, _Expected | None] = {}
+        self._seconds = node_seconds()
+
+    def of(self, number: int) -> _Expected | None:
+        """None of a node that waits or moves data: such a node is not slow by itself."""
+        if number not in self._known:
+            node = self._nodes[number]
+            computes = not is_move(node) and effect_of(node) != "blocks"
+            self._known[number] = (
+                _Expected(node.op, str(node.device or ""), self._seconds(node) + _CALL)
+                if computes
+                else None
+            )
+        return self._known[number]
+
+
 class _Timed(NamedTuple):
     """A node with its time: ``rate`` is that over the estimate."""
 
@@ -82,19 +117,19 @@ class _Timed(NamedTuple):
 
 
 def _timed(observed: Observed, busy: float) -> list[_Timed]:
-    """The nodes that compute; those that wait or move data are not slow by themselves."""
-    seconds, rows = node_seconds(), []
+    """The nodes that compute."""
+    rows: list[_Timed] = []
     if observed.costs.steps < _STEPS:
-        return []
+        return rows
     least = observed.costs.least()
-    whole = sum(least.values())
+    whole = max(sum(least.values()), 1e-12)
     for cost in observed.costs.table():
-        node = observed.index.nodes[cost.index]
-        if cost.runs and not is_move(node) and effect_of(node) != "blocks":
+        expected = observed.expectations.of(cost.index)
+        if cost.runs and expected is not None:
             took = least[cost.index]
-            rate = took / cost.runs / (seconds(node) + _CALL)
-            share = busy * took / max(whole, 1e-12)
-            rows.append(_Timed(cost.index, node.op, str(node.device or ""), took, share, rate))
+            rate = took / cost.runs / expected.seconds
+            share = busy * took / whole
+            rows.append(_Timed(cost.index, expected.op, expected.device, took, share, rate))
     return rows
 
 

@@ -18,6 +18,7 @@ from eagerflow_kernels.native.functions import (
     exponential,
     hyperbolic,
     inverse_trigonometric,
+    logarithms,
     powers,
     rows,
     special,
@@ -53,6 +54,7 @@ class NativeOp:
         takes: the attributes of the op that the rule takes, with the values that they can have.
         numbers: the attributes that are numbers, of which the rule takes terms.
         hands_on: whether it only looks at its input in another way.
+        picks: whether its inputs are a table and the numbers of rows of it.
     """
 
     name: str
@@ -66,6 +68,7 @@ class NativeOp:
     takes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     numbers: tuple[str, ...] = ()
     hands_on: bool = False
+    picks: bool = False
 
 
 _NUMBERS: Final = (*FLOATS, *INTEGERS)
@@ -118,11 +121,11 @@ _OPS: Final = (
     NativeOp("reshape", arithmetic.same, 1, _ALL, hands_on=True),
     NativeOp("squeeze", arithmetic.same, 1, _ALL, hands_on=True),
     NativeOp("exp", exponential.exp),
-    NativeOp("log", exponential.log),
-    NativeOp("tanh", exponential.tanh),
-    NativeOp("sigmoid", exponential.sigmoid),
+    NativeOp("log", logarithms.log),
+    NativeOp("tanh", hyperbolic.tanh),
+    NativeOp("sigmoid", activations.sigmoid),
     NativeOp("expm1", exponential.expm1),
-    NativeOp("log1p", exponential.log1p),
+    NativeOp("log1p", logarithms.log1p),
     NativeOp("softplus", special.softplus),
     NativeOp("elu", special.elu, numbers=("alpha",)),
     NativeOp("erf", special.erf),
@@ -130,7 +133,7 @@ _OPS: Final = (
     NativeOp("sin", trigonometric.sin, 1, ("f32",)),
     NativeOp("cos", trigonometric.cos, 1, ("f32",)),
     NativeOp("tan", trigonometric.tan, 1, ("f32",)),
-    NativeOp("pow", trigonometric.power, 2, ("f32",)),
+    NativeOp("pow", powers.power, 2, ("f32",)),
     NativeOp("asin", inverse_trigonometric.asin, 1, ("f32",)),
     NativeOp("acos", inverse_trigonometric.acos, 1, ("f32",)),
     NativeOp("atan", inverse_trigonometric.atan, 1, ("f32",)),
@@ -140,12 +143,12 @@ _OPS: Final = (
     NativeOp("asinh", hyperbolic.asinh, 1, ("f32",)),
     NativeOp("acosh", hyperbolic.acosh, 1, ("f32",)),
     NativeOp("atanh", hyperbolic.atanh, 1, ("f32",)),
-    NativeOp("exp2", powers.exp2),
-    NativeOp("log2", powers.log2),
-    NativeOp("log10", powers.log10, 1, ("f32",)),
+    NativeOp("exp2", exponential.exp2),
+    NativeOp("log2", logarithms.log2),
+    NativeOp("log10", logarithms.log10, 1, ("f32",)),
     NativeOp("cbrt", powers.cbrt, 1, ("f32",)),
     NativeOp("hypot", powers.hypot, 2, ("f32",)),
-    NativeOp("logaddexp", powers.logaddexp, 2, ("f32",)),
+    NativeOp("logaddexp", logarithms.logaddexp, 2, ("f32",)),
     NativeOp("sum", rows.total, along_axis=True),
     NativeOp("sum_to", rows.total, along_axis=True),
     NativeOp("prod", rows.product, along_axis=True),
@@ -159,6 +162,7 @@ _OPS: Final = (
     NativeOp("argmax", rows.first_largest, 1, _ALL, along_axis=True, needs_elements=True),
     NativeOp("argmin", rows.first_smallest, 1, _ALL, along_axis=True, needs_elements=True),
     NativeOp("count_nonzero", rows.count_nonzero, 1, _ALL, along_axis=True),
+    NativeOp("take", rows.picked, 2, _NUMBERS, along_axis=True, keeps_axis=True, picks=True),
     NativeOp("cumulative_sum", rows.running_total, along_axis=True, keeps_axis=True),
     NativeOp("cumulative_prod", rows.running_product, along_axis=True, keeps_axis=True),
     NativeOp("softmax", rows.softmax, along_axis=True, keeps_axis=True),
@@ -198,6 +202,8 @@ def loops_of(name: str, *kinds: Kind, **attributes: Any) -> Loops:
     if not right:
         raise KeyError(f"{name} is not native for {', '.join(kinds)}")
     arrays = [LoopArray(kind, inner=op.along_axis) for kind in kinds]
+    if op.picks:
+        arrays = [LoopArray(kinds[0], inner=True, table=True), LoopArray("i64")]
     arrays += [LoopArray(kinds[-1]) for _ in op.numbers]
     b = LoopBuilder(arrays)
     numbers = {number: b.load(op.inputs + i) for i, number in enumerate(op.numbers)}
@@ -261,11 +267,11 @@ def half_cast_loops(name: str) -> Loops:
 
 #: kinds whose ops have a callable form
 CALLED: Final[tuple[Kind, ...]] = ("f32", "f64")
-#: ops that only choose among bits or count, and casts, which NumPy's `astype` does
+#: ops that only choose or move bits or count, and casts, which NumPy's `astype` does
 PORTABLE: Final = frozenset({
     "all", "any", "argmax", "argmin", "count_nonzero", "where", "cast", "copysign", "isfinite",
     "isinf", "isnan", "logical_and", "logical_not", "logical_or", "logical_xor",
-    *(op.name for op in OPS.values() if op.hands_on),
+    *(op.name for op in OPS.values() if op.hands_on or op.picks),
 })  # fmt: skip
 
 #: callable ops that are single operations of IEEE 754, or choose or round by one

@@ -20,7 +20,7 @@ from msgspec import inspect
 from eagerflow.cluster.processes import slabs
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.protocol import codec
-from eagerflow.cluster.protocol.heads import ArrayHead, step_number
+from eagerflow.cluster.protocol.message_heads import ArrayHead, step_number
 from eagerflow.cluster.protocol.messages import (
     AnyMessage,
     DefineOp,

@@ -13,7 +13,7 @@ import pytest
 
 from eagerflow.cluster.processes.request_handling import TaskWork
 from eagerflow.cluster.processes.server_grants import ServerGrants
-from eagerflow.cluster.protocol.heads import ErrorHead, step_number
+from eagerflow.cluster.protocol.message_heads import ErrorHead, step_number
 from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Eager, Register, RunStep
 from eagerflow.cluster.protocol.values import encode_value

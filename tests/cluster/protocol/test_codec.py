@@ -16,7 +16,7 @@ from eagerflow import errors
 from eagerflow.cluster.processes.session_values import SessionWork, Told
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.heads import HandleHead
+from eagerflow.cluster.protocol.message_heads import HandleHead
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     AnyMessage,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from eagerflow.cluster.protocol import codec
-from eagerflow.cluster.protocol.heads import ArrayHead, ListHead, ShapeHead
+from eagerflow.cluster.protocol.message_heads import ArrayHead, ListHead, ShapeHead
 from eagerflow.cluster.protocol.messages import Done
 from eagerflow.cluster.protocol.values import decode_value, encode_value
 from eagerflow.errors import ProtocolError

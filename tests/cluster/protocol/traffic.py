@@ -9,7 +9,7 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.heads import ArrayHead, HandleHead, step_number
+from eagerflow.cluster.protocol.message_heads import ArrayHead, HandleHead, step_number
 from eagerflow.cluster.protocol.messages import (
     PROTOCOL,
     Abort,

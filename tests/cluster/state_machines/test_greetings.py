@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from eagerflow.cluster.protocol.heads import ErrorHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead
 from eagerflow.cluster.protocol.messages import Welcome
 from eagerflow.cluster.protocol.timeouts import RECONNECT_SECONDS
 from eagerflow.cluster.state_machines.client import ClientMachine

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.heads import ErrorHead, NumberHead, step_number
+from eagerflow.cluster.protocol.message_heads import ErrorHead, NumberHead, step_number
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,

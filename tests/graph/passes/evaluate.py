@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.core.convert import as_tensor
 from eagerflow.core.op import bind, get_op
+from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import Dim
 from eagerflow.graph import Graph, Node, Value
 from eagerflow.graph.passes import Pass, Report

@@ -10,7 +10,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.tree import leaves
-from eagerflow.function.traced import TracedFunction
+from eagerflow.function.traced_function import TracedFunction
 from tests.messages import says
 from tests.ops.tracing import traced
 

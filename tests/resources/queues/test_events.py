@@ -11,7 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.events import AbstractEvent
 from eagerflow.extending import FifoStore, QueueState, begin_told
-from eagerflow.profiling.chrome import to_chrome
+from eagerflow.profiling.chrome_trace import to_chrome
 from eagerflow.resources import meetings
 from tests.recorded import recorded, refuse_events
 from tests.resources.queues.modes import Call, Waiting, numbers, until

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.core.convert import scalar
+from eagerflow.core.to_tensor import scalar
 from eagerflow.errors import TensorValueError
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, replay

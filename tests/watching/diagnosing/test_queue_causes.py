@@ -9,7 +9,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.events import WaitEvent
 from eagerflow.watching import Watcher
-from eagerflow.watching.diagnosing.queue_causes import queue_causes
+from eagerflow.watching.diagnosing.queue_causes import QueueCause, queue_causes
 from eagerflow.watching.naming import name_of
 
 #: seconds of the clock at which the watcher opened, and at which it is asked
@@ -92,8 +92,9 @@ def test_the_stage_that_does_not_wait_is_named(stages: Stages) -> None:
 def test_a_stage_that_waits_itself_is_not_the_cause(stages: Stages) -> None:
     stages.waited("train", "dequeue", "ready", 8)
     stages.waited("augment", "dequeue", "raw", 7)
-    (text,) = stages.told()
-    assert text.startswith("raw runs empty: read, which fills it, is too slow with ")
+    (cause,) = queue_causes(stages.watcher, NOW)
+    assert cause.text.startswith("raw runs empty: read, which fills it, is too slow with ")
+    assert cause.path == ("read", "raw", "augment", "ready", "train")
 
 
 def test_a_stage_that_has_ended_no_step_is_said_to(stages: Stages) -> None:
@@ -106,8 +107,8 @@ def test_a_stage_that_has_ended_no_step_is_said_to(stages: Stages) -> None:
 
 def stuck(
     stages: Stages, monkeypatch: pytest.MonkeyPatch, waits: list[tuple[str, str, str]]
-) -> str:
-    """What is told while these wait: stage, operation and queue of each."""
+) -> QueueCause:
+    """The cause while these wait: stage, operation and queue of each."""
     events = []
     for who, operation, queue in waits:
         runner = "" if who == "train" else who
@@ -117,14 +118,16 @@ def stuck(
     monkeypatch.setattr("eagerflow.watching.activity.open_waits", lambda: events)
     ((cause),) = queue_causes(stages.watcher, NOW)
     assert cause.is_stuck
-    return cause.text
+    return cause
 
 
 def test_a_queue_that_nothing_empties_is_named(
     stages: Stages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = [("train", "dequeue", "ready"), ("augment", "enqueue", "audit")]
-    assert stuck(stages, monkeypatch, waits) == (
+    cause = stuck(stages, monkeypatch, waits)
+    assert cause.path == ("", "audit", "augment", "ready", "train")
+    assert cause.text == (
         "augment is stuck: enqueue of 'audit' has waited 6.0 s, and nothing takes anything out; "
         "so train waits, too"
     )
@@ -135,5 +138,5 @@ def test_stages_that_wait_for_each_other_are_a_deadlock(
 ) -> None:
     waits = [("train", "dequeue", "ready"), ("augment", "dequeue", "raw"),
              ("read", "dequeue", "ready")]  # fmt: skip
-    text = stuck(stages, monkeypatch, waits)
+    text = stuck(stages, monkeypatch, waits).text
     assert text.startswith("read is stuck: dequeue of 'ready' has waited 6.0 s")

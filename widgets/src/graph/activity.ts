@@ -74,6 +74,11 @@ export class Activity {
     return (node, device) => nodes.has(node) || devices.has(device);
   }
 
+  /** Whether the kernel says that something is wrong at a queue. */
+  isFaulty(queue: string): boolean {
+    return this.feed.list("diagnoses").some((row) => this.feed.name(row, "queue") === queue);
+  }
+
   look(node: number): void {
     this.feed.look(this.executable, node);
   }

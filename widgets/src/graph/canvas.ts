@@ -4,10 +4,12 @@ import { deviceColour } from "../colours";
 import { KEYS, setText, svg, unique } from "../dom";
 import { sizeOf } from "../layout/dot";
 import type { Layout, Placed } from "../layout/types";
+import { Cluster } from "./cluster";
 import { edgeKey, type Box, type Contents } from "./contents";
 import { EdgeLabels } from "./edge_labels";
+import { EdgeLine } from "./edge_line";
 import type { Group } from "./groups";
-import { arrowHead, edgeLine, outline, run, setNumbers } from "./shapes";
+import { arrowHead, outline, setNumbers } from "./shapes";
 
 const [LEAST, MOST] = [0.05, 4];
 /** below this names cannot be read: then the picture begins at its top, and the minimap has all */
@@ -39,13 +41,16 @@ export class Canvas {
   private readonly stage = svg("g", { class: "ef-stage" });
   private readonly clusters = svg("g");
   private readonly edges = svg("g");
+  /** what is written over edges: how much they move, and the names of groups */
+  private readonly labels = svg("g");
+  private readonly names = svg("g");
   private readonly boxes = svg("g");
   private readonly small = svg("g");
   private readonly part = svg("rect", { class: "ef-window" });
   private readonly drawn = new Map<string, SVGGElement>();
-  private frames = new Map<string, SVGGElement>();
-  private lines: readonly SVGGElement[] = [];
-  private byKey = new Map<string, SVGGElement>();
+  private frames = new Map<string, Cluster>();
+  private lines: readonly EdgeLine[] = [];
+  private byKey = new Map<string, EdgeLine>();
   /** of arrows: another view, perhaps hidden, has others */
   private readonly arrow = unique("arrow");
   private layout: Layout | null = null;
@@ -66,7 +71,7 @@ export class Canvas {
     this.element = svg("svg", {
       class: "ef-canvas", tabindex: 0, role: "application", "aria-roledescription": "graph", ...KEYS,
     }); // prettier-ignore
-    this.stage.append(this.clusters, this.edges, this.boxes);
+    this.stage.append(this.clusters, this.edges, this.labels, this.names, this.boxes);
     this.element.append(arrowHead(this.arrow), this.stage);
     this.minimap = svg("svg", { class: "ef-minimap", "aria-hidden": "true" }, this.small, this.part);
     this.listen();
@@ -93,64 +98,51 @@ export class Canvas {
   }
 
   private drawClusters(): void {
-    const frames = new Map<string, SVGGElement>();
+    const frames = new Map<string, Cluster>();
     for (const group of this.contents!.clusters) {
       const at = this.layout!.clusters.get(group.id);
       if (!at) continue;
       const made = this.frames.get(group.id) ?? this.drawCluster(group);
-      const [frame, , label, near] = [...made.children] as [SVGElement, Element, SVGElement, SVGElement];
-      for (const side of ["x", "y", "width", "height"] as const) frame.style.setProperty(side, `${at[side]}px`);
-      frame.setAttribute("rx", String(6 * at.scale));
-      made.style.setProperty("--ef-size", String(at.scale));
-      label.style.transform = `translate(${at.x}px, ${at.y}px) scale(${at.scale})`;
-      near.style.transform = `translate(${at.x + at.width}px, ${at.y}px) scale(${at.scale})`;
+      made.put(at);
       frames.set(group.id, made);
     }
     this.frames = frames;
-    this.clusters.replaceChildren(...frames.values());
+    this.clusters.replaceChildren(...[...frames.values()].map((c) => c.frame));
+    this.names.replaceChildren(...[...frames.values()].map((c) => c.name));
   }
 
-  private drawCluster(group: Group): SVGGElement {
-    const name = group.kind === "body" ? group.name : group.name || "…";
-    const frame = svg("rect");
-    if (group.kind === "device") frame.style.stroke = deviceColour(group.name);
-    const label = svg("text", { x: 9, y: 16, class: "ef-name" }, `▾ ${name}`);
-    const near = svg("text", { x: -16, y: 16, class: "ef-closer" }, svg("title", {}, "see it closely"), "⤢");
+  private drawCluster(group: Group): Cluster {
+    const made = new Cluster(group);
     const when = (element: Element, event: string, act: () => void): void => {
       element.addEventListener(event, (heard) => {
         heard.stopPropagation();
         act();
       });
     };
-    when(label, "click", () => { this.events.close(group.id); }); // prettier-ignore
-    when(near, "click", () => { this.closeUp(group.id); }); // prettier-ignore
-    when(frame, "dblclick", () => { this.closeUp(group.id); }); // prettier-ignore
-    const said = `${name}: ${group.total} nodes. Press the name to close it, twice inside to see it closely.`;
-    return svg("g", { class: `ef-cluster ef-${group.kind} ef-come`, "data-group": group.id },
-      frame, svg("title", {}, said), label, near); // prettier-ignore
+    when(made.label, "click", () => { this.events.close(group.id); }); // prettier-ignore
+    when(made.closer, "click", () => { this.closeUp(group.id); }); // prettier-ignore
+    when(made.frame, "dblclick", () => { this.closeUp(group.id); }); // prettier-ignore
+    return made;
   }
 
   private drawEdges(): void {
     const { boxes, edges } = this.layout!;
-    const labels = new EdgeLabels(boxes.values());
-    const byKey = new Map<string, SVGGElement>();
+    const names = [...this.frames.values()].map((cluster) => cluster.named);
+    const free = new EdgeLabels(boxes.values(), names);
+    const byKey = new Map<string, EdgeLine>();
     this.lines = this.contents!.edges.map((edge) => {
       const key = edgeKey(edge);
-      const path = edges.get(key) ?? "";
       const said = `${edge.kind} ${edge.values} ${edge.moved}`;
       let made = this.byKey.get(key);
-      if (made?.dataset["said"] !== said) {
-        made = edgeLine(edge, this.arrow);
-        made.dataset["said"] = said;
-      }
+      if (made?.said !== said) made = new EdgeLine(edge, said, this.arrow);
       const scale = Math.min(boxes.get(edge.from.id)?.scale ?? 1, boxes.get(edge.to.id)?.scale ?? 1);
-      run(made, path, labels, scale);
-      made.style.setProperty("--ef-size", String(scale));
+      made.run(edges.get(key) ?? "", free, scale);
       byKey.set(key, made);
       return made;
     });
     this.byKey = byKey;
-    this.edges.replaceChildren(...this.lines);
+    this.edges.replaceChildren(...this.lines.map((line) => line.element));
+    this.labels.replaceChildren(...this.lines.flatMap((line) => line.label ?? []));
   }
 
   private drawBoxes(): void {
@@ -219,7 +211,7 @@ export class Canvas {
 
   /** The element of an edge, by its place among the contents. */
   edge(at: number): SVGGElement | undefined {
-    return this.lines[at];
+    return this.lines[at]?.element;
   }
 
   /** The places of the edges from and to a box. */

@@ -2,8 +2,8 @@
 
 import { frameOf, type Placed } from "../layout/types";
 
-/** pixels of a letter and of a line of such a text, at full size */
-const [LETTER, LINE] = [5.8, 11];
+/** pixels of a letter and of a line of such a text, and of the ground beside it, at full size */
+const [LETTER, LINE, PAD] = [5.6, 13, 2];
 /** places that are tried: how far along the line, and how far above or below it in pixels */
 const ALONG = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8] as const;
 const BESIDE = [0, -12, 12, -27, 27] as const;
@@ -14,14 +14,17 @@ export class EdgeLabels {
   private readonly boxes: readonly Placed[];
   private readonly labels: Placed[] = [];
 
-  /** @param boxes what texts are not to be hidden by, by their middles */
-  constructor(boxes: Iterable<Placed>) {
-    this.boxes = [...boxes].map(frameOf);
+  /**
+   * @param boxes what texts are not to be hidden by, by their middles
+   * @param names what they are not to hide, by their top left corners
+   */
+  constructor(boxes: Iterable<Placed>, names: readonly Placed[]) {
+    this.boxes = [...[...boxes].map(frameOf), ...names];
   }
 
-  /** The left end of a text at a path, and its foot; it is kept free of those that come later. */
-  place(path: string, text: string, scale: number): { x: number; y: number } {
-    const [width, height] = [text.length * LETTER * scale, LINE * scale];
+  /** The frame of a text at a path; it is kept free of those that come later. */
+  place(path: string, text: string, scale: number): Placed {
+    const [width, height] = [(text.length * LETTER + 2 * PAD) * scale, LINE * scale];
     let best: Placed | null = null;
     let least = Infinity;
     for (const along of ALONG) {
@@ -33,7 +36,7 @@ export class EdgeLabels {
       }
     }
     this.labels.push(best!);
-    return { x: best!.x, y: best!.y + 0.8 * height };
+    return best!;
   }
 
   private hidden(frame: Placed): number {

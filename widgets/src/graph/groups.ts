@@ -27,7 +27,7 @@ export interface Group {
 export type Grouping = "scope" | "device";
 
 /** kinds of nodes that are no box of their own */
-const SMALL: ReadonlySet<string> = new Set(["constant", "number"]);
+export const SMALL: ReadonlySet<string> = new Set(["constant", "number"]);
 /** groups that look alike and are drawn as one */
 const ALIKE = 4;
 /** more boxes than this in one group are cut into runs */

@@ -1,9 +1,7 @@
-/** What boxes and edges are drawn with. */
+/** The outlines of boxes and the heads of arrows. */
 
 import { svg } from "../dom";
-import { bytes } from "../format";
-import type { Box, Edge } from "./contents";
-import type { EdgeLabels } from "./edge_labels";
+import type { Box } from "./contents";
 
 /** The outline of a box, around its middle: what it is can be told from its shape. */
 export function outline(box: Box, width: number, height: number): SVGElement {
@@ -29,27 +27,6 @@ export function outline(box: Box, width: number, height: number): SVGElement {
     default:
       return svg("rect", { x, y, width, height, rx: 5 });
   }
-}
-
-/** A line from box to box. */
-export function edgeLine(edge: Edge, arrow: string): SVGGElement {
-  const what = edge.kind === "control" ? "runs before" : edge.moved ? `${bytes(edge.moved)} a step` : "";
-  const values = edge.values > 1 ? `${edge.values} values` : "";
-  const title = [`${edge.from.lines[0] ?? ""} → ${edge.to.lines[0] ?? ""}`, values, what];
-  const made = svg("g", {
-    class: `ef-edge ef-come ef-${edge.kind}${edge.moved ? " ef-moved" : ""}`,
-    "data-from": edge.from.id, "data-to": edge.to.id,
-  }, svg("title", {}, title.filter(Boolean).join("\n")),
-    svg("path", { "marker-end": `url(#${arrow})` })); // prettier-ignore
-  if (edge.moved) made.append(svg("text", {}, bytes(edge.moved)));
-  return made;
-}
-
-/** Let an edge run along a path; what it moves is said beside it. */
-export function run(edge: SVGGElement, path: string, labels: EdgeLabels, scale: number): void {
-  edge.querySelector("path")!.setAttribute("d", path);
-  const label = edge.querySelector("text");
-  if (label) setNumbers(label, labels.place(path, label.textContent, scale));
 }
 
 /** What ends lines. */

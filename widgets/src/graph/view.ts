@@ -386,7 +386,8 @@ export class GraphView {
   private faulty(contents: Contents): Set<string> {
     const is = this.activity!.faults();
     const wrong = contents.boxOf.filter((_, node) => is(node, this.structure!.text("device", node)));
-    return new Set(wrong.map((box) => box?.id ?? ""));
+    const queues = contents.boxes.filter((box) => box.queue && this.activity!.isFaulty(box.queue));
+    return new Set([...wrong, ...queues].map((box) => box?.id ?? ""));
   }
 
   /** Iterations beside loops, depths beside queues. */

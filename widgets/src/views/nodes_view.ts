@@ -5,40 +5,58 @@ import { html, KEYS, setText } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
 import { clip, count, lineOfCode, seconds, share } from "../format";
+import { SMALL } from "../graph/groups";
 import type { Structure } from "../graph/structure";
 import { ordered, type Order } from "./order";
 import type { View } from "./view";
 
 const SHOWN = 100;
+/** seconds from which on a node that waits now says so in place of its time */
+const LONG = 1;
+
+/** What is told of a node: figures as far as it was observed, and for how many seconds it waits now. */
+interface Line {
+  readonly node: number;
+  readonly row: Row | undefined;
+  readonly waits: number;
+}
 
 interface Column {
   readonly name: string;
   readonly said: string;
   readonly isNumber: boolean;
   /** what rows are sorted by */
-  readonly key: (row: Row, s: Structure) => string | number;
-  readonly text: (row: Row, s: Structure) => string;
+  readonly key: (line: Line, s: Structure) => string | number;
+  readonly text: (line: Line, s: Structure) => string;
   /** what is seen of the text, where that is not all of it */
   readonly brief?: (text: string) => string;
 }
 
 function ofText(name: "name" | "scope" | "device" | "source", title: string, said: string): Column {
-  const text = (row: Row, s: Structure): string => s.text(name, number(row, "node"));
+  const text = ({ node }: Line, s: Structure): string => s.text(name, node);
   return { name: title, said, isNumber: false, key: text, text };
 }
 
 function ofNumber(name: string, title: string, said: string, word: (value: number) => string): Column {
   return {
     name: title, said, isNumber: true,
-    key: (row) => number(row, name), text: (row) => word(number(row, name)),
+    key: ({ row }) => (row ? number(row, name) : -1), text: ({ row }) => (row ? word(number(row, name)) : "–"),
   }; // prettier-ignore
 }
+
+/** What a node takes in one step; of one that waits and waits, for how long. */
+const TIME: Column = {
+  name: "time a step", isNumber: true,
+  said: "all its runs in one step together, as a step takes that is not observed",
+  key: ({ row, waits }) => waits || (row ? number(row, "seconds") : -1),
+  text: ({ row, waits }) => (waits ? `waits, ${seconds(waits)}` : row ? seconds(number(row, "seconds")) : "–"),
+}; // prettier-ignore
 
 const COLUMNS: readonly Column[] = [
   ofText("name", "node", "its name in the graph"),
   ofText("scope", "scope", "the name scope"),
   ofText("device", "device", "where it runs"),
-  ofNumber("seconds", "time a step", "all its runs in one step together, as a step takes that is not observed", seconds),
+  TIME,
   ofNumber("p95", "p95", "what 95 % of the observed steps did not exceed", seconds),
   ofNumber("share", "share", "its part of a step", share),
   ofNumber("steps", "observed", "how many observed steps these figures stand on", count),
@@ -50,15 +68,14 @@ export class NodesView implements View {
   readonly element = html("div", { class: "ef-nodes ef-timed" });
   private readonly caption = html("caption", {});
   private readonly body = html("tbody", {});
-  private readonly empty = html("p", { class: "ef-empty" },
-    "No step was observed yet. The first figures come after some seconds of steps."); // prettier-ignore
+  private readonly empty = html("p", { class: "ef-empty" }, "Nodes come with the first step of what runs.");
   private readonly table: HTMLTableElement;
   private readonly heads: readonly HTMLTableCellElement[];
   private readonly unlisten: () => void;
   private structure: Structure | null = null;
   private executable = 0;
   private order: Order = { by: SECONDS, down: true };
-  private rows: readonly Row[] = [];
+  private lines: readonly Line[] = [];
   private chosen: Choice | null = null;
   private drawn = "";
 
@@ -66,6 +83,7 @@ export class NodesView implements View {
     this.heads = COLUMNS.map((column, i) => this.head(column, i));
     this.table = html("table", { "aria-label": "nodes" }, this.caption,
       html("thead", {}, html("tr", {}, ...this.heads)), this.body); // prettier-ignore
+    this.table.hidden = true;
     this.element.append(this.table, this.empty);
     this.body.addEventListener("click", (event) => {
       const line = (event.target as Element).closest("tr");
@@ -87,22 +105,49 @@ export class NodesView implements View {
 
   update(seen: boolean): void {
     const s = this.structure;
-    const now = `${this.executable} ${this.feed.revision("nodes")} ${this.order.by} ${this.order.down}`;
-    if (!seen || !s || now === this.drawn) return;
+    if (!seen || !s) return;
+    const waits = this.waits();
+    const now = [this.executable, this.feed.revision("nodes"), this.order.by, this.order.down, ...[...waits].flat()].join();
+    if (now === this.drawn) return;
     this.drawn = now;
-    const all = [...this.feed.table("nodes")].filter((row) => number(row, "executable") === this.executable);
+    const rows = [...this.feed.table("nodes")].filter((row) => number(row, "executable") === this.executable);
+    const all = this.linesOf(rows, waits, s);
     const { key } = COLUMNS[this.order.by]!;
-    this.rows = ordered(all, (row) => key(row, s), this.order.down).slice(0, SHOWN);
-    this.table.hidden = !all.length;
-    this.empty.hidden = !this.table.hidden;
+    this.lines = ordered(all, (line) => key(line, s), this.order.down).slice(0, SHOWN);
+    this.table.hidden = false;
+    this.empty.hidden = true;
     const part = all.length > SHOWN ? `${SHOWN} of ${count(all.length)} nodes` : `${count(all.length)} nodes`;
-    setText(this.caption, `${part} of ${s.graph}, in one step`);
+    const times = rows.length ? "in one step" : "no step of which was observed yet, so that there are no times";
+    setText(this.caption, `${part} of ${s.graph}, ${times}`);
     this.heads.forEach((head, i) => {
       head.setAttribute("aria-sort", i !== this.order.by ? "none" : this.order.down ? "descending" : "ascending");
     });
-    while (this.body.rows.length > this.rows.length) this.body.deleteRow(-1);
-    this.rows.forEach((row, i) => { this.write(this.body.rows[i] ?? this.line(), row, s); }); // prettier-ignore
+    while (this.body.rows.length > this.lines.length) this.body.deleteRow(-1);
+    this.lines.forEach((line, i) => { this.write(this.body.rows[i] ?? this.addRow(), line, s); }); // prettier-ignore
     this.mark();
+  }
+
+  /** Whole seconds by node, of those that have waited long and still do. */
+  private waits(): Map<number, number> {
+    const found = new Map<number, number>();
+    for (const row of this.feed.list("places")) {
+      const passed = Math.floor(this.feed.now() - number(row, "since"));
+      if (number(row, "executable") !== this.executable || this.feed.name(row, "doing") !== "waits") continue;
+      if (passed >= LONG) found.set(number(row, "node"), passed);
+    }
+    return found;
+  }
+
+  /** The nodes that were observed, or else all that do something, and those that wait. */
+  private linesOf(rows: readonly Row[], waits: ReadonlyMap<number, number>, s: Structure): Line[] {
+    const lines = new Map<number, Line>();
+    const add = (node: number, row?: Row): void => {
+      if (node >= 0) lines.set(node, { node, row, waits: waits.get(node) ?? 0 });
+    };
+    for (const row of rows) add(number(row, "node"), row);
+    if (!rows.length) for (let node = 0; node < s.count; node++) if (!SMALL.has(s.text("kind", node))) add(node);
+    for (const node of waits.keys()) if (!lines.has(node)) add(node);
+    return [...lines.values()];
   }
 
   resize(): void {
@@ -124,27 +169,28 @@ export class NodesView implements View {
     return html("th", { scope: "col", class: column.isNumber ? "ef-number" : "" }, sort);
   }
 
-  private line(): HTMLTableRowElement {
+  private addRow(): HTMLTableRowElement {
     const line = this.body.insertRow();
     for (const [name, value] of Object.entries(KEYS)) line.setAttribute(name, value);
     for (const column of COLUMNS) line.insertCell().className = column.isNumber ? "ef-number" : "";
     return line;
   }
 
-  private write(line: HTMLTableRowElement, row: Row, s: Structure): void {
+  private write(at: HTMLTableRowElement, line: Line, s: Structure): void {
     COLUMNS.forEach((column, i) => {
-      const [cell, text] = [line.cells[i]!, column.text(row, s)];
+      const [cell, text] = [at.cells[i]!, column.text(line, s)];
       setText(cell, clip(column.brief?.(text) ?? text, 120));
       if (cell.title !== text) cell.title = text;
     });
-    line.cells[SHARE]!.style.setProperty("--ef-share", String(Math.min(number(row, "share"), 1)));
-    line.cells[DEVICE]!.style.setProperty("--ef-device", deviceColour(s.text("device", number(row, "node"))));
+    at.classList.toggle("ef-waiting", line.waits > 0);
+    at.cells[SHARE]!.style.setProperty("--ef-share", String(line.row ? Math.min(number(line.row, "share"), 1) : 0));
+    at.cells[DEVICE]!.style.setProperty("--ef-device", deviceColour(s.text("device", line.node)));
   }
 
   /** One row can have the focus: the one that is chosen, else the first. */
   private mark(): void {
-    const at = this.rows.findIndex((row) => this.chosen?.executable === this.executable
-      && this.chosen.node === number(row, "node")); // prettier-ignore
+    const at = this.lines.findIndex((line) => this.chosen?.executable === this.executable
+      && this.chosen.node === line.node); // prettier-ignore
     [...this.body.rows].forEach((line, i) => {
       line.classList.toggle("ef-picked", i === at);
       line.setAttribute("aria-selected", String(i === at));
@@ -153,8 +199,8 @@ export class NodesView implements View {
   }
 
   private choose(at: number): void {
-    const row = this.rows[at];
-    if (row) this.feed.choose({ executable: this.executable, node: number(row, "node") });
+    const line = this.lines[at];
+    if (line) this.feed.choose({ executable: this.executable, node: line.node });
   }
 
   private press(event: KeyboardEvent): void {
@@ -162,7 +208,7 @@ export class NodesView implements View {
     const line = (event.target as Element).closest("tr");
     if (step === undefined || !line) return;
     event.preventDefault();
-    const to = Math.min(Math.max(line.sectionRowIndex + step, 0), this.rows.length - 1);
+    const to = Math.min(Math.max(line.sectionRowIndex + step, 0), this.lines.length - 1);
     this.choose(to);
     this.body.rows[to]?.focus();
   }

@@ -5,9 +5,10 @@ import { seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
 import { roundUp } from "./timeline_picture";
 
-const HEIGHT = 92;
-/** pixels above bars for what marks say, and below them for the axis */
-const [ABOVE, BELOW] = [30, 18];
+const HEIGHT = 104;
+/** pixels of a row of what marks say; above bars for such rows, and below them for the axis */
+const ROW = 13;
+const [ABOVE, BELOW] = [3 * ROW + 4, 18];
 const [BINS, APART] = [60, 56];
 const MARKS = [[0.5, "median"], [0.95, "p95"], [0.99, "p99"]] as const;
 
@@ -36,6 +37,42 @@ export function binsOf(times: readonly number[], count: number): Bins {
 /** What that part of the times does not exceed. */
 export function percentile(times: readonly number[], part: number): number {
   return times[Math.min(Math.floor(part * times.length), times.length - 1)]!;
+}
+
+/** A line at a time, with what it says beside it. */
+interface Mark {
+  readonly text: string;
+  readonly at: number;
+  readonly wide: number;
+}
+
+/** Where the text of a mark is. */
+interface Label {
+  readonly left: number;
+  readonly row: number;
+}
+
+/**
+ * Places for the texts of marks, which are from left to right: right of their lines, or left where there is
+ * no room. What would be over another text, or crossed by a line, is in another row: lines begin at their rows.
+ */
+export function labelsOf(marks: readonly Mark[], width: number): Label[] {
+  let room = width;
+  const isLeft = marks.map(() => false);
+  for (let i = marks.length - 1; i >= 0; i--) {
+    const { at, wide } = marks[i]!;
+    isLeft[i] = at + 3 + wide > room;
+    room = isLeft[i] ? at - 3 - wide : Infinity;
+  }
+  const rows = marks.map(() => 0);
+  const reach = (i: number): number => marks[i]!.wide + 8;
+  for (let i = 1; i < marks.length; i++) {
+    if (!isLeft[i] && !isLeft[i - 1] && marks[i - 1]!.at + reach(i - 1) > marks[i]!.at) rows[i] = rows[i - 1]! + 1;
+  }
+  for (let i = marks.length - 2; i >= 0; i--) {
+    if (isLeft[i] && isLeft[i + 1] && marks[i + 1]!.at - reach(i + 1) < marks[i]!.at) rows[i] = rows[i + 1]! + 1;
+  }
+  return marks.map(({ at, wide }, i) => ({ left: isLeft[i] ? at - 3 - wide : at + 3, row: rows[i]! }));
 }
 
 export class StepHistogram {
@@ -67,25 +104,31 @@ export class StepHistogram {
     context: CanvasRenderingContext2D, theme: Theme, times: readonly number[], x: (time: number) => number,
     width: number, height: number,
   ): void {
-    let free = [-Infinity, -Infinity];
+    const marks = marksOf(times).map(([text, time]) => ({
+      text, at: Math.min(x(time), width - 1), wide: context.measureText(text).width,
+    }));
     context.strokeStyle = theme.run;
     context.fillStyle = theme.text;
-    for (const [part, name] of MARKS) {
-      const time = percentile(times, part);
-      const text = `${name} ${seconds(time)}`;
-      const at = Math.min(x(time), width - 1);
-      const wide = context.measureText(text).width;
-      const left = at + 3 + wide < width ? at + 3 : at - 3 - wide; // beside its mark
-      const row = free[0]! <= left ? 0 : 1;
-      if (free[row]! > left) continue; // it is said above
-      free = free.map((end, i) => (i === row ? left + wide + 8 : end));
+    labelsOf(marks, width).forEach(({ left, row }, i) => {
+      const { text, at } = marks[i]!;
       context.beginPath();
-      context.moveTo(at, 2 + 13 * row);
+      context.moveTo(at, 2 + ROW * row);
       context.lineTo(at, height - BELOW);
       context.stroke();
-      context.fillText(text, left, 11 + 13 * row);
-    }
+      context.fillText(text, left, 11 + ROW * row);
+    });
   } // prettier-ignore
+}
+
+/** What is said of which times; of two that read the same, once. */
+function marksOf(times: readonly number[]): [text: string, time: number][] {
+  const named = new Map<string, [names: string, time: number]>();
+  for (const [part, name] of MARKS) {
+    const time = percentile(times, part);
+    const known = named.get(seconds(time));
+    named.set(seconds(time), [known ? `${known[0]}, ${name}` : name, time]);
+  }
+  return [...named].map(([said, [names, time]]) => [`${names} ${said}`, time]);
 }
 
 function drawAxis(

@@ -2,15 +2,19 @@
 
 import { deviceColour, NEUTRAL, type Theme } from "../colours";
 import { seconds } from "../format";
-import type { Busy, Lane, Move, Span, TimelineRows, Trace } from "./timeline_rows";
+import type { Busy, Lane, Move, Span, SpanKind, TimelineRows, Trace } from "./timeline_rows";
 
-export const [LANE, TOP, FOOT] = [26, 22, 8];
-/** pixels of a lane above and below what is drawn in it */
-const PAD = 3;
+export const [LANE, TOP, FOOT] = [28, 22, 8];
+/** pixels of a lane above and below what is drawn in it: between lanes there is room for heads of arrows */
+const [ABOVE, BELOW] = [4, 6];
+const BAR = LANE - ABOVE - BELOW;
 /** pixels of an arrow's head, and what is too narrow for a text */
 const [HEAD, NARROW] = [7, 60];
-/** pixels for a transfer below which it has no head */
-const CROWDED = 16;
+/** pixels to the transfer before below which one is but a faint line */
+const CROWDED = 9;
+
+/** steps of functions other than the one that is looked at */
+const OTHERS = "#7f9aa8";
 
 /** Which seconds are drawn where. */
 export interface Scale {
@@ -77,14 +81,15 @@ export class TimelinePicture {
     const { scale } = this;
     const { busy, spans } = this.lanes[at]!;
     for (const part of busy) this.drawBusy(part, top(at), shown);
-    let last = -1;
+    const drawn = new Map<SpanKind, readonly [left: number, right: number]>();
     for (const span of spans) {
       const [a, b] = [xOf(scale, span.start), xOf(scale, span.stop)];
       if (b < scale.left || a > scale.width) continue;
       const [left, right] = [Math.max(a, scale.left), Math.max(b, a + 1)];
       const chosen = isChosen(span);
-      if (right - last < 0.7 && !chosen) continue; // no more than the eye can tell apart
-      last = right;
+      const [first, last] = drawn.get(span.kind) ?? [Infinity, -Infinity];
+      if (left >= first && right - last < 0.7 && !chosen) continue; // no more than the eye can tell apart
+      drawn.set(span.kind, [left, right]);
       this.drawSpan(span, left, right - left, top(at), shown, chosen);
     }
   }
@@ -93,10 +98,10 @@ export class TimelinePicture {
   private drawBusy(part: Busy, y: number, shown: number): void {
     const { context, scale } = this;
     const [a, b] = [xOf(scale, part.start), xOf(scale, part.stop)];
-    const high = (LANE - 2 * PAD - 2) * part.share;
-    context.fillStyle = part.executable === shown ? this.theme.accent : NEUTRAL;
-    context.globalAlpha = 0.3;
-    context.fillRect(a, y + LANE - PAD - 2 - high, Math.max(b - a - 0.5, 0.5), high);
+    const high = BAR * part.share;
+    context.fillStyle = part.executable === shown ? this.theme.accent : OTHERS;
+    context.globalAlpha = 0.2;
+    context.fillRect(a, y + ABOVE + BAR - high, Math.max(b - a - 0.5, 0.5), high);
     context.globalAlpha = 1;
   }
 
@@ -105,14 +110,19 @@ export class TimelinePicture {
     if (span.kind === "node") {
       // where a thread was seen, below the step: a place, and no time
       context.fillStyle = chosen ? theme.run : theme.soft;
-      context.fillRect(left, y + LANE - 5, Math.max(wide, 2), 3);
+      context.fillRect(left, y + ABOVE + BAR + 1, Math.max(wide, 2), 3);
       return;
     }
     const waits = span.kind === "wait";
-    const step = span.executable === shown ? theme.accent : NEUTRAL;
+    const step = span.executable === shown ? theme.accent : OTHERS;
+    if (waits) {
+      // in place of the step that it is part of
+      context.fillStyle = theme.ground;
+      context.fillRect(left, y + ABOVE, wide, BAR);
+    }
     context.fillStyle = waits ? theme.warn : span.kind === "region" ? span.colour : step;
     context.globalAlpha = waits ? 0.45 : chosen ? 1 : 0.75;
-    context.fillRect(left, y + PAD, wide, LANE - 2 * PAD - 2);
+    context.fillRect(left, y + ABOVE, wide, BAR);
     context.globalAlpha = 1;
     if (chosen) this.frame(left, y, wide, theme.run);
     if (wide > NARROW) this.write(this.rows.text(span), left + 5, y, wide - 8);
@@ -122,7 +132,7 @@ export class TimelinePicture {
     const { context } = this;
     context.strokeStyle = colour;
     context.lineWidth = 2;
-    context.strokeRect(left, y + PAD, Math.max(wide, 2), LANE - 2 * PAD - 2);
+    context.strokeRect(left, y + ABOVE, Math.max(wide, 2), BAR);
     context.lineWidth = 1;
   }
 
@@ -134,36 +144,34 @@ export class TimelinePicture {
     const [a, b] = [Math.max(xOf(scale, place.since), scale.left), xOf(scale, now)];
     context.strokeStyle = place.waits ? theme.warn : NEUTRAL;
     context.setLineDash(place.waits ? [4, 3] : []);
-    context.strokeRect(a, top(lane) + PAD + 0.5, Math.max(b - a, 2), LANE - 2 * PAD - 3);
+    context.strokeRect(a, top(lane) + ABOVE + 0.5, Math.max(b - a, 2), BAR - 1);
     context.setLineDash([]);
     if (b - a > NARROW) this.write(place.text, a + 5, top(lane), b - a - 8);
   }
 
-  /** Transfers as arrows, from the lane of one device to that of another. */
+  /** Transfers as arrows, from the lane of one device to that of another; what lanes hold is drawn over them. */
   drawMoves(moves: readonly Move[], isChosen: (of: Move) => boolean): void {
     const { scale } = this;
-    // close to each other their heads would be all that is seen
-    const apart = scale.width / Math.max(moves.length, 1);
-    let last = -1;
+    let last = -Infinity;
     for (const move of moves) {
-      const [from, to] = endsOf(move, this.lanes);
+      const ends = endsOf(move, this.lanes);
       const [a, b] = [xOf(scale, move.start), xOf(scale, move.stop)];
       const chosen = isChosen(move);
-      if (from === null || to === null || b < scale.left || a > scale.width || (b - last < 2 && !chosen)) continue;
+      if (!ends || b < scale.left || a > scale.width || (b - last < 2 && !chosen)) continue;
+      this.arrow(a, b, ends, chosen ? "chosen" : b - last < CROWDED ? "bare" : "plain");
       last = b;
-      this.arrow(a, from, b, to, chosen ? "chosen" : apart < CROWDED ? "bare" : "plain");
     }
   }
 
-  private arrow(a: number, from: number, b: number, to: number, look: "chosen" | "plain" | "bare"): void {
+  private arrow(a: number, b: number, { from, to }: Ends, look: "chosen" | "plain" | "bare"): void {
     const { context, theme } = this;
     const head = to > from ? HEAD : -HEAD;
     context.strokeStyle = context.fillStyle = look === "chosen" ? theme.run : theme.text;
     context.lineWidth = { chosen: 2.5, plain: 1.2, bare: 1 }[look];
-    context.globalAlpha = look === "bare" ? 0.35 : 1;
+    context.globalAlpha = { chosen: 1, plain: 0.85, bare: 0.3 }[look];
     this.line(a, from, b, look === "bare" ? to : to - head);
-    context.lineWidth = context.globalAlpha = 1;
     if (look !== "bare") this.triangle(b, to, head);
+    context.lineWidth = context.globalAlpha = 1;
   }
 
   /** Traces below all lanes, with a line through them: first calls are hollow, retraces full. */
@@ -178,8 +186,8 @@ export class TimelinePicture {
       context.globalAlpha = 0.5;
       this.line(a, TOP - 6, a, y);
       context.globalAlpha = 1;
-      if (trace.isFirst) context.strokeRect(a, y + PAD + 0.5, wide, LANE - 2 * PAD - 3);
-      else context.fillRect(a, y + PAD, wide, LANE - 2 * PAD - 2);
+      if (trace.isFirst) context.strokeRect(a, y + ABOVE + 0.5, wide, BAR - 1);
+      else context.fillRect(a, y + ABOVE, wide, BAR);
       const room = next - a - wide - 8;
       if (room > 40) this.write(trace.name, a + wide + 4, y, room);
     });
@@ -190,7 +198,7 @@ export class TimelinePicture {
     this.lanes.forEach((lane, i) => {
       const isDevice = lane.key.startsWith("device ");
       context.fillStyle = deviceColour(lane.label);
-      if (isDevice) context.fillRect(0, top(i) + PAD, 3, LANE - 2 * PAD - 2);
+      if (isDevice) context.fillRect(0, top(i) + ABOVE, 3, BAR);
       this.write(lane.label, 8, top(i), scale.left - 12, isDevice ? theme.text : theme.soft);
     });
     if (hasTraces) this.write("traces", 8, top(this.lanes.length), scale.left - 12, theme.soft);
@@ -200,7 +208,7 @@ export class TimelinePicture {
   private write(text: string, x: number, y: number, room: number, colour = this.theme.text): void {
     this.context.fillStyle = colour;
     const shown = fitting(this.context, text, room);
-    if (shown) this.context.fillText(shown, x, y + LANE / 2 + 3);
+    if (shown) this.context.fillText(shown, x, y + ABOVE + BAR / 2 + 4);
   }
 
   private line(x0: number, y0: number, x1: number, y1: number): void {
@@ -223,12 +231,30 @@ function top(lane: number): number {
   return TOP + lane * LANE;
 }
 
-/** The heights at which an arrow begins and ends: the middles of its lanes. */
-export function endsOf(move: Move, lanes: readonly Lane[]): [from: number | null, to: number | null] {
+/** The heights at which an arrow begins and ends. */
+export interface Ends {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** From the edge of what is in one lane to that of what is in the other; null for lanes that are not there. */
+export function endsOf(move: Move, lanes: readonly Lane[]): Ends | null {
   const at = (device: string): number => lanes.findIndex((l) => l.key === `device ${device}`);
   const [from, to] = [at(move.origin), at(move.device)];
-  if (from < 0 || to < 0 || from === to) return [null, null];
-  return [top(from) + LANE / 2 - 1, top(to) + LANE / 2 - 1];
+  if (from < 0 || to < 0 || from === to) return null;
+  const [first, last] = [top(from) + ABOVE, top(to) + ABOVE];
+  return from < to ? { from: first + BAR, to: last } : { from: first, to: last + BAR };
+}
+
+/** Where an arrow is pressed: its head, which nothing is drawn over. */
+export function headOf({ from, to }: Ends): number {
+  return to - Math.sign(to - from) * (HEAD / 2);
+}
+
+/** Whether a height is within what a lane holds, and not between lanes. */
+export function isInBar(y: number): boolean {
+  const within = (y - TOP) % LANE;
+  return within >= ABOVE && within <= ABOVE + BAR;
 }
 
 /** The beginning of a text that fits, with an ellipsis where that is not all; nothing if that is too little. */

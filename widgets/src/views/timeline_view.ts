@@ -7,7 +7,7 @@ import { number } from "../feed/tables";
 import { seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
 import { percentile, StepHistogram } from "./step_histogram";
-import { endsOf, FOOT, LANE, timeOf, TimelinePicture, TOP, xOf, type Place, type Scale } from "./timeline_picture";
+import { endsOf, FOOT, headOf, isInBar, LANE, timeOf, TimelinePicture, TOP, xOf, type Place, type Scale } from "./timeline_picture";
 import { TimelineRows, type Busy, type Lane, type Move, type Span, type Trace } from "./timeline_rows";
 import type { View } from "./view";
 
@@ -48,11 +48,11 @@ export class TimelineView implements View {
     const tools = html("div", { class: "ef-tools", role: "toolbar", "aria-label": "timeline" },
       button("+", "zoom in", () => { this.zoom(0.5); }),
       button("−", "zoom out", () => { this.zoom(2); }),
-      button("last step", "show all of the last step", () => { this.showLast(); }), this.follow, this.summary); // prettier-ignore
+      button("last step", "show all of the last step", () => { this.showLast(); }), this.follow); // prettier-ignore
     const e = this.canvas.element;
     e.tabIndex = 0;
     for (const [name, value] of Object.entries(KEYS)) e.setAttribute(name, value);
-    this.element.append(tools, html("div", { class: "ef-lanes" }, e, this.tip), this.histogram.element, this.empty);
+    this.element.append(tools, this.summary, html("div", { class: "ef-lanes" }, e, this.tip), this.histogram.element, this.empty);
     this.listen();
     this.unlisten = [
       onTheme(() => { this.draw(); }),
@@ -101,8 +101,8 @@ export class TimelineView implements View {
     const isChosen = (of: Span | Move): boolean => this.isChosen(of);
     picture.drawAxis(height, this.end === null && this.length >= NEAR ? "now" : "");
     picture.within(() => {
-      this.lanes.forEach((_, i) => { picture.drawLane(i, this.shown, isChosen); });
       picture.drawMoves(this.moves, isChosen);
+      this.lanes.forEach((_, i) => { picture.drawLane(i, this.shown, isChosen); });
       for (const place of this.places()) picture.drawPlace(place, this.feed.now());
       picture.drawTraces(this.traces);
     }); // prettier-ignore
@@ -131,9 +131,8 @@ export class TimelineView implements View {
     const { element } = this.canvas;
     const lanes = this.lanes.map((lane) => lane.label);
     const arrows = this.moves.flatMap((move) => {
-      const [from, to] = endsOf(move, this.lanes);
-      const middle = (xOf(scale, move.start) + xOf(scale, move.stop)) / 2;
-      return from === null || to === null || middle < scale.left ? [] : [`${middle.toFixed(1)},${((from + to) / 2).toFixed(1)}`];
+      const [ends, x] = [endsOf(move, this.lanes), xOf(scale, move.stop)];
+      return ends && x >= scale.left ? [`${x.toFixed(1)},${headOf(ends).toFixed(1)}`] : [];
     });
     const label = `steps over time, in lanes: ${lanes.join(", ")}; ${this.moves.length} transfers, ${this.traces.length} traces`;
     if (element.getAttribute("aria-label") !== label) element.setAttribute("aria-label", label);
@@ -189,26 +188,24 @@ export class TimelineView implements View {
     this.draw();
   }
 
-  /** What lies under the pointer: a transfer, else the shortest span, else the steps of a second. */
+  /** What lies under the pointer: the shortest span, else a transfer, else the steps of a second. */
   private at(event: MouseEvent): Span | Move | Trace | Busy | null {
     const box = this.canvas.element.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     const time = timeOf({ left: this.left, width: box.width, end: this.until(), length: this.length }, px);
     const slack = (3 * this.length) / box.width;
     const within = (s: { start: number; stop: number }): boolean => s.start - slack <= time && time <= s.stop + slack;
-    const move = this.moves.find((m) => {
-      const [from, to] = endsOf(m, this.lanes);
-      return from !== null && to !== null && within(m) && py >= Math.min(from, to) - 3 && py <= Math.max(from, to) + 3;
-    });
-    if (move) return move;
     const at = Math.floor((py - TOP) / LANE);
     if (at === this.lanes.length) return this.traces.findLast(within) ?? null;
     const lane = this.lanes[at];
-    const hits = lane?.spans.filter(within) ?? [];
-    const low = py - TOP - at * LANE > LANE - 7;
-    const seen = hits.filter((s) => (s.kind === "node") === low);
-    const [shortest] = (seen.length ? seen : hits).sort((a, b) => a.stop - a.start - (b.stop - b.start));
-    return shortest ?? lane?.busy.find((b) => b.start <= time && time < b.stop) ?? null;
+    const hits = lane?.spans.filter((s) => within(s) && (s.kind === "node") !== isInBar(py)) ?? [];
+    const [shortest] = hits.sort((a, b) => a.stop - a.start - (b.stop - b.start));
+    if (shortest) return shortest;
+    const move = this.moves.find((m) => {
+      const ends = within(m) ? endsOf(m, this.lanes) : null;
+      return ends && py >= Math.min(ends.from, ends.to) - 3 && py <= Math.max(ends.from, ends.to) + 3;
+    });
+    return move ?? lane?.busy.find((b) => b.start <= time && time < b.stop) ?? null;
   }
 
   private listen(): void {

@@ -5,13 +5,29 @@ from __future__ import annotations
 import math
 
 from eagerflow_kernels.native.functions.arithmetic import nearest
-from eagerflow_kernels.native.functions.exponential import sigmoid, tanh
+from eagerflow_kernels.native.functions.float_writer import FloatWriter, Pair
+from eagerflow_kernels.native.functions.hyperbolic import tanh
 from eagerflow_kernels.native.functions.special import gelu_by_erf
 from eagerflow_kernels.native.loop_form import LoopBuilder
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 _TANH_END = 10.0  # beyond, the tanh is 1, while squares could overflow
+
+
+def sigmoid(b: LoopBuilder, x: int) -> int:
+    """The logistic function: with z = e**-abs(x), 1 / (1 + z), and z / (1 + z) below 0."""
+    w = FloatWriter(b, x)
+    one, zero, lowest = w.number(1.0), w.number(0.0), w.number(w.format.underflow)
+    size = w.negative(b.apply("absolute", x))
+    k, r = w.reduced_to_float(w.select(b.apply("less", size, lowest), lowest, size))
+    first, second = w.power_of_shifted(k)
+    e = w.exponential_of_float(r)
+    z = Pair(*(w.multiply(w.multiply(part, first), second) for part in w.sum_of(*e)))
+    below = w.sum_of(one, z.high)
+    negative = b.apply("less", x, zero)
+    above = Pair(w.select(negative, z.high, one), w.select(negative, z.low, zero))
+    return w.quotient(above, Pair(below.high, w.add(below.low, z.low)))
 
 
 def relu(b: LoopBuilder, x: int) -> int:

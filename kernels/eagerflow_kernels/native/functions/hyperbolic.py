@@ -1,6 +1,7 @@
-"""Hyperbolic functions and their inverses: of float32, computed in float64 and rounded once.
+"""Hyperbolic functions and their inverses.
 
-``tanh``, which has polynomials of its own, is in `exponential`.
+The error of tanh is below 1 ulp in float32 and float64. The others are of float32, computed in
+float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -8,12 +9,50 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from eagerflow_kernels.native.functions.exponential import FloatWriter, expm1, log1p
-from eagerflow_kernels.native.functions.special import in_float64
-from eagerflow_kernels.native.loop_form import LoopBuilder
+from eagerflow_kernels.native.functions.exponential import expm1
+from eagerflow_kernels.native.functions.float_writer import FloatWriter, floats, in_float64
+from eagerflow_kernels.native.functions.logarithms import log1p
+from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
 
+#: up to here tanh is a polynomial; from here on 1 - tanh(x) is below 1/4, so that its last digits
+#: are below those of the result
+_NEAR: Final = 0.9765625
+#: of z = x * x the polynomial p with tanh(x) = x + x * z * p(z), x up to `_NEAR`
+_TANH: Final[dict[Kind, tuple[float, ...]]] = {
+    "f32": floats(
+        "-0x1.555542p-2", "0x1.110cfp-3", "-0x1.b980e2p-5", "0x1.60d63ep-6",
+        "-0x1.070cdep-7", "0x1.366142p-9", "-0x1.8e14e2p-12",
+    ),
+    "f64": floats(
+        "-0x1.5555555555554p-2", "0x1.1111111110f51p-3", "-0x1.ba1ba1ba0433dp-5",
+        "0x1.664f487e1d7aep-6", "-0x1.226e34d756f54p-7", "0x1.d6d3bd3dd651ep-9",
+        "-0x1.7da26aed65f0ep-10", "0x1.354f54a3f9d0ep-11", "-0x1.f508a3f8db9d8p-13",
+        "0x1.943beb7a20543p-14", "-0x1.410cd59ae0eb7p-15", "0x1.e63b8dc348685p-17",
+        "-0x1.496b6c16512f3p-18", "0x1.68963a61c6b78p-20", "-0x1.105191766db02p-22",
+        "0x1.9bf3cf7b952e3p-26",
+    ),
+}  # fmt: skip
+#: an x from which on tanh(x) is 1
+_TANH_END: Final[dict[Kind, float]] = {"f32": 10.0, "f64": 22.0}
 #: from here on exponentials are infinite in float32, and far from it in float64
 _END: Final = 120.0
+
+
+def tanh(b: LoopBuilder, x: int) -> int:
+    """A polynomial near 0, 1 - 2 / (1 + e**(2 |x|)) elsewhere, and the sign of x."""
+    w = FloatWriter(b, x)
+    one, end = w.number(1.0), w.number(_TANH_END[w.kind])
+    size = b.apply("absolute", x)
+    size = w.select(b.apply("less", end, size), end, size)
+    square = w.multiply(size, size)
+    bend = w.multiply(square, w.polynomial(_TANH[w.kind], square))
+    near = w.fma(size, bend, size)
+    k, r = w.reduced_to_float(w.add(size, size))
+    scale = w.single_power(k)
+    below = w.fma(w.rise(r), scale, w.add(scale, one))
+    far = w.subtract(one, b.apply("divide", w.number(2.0), below))
+    is_near = b.apply("less", size, w.number(_NEAR))
+    return b.apply("copysign", w.select(is_near, near, far), x)
 
 
 @in_float64

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from eagerflow_kernels.native.functions.exponential import FloatWriter
-from eagerflow_kernels.native.functions.special import in_float64
+from eagerflow_kernels.native.functions.float_writer import FloatWriter, in_float64
 from eagerflow_kernels.native.loop_form import LoopBuilder
 
 #: atan(x) / x of x**2, x from 0 to 1

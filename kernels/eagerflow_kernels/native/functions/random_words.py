@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from eagerflow_kernels.native.functions.exponential import FloatWriter, log
+from eagerflow_kernels.native.functions.float_writer import FloatWriter
+from eagerflow_kernels.native.functions.logarithms import log
 from eagerflow_kernels.native.functions.trigonometric import cosine, sine, whole_and_rest
 from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
 from eagerflow_kernels.philox import MULTIPLIERS, ROUNDS, WEYL

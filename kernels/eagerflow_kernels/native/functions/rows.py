@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from eagerflow_kernels.native.functions.arithmetic import reciprocal
-from eagerflow_kernels.native.functions.exponential import exp, log
+from eagerflow_kernels.native.functions.exponential import exp
+from eagerflow_kernels.native.functions.logarithms import log
 from eagerflow_kernels.native.loop_form import FLOATS, LoopBuilder
+
+
+def picked(b: LoopBuilder, x: int, place: int) -> int:
+    """The row of a table whose number is given."""
+    return b.pick(x, b.apply("convert", place, kind="i64"))
 
 
 def total(b: LoopBuilder, x: int) -> int:

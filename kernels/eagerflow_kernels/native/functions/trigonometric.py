@@ -1,13 +1,12 @@
-"""Sine, cosine, tangent and powers of float32, computed in float64 and rounded once."""
+"""Sine, cosine and tangent of float32, computed in float64 and rounded once."""
 
 from __future__ import annotations
 
 import math
 from typing import Final, NamedTuple
 
-from eagerflow_kernels.native.functions.exponential import FloatWriter, exp, log
-from eagerflow_kernels.native.functions.special import in_float64
-from eagerflow_kernels.native.loop_form import LoopBuilder, Term, bits_of
+from eagerflow_kernels.native.functions.float_writer import FloatWriter, in_float64, is_odd
+from eagerflow_kernels.native.loop_form import LoopBuilder
 
 #: sin(x pi / 2) / x and cos(x pi / 2) of x**2, |x| at most 1/2
 _SIN: Final = tuple(map(float.fromhex, (
@@ -81,15 +80,10 @@ def _sine_and_cosine(w: FloatWriter, angle: Angle) -> tuple[int, int]:
     return w.multiply(angle.rest, w.polynomial(_SIN, square)), w.polynomial(_COS, square)
 
 
-def _is_odd(w: FloatWriter, quarters: int) -> int:
-    half = w.multiply(quarters, w.number(0.5))
-    return w.b.apply("not_equal", w.b.apply("floor", half), half)
-
-
 def sine(w: FloatWriter, angle: Angle) -> int:
     """The sine of an angle."""
     of_rest, cosine_of_rest = _sine_and_cosine(w, angle)
-    result = w.select(_is_odd(w, angle.quarters), cosine_of_rest, of_rest)
+    result = w.select(is_odd(w, angle.quarters), cosine_of_rest, of_rest)
     below = w.b.apply("less", w.number(1.0), angle.quarters)
     return w.select(below, w.negative(result), result)
 
@@ -97,7 +91,7 @@ def sine(w: FloatWriter, angle: Angle) -> int:
 def cosine(w: FloatWriter, angle: Angle) -> int:
     """The cosine of an angle."""
     sine_of_rest, of_rest = _sine_and_cosine(w, angle)
-    result = w.select(_is_odd(w, angle.quarters), sine_of_rest, of_rest)
+    result = w.select(is_odd(w, angle.quarters), sine_of_rest, of_rest)
     from_centre = w.b.apply("absolute", w.subtract(angle.quarters, w.number(1.5)))
     below = w.b.apply("less", from_centre, w.number(1.0))  # one quarter, or two
     return w.select(below, w.negative(result), result)
@@ -123,36 +117,7 @@ def tan(b: LoopBuilder, x: int) -> int:
     w = FloatWriter(b, x)
     angle = _angle(w, x)
     of_sine, of_cosine = _sine_and_cosine(w, angle)
-    odd = _is_odd(w, angle.quarters)
+    odd = is_odd(w, angle.quarters)
     above = w.select(odd, w.negative(of_cosine), of_sine)
     result = b.apply("divide", above, w.select(odd, of_sine, of_cosine))
     return w.select(b.apply("equal", x, w.number(0.0)), x, result)
-
-
-def power(b: LoopBuilder, x: int, y: int) -> int:
-    """X to the y, with C's values where one is 0 or infinite; the square is the product."""
-    if b.terms[y] == Term("constant", b.kind(x), False, (), bits_of(2.0, b.kind(x))):
-        return b.apply("multiply", x, x)  # the same bits: either is rounded once
-    return _power(b, x, y)
-
-
-@in_float64
-def _power(b: LoopBuilder, x: int, y: int) -> int:
-    w = FloatWriter(b, x)
-    zero, one, infinite = w.number(0.0), w.number(1.0), w.number(math.inf)
-    size = b.apply("absolute", x)
-    result = exp(b, w.multiply(y, log(b, size)))
-    whole = b.apply("equal", b.apply("floor", y), y)
-    signed = w.select(_is_odd(w, y), b.apply("copysign", result, x), result)
-    result = w.select(whole, signed, result)
-    outside = b.apply("and", b.apply("less", x, zero), b.apply("less", size, infinite))
-    fraction = b.apply("xor", whole, b.constant(1, "bool"))
-    result = w.select(b.apply("and", outside, fraction), w.number(math.nan), result)
-    result = w.select(b.apply("equal", y, w.number(2.0)), w.multiply(x, x), result)
-    alone = b.apply(
-        "and", b.apply("equal", size, one), b.apply("equal", b.apply("absolute", y), infinite)
-    )
-    certain = b.apply(
-        "or", b.apply("or", alone, b.apply("equal", y, zero)), b.apply("equal", x, one)
-    )
-    return w.select(certain, one, result)

@@ -1,0 +1,234 @@
+"""Forward mode: an interpreter that carries a tangent along with each value.
+
+A tangent is a plain tensor of the interpreters below, noted in the handle of its value. So nesting
+needs no bookkeeping: each `Forward` knows the tangents of its own level only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, final
+from weakref import ref
+
+from eagerflow.autodiff.backward import Cotangent, add_at, dense, full_like, gradients, pull
+from eagerflow.autodiff.tape import Tape, find, strip
+from eagerflow.core.composites import Composite
+from eagerflow.core.interpreter import (
+    BASE,
+    AbstractDifferentiator,
+    applying_rules,
+    installed,
+    use,
+)
+from eagerflow.core.op import Op, declare, functions
+from eagerflow.core.tensor import Tensor, handle_of
+from eagerflow.errors import GradientError
+from eagerflow.source import Source, capture
+
+_stop_gradient: Final = declare("stop_gradient")
+
+
+class Broken(NamedTuple):
+    """The stand-in for a tangent: the value depends on others, but without a derivative.
+
+    Attributes:
+        name: the op that has no derivative.
+        source: the user's line.
+    """
+
+    name: str
+    source: Source | None
+
+
+Tangent = Tensor | Broken | None
+
+
+@final
+class Forward(AbstractDifferentiator):
+    """Computes tangents while it is installed."""
+
+    def __init__(self) -> None:
+        self.owner = ref(self)
+        #: while the forward pass of a composite runs: the tangents of the values that it uses
+        self._used: list[Tangent] | None = None
+        self._rules = 0  # how many runs of rules are under way
+
+    def begin_rules(self) -> None:
+        self._rules += 1
+
+    def end_rules(self) -> None:
+        self._rules -= 1
+
+    def follows(self, x: Tensor) -> bool:
+        tangent = self.tangent_of(x)
+        return tangent is not None and not isinstance(tangent, Broken)
+
+    def tangent_of(self, x: Tensor) -> Tangent:
+        """The tangent of the value that ``x`` holds, None if it is zero."""
+        tangent: Tangent = find(x._mark, self.owner)
+        return tangent
+
+    def enter(self, x: Tensor, tangent: Tangent) -> None:
+        """Give the value of the new handle ``x`` a tangent."""
+        if tangent is not None:
+            x._mark = (self.owner, tangent, x._mark)
+
+    def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        result = self.below.bind(op, inputs, attrs)
+        tangents = [self.tangent_of(x) for x in inputs]
+        if all(t is None for t in tangents):
+            return result
+        outputs = result if type(result) is tuple else (result,)
+        if self._used is not None:
+            self._used += tangents
+        elif op is not _stop_gradient:
+            with use(self.below), applying_rules():
+                output_tangents = _push(op, tangents, result, outputs, inputs, attrs)
+            for out, tangent in zip(outputs, output_tangents, strict=True):
+                if not (self._rules and isinstance(tangent, Broken)):
+                    self.enter(out, tangent)
+        return result
+
+    def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
+        if composite.node is None and (self._used is not None or not composite.own_rule):
+            return super().call(composite, inputs)
+        tangents = [self.tangent_of(x) for x in inputs]
+        if self._used is not None:
+            self._used += tangents
+            return self.below.call(composite, inputs)
+        if self.below is not BASE and all(t is None for t in tangents):
+            return self.below.call(composite, inputs)  # which may have a rule for it
+        if composite.push is not None:
+            return self._push(composite.push, inputs, tangents)
+        self._used = []
+        try:
+            with use(self):
+                passed = composite.forward(*inputs)
+            used = self._used
+        finally:
+            self._used = None
+        tangents += [self.tangent_of(x) for x in passed.captured]
+        used += [self.tangent_of(x) for x in passed.outputs]
+        outputs = tuple([handle_of(x) for x in passed.outputs])
+        for x in outputs:
+            strip(x, self.owner)
+        lost = any(t is not None and all(t is not one for one in tangents) for t in used)
+        smooth, broken = _parted(tangents)
+        if lost and broken is None:
+            broken = Broken(composite.name, capture(2))
+
+        def back(gs: Sequence[Any]) -> Sequence[Cotangent | None]:
+            return passed.pull(passed.residuals, gs, [t is not None for t in smooth])
+
+        with use(self.below), applying_rules():
+            output_tangents = transposed(back, outputs, smooth, name=composite.name)
+        for out, tangent in zip(outputs, output_tangents, strict=True):
+            self.enter(out, _settled(composite.name, out, tangent, smooth, broken))
+        return outputs
+
+    def _push(
+        self, push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]],
+        inputs: Sequence[Tensor], tangents: Sequence[Tangent],
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """The outputs of a composite with its own rule for tangents."""
+        with use(self.below):
+            results, output_tangents = push(inputs, tangents)
+        outputs = tuple([handle_of(x) for x in results])
+        for out, tangent in zip(outputs, output_tangents, strict=True):
+            self.enter(out, tangent)
+        return outputs
+
+
+def _parted(tangents: Sequence[Tangent]) -> tuple[list[Tensor | None], Broken | None]:
+    """The tangents that are tensors, None for others, and the first that is broken."""
+    smooth = [None if isinstance(t, Broken) else t for t in tangents]
+    return smooth, next((t for t in tangents if isinstance(t, Broken)), None)
+
+
+def _settled(
+    name: str, out: Tensor, tangent: Tensor | None, smooth: Sequence[Any], broken: Broken | None
+) -> Tangent:
+    """The tangent of an output."""
+    if out._lane.dtype.is_inexact:
+        return broken if tangent is None else tangent
+    return Broken(name, capture(3)) if any(t is not None for t in smooth) else broken
+
+
+def _push(
+    op: Op, tangents: Sequence[Tangent], result: Any, outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor], attrs: dict[str, Any],
+) -> list[Tangent]:  # fmt: skip
+    """The tangents of the outputs of an op; runs in the chain below."""
+    smooth, broken = _parted(tangents)
+    if op.cuts:
+        rules: Any = op.vjp
+        moving = any(t is not None and r is not None for t, r in zip(smooth, rules, strict=True))
+    else:
+        moving = any(t is not None for t in smooth)
+    output_tangents: Sequence[Tensor | None] = [None] * len(outputs)
+    if moving and any(out._lane.dtype.is_inexact for out in outputs):
+        if op.nondifferentiable:
+            raise GradientError(f"{op.name} has no derivative")
+        output_tangents = _tangents(op, smooth, result, outputs, inputs, attrs)
+    return [
+        _settled(op.name, out, t, smooth, broken)
+        for out, t in zip(outputs, output_tangents, strict=True)
+    ]
+
+
+def _tangents(
+    op: Op, tangents: Sequence[Tensor | None], result: Any, outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor], attrs: dict[str, Any],
+) -> Sequence[Tensor | None]:  # fmt: skip
+    if op.jvp is not None:
+        pushed = op.jvp(tangents, result, *inputs, **attrs)
+        return pushed if type(result) is tuple else (pushed,)
+    wanted = [-1 if t is None else 0 for t in tangents]
+
+    def back(gs: Sequence[Any]) -> Sequence[Cotangent | None]:
+        g = tuple(gs) if type(result) is tuple else gs[0]
+        return pull(op, wanted, g, result, inputs, attrs)
+
+    return transposed(back, outputs, tangents)
+
+
+def transposed(
+    back: Callable[[Sequence[Any]], Sequence[Cotangent | None]], outputs: Sequence[Tensor],
+    tangents: Sequence[Tensor | None], *, name: str | None = None,
+) -> Sequence[Tensor | None]:  # fmt: skip
+    """The tangents of outputs, from the function that pulls cotangents back to the inputs.
+
+    That function is linear, so its own gradient, taken at any point and with the tangents as
+    cotangents, is its transpose, which pushes tangents forward.
+
+    Args:
+        back: gives the cotangents of the inputs from those of the outputs.
+        outputs: the outputs.
+        tangents: of the inputs, None for zero.
+        name: of a function whose ``back`` the user wrote: it may not be made of ops.
+
+    Raises:
+        GradientError: the result of ``back`` does not come from its argument by ops.
+    """
+    tape = Tape()
+    # for a linear function every point is as good as another; a detached one gives itself away
+    # if the point is not zero
+    point = 0.0 if name is None else 2.0**-10
+    gs = [full_like(out, point) if out._lane.dtype.is_inexact else None for out in outputs]
+    sources = [() if g is None else (tape.watch(g),) for g in gs]
+    with installed(tape):
+        us = [None if u is None else dense(u) for u in back(gs)]
+    seeds: dict[int, Any] = {}
+    for u, t in zip(us, tangents, strict=True):
+        if u is None or t is None:
+            continue
+        slot = tape.slot_of(u)
+        if slot >= 0:
+            add_at(seeds, slot, t)
+        elif name is not None and bool(functions["any"](u)):
+            raise GradientError(
+                f"{name}: forward mode needs a backward rule that is made of ops",
+                given=f"a cotangent {u.type} that does not depend on that of the result",
+            )
+    output_tangents = gradients(tape, seeds, sources, "jvp", lambda i: "a cotangent")
+    return [None if g is None else dense(g) for g in output_tangents]

@@ -1,0 +1,489 @@
+"""`collect`: finds what a function reads from outside by name, and chooses the kind of each guard.
+
+What objects and classes hold: `capture/attributes.py`; items: `container_guards.py` beside this;
+how values are compared later: `guard_kinds.py`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import functools
+import importlib.util
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from operator import attrgetter
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+from typing import Any, Final, final
+
+from eagerflow.capture.access_paths import GONE, AccessPath, Root, instance_dict, joined
+from eagerflow.capture.attributes import Attributes, is_plain_member
+from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
+from eagerflow.capture.equality import is_plain
+from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes
+from eagerflow.capture.findings import asks_types, find_calls, note_hidden_state, unwatched
+from eagerflow.capture.guards.container_guards import LIMIT, CapturedContainers
+from eagerflow.capture.library_code import (
+    CACHED,
+    MODULES,
+    LibraryMembers,
+    is_library,
+    is_library_class,
+    is_own_code,
+)
+from eagerflow.capture.reads import Finding, Holder, Reads, Site
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.hardware import Device, as_device
+from eagerflow.types import DType
+
+_NUMBERS: Final = frozenset({int, float, complex})
+_ATOMS: Final = frozenset(
+    {str, bytes, bool, type(None), type(...), type(NotImplemented), range, slice, DType, Device}
+)
+#: what a library wrapper calls the function that it wraps
+_WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
+_BUILTINS: Final = Root(builtins, "builtins")
+#: access paths from which on no more are looked for
+MOST: Final = 20_000
+_CALLABLE: Final = (FunctionType, MethodType, functools.partial)
+
+
+def collect(
+    function: Callable[..., Any],
+    roots: Sequence[tuple[str, Any]] = (),
+    classes: Collection[type] = (),
+) -> Reads:
+    """What ``function`` reads from outside.
+
+    Args:
+        function: a function, bound method, partial, or any other callable object.
+        roots: static arguments, such as ``("self", model)``: objects that it gets and may look
+            into.
+        classes: those of other arguments, whose methods it may call.
+    """
+    collector = Collector(function)
+    for cls in classes:
+        collector.add_class(cls)
+    for text, value in roots:
+        collector.visit(Root(value, text, weak=True), value)
+    collector.is_given = collector.is_given or bool(roots or classes)
+    return collector.run()
+
+
+@final
+class Collector:
+    """The state of one collection.
+
+    Attributes:
+        found: what it gives in the end.
+        names: of attributes that reachable code reads.
+        asked: those that `getattr` and `hasattr` may be asked for.
+        later: those of which `ef.py_call` gets the value.
+        stored: those that are set.
+        every: whether names are made at run time.
+        global_paths: those of global names, by id of the namespace.
+        is_given: whether it looks at more than a function and what that names.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        named = isinstance(function, FunctionType)
+        self.found = Reads(Root(function, function.__name__ if named else ""))
+        self.names: set[str] = set()
+        self.asked: set[str] = set()
+        self.later: set[str] = set()
+        self.stored: set[str] = set()
+        self.every = False
+        self.containers: CapturedContainers | None = None  # if there are containers
+        self.attributes: Attributes | None = None  # if there are objects or classes
+        self._seen: dict[int, AccessPath | Root] = {}
+        self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
+        self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
+        self.global_paths: dict[tuple[int, str], AccessPath] = {}
+        self._escapes: Escapes | None = None  # if there are numbers, objects or containers
+        self._codes: set[tuple[int, int]] = set()
+        self._array = as_device("cpu:0").backend.array_type
+        self._libraries = LibraryMembers()
+        #: functions whose attributes nobody has named yet
+        self._functions: list[Holder] = []
+        self._owners: set[str] = set()  # names of what attributes are read of or set
+        self._doubtful = False  # whether code names more than what eagerflow offers
+        self.is_given = not named
+        self.visit(self.found.root, function)
+
+    def add_class(self, cls: type) -> None:
+        """Note the class of an argument: which one it is, is in the key of the call."""
+        root = Root(cls, cls.__qualname__.rpartition(".")[2], weak=True)
+        self._attributes().add_class(root, cls, constructs=False)
+
+    def visit(self, path: AccessPath | Root, value: Any) -> None:
+        """Look at a value later: what owns it is noted first."""
+        self._pending.append((path, value))
+
+    def run(self) -> Reads:
+        """Go on until nothing is added, then note what needs the whole picture."""
+        before, whole = -1, False
+        while self._drain():
+            size = self._size()
+            if whole and size == before:
+                break
+            # what is new comes first; all again only where that adds nothing
+            whole = size == before
+            before = size
+            self._scan(whole=whole)
+        if self.attributes is not None:
+            self.attributes.finish()
+        if self.containers is not None:
+            self.containers.finish(self.found)
+        if self._escapes is not None or self.found.numbers:
+            self.escapes.finish()
+        if self._doubtful or self.is_given:
+            note_hidden_state(self.found)
+        if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
+            find_calls(self.found)
+        self.found.asks_types = self._doubtful and asks_types(self.found)
+        # they know it: a cycle would keep the user's objects
+        self.attributes = self.containers = self._escapes = None
+        return self.found
+
+    def _drain(self) -> bool:
+        """Look at all that waits; False if that is too much."""
+        while self._pending:
+            if len(self.found.reads) > MOST:
+                self.found.findings.append(Finding(
+                    "unwatched", self.found.root.text or "the function",
+                    f"reaches more than {MOST:,} values: changes in the others are not seen",
+                    "pass what it needs as arguments", None,
+                ))  # fmt: skip
+                return False
+            self._look(*self._pending.popleft())
+        return True
+
+    def _size(self) -> int:
+        """What only grows, and grows whenever there may be more to find."""
+        reads = self.found
+        known = (self.names, self.stored, reads.sites, reads.reads, reads.objects, reads.classes)
+        return (
+            sum(map(len, known))
+            + len(reads.containers)
+            + (0 if self._escapes is None else len(self._escapes))
+            + self.every
+            + (0 if self.containers is None else self.containers.changes)
+        )
+
+    @property
+    def escapes(self) -> Escapes:
+        """What gets into code that is not looked at."""
+        if self._escapes is None:
+            self._escapes = Escapes(self)
+            for site in self.found.sites:
+                self._note_escapes(site)
+        return self._escapes
+
+    def _note_escapes(self, site: Site) -> None:
+        if self._escapes is not None and not is_own_code(site.function):
+            self._escapes.note(site)
+
+    def wants(self, name: str) -> bool:
+        """Whether reachable code may read an attribute of this name."""
+        return self.every or name in self.names
+
+    def _scan(self, *, whole: bool) -> None:
+        """Look at attributes, members and items: of all, or of what is new since last time."""
+        self._find_owners()
+        if self.found.objects or self.attributes is not None:
+            self._attributes().scan(whole=whole)
+        if whole:
+            self._scan_libraries()
+        if self.containers is None:
+            return
+        for path, value in self.containers.new_items(whole=whole):
+            self.visit(path, value)
+
+    def _find_owners(self) -> None:
+        """Note the functions of which code names attributes, those that it has not set yet, too."""
+        functions, self._functions = self._functions, []
+        for one in functions:
+            names = {one.path.text.rpartition(".")[2], getattr(one.value, "__name__", "")}
+            if not names & self._owners:
+                self._functions.append(one)
+            else:
+                self.found.objects.append(one)
+
+    # --- values ---
+
+    def _look(self, path: AccessPath | Root, value: Any) -> None:
+        kind = type(value)
+        if kind in _NUMBERS:
+            fixed = not isinstance(path, AccessPath) or path.fixed
+            self.found.add(path, "value" if fixed else "number", value)
+        elif kind in _ATOMS or (issubclass(kind, enum.Enum) and is_plain_member(value)):
+            self.found.add(path, "value", value)
+        elif id(value) in self._seen:
+            self._look_again(path, value)
+        else:
+            self._seen[id(value)] = path
+            self._alive.append(value)
+            self._note_path(path, value)
+            self._look_first(path, value)
+
+    def _note_path(self, path: AccessPath | Root, value: Any) -> None:
+        """Note a way to what may escape."""
+        if not issubclass(type(value), NEVER_ESCAPING):
+            self.escapes.add_path(path, value)
+
+    def _look_again(self, path: AccessPath | Root, value: Any) -> None:
+        """Another access path to an object that is known."""
+        if issubclass(type(value), ModuleType):
+            self._libraries.add(path, value)
+        self.found.add(path, "alias", self._seen[id(value)])
+        self._note_path(path, value)
+        if self.containers is not None:
+            self.containers.widen(path, value)
+        if self.attributes is not None and issubclass(type(value), type):
+            self.attributes.constructs(value)
+
+    def _look_first(self, path: AccessPath | Root, value: Any) -> None:
+        kind = type(value)
+        if kind is Tensor:
+            self.found.add(path, "tensor", value)
+        elif issubclass(kind, (self._array, bytearray)):
+            self.found.add(path, "content", value)
+        elif kind is FunctionType:
+            self._look_at_function(path, value)
+        elif kind is MethodType or issubclass(kind, functools.partial):
+            self._look_at_wrapper(path, value)
+        elif issubclass(kind, type):
+            self.found.add(path, "identity", value)
+            if not is_library_class(value):
+                self._attributes().add_class(path, value, constructs=True)
+        elif issubclass(kind, ModuleType):
+            library = self._libraries.add(path, value)
+            self.found.add(path, "member" if library else "identity", value)
+            if not library:
+                self._add_object(path, value)
+        elif issubclass(kind, CONTAINERS):
+            self._look_at_container(path, value)
+        else:
+            self._look_at_object(path, value)
+
+    def _look_at_wrapper(self, path: AccessPath | Root, value: Any) -> None:
+        """Bound methods and partials are what they hold."""
+        self.found.add(path, "type", value)
+        parts = ("__func__", "__self__") if type(value) is MethodType else (
+            "func", "args", "keywords")  # fmt: skip
+        for name in parts:
+            text = _joined(path, "" if name in ("__func__", "func") else f".{name}")
+            text = "self" if text == "__self__" else text
+            self.visit(AccessPath(path, "attribute", name, text, True), getattr(value, name))
+        if type(value) is not MethodType:
+            self._functions.append(Holder(path, value))
+
+    def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
+        self.found.add(path, "type", value)
+        self.found.containers.append(Holder(path, value))
+        if self.containers is None:
+            self.containers = CapturedContainers(self)
+        self.containers.add(path, value)
+        if isinstance(value, deque):  # an append to a full one takes an item out
+            longest = AccessPath(path, "attribute", "maxlen", _joined(path, ".maxlen"), True)
+            self.visit(longest, value.maxlen)
+        if not is_library_class(type(value)):
+            self._add_object(path, value)
+
+    def _look_at_object(self, path: AccessPath | Root, value: Any) -> None:
+        cls = type(value)
+        library = is_library_class(cls)
+        if cls is CACHED:  # what it calls runs outside of the trace
+            self.found.add(path, "identity", value)
+            return
+        finding = unwatched(path, value, self.found)
+        if cls is MappingProxyType and len(value) <= LIMIT and all(map(is_plain, value.values())):
+            self.found.add(path, "items", value)
+        elif finding is not None:
+            self.found.add(path, "identity", value)
+            self.found.findings.append(finding)
+            if not library and not isinstance(value, Iterator):
+                self._add_object(path, value)
+        elif library and cls.__module__.partition(".")[0] == "eagerflow":
+            hidden = self._look_at_hidden(path, value)
+            self.found.add(path, "type" if hidden else "identity", value)
+        elif not library or self._has_attributes(value):
+            self.found.add(path, "identity", value)
+            self._add_object(path, value)
+            if library:
+                self._look_at_hidden(path, value)
+        else:
+            getter = isinstance(value, attrgetter)
+            self.found.add(path, "identity" if getter else "value", value)
+            if getter:  # it reads them as if the code did
+                names = value.__reduce__()[1]
+                self.names.update(part for name in names for part in name.split("."))
+            if isinstance(value, (BuiltinFunctionType, MethodWrapperType)) and isinstance(
+                value.__self__, (*CONTAINERS, Tensor, Iterator)
+            ):
+                owner = AccessPath(path, "attribute", "__self__", _joined(path, ""), True)
+                self.visit(owner, value.__self__)
+            elif hasattr(value, "__wrapped__"):
+                inner = AccessPath(path, "attribute", "__wrapped__", _joined(path, ""), True)
+                self.visit(inner, value.__wrapped__)
+
+    def _has_attributes(self, value: Any) -> bool:
+        return instance_dict(value) is not None and not issubclass(type(value), AbstractArray)
+
+    def _look_at_hidden(self, path: AccessPath | Root, value: Any) -> bool:
+        """The functions that an object of a library holds; whether there are any."""
+        if not callable(value):
+            return False
+        hidden = False
+        for name, inner in list((instance_dict(value) or {}).items()):
+            if isinstance(inner, _CALLABLE) or (name in _WRAPPERS and callable(inner)):
+                hidden = True
+                self.visit(AccessPath(path, "dict", name, _joined(path, ""), True), inner)
+        return hidden
+
+    def _attributes(self) -> Attributes:
+        if self.attributes is None:
+            self.attributes = Attributes(self)
+        return self.attributes
+
+    def _add_object(self, path: AccessPath | Root, value: Any) -> None:
+        self.found.objects.append(Holder(path, value))
+        cls = type(value)
+        if not is_library_class(cls):
+            text = cls.__qualname__.rpartition(".")[2]
+            self._attributes().add_instance(AccessPath(path, "class", None, text, True), value)
+
+    # --- functions ---
+
+    def _look_at_function(self, path: AccessPath | Root, function: FunctionType) -> None:
+        self.found.add(path, "function", function)
+        library = is_library(function.__globals__)
+        codes = nested(function.__code__)
+        loaded = {x.name for c in codes for x in facts_of(c).loads if x.kind == "cell"}
+        later = {name for c in codes for kind, name in facts_of(c).later if kind == "cell"}
+        now = {x.name for c in codes for x in _now(facts_of(c)) if x.kind == "cell"}
+        for i, name in enumerate(function.__code__.co_freevars):
+            if name not in loaded:  # it is only set
+                continue
+            made = AccessPath(path, "cell", i, name, library)
+            value = made.get()
+            if value is GONE:  # not bound yet, or not any more
+                self.found.add(made, "absent", None)
+            elif name in later - now:
+                self.found.add(made, "identity", value)
+            else:
+                self.visit(made, value)
+        if path is not self.found.root:
+            self._look_at_defaults(path, function)
+        else:
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                made = AccessPath(path, "attribute", name, name, True)
+                if getattr(function, name) is not None:
+                    self.found.add(made, "member", getattr(function, name))
+        if library:
+            return
+        owners = self.found.objects if function.__dict__ else self._functions
+        owners.append(Holder(path, function))
+        for code in codes:
+            self._look_at_code(Site(code, function, path))
+
+    def _look_at_defaults(self, path: AccessPath | Root, function: FunctionType) -> None:
+        for name in ("__defaults__", "__kwdefaults__"):
+            value = getattr(function, name)
+            if value:
+                text = f"the defaults of {_joined(path, '')}"
+                self.visit(AccessPath(path, "attribute", name, text, True), value)
+
+    def _look_at_code(self, site: Site) -> None:
+        key = (id(site.code), id(site.function.__globals__))
+        known = key in self._codes
+        self._codes.add(key)
+        self.found.sites.append(site)
+        facts = facts_of(site.code)
+        if not known:
+            for load in facts.loads:
+                self.found.loads.setdefault((load.kind, load.name), []).append((site.code, load))
+        self.names |= facts.attributes
+        self.later |= {name for kind, name in facts.later if kind == "attribute"}
+        self.names |= facts.strings
+        self.asked |= facts.strings
+        self._owners |= facts.owners
+        self.stored.update(name for kind, name in facts.stores if kind == "attribute")
+        if facts.every_attribute:
+            self.every = True
+        self._note_escapes(site)
+        if facts.imports or any(load.kind == "cell" for load in facts.loads):
+            self._doubtful = True
+        if not known:
+            for name in sorted(facts.globals):
+                self._look_at_global(site, name)
+            for module, level in facts.imports:
+                self._look_at_import(site, module, level)
+
+    def _look_at_global(self, site: Site, name: str) -> None:
+        namespace = site.function.__globals__
+        key = (id(namespace), name)
+        if key in self.global_paths:
+            return
+        value = namespace.get(name)
+        if not isinstance(value, ModuleType) or value.__name__ != "eagerflow":
+            self._doubtful = True
+        text, home = name, self.found.sites[0].function.__globals__
+        if namespace is not home:
+            text = f"{str(namespace.get('__name__', '')).rpartition('.')[2]}.{name}".lstrip(".")
+        path = AccessPath(site.path, "global", name, text)
+        if ("global", name) in facts_of(site.code).later:
+            if name in namespace:
+                self.found.add(path, "identity", namespace[name])
+            return
+        self.global_paths[key] = path
+        if name in namespace:
+            self.visit(path, namespace[name])
+        elif hasattr(builtins, name) or not name.startswith("__"):
+            self.found.add(path, "absent", None)
+            builtin = getattr(builtins, name, None)
+            if not (builtin is None or _is_exception(builtin) or is_own_code(site.function)):
+                made = AccessPath(_BUILTINS, "attribute", name, f"builtins.{name}", True)
+                self.found.add(made, "member", builtin)
+
+    def _look_at_import(self, site: Site, module: str, level: int) -> None:
+        try:
+            package = site.function.__globals__.get("__package__")
+            name = importlib.util.resolve_name("." * level + module, package)
+        except (ImportError, TypeError):
+            return
+        while name:
+            imported = sys.modules.get(name)
+            if isinstance(imported, ModuleType) and not is_library(vars(imported)):
+                self.visit(AccessPath(MODULES, "item", name, name, True), imported)
+            name = name.rpartition(".")[0]
+
+    def _scan_libraries(self) -> None:
+        """Of modules of libraries, look at what the user's code reads by name."""
+        for path, value, kind in self._libraries.new(self.found, self.asked):
+            if kind is None:
+                self.visit(path, value)
+            else:
+                self.found.add(path, kind, value)
+
+
+def _is_exception(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+def _now(facts: Facts) -> Iterator[Load]:
+    """The loads of what is not only called later."""
+    return (load for load in facts.loads if (load.kind, load.name) not in facts.later)
+
+
+def _joined(path: AccessPath | Root, end: str) -> str:
+    return joined(path.text, end).lstrip(".") or "the function"

@@ -1,0 +1,176 @@
+"""What messages are made of: numbers, names and the heads of values, each with its limits.
+
+A head says what the bytes of a value are, which come as raw frames behind the header.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, final
+
+from msgspec import Meta, Struct
+
+#: what counts up, and numbers of steps, sessions and incarnations
+Serial = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+#: names of devices, tasks, edges, loops
+Word = Annotated[str, Meta(max_length=1_000)]
+#: of messages to people
+Prose = Annotated[str, Meta(max_length=20_000)]
+Axis = Annotated[int, Meta(ge=0, le=63)]
+Size = Annotated[int, Meta(ge=0, le=2**48)]
+Sizes = Annotated[tuple[Size, ...], Meta(max_length=64)]
+Axes = Annotated[tuple[Axis, ...], Meta(max_length=64)]
+#: the loops around a value, each with its iteration
+Loops = Annotated[tuple[tuple[Word, Serial], ...], Meta(max_length=64)]
+
+
+class AbstractRecord(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What a header is made of."""
+
+
+#: steps of one session, of a number below 2**31 each
+STEPS: Final = 1 << 32
+
+
+def step_number(session: int, count: int) -> int:
+    """The number of a step, which no other step in the cluster has.
+
+    >>> from eagerflow.cluster.protocol.message_heads import STEPS, step_number
+    >>> divmod(step_number(77, 3), STEPS)
+    (77, 3)
+    """
+    return session * STEPS + count
+
+
+_CLIENT: Final = "client-"
+
+
+def client_name(session: int) -> str:
+    """What a client is called among the tasks that send to it.
+
+    >>> from eagerflow.cluster.protocol.message_heads import client_name
+    >>> client_name(77)
+    'client-77'
+    """
+    return f"{_CLIENT}{session}"
+
+
+def is_client(name: str) -> bool:
+    """Whether this is what a client is called among the tasks."""
+    return name.startswith(_CLIENT)
+
+
+# --- values ----------------------------------------------------------------------------------
+
+
+@final
+class ArrayHead(AbstractRecord, tag="array", frozen=True):
+    """An array, whose elements are a frame.
+
+    Attributes:
+        dtype: its name, such as ``"float32"``.
+        shape: its sizes.
+        order: the axes from that whose elements are farthest apart in memory to the nearest; empty
+            if that is their own order.
+    """
+
+    dtype: Word
+    shape: Sizes
+    order: Axes = ()
+
+
+@final
+class ListHead(AbstractRecord, tag="list", frozen=True):
+    """A list of tensors, each of them a frame.
+
+    Attributes:
+        size: how many places it has.
+        indices: of the places that are taken, in their order.
+        items: what is there.
+    """
+
+    size: Size
+    indices: Annotated[tuple[Size, ...], Meta(max_length=100_000)]
+    items: Annotated[tuple[ArrayHead, ...], Meta(max_length=100_000)]
+
+
+@final
+class ShapeHead(AbstractRecord, tag="shape", frozen=True):
+    """A dtype and a shape without elements."""
+
+    dtype: Word
+    shape: Sizes
+
+
+@final
+class NumberHead(AbstractRecord, tag="number", frozen=True):
+    """A number of Python."""
+
+    value: bool | int | float
+
+
+@final
+class ComplexHead(AbstractRecord, tag="complex", frozen=True):
+    """A complex number of Python."""
+
+    real: float
+    imag: float
+
+
+@final
+class LongHead(AbstractRecord, tag="long", frozen=True):
+    """An int that does not fit 64 bits, in hexadecimal digits."""
+
+    digits: Annotated[str, Meta(max_length=4_000, pattern="^-?[0-9a-f]+$")]
+
+
+@final
+class HandleHead(AbstractRecord, tag="handle", frozen=True):
+    """A value that a task holds for a session.
+
+    Attributes:
+        handle: its number, which the client has given.
+    """
+
+    handle: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+#: a value; None is a signal, which has none
+Head = ArrayHead | ListHead | ShapeHead | NumberHead | ComplexHead | LongHead | None
+Heads = Annotated[tuple[Head, ...], Meta(max_length=10_000)]
+#: what a step is fed: a value that comes with it, or one that is there
+Feeds = Annotated[tuple[Head | HandleHead, ...], Meta(max_length=10_000)]
+#: numbers of handles
+Handles = Annotated[tuple[Serial, ...], Meta(max_length=10_000)]
+
+
+@final
+class ErrorHead(AbstractRecord, tag="error", frozen=True):
+    """An error, in the parts that all errors have.
+
+    Attributes:
+        kind: the name of a class of `eagerflow.errors`.
+        wrong: what is wrong.
+        given: what was given.
+        expected: what was expected.
+        hint: what to do.
+        source: the user's line.
+        notes: that were added to it.
+        task: where it was raised.
+        op: of an eager op that failed, the number of its first handle; 0 for anything else.
+    """
+
+    kind: Word
+    wrong: Prose
+    given: Prose | None = None
+    expected: Prose | None = None
+    hint: Prose | None = None
+    source: Prose | None = None
+    notes: Annotated[tuple[Prose, ...], Meta(max_length=20)] = ()
+    task: Word = ""
+    op: Serial = 0
+
+
+#: the arrays that the text of a graph names
+Arrays = Annotated[dict[Word, ArrayHead], Meta(max_length=100_000)]
+#: for each resource that it names the container and the name there
+Places = Annotated[dict[Word, tuple[Word, Word]], Meta(max_length=100_000)]

@@ -1,0 +1,437 @@
+"""The kernel of an op for some dtypes on a device: how it is found, and what its errors mean.
+
+`OpCall` is what a backend may ask about the calls that its launcher is for (see
+`eagerflow.hardware.contract`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import CodeType
+from typing import Any, Final, final
+
+import numpy as np
+
+from eagerflow.atomic_files import advice
+from eagerflow.core.infer import describe, infer, infer_specs
+from eagerflow.core.op import Op, load_plugins
+from eagerflow.errors import (
+    DataDependentError,
+    EagerflowError,
+    FileError,
+    KernelError,
+    RecordError,
+    SettingError,
+    TensorIndexError,
+    TensorValueError,
+    note_place,
+    relocate,
+    strip,
+)
+from eagerflow.events import step_of
+from eagerflow.hardware import Device, Lane, as_device, kernel_library, out_of_memory
+from eagerflow.loop_errors import iteration_note
+from eagerflow.running_node import running_node
+from eagerflow.source import Source, user_line
+from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
+from eagerflow_kernels import table
+from eagerflow_kernels.lists import ListData
+from eagerflow_kernels.records import DamagedError
+
+#: functions that convert arrays of float16 to float32, and back
+Casts = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+_LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
+_FLOAT16 = DTYPES["float16"]
+#: how NumPy's ValueErrors begin about sizes that no memory could hold
+_TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
+#: packages whose kernels are not checked: tests compare them
+_OWN = ("eagerflow", "eagerflow_kernels", "numpy", "cupy", "scipy")
+
+
+@final
+class IssuedCall:
+    """Makes an error of what a kernel raises that was issued earlier.
+
+    Attributes:
+        source: the user's line that issued it.
+    """
+
+    __slots__ = ("_explain", "source")
+
+    def __init__(self, explain: Callable[[Exception], Exception], source: Source | None) -> None:
+        self._explain = explain
+        self.source = source
+
+    def __call__(self, error: Exception) -> Exception:
+        return self._explain(error)
+
+
+@final
+class OpCall:
+    """Calls of an op with inputs of some lanes on a device.
+
+    Args:
+        op: the op.
+        lanes: of the inputs; one stands for any number of the same.
+        device: where it runs.
+
+    Attributes:
+        name: of the op.
+        several: whether its kernel gives a tuple.
+        on_host: whether its kernel has to run at once, in the thread that calls.
+        shares: whether results may be views of inputs.
+    """
+
+    __slots__ = ("_device", "_lanes", "_op", "name", "on_host", "several", "shares")
+
+    def __init__(self, op: Op, lanes: list[Lane], device: Device) -> None:
+        self._op, self._lanes, self._device = op, lanes, device
+        self.name = op.name
+        self.several = op.outputs != 1
+        self.on_host = op.on_host
+        self.shares = op.storage in ("same", "view")
+
+    def host_inputs(self, count: int, attrs: dict[str, Any]) -> frozenset[int]:
+        """Which of ``count`` inputs the kernel reads in the memory of the host."""
+        return frozenset(i % count for i in self._op.read_on_host(attrs)) if count else frozenset()
+
+    def host_outputs(self) -> frozenset[int]:
+        """Which outputs the kernel makes there."""
+        return frozenset(self._op.host_outputs)
+
+    def kernel(self, xp: Any, array_type: type[Any], like: str | None = None) -> Callable[..., Any]:
+        """The kernel: a special one of the kind of device, else the portable one.
+
+        Args:
+            xp: the array namespace that portable kernels get.
+            array_type: the class of the arrays that it gets.
+            like: another kind, whose special and native kernels will do where the own kind has no
+                special one.
+
+        Raises:
+            KernelError: there is none.
+        """
+        op, lanes = self._op, self._lanes
+        kernel = _found(op, lanes, self._device, xp, like)
+        users = _code_of_user(kernel)
+        dtypes = {lane.dtype for lane in lanes}
+        low = op.precision != "exact" and bool(dtypes & _LOW)
+        via_float32 = low or (op.precision == "accumulate" and _FLOAT16 in dtypes)
+        casts = None
+        kinds = {self._device.backend.kind, like or self._device.backend.kind}
+        if "cpu" in kinds and array_type is np.ndarray and _has_native(op, kinds, lanes):
+            # NumPy's own functions of float16 have other bits than native kernels would have
+            half = op.precision == "elementwise" and _FLOAT16 in dtypes
+            wide = via_float32 or half
+            names = ("float32",) if wide else tuple(lane.dtype.name for lane in lanes)
+            native = kernel_library.native_form(op.name, names)
+            via_float32 = via_float32 or (half and native is not None)
+            if native is not None:
+                kernel = native
+                casts = kernel_library.half_casts() if _FLOAT16 in dtypes else None
+        if BYTES in dtypes:
+            kernel = _of_bytes(kernel)
+        elif via_float32:
+            kernel = self._via_float32(kernel, xp, casts)
+        return kernel if users is None else self._checked(kernel, users, array_type)
+
+    def outputs(
+        self, arrays: Sequence[Any], attrs: dict[str, Any]
+    ) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+        """The dtypes and shapes of the results, by the type rule.
+
+        Raises:
+            EagerflowError: it refuses the inputs, or sizes depend on the data.
+        """
+        types = self._types(arrays, attrs)
+        return [(t.dtype.dtype, t.shape) for t in (types if isinstance(types, tuple) else (types,))]
+
+    def foreseen(
+        self, arrays: Sequence[Any], attrs: dict[str, Any]
+    ) -> list[tuple[np.dtype[Any], tuple[int, ...]]] | None:
+        """The same; None if sizes depend on the data."""
+        try:
+            return self.outputs(arrays, attrs)
+        except DataDependentError:
+            return None
+
+    def issued(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> IssuedCall:
+        """Note that a call is issued here; gives what makes an error of what its kernel raises."""
+        op, at = self._op, running_node(2)
+        frames = (*step_of.frames, *at.frames)
+        pairs = zip(arrays, _repeat(self._lanes, len(arrays)), strict=True)
+        specs = [_type(a, lane).on(self._device) for a, lane in pairs]
+        known = attrs if arrays else {**attrs, "device": self._device}
+
+        def explain_late(error: Exception) -> Exception:
+            explained = explain(op, specs, known, error)
+            if at.node:
+                note_place(explained, f"  node: %{at.node} of {at.graph}")
+            for loop, iteration in reversed(frames):
+                note_place(explained, iteration_note(f"%{loop}", iteration))
+            return relocate(explained, at.source, settled=True)
+
+        return IssuedCall(explain_late, at.source)
+
+    def _types(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        pairs = zip(arrays, _repeat(self._lanes, len(arrays)), strict=True)
+        known = attrs if arrays else {**attrs, "device": self._device}
+        types = [_type(a, lane) for a, lane in pairs]
+        return infer(self._op, types, known, (self._device,) * len(arrays))
+
+    def _checked(
+        self, kernel: Callable[..., Any], code: CodeType, array_type: type[Any]
+    ) -> Callable[..., Any]:
+        """A kernel of the user's, of which the first call is compared with the type rule."""
+        first = True
+
+        def checked(*arrays: Any, **attrs: Any) -> Any:
+            nonlocal first
+            data = kernel(*arrays, **attrs)
+            if first:
+                _check_outputs(self.name, data, self._types(arrays, attrs), array_type, code)
+                first = False
+            return data
+
+        return checked
+
+    def _via_float32(
+        self, kernel: Callable[..., Any], xp: Any, casts: Casts | None = None
+    ) -> Callable[..., Any]:
+        """A kernel that computes 8- and 16-bit floats in float32 and rounds the results once.
+
+        Args:
+            kernel: what computes.
+            xp: the array namespace.
+            casts: from float16 to float32 and back, if not those of arrays.
+        """
+        lanes = self._lanes
+        widen, narrow = casts or (_astype_float32, None)
+
+        def low_precision(*arrays: Any, **attrs: Any) -> Any:
+            outputs = self._types(arrays, attrs)
+            wide = [
+                widen(a)
+                if lane.dtype is _FLOAT16
+                else a.astype("float32")
+                if lane.dtype in _LOW
+                else a
+                for a, lane in zip(arrays, _repeat(lanes, len(arrays)), strict=True)
+            ]
+            data = kernel(*wide, **attrs)
+
+            def rounded(x: Any, kind: TensorType) -> Any:
+                if narrow is not None and kind.dtype is _FLOAT16 and x.dtype == "float32":
+                    x = narrow(x)
+                return xp.asarray(x).astype(kind.dtype.dtype, copy=False)
+
+            if isinstance(outputs, tuple):
+                return tuple(rounded(d, t) for d, t in zip(data, outputs, strict=True))
+            return rounded(data, outputs)
+
+        low_precision.__dict__[_WIDE] = kernel
+        return low_precision
+
+
+def _astype_float32(x: Any) -> Any:
+    return x.astype("float32")
+
+
+#: where a kernel that computes in float32 has the one that does
+_WIDE: Final = "wide"
+
+
+def in_float32(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
+    """What a kernel for 8- and 16-bit floats calls with arrays of float32; None for others."""
+    wide: Callable[..., Any] | None = getattr(kernel, _WIDE, None)
+    return wide
+
+
+def _found(
+    op: Op, lanes: list[Lane], device: Device, xp: Any, like: str | None
+) -> Callable[..., Any]:
+    load_plugins()
+    names = tuple(lane.dtype.name for lane in lanes)
+    kind = device.backend.kind
+    kernel = None
+    if op.is_portable:
+        kernel = table.find_portable(op.base, xp)
+    elif like is not None:
+        kernel = _of_kind(op, kind, names, None)  # no portable one, before the other kind
+    if kernel is None and not op.is_portable:
+        kernel = _of_kind(op, like or kind, names, xp)
+    if kernel is None:
+        raise KernelError(
+            f"{op.base}: no kernel for {device}",
+            given=", ".join(names),
+            hint=f"register one with eagerflow_kernels.table.special({op.name!r}, {kind!r})",
+        )
+    return kernel
+
+
+def _of_kind(op: Op, kind: str, names: tuple[str, ...], xp: Any) -> Callable[..., Any] | None:
+    kernel = table.find(op.name, kind, names, xp)
+    if len(names) > 1 and len(set(names)) == 1:  # one name stands for any number of inputs
+        single = table.find(op.name, kind, names[:1], xp)
+        kernel = kernel if single is None else single
+    return kernel
+
+
+def _has_native(op: Op, kinds: Iterable[str], lanes: list[Lane]) -> bool:
+    """Whether a native kernel may compute: there is no kernel of a user for these lanes."""
+    if op.is_portable:
+        return False
+    names = tuple(lane.dtype.name for lane in lanes)
+    rows = (names, names[:1]) if len(set(names)) == 1 else (names,)
+    return all(table.is_own(op.name, kind, row) for kind in kinds for row in rows)
+
+
+def _code_of_user(kernel: Any) -> CodeType | None:
+    """The code of a kernel that is not one of eagerflow's own."""
+    while isinstance(kernel, partial):
+        kernel = kernel.func
+    code = getattr(kernel, "__code__", None)
+    module = str(getattr(kernel, "__module__", "")).partition(".")[0]
+    return code if isinstance(code, CodeType) and module not in _OWN else None
+
+
+def _check_outputs(
+    name: str, data: Any, types: TensorType | tuple[TensorType, ...], array_type: type[Any],
+    code: CodeType,
+) -> None:  # fmt: skip
+    """Compare what a kernel gave with what the type rule says.
+
+    Args:
+        name: of the op.
+        data: what it gave.
+        types: what the rule says.
+        array_type: the class of the arrays that it gets.
+        code: the kernel.
+
+    Raises:
+        KernelError: that is something else.
+    """
+    given, expected = (data, types) if isinstance(types, tuple) else ((data,), (types,))
+    if not isinstance(given, tuple) or len(given) != len(expected):
+        raise _wrong(name, "gives another number of outputs than", _shown(data), types, code)
+    for x, kind in zip(given, expected, strict=True):
+        if type(x) is ListData:
+            continue
+        if not isinstance(x, (array_type, np.generic)):
+            raise _wrong(name, "gives no array, as", _shown(x), types, code)
+        if x.dtype != kind.dtype.dtype:
+            raise _wrong(name, "gives another dtype than", f"{x.dtype}", types, code)
+        sizes = zip(x.shape, kind.shape, strict=False)
+        if len(x.shape) != len(kind.shape) or any(a != b for a, b in sizes if type(b) is int):
+            raise _wrong(name, "gives another shape than", _shown(x), types, code)
+
+
+def _shown(x: Any) -> str:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return f"{x.dtype}[{', '.join(map(str, x.shape))}]"
+    return f"{len(x)} outputs" if isinstance(x, tuple) else f"a {type(x).__name__}"
+
+
+def _wrong(name: str, what: str, given: str, types: Any, code: CodeType) -> KernelError:
+    kinds = types if isinstance(types, tuple) else (types,)
+    return KernelError(
+        f"{name}: a kernel that was registered {what} the type rule of the op says",
+        given=f"{given} by {Source(code, 0)}",
+        expected=", ".join(map(str, kinds)),
+    )
+
+
+def _of_bytes(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that gives arrays also where NumPy gives an element, which is no scalar of NumPy."""
+
+    def whole(*arrays: Any, **attrs: Any) -> Any:
+        data = kernel(*arrays, **attrs)
+        return np.array(data, object) if type(data) is bytes else data
+
+    return whole
+
+
+def _repeat(lanes: list[Lane], count: int) -> list[Lane]:
+    """Entries are shared by calls of any number of inputs on one lane (variadic ops)."""
+    return lanes if len(lanes) == count else [lanes[0]] * count
+
+
+def _type(array: Any, lane: Lane) -> TensorType:
+    """The type of an array, or of a Python number that a kernel takes in place of one."""
+    return TensorType(lane.dtype, getattr(array, "shape", ()))
+
+
+def explain(
+    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
+) -> Exception:
+    """The error to raise for one that a kernel raised, worded by the type rule if it objects.
+
+    Args:
+        op: the op.
+        specs: of the inputs.
+        attrs: the attributes, for an op without inputs the device among them.
+        error: what the kernel raised.
+    """
+    try:
+        explained = _explained(op, specs, attrs, error)
+    except Exception as failure:  # of a type rule, or of what puts attributes into words
+        explained = KernelError(f"{op.base}: the kernel raised {_named(error)}")
+        explained.__cause__ = error
+        explained.add_note(f"  and what words the error raised {_named(failure)}")
+    line = None if isinstance(error, EagerflowError) else user_line(error)
+    if line is not None and explained is not error:
+        explained.__cause__ = error
+        explained.add_note(f"  kernel: {line}")
+    return explained
+
+
+def _named(error: Exception) -> str:
+    """An error in words, also if it has none itself."""
+    try:
+        return repr(error)
+    except Exception:
+        return type(error).__name__
+
+
+def _explained(
+    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
+) -> Exception:
+    if isinstance(error, EagerflowError):
+        return strip(error)
+    if op.effect == "fence" and callable(attrs.get("resource")):  # the error is the user's own
+        return error
+    try:
+        infer_specs(op, specs, attrs)
+    except DataDependentError:  # it has found nothing else wrong
+        pass
+    except EagerflowError as worded:
+        return strip(worded)
+    given = describe(op, [s.type for s in specs], attrs, [s.device for s in specs])
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
+        return out_of_memory(op.base, _where(op, specs, attrs), error, given)
+    if isinstance(error, DamagedError):
+        return RecordError(f"{op.base}: {error}", given=given)
+    if isinstance(error, ImportError):
+        return SettingError(f"{op.base}: {error}")
+    if isinstance(error, OSError):
+        failed = FileError(f"{op.base}: {error}", given=given, hint=advice(error))
+        failed.errno, failed.filename = error.errno, error.filename
+        return failed
+    if isinstance(error, IndexError):
+        # one of a kernel may have what it expects for its second argument
+        own = type(error) is IndexError and len(error.args) == 2
+        wrong, expected = error.args if own else (str(error), None)
+        words = wrong.replace("out of bounds", "out of range")  # NumPy's, made ours
+        return TensorIndexError(f"{op.base}: {words}", given=given, expected=expected)
+    if isinstance(error, (np.linalg.LinAlgError, ValueError, OverflowError)):
+        return TensorValueError(f"{op.base}: {error}", given=given)
+    wrapped = KernelError(f"{op.base}: the kernel raised {error!r}", given=given)
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _where(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> Device:
+    """Where the results of an op are to be."""
+    return as_device(specs[0].device if specs and not op.moves else attrs.get("device"))

@@ -1,0 +1,167 @@
+"""Why a call needs a trace of its own, and after how many traces that is worth a warning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from eagerflow.capture.equality import same_value
+from eagerflow.capture.inputs_and_stores import fits
+from eagerflow.core.moves_to_scopes import text_of_scope
+from eagerflow.function.cache_entry import CacheEntry
+from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.lookup.call_arguments import FOREIGN, Call
+from eagerflow.function.lookup.trace_cache import Cache
+from eagerflow.tracing.number_conditions import checker
+
+_SHOWN: Final = 4  # differences that a reason names
+#: traces for one culprit from which on there is a warning
+_WARNED_AT: Final = 3
+#: and where it is a truth that differs
+_MANY_TRUTHS: Final = 8
+#: the verb of what differed, where that is a sentence
+_TOLD: Final = re.compile(r" (is|was|has) ")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a call needed a trace of its own.
+
+    Attributes:
+        text: in words.
+        culprit: what differed, such as ``"x"`` or ``"h was redefined"``; empty for a first call.
+    """
+
+    text: str
+    culprit: str = ""
+
+    @property
+    def clause(self) -> str:
+        """What follows "traced again" in a sentence."""
+        if _TOLD.search(self.culprit):
+            return f"because {self.text}"
+        return f"because of {self.culprit}; {self.text}"
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it is a truth that differs, which has no third value."""
+        return self.text.endswith((": was True, now False", ": was False, now True"))
+
+
+@final
+class RetraceCounts:
+    """How many traces of one function each culprit took, which decides about `RetraceWarning`."""
+
+    def __init__(self) -> None:
+        self._traces: dict[str, int] = {}
+
+    def warning(self, name: str, reason: Reason, record: TraceRecord) -> str:
+        """Count a trace; the text of the warning that is due with it, empty if none is.
+
+        Args:
+            name: of the function.
+            reason: of the trace.
+            record: of the trace.
+        """
+        if not reason.culprit:
+            return ""
+        count = self._traces[reason.culprit] = self._traces.get(reason.culprit, 1) + 1
+        if count != (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
+            return ""
+        static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
+        return f"{name} was traced {count} times {reason.clause}{static}; f.explain() tells more"
+
+    def clear(self) -> None:
+        """Count from the beginning."""
+        self._traces.clear()
+
+
+def reason_of(call: Call, cache: Cache) -> Reason:
+    """Why a call, not the first one, cannot use a trace of a cache."""
+    group = cache.group(call)
+    if group is not None and group.entries:
+        return _entry_differs(max(group.entries, key=lambda entry: entry.used), call)
+    scope = _other_scope(call, cache)
+    if scope is not None:
+        now, before = call.scope or "none", scope or "none"
+        return Reason(f"the device scope: now {now}, before {before}")  # asked for: no culprit
+    records = [entry.leaf_records for entry in cache.entries()]
+    if not records:
+        return Reason("earlier traces went with objects that they were for")
+    return _arguments_differ(call, min(records, key=lambda before: _distance(call, before)))
+
+
+def _other_scope(call: Call, cache: Cache) -> str | None:
+    """The device scope of the last trace for such arguments in another one; None without one."""
+    for key, group in reversed(cache.groups()):
+        if group.entries and key[:-1] == call.key[:-1]:
+            return text_of_scope(key[-1])
+    return None
+
+
+def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
+    """Why a call of the same key cannot use this trace."""
+    if not entry.takes(call):
+        return _sizes_differ(entry, call)
+    if not entry.shares(call):
+        text = "an argument that is also read from outside is not the same as before"
+        return Reason(text, text)
+    texts = entry.guards.explain()
+    values = entry.guards.read()
+    for one, value in zip(entry.captured, values or (), strict=False):
+        texts += filter(None, [one.difference(value)])
+    text = "; ".join(texts[:_SHOWN]) or "what it reads from outside"
+    if len(texts) > _SHOWN:  # a model of a hundred layers was put into another mode
+        text += f"; and {len(texts) - _SHOWN} more"
+    return Reason(text, text.partition(":")[0].partition("; ")[0])
+
+
+def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:
+    parts, culprits = [], []
+    for i, value in entry.numbers:
+        leaf = call.leaves[i]
+        if not same_value(leaf.value, value):
+            parts.append(f"{leaf.name}: now {leaf.value!r}, before {value!r} (static)")
+            culprits.append(leaf.name)
+    for one in entry.conditions:
+        if not checker([one])([leaf.value for leaf in call.leaves]):
+            parts.append(f"{one.described}: was {one.result}, now {not one.result}")
+            culprits.append(one.described)
+    patterns = iter(entry.patterns)
+    for leaf, before in zip(call.leaves, entry.leaf_records, strict=True):
+        if leaf.kind == "tensor" and not fits(leaf.value._data.shape, next(patterns)):
+            parts.append(f"{leaf.name}: now {leaf}, before {before.text}")
+            culprits.append(leaf.name)
+    return Reason("; ".join(parts), culprits[0])
+
+
+def _distance(call: Call, before: Sequence[LeafRecord]) -> int:
+    """In how many arguments a call has another key than an earlier one."""
+    same = {(r.name, r.token) for r in before}
+    return sum((leaf.name, leaf.token) not in same for leaf in call.leaves)
+
+
+def _arguments_differ(call: Call, before: Sequence[LeafRecord]) -> Reason:
+    """How the arguments of a call differ from those of an earlier one."""
+    now = [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in call.leaves]
+    if [r.name for r in now] != [r.name for r in before]:
+        names = {r.name for r in now} ^ {r.name for r in before}
+        shown = ", ".join(sorted(names)) or "their order"
+        return Reason(f"the structure of the arguments differs: {shown}", "the structure")
+    parts, culprits = [], []
+    keys_differ = any(a.token != b.token for a, b in zip(now, before, strict=True))
+    for a, b in zip(now, before, strict=True):
+        # sizes alone are no part of the key
+        if a.token != b.token or (a.text != b.text and not keys_differ):
+            what = f"{a.text} once more another object" if a.text == b.text else a.text
+            parts.append(f"{a.name}: now {what}, before {b.text}")
+            culprits.append(a.name)
+    if not parts:
+        text = "other devices, another order of keys, or arguments that are one object"
+        return Reason(text, "the device")
+    if any((FOREIGN in a.text) != (FOREIGN in b.text) for a, b in zip(now, before, strict=True)):
+        parts.append("made tensors by ef.asarray, arrays need no trace of their own")
+    return Reason("; ".join(parts), culprits[0])

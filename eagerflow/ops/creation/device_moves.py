@@ -1,0 +1,68 @@
+"""Moves arrays from device to device."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.op_facts import MOVING, of_family
+from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, check_holds, tensor_of
+from eagerflow.errors import DeviceError
+from eagerflow.hardware import Device, as_device
+from eagerflow.types import BYTES, TensorType
+
+__all__ = ["to_device"]
+
+_METHODS: Final = ("to", "to_device")  # of tensors, which call the function below
+
+
+@of_family(MOVING)
+def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorType:
+    check_holds(device, x.dtype)
+    return x
+
+
+def _destination(x: Any, *, device: Device, source: Any = None) -> tuple[Device]:
+    if x is not None and source is not None and x != source:
+        raise DeviceError("what is moved is not where it is moved from", expected=str(source))
+    return (device,)
+
+
+_transfer = define(
+    "transfer",
+    infer=_transfer_type,
+    devices=_destination,
+    vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
+    jvp=lambda tangents, out, x, *, device, source: to_device(tangents[0], device),
+    moves=True,
+    batch=aligned,
+)
+
+
+def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
+    """``x`` on another device; the same tensor if it is there already.
+
+    Args:
+        x: any dtype.
+        device: a device or its name.
+
+    Raises:
+        DeviceError: no such device.
+
+    >>> ef.to_device(ef.tensor([1.0]), "cpu:0").device
+    Device('cpu:0')
+    """
+    before = x if type(x) is Tensor else tensor_of(x)
+    target, lane = as_device(device), before._lane
+    if lane.device is target:
+        return before
+    if lane.dtype is BYTES:
+        check_holds(target, BYTES)
+    caller = sys._getframe(1)  # a walk to the user's line would take half as long as the move
+    if caller.f_code.co_name in _METHODS:
+        caller = caller.f_back or caller
+    target.put = caller.f_code, caller.f_lasti
+    return bind(_transfer, before, device=target, source=lane.device)

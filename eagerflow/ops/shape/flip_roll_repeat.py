@@ -1,0 +1,281 @@
+"""Ops that reverse, shift and repeat elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Final
+
+from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.op_records.batch_rules import ROWS, SIZES, BatchSite, shifted
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import MOVING, of_family
+from eagerflow.core.tensor import Tensor
+from eagerflow.core.to_tensor import TensorLike, tensor_of
+from eagerflow.dims import may_equal
+from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError, VmapError, strip
+from eagerflow.ops.creation.ranges import arange
+from eagerflow.ops.rules.arguments import as_index, as_shape, axes_of, axis_of
+from eagerflow.ops.rules.extents import is_symbolic, unknown_size, with_size
+from eagerflow.ops.rules.promotion import operands
+from eagerflow.ops.shape.reshape_and_transpose import (
+    broadcast_to,
+    moveaxis,
+    ravel,
+    reshape,
+    swapaxes,
+)
+from eagerflow.types import TensorType
+
+__all__ = ["flip", "repeat", "roll", "rot90", "tile"]
+
+# --- reversing and shifting -----------------------------------------------------------------
+
+
+@of_family(MOVING)
+def _same_type(x: TensorType, **attrs: object) -> TensorType:
+    return x
+
+
+_flip = define(
+    "flip",
+    infer=_same_type,
+    vjp=(lambda g, out, x, *, axis: flip(g, axis=axis),),
+    cost=FREE,
+    storage="view",
+    fails_on="nothing",
+    batch=shifted("axis"),
+)
+
+
+def flip(x: TensorLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
+    """The elements in reverse order along axes.
+
+    Args:
+        x: any dtype.
+        axis: which axes; all by default.
+
+    Raises:
+        AxisError: out of range.
+
+    >>> ef.flip(ef.tensor([1, 2, 3]))
+    Tensor([3, 2, 1], i64[3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    return bind(_flip, tensor, axis=axes_of("flip", tensor, axis))
+
+
+def _roll_vjp(
+    g: Tensor, out: Tensor, x: Tensor, *, shift: tuple[int, ...], axis: tuple[int, ...]
+) -> Tensor:
+    return roll(g, tuple(-s for s in shift), axis=axis)
+
+
+_roll = define(
+    "roll",
+    infer=_same_type,
+    vjp=(_roll_vjp,),
+    storage="fresh",
+    fails_on="nothing",
+    batch=shifted("axis"),
+)
+
+
+def roll(
+    x: TensorLike, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> Tensor:
+    """The elements shifted along axes; what leaves at the end enters at the start.
+
+    Args:
+        x: any dtype.
+        shift: by how many positions, for all axes or for each.
+        axis: which axes; by default the array is flattened, shifted and shaped back.
+
+    Raises:
+        ShapeError: shifts and axes differ in number.
+        AxisError: out of range.
+
+    >>> ef.roll(ef.tensor([1, 2, 3]), 1)
+    Tensor([3, 1, 2], i64[3]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    if axis is None:
+        return reshape(roll(ravel(tensor), shift, axis=0), tensor.shape)
+    axes = axes_of("roll", tensor, axis)
+    if isinstance(shift, (list, tuple)):
+        shifts = tuple(as_index("roll", "shift", s) for s in shift)
+    else:
+        shifts = (as_index("roll", "shift", shift),) * len(axes)
+    if len(shifts) != len(axes):
+        raise ShapeError(
+            "roll: shifts and axes differ in number", given=f"shift={shift}, axis={axis}"
+        )
+    return bind(_roll, tensor, shift=shifts, axis=axes)
+
+
+def rot90(x: TensorLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """``x`` rotated by right angles in the plane of two axes.
+
+    Args:
+        x: at least two axes, any dtype.
+        k: how many times; from the first towards the second axis.
+        axes: the two axes.
+
+    Raises:
+        AxisError: not two different axes.
+
+    >>> ef.rot90(ef.tensor([[1, 2], [3, 4]]))
+    Tensor([[2, 4],
+            [1, 3]], i64[2,2]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    plane = axes_of("rot90", tensor, tuple(axes))
+    if len(plane) != 2:
+        raise AxisError("rot90: needs two axes", given=f"axes={tuple(axes)}")
+    rotations = as_index("rot90", "k", k) % 4
+    if rotations == 2:
+        return flip(tensor, axis=plane)
+    if rotations == 1:
+        return swapaxes(flip(tensor, axis=plane[1]), *plane)
+    return flip(swapaxes(tensor, *plane), axis=plane[1]) if rotations == 3 else tensor
+
+
+# --- repeating ------------------------------------------------------------------------------
+
+
+@of_family(MOVING)
+def _repeat_type(x: TensorType, *, repeats: int, axis: int) -> TensorType:
+    return x.like(shape=with_size(x.shape, axis, x.shape[axis] * repeats))
+
+
+def _repeat_vjp(g: Tensor, out: Tensor, x: Tensor, *, repeats: int, axis: int) -> Tensor:
+    apart = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
+    return functions["sum"](reshape(g, apart), axis=axis + 1)
+
+
+_repeat = define(
+    "repeat",
+    infer=_repeat_type,
+    vjp=(_repeat_vjp,),
+    storage="fresh",
+    fails_on="sizes",
+    batch=shifted("axis"),
+)
+
+
+def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> TensorType:
+    if not repeats.dtype.is_integer:
+        raise DTypeError("the numbers must be integers")
+    size, count = x.shape[axis], repeats.shape[0]
+    if repeats.ndim != 1 or not (may_equal(count, size) or may_equal(count, 1)):
+        raise ShapeError("there must be a number for each position on the axis, or one for all")
+    total = unknown_size("how many elements the result has depends on the data", "repeats")
+    return x.like(shape=with_size(x.shape, axis, total))
+
+
+def _repeat_each_vjp(g: Tensor, out: Tensor, x: Tensor, repeats: Tensor, *, axis: int) -> Tensor:
+    size = x.shape[axis]
+    sources = bind(_repeat_each, arange(size, device=g.device), repeats, axis=0)
+    sums = functions["segment_sum"](moveaxis(g, axis, 0), sources, size)
+    return moveaxis(sums, 0, axis)
+
+
+def _batched_repeat(at: BatchSite) -> Tensor:
+    if at.batched[1]:
+        raise VmapError(f"repeat: {SIZES}", hint=ROWS)
+    result: Tensor = at.bind(*at.inputs, axis=at.attrs["axis"] + 1)
+    return result
+
+
+_repeat_each: Final[Op] = define(
+    "repeat_each",
+    infer=_repeat_each_type,
+    vjp=(_repeat_each_vjp, None),
+    jvp=lambda t, out, x, repeats, *, axis: bind(_repeat_each, t[0], repeats, axis=axis),
+    saved="inputs",
+    host_inputs=(1,),
+    precision="exact",
+    takes_bytes=True,
+    batch=_batched_repeat,
+)
+
+
+def repeat(x: TensorLike, /, repeats: TensorLike, axis: int | None = None) -> Tensor:
+    """Each element several times in a row.
+
+    Args:
+        x: any dtype.
+        repeats: how many times: an int, or an integer array with a number for each position on the
+            axis. With an array, the size of the result depends on its values.
+        axis: along which axis; by default the array is flattened first.
+
+    Raises:
+        ShapeError: there is not a number for each position.
+        TensorValueError: a negative number.
+
+    >>> ef.repeat(ef.tensor([1, 2]), 2)
+    Tensor([1, 1, 2, 2], i64[4]@cpu:0)
+    >>> ef.repeat(ef.tensor([1, 2]), ef.tensor([1, 3]))
+    Tensor([1, 2, 2, 2], i64[4]@cpu:0)
+    """
+    count = _one_number(repeats)
+    tensor = operands(x, repeats)[0] if count is None else tensor_of(x)
+    if axis is None:
+        tensor, axis = ravel(tensor), 0
+    axis = axis_of("repeat", tensor, axis)
+    if count is not None:
+        if type(count) is int and count < 0:
+            raise TensorValueError("repeat: a negative number", given=f"repeats={count}")
+        return bind(_repeat, tensor, repeats=count, axis=axis)
+    tensor, numbers = operands(tensor, repeats)
+    if not numbers.dtype.is_integer:
+        raise DTypeError("repeat: the numbers must be integers", given=str(numbers.type))
+    if numbers.ndim > 1:
+        raise ShapeError("repeat: the numbers have more than one axis", given=str(numbers.type))
+    try:
+        return bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=axis)
+    except (ShapeError, TensorValueError) as error:
+        error.reword(f"repeat: {error.wrong.removeprefix('repeat_each: ')}")
+        raise strip(error) from None
+
+
+def _one_number(repeats: TensorLike) -> int | None:
+    """``repeats`` if it is an integer, a size or a number of a trace; None for arrays."""
+    if type(repeats) is int:
+        return repeats
+    if isinstance(repeats, bool):
+        return None
+    if is_symbolic(repeats) or isinstance(repeats, Integral):
+        return as_index("repeat", "repeats", repeats)
+    return None
+
+
+def tile(x: TensorLike, repetitions: int | Sequence[int], /) -> Tensor:
+    """Copies of the whole of ``x`` laid side by side.
+
+    Args:
+        x: any dtype.
+        repetitions: how many along each axis, the last ones of ``x`` if there are fewer; more
+            add axes at the front.
+
+    Raises:
+        ShapeError: a negative number.
+
+    >>> ef.tile(ef.tensor([1, 2]), (2, 2))
+    Tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]], i64[2,4]@cpu:0)
+    """
+    tensor = tensor_of(x)
+    counts = as_shape("tile", repetitions)
+    counts = (1,) * (tensor.ndim - len(counts)) + counts
+    sizes = (1,) * (len(counts) - tensor.ndim) + tensor.shape
+    apart: list[Any] = []
+    repeated: list[Any] = []
+    for count, size in zip(counts, sizes, strict=True):
+        if type(count) is not int or count != 1:
+            apart.append(1)
+            repeated.append(count)
+        apart.append(size)
+        repeated.append(size)
+    result = broadcast_to(reshape(tensor, tuple(apart)), tuple(repeated))
+    return reshape(result, tuple(c * s for c, s in zip(counts, sizes, strict=True)))

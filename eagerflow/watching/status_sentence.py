@@ -1,0 +1,104 @@
+"""What runs, in one sentence: how long steps take, where the time goes, what they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from eagerflow.formatting import seconds_text
+from eagerflow.watching.naming import name_of
+from eagerflow.watching.node_costs import NodeCost, scope_shares
+from eagerflow.watching.step_times import LATELY, StepTimes
+
+if TYPE_CHECKING:
+    from eagerflow.watching.watcher import Watcher
+
+#: a scope with more is the step itself, about: those within say more
+_ALL: Final = 0.95
+_MUCH: Final = 0.2
+#: shares below are not worth a word
+_LITTLE: Final = 0.05
+#: nor are waits for input that would be told as 0 %
+_WORTH: Final = 0.005
+
+
+def sentence(watcher: Watcher, now: float) -> str:
+    """What runs, in one sentence.
+
+    Args:
+        watcher: what has looked.
+        now: the time, in seconds of ``time.perf_counter``.
+    """
+    times = watcher.log.busiest(now)
+    if times is None:
+        return "no step yet"
+    p50, p95 = times.recent.percentiles(50, 95)
+    name = name_of(times.executable)
+    parts = [f"step {times.count:,} of {name}, {seconds_text(p50)}, p95 {_beside(p95, p50)}"]
+    observed = watcher.observed(times.executable)
+    costs: Sequence[NodeCost] = () if observed is None else observed.costs.table()
+    largest = largest_part(costs)
+    if largest is not None:
+        part, share = largest
+        parts.append(f"{share:.0%} in {part}".replace("%", " %"))
+    waited = input_share(watcher, times, now)
+    if waited is not None and waited >= _WORTH:
+        parts.append(f"input waits {waited:.0%}".replace("%", " %"))
+    return "; ".join(parts)
+
+
+def _beside(seconds: float, other: float) -> str:
+    """A time beside another one: its unit is left out where it is the same."""
+    text, unit = seconds_text(seconds), seconds_text(other).split()[1]
+    return text.removesuffix(f" {unit}")
+
+
+def largest_part(costs: Sequence[NodeCost]) -> tuple[str, float] | None:
+    """Where most of a step goes: the name of a scope or a node, and its share.
+
+    Scopes that hold about all of it are opened.
+
+    >>> from eagerflow.watching.node_costs import NodeCost
+    >>> from eagerflow.watching.status_sentence import largest_part
+    >>> rows = [("matmul", "net/one", 0.3), ("dot", "net/two", 0.4), ("exp", "net/two", 0.3)]
+    >>> largest_part([NodeCost(0, n, scope, 0, 0, share, 1, 1, 0.0) for n, scope, share in rows])
+    ('two', 0.7)
+    """
+    if not costs:
+        return None
+    shares = scope_shares(costs)
+    outer, whole = "", shares[""]
+    while True:
+        depth = outer.count("/") + 1 if outer else 0
+        begin = f"{outer}/" if outer else ""
+        within = {s: v for s, v in shares.items()
+                  if s and s.startswith(begin) and s.count("/") == depth}  # fmt: skip
+        scope = max(within, key=within.__getitem__, default="")
+        if not scope or within[scope] < _ALL * whole:
+            break
+        outer = scope
+    inside = [c for c in costs if c.scope == outer]
+    node = max(inside, key=lambda c: c.share, default=None)
+    dearest = (scope.rpartition("/")[2], within[scope]) if scope else ("", 0.0)
+    if node is not None and node.share > dearest[1]:
+        dearest = node.node, node.share
+    if outer and dearest[1] < _MUCH:  # many small parts: what holds them says more
+        dearest = outer.rpartition("/")[2], shares[outer]
+    return dearest if dearest[1] >= _LITTLE else None
+
+
+def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:
+    """The part of the time that steps of an executable, or what feeds them, wait lately for input.
+
+    None if there is nothing that they could wait for.
+    """
+    activity, since = watcher.activity, max(now - LATELY, watcher.opened)
+    mine = {0, times.executable}
+    waits = [w for w in activity.waits.values() if w.starves and not w.runner]
+    waits = [w for w in waits if w.executable in mine]
+    going = [w for w in activity.waiting if w.executable in mine and not w.runner]
+    if not (waits or activity.taken or going or activity.queues):
+        return None
+    ended = sum(w.lately.since(since) for w in waits) + activity.taken_lately.since(since)
+    seconds = ended + sum(now - max(w.start, since) for w in going)
+    return min(seconds / max(now - since, 1e-9), 1.0)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.runtime import Executable
+from eagerflow.watching import Watcher
+from eagerflow.watching.step_times import StepLog, thin_out
+
+TEXT = "graph f(%x: f32[2]) { %y = exp(%x) : f32[2] return %y }"
+
+
+@pytest.fixture
+def executable() -> Executable:
+    """One whose code is called at once."""
+    made = Executable(ef.Graph.parse(TEXT))
+    for _ in range(3):
+        made(np.zeros(2, "f4"))
+    return made
+
+
+def log_of(executable: Executable, seconds: float, count: int, every: int = 1) -> StepLog:
+    log = StepLog()
+    for i in range(count):
+        log.note_step((executable.number, float(i), i + seconds, 1, every))
+    log.collect()
+    return log
+
+
+def test_one_step_stands_for_several_where_many_are_very_short(executable: Executable) -> None:
+    thin_out(log_of(executable, 9.9e-6, 1000))
+    assert executable.told_every == 8
+    thin_out(log_of(executable, 9.9e-6, 125, 8))
+    assert executable.told_every == 8
+    thin_out(log_of(executable, 1e-7, 1000))
+    assert executable.told_every == 32
+    thin_out(log_of(executable, 1e-2, 1000))
+    assert executable.told_every == 1
+
+
+def test_where_there_are_few_each_is_told(executable: Executable) -> None:
+    executable.told_every = 8
+    thin_out(log_of(executable, 9.9e-6, 60, 8))
+    assert executable.told_every == 1
+
+
+@pytest.mark.parametrize("every", [1, 3, 8])
+def test_no_step_is_lost(executable: Executable, every: int) -> None:
+    """A step is told with those that follow it: so the count is ahead by these at most."""
+    watcher, x = Watcher(), np.zeros(2, "f4")
+    watcher._run = lambda: None  # type: ignore[method-assign]
+    with watcher:
+        executable.told_every = every
+        for count in range(1, 20):
+            executable(x)
+            watcher.log.collect()
+            told = watcher.log.executables[executable.number].count
+            assert told == -(-count // every) * every
