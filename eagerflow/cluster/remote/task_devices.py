@@ -7,7 +7,7 @@ from typing import Final, final
 
 from eagerflow.cluster.remote.backend import RemoteBackend
 from eagerflow.cluster.remote.tasks import RemoteTask
-from eagerflow.hardware.names import parse
+from eagerflow.hardware.device_names import parse
 from eagerflow.hardware.registry import add_task
 
 
