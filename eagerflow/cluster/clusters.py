@@ -40,7 +40,7 @@ from eagerflow.cluster.protocol.timeouts import (
 )
 from eagerflow.cluster.remote import moves as _moves  # noqa: F401 - how values go between tasks
 from eagerflow.cluster.remote import steps as _steps  # noqa: F401 - how graphs run at tasks
-from eagerflow.cluster.remote.backend import RemoteBackend
+from eagerflow.cluster.remote.task_devices import TaskDevices
 from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.errors import (
     AuthenticationError,
@@ -49,7 +49,7 @@ from eagerflow.errors import (
     TaskLost,
     TensorValueError,
 )
-from eagerflow.hardware.registry import add_task, remove_task
+from eagerflow.hardware.registry import remove_task
 
 _TRANSPORTS: Final = ("ipc", "tcp", "plain tcp")
 _JOBS: Final = "jobs such as {'ps': 2, 'worker': 2}"
@@ -113,7 +113,7 @@ class Cluster:
         self._owned = owned
         self._doors: dict[str, Doors] = {}
         self._lock = RLock()
-        self._backends: dict[str, RemoteBackend] = {}
+        self._members: dict[str, TaskDevices] = {}
         self._connections: Connections | None = None
         atexit.register(self.close)
         try:
@@ -137,9 +137,9 @@ class Cluster:
         """What is known of each task, by its name. Those that are ready are asked."""
         connections = self._connections
         known = {}
-        for task, backend in self._backends.items():
+        for task, member in self._members.items():
             health = "lost"
-            if connections is not None and backend.task.lost is None:
+            if connections is not None and member.task.lost is None:
                 health = connections.health(task)
             asked = None
             if connections is not None and health == "ready":
@@ -153,8 +153,13 @@ class Cluster:
                 with suppress(TaskLost):
                     load = asked.results()[task]
             pid = self._provisioner.pid(task)
-            made[task] = TaskStatus(task, health, (f"{task}/cpu:0",), pid, *load)
+            made[task] = TaskStatus(task, health, self._members[task].names, pid, *load)
         return made
+
+    @property
+    def devices(self) -> list[str]:
+        """The names of the devices of all its tasks."""
+        return [name for member in self._members.values() for name in member.names]
 
     def add(self, task: str) -> None:
         """Start one more task.
@@ -168,7 +173,7 @@ class Cluster:
         self._check_owned()
         checked_name(task)
         with self._lock:
-            if task in self._backends:
+            if task in self._members:
                 raise ResourceError(f"there is a task {task} already", hint="restart it instead")
             self._open()
             self._start(task)
@@ -181,9 +186,9 @@ class Cluster:
             ResourceError: there is no such task.
         """
         with self._lock:  # it may be about to be started again
-            backend = self._backend(task)
-            del self._backends[task]
-            backend.task.lose(ErrorHead("TaskLost", f"{task} was removed", task=task))
+            member = self._member(task)
+            del self._members[task]
+            member.task.lose(ErrorHead("TaskLost", f"{task} was removed", task=task))
             remove_task(task)
             self._provisioner.end(task)
 
@@ -197,19 +202,19 @@ class Cluster:
             ResourceError: there is no such task, or it was not started here.
         """
         self._check_owned()
-        self._restart(self._backend(task))
+        self._restart(self._member(task))
         self._open().warn()
 
-    def _restart(self, backend: RemoteBackend) -> None:
-        task = backend.task.task
+    def _restart(self, member: TaskDevices) -> None:
+        task = member.task.task
         why = ErrorHead(
-            "TaskLost", f"{task} was started anew: what it held is lost", backend.task.held,
+            "TaskLost", f"{task} was started anew: what it held is lost", member.task.held,
             hint="make it again, or bring back what a checkpoint has", task=task,
         )  # fmt: skip
         with self._lock:
-            if self._backend(task) is not backend:
+            if self._member(task) is not member:
                 raise ResourceError(f"another task is called {task} meanwhile")
-            backend.task.lose(why)
+            member.task.lose(why)
             self._provisioner.end(task)
             self._start(task)
 
@@ -228,7 +233,7 @@ class Cluster:
         Raises:
             ResourceError: there is no such task, or it was not started here.
         """
-        self._backend(task)
+        self._member(task)
         self._check_owned()
         return self._provisioner.log(task)
 
@@ -240,19 +245,17 @@ class Cluster:
         if missing:
             raise TaskLost(f"{', '.join(missing)} did not answer")
         for name in names:
-            allows = connections.tasks[name].allows
-            task = RemoteTask(connections, name, f"{name}/cpu:0", allows)
-            known = self._backends.get(name)
-            if known is not None:
+            welcome = connections.tasks[name]
+            task = RemoteTask(connections, name, welcome.allows)
+            known = self._members.get(name)
+            if known is None:
+                self._members[name] = TaskDevices(task, welcome.devices)
+            else:
                 known.task = task
-                continue
-            backend = RemoteBackend(task)
-            (backend.device,) = add_task(name, [("cpu", 0)], backend)
-            self._backends[name] = backend
 
     def _lost(self, task: str) -> None:
         """A task is gone; called by the thread that owns the sockets."""
-        known = self._backends.get(task)
+        known = self._members.get(task)
         if known is not None and known.task.lost is None:
             comes = "it is started again" if self._provisioner.restarts else "cluster.restart does"
             held = known.task.held
@@ -264,21 +267,21 @@ class Cluster:
     def _revive(self, task: str) -> None:
         """Start a task again that has died, as soon as there is room for it."""
         seconds = FIRST_RESTART_SECONDS
-        while task in self._backends:
+        while task in self._members:
             try:
-                self._restart(self._backend(task))
+                self._restart(self._member(task))
             except EagerflowError:  # there is no worker yet, for one
                 sleep(seconds)
                 seconds = min(2 * seconds, LONGEST_RESTART_SECONDS)
             else:
                 return
 
-    def _backend(self, task: str) -> RemoteBackend:
-        known = self._backends.get(task)
+    def _member(self, task: str) -> TaskDevices:
+        known = self._members.get(task)
         if known is None:
             raise ResourceError(
                 f"there is no task {task!r}",
-                expected=", ".join(self._backends) or "an open cluster",
+                expected=", ".join(self._members) or "an open cluster",
             )
         return known
 
@@ -300,10 +303,10 @@ class Cluster:
         """End the session, and the tasks that were started here. It can be done again."""
         atexit.unregister(self.close)
         why = "the cluster was closed"
-        for name, backend in self._backends.items():
-            backend.task.lose(ErrorHead("TaskLost", f"{name}: {why}", task=name))
+        for name, member in self._members.items():
+            member.task.lose(ErrorHead("TaskLost", f"{name}: {why}", task=name))
             remove_task(name)
-        self._backends.clear()
+        self._members.clear()
         if self._connections is not None:
             self._connections.close()
             self._connections = None
@@ -323,8 +326,8 @@ class Cluster:
     def __repr__(self) -> str:
         if self._connections is None:
             return "Cluster(closed)"
-        health = {t: "lost" if b.task.lost else self._open().health(t)
-                  for t, b in self._backends.items()}  # fmt: skip
+        health = {t: "lost" if one.task.lost else self._open().health(t)
+                  for t, one in self._members.items()}  # fmt: skip
         tasks = [t if state == "ready" else f"{t} ({state})" for t, state in health.items()]
         return f"Cluster({', '.join(tasks)})"
 
@@ -343,8 +346,9 @@ class Cluster:
 
 
 def local(
-    jobs: Mapping[str, int], *, transport: Literal["ipc", "tcp", "plain tcp"] = "ipc"
-) -> Cluster:
+    jobs: Mapping[str, int], *, transport: Literal["ipc", "tcp", "plain tcp"] = "ipc",
+    cpu_devices: int = 1,
+) -> Cluster:  # fmt: skip
     """Start tasks as processes of this host, which end with this one.
 
     Args:
@@ -353,22 +357,30 @@ def local(
             enter (``"ipc"``), or on ports of the loopback interface, encrypted, with keys that are
             made for this cluster (``"tcp"``). With ``"plain tcp"`` every user of this host can use
             the tasks, and read and change what is sent: it is there for comparisons.
+        cpu_devices: how many devices each task has, ``ps:0/cpu:0`` and so on. They share the
+            processor's cores, as those of ``ef.config(cpu_devices=)`` do.
 
     Raises:
-        TensorValueError: this names no tasks.
+        TensorValueError: this names no tasks, or they would have no device.
         TaskLost: one has not come up.
 
     >>> with ef.cluster.local({"ps": 2}) as cluster:
     ...     cluster
     Cluster(ps:0, ps:1)
     """
+    if not isinstance(cpu_devices, int) or cpu_devices < 1:
+        raise TensorValueError(
+            "local: how many devices has a task?", given=f"cpu_devices={cpu_devices!r}",
+            expected="a positive int",
+        )  # fmt: skip
     names = task_names("local", jobs)
     if transport not in _TRANSPORTS:
         raise TensorValueError(
             "local: there is no such transport", given=repr(transport),
             expected=", ".join(map(repr, _TRANSPORTS)),
         )  # fmt: skip
-    return Cluster(LocalProvisioner(transport), names, owned=True)
+    options = ["--cpu-devices", str(cpu_devices)]
+    return Cluster(LocalProvisioner(transport, options), names, owned=True)
 
 
 def on_dask(client: Any, jobs: Mapping[str, int]) -> Cluster:

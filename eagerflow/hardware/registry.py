@@ -340,13 +340,15 @@ def _local(kind: str, index: int) -> Device:
     return find(DeviceName(None, None, kind, index))
 
 
-def add_task(task: str, kinds: Sequence[tuple[str, int]], backend: Backend) -> list[Device]:
+def add_task(
+    task: str, kinds: Sequence[tuple[str, int]], backends: Sequence[Backend]
+) -> list[Device]:
     """Add the devices of a task server.
 
     Args:
         task: such as ``"ps:0"``.
         kinds: of each of its devices the kind and the number.
-        backend: what reaches them.
+        backends: what reaches each of them.
 
     Raises:
         DeviceError: there is a task of that name.
@@ -356,7 +358,10 @@ def add_task(task: str, kinds: Sequence[tuple[str, int]], backend: Backend) -> l
             raise DeviceError(
                 f"there is a task {task} already", hint="close the cluster that has it"
             )
-        made = [Device(f"{task}/{k}:{i}", k, i, backend, task) for k, i in kinds]
+        made = [
+            Device(f"{task}/{kind}:{i}", kind, i, backend, task)
+            for (kind, i), backend in zip(kinds, backends, strict=True)
+        ]
         _devices.update({device.name: device for device in made})
     return made
 

@@ -20,7 +20,7 @@ from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.pending_answers import Answered, Pending, Unasked
 from eagerflow.cluster.processes.request_handling import failure_of
-from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
+from eagerflow.cluster.processes.slabs import Slabs, WrittenSlab, framed, unframed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, client_name, step_number
@@ -125,7 +125,7 @@ class Connections:
         self._machine = ClientMachine(session, versions, who_is(session))
         self._lock: Final = threading.Lock()
         self._inbox: deque[tuple[Any, ...]] = deque()
-        self._batches: dict[Unasked, tuple[list[Action], list[Frame]]] = {}
+        self._batches: dict[Unasked, tuple[list[Action], list[Frame | WrittenSlab]]] = {}
         self._sleeping = False
         self._steps = count(1)
         self.partitions: Final = count(1)
@@ -202,7 +202,9 @@ class Connections:
             self._tell(("run", pending.request, step, dict(parts)))
         return pending, step
 
-    def eager(self, sender: Unasked, action: Action, frames: Sequence[Frame] = ()) -> None:
+    def eager(
+        self, sender: Unasked, action: Action, frames: Sequence[Frame | WrittenSlab] = ()
+    ) -> None:
         """Have a task do something, soon and in order; ``sender`` hears of it."""
         self._inbox.append(("eager", sender, action, frames))
         if self._sleeping:
@@ -321,15 +323,20 @@ class Connections:
             if not self._inbox:
                 return wake
 
-    def _gather(self, sender: Unasked, action: Action, frames: Sequence[Frame]) -> None:
-        """Put an eager action with those that go to the same task."""
+    def _gather(
+        self, sender: Unasked, action: Action, frames: Sequence[Frame | WrittenSlab]
+    ) -> None:
+        """Put an eager action with those that go to the same task; a slab has a message alone."""
+        alone = bool(frames) and isinstance(frames[0], WrittenSlab)
+        if alone and sender in self._batches:
+            self._send_batch(sender, *self._batches.pop(sender))
         batch = self._batches.get(sender)
         if batch is None:
             batch = self._batches[sender] = [], []
         actions, held = batch
         actions.append(action)
         held.extend(frames)
-        if len(actions) >= _BATCH:
+        if alone or len(actions) >= _BATCH:
             self._send_batch(sender, *self._batches.pop(sender))
 
     def _flush(self, *, but_frees: bool = False) -> None:
@@ -348,7 +355,9 @@ class Connections:
                 return replace(message, free=tuple(free))
         return message
 
-    def _send_batch(self, sender: Unasked, actions: list[Action], frames: list[Frame]) -> None:
+    def _send_batch(
+        self, sender: Unasked, actions: list[Action], frames: list[Frame | WrittenSlab]
+    ) -> None:
         request = next(self._requests)
         self._pending[request] = sender.batch(actions)
         self._handle(("ask", request, sender.task, Eager(0, tuple(actions)), frames))

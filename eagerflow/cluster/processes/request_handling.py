@@ -193,12 +193,12 @@ class TaskWork:
         self, session: int, message: Register, frames: list[Frame]
     ) -> tuple[Heads, list[Frame]]:
         find = partial(self._find, session)
-        graph = read_partition(message, frames, find, self._limits, self._allows)
+        graphs = read_partition(message, frames, find, self._limits, self._allows)
         routes = {edge: Route(*route) for edge, route in message.routes.items()}
-        tier = ScheduledTier(graph, routes=routes, transport=self._transport)
+        tier = ScheduledTier(graphs, routes=routes, transport=self._transport)
         light = LightProgram(tier) if is_light(tier) else None
         # to hand over to another thread takes longer than light nodes do
-        here = not tier.parallel and not calls_python(graph) and is_short(graph)
+        here = not tier.parallel and not calls_python(tier.graph) and is_short(tier.graph)
         pool = self._here if here else None
         self._partitions[session, message.partition] = _Registered(tier, light, pool)
         return (), []

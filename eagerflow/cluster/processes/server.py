@@ -161,8 +161,9 @@ class TaskServer:
                 self._sockets.wait(wake)
                 for received in self._sockets.receive():
                     self._take(received)
-                for received in self._sockets.revoked():
-                    self._take(received)
+                if self._credentials is not None:
+                    for received in self._sockets.revoked():
+                        self._take(received)
                 if self._wake <= monotonic():
                     self._handle(("tick",))
                 wake = min(self._settle(), self._wake)

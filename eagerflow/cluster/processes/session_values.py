@@ -176,7 +176,8 @@ class SessionWork:
             data = decode_value(action.value, rest)
             if not hasattr(data, "dtype"):
                 raise ProtocolError("a value that is held is an array", given=str(action.value))
-            self.values[action.handle] = _tensor(data)
+            lane = as_device(action.device).lanes[data.dtype]
+            self.values[action.handle] = make_tensor(data, lane)
         elif type(action) is DefineOp:
             try:
                 defined = _Template(*read_op(action, rest, self._find, self._limits, self._allows))
@@ -285,7 +286,3 @@ def _first_error(inputs: Sequence[Any]) -> ErrorHead | None:
                 return value
             return ErrorHead("ProtocolError", "no value has the handle of an input")
     return None
-
-
-def _tensor(data: Any) -> Tensor:
-    return make_tensor(data, as_device("cpu:0").lanes[data.dtype])

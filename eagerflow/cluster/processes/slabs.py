@@ -5,6 +5,9 @@ against shrinking, growing and writing, and its descriptor goes over a Unix sock
 beside those of ZeroMQ; the message names it. Who gets it maps it privately, so the elements are
 copied once, by who sends them. Both ends see that the other is of the same user.
 
+Who sends an array that its owner may write into again has to copy it at once, and does so into a
+slab of its own (`WrittenSlab`), which goes as it is.
+
 A descriptor is open only until the slab is mapped. Those that are on their way lie in the socket,
 which takes so many; then, and where anything else fails, frames go by ZeroMQ.
 """
@@ -21,6 +24,7 @@ import select
 import socket
 import struct
 from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -33,7 +37,7 @@ import numpy as np
 
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.protocol import codec
-from eagerflow.cluster.protocol.message_limits import Limits
+from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
 from eagerflow.cluster.protocol.values import Frame, view_of
 from eagerflow.errors import ProtocolError
@@ -42,6 +46,10 @@ from eagerflow.errors import ProtocolError
 LONG: Final = 1 << 16
 #: where frames begin in a slab: multiples of this, as kernels like them
 _ALIGNED: Final = 64
+#: bytes from which on what is borrowed is written into a slab at once
+BORROWED: Final = 1 << 20
+#: of those, how many there are that were not sent
+_WRITTEN: Final = 64
 #: slabs that came by a connection before the one that was looked for; more are closed
 _PENDING: Final = 256
 _CONNECTIONS: Final = 1_000
@@ -60,6 +68,44 @@ def beside(doors: Doors) -> str | None:
     if not _IS_THERE or not doors.task.startswith("ipc://"):
         return None
     return doors.task.removeprefix("ipc://").removesuffix(".task") + ".slabs"
+
+
+@final
+class WrittenSlab:
+    """A slab with one frame, of which nothing is sent yet; it stands for the frame until then.
+
+    Args:
+        frame: what is written into it.
+        ended: told when it is gone.
+
+    Attributes:
+        descriptor: of the slab.
+
+    Raises:
+        OSError: there is no memory, or no descriptor.
+    """
+
+    __slots__ = ("_ended", "_size", "descriptor")
+
+    def __init__(self, frame: Frame, ended: Callable[[], object]) -> None:
+        self._ended = ended
+        self._size = len(frame)
+        self.descriptor = -1
+        self.descriptor = _new_slab()
+        _write(self.descriptor, view_of(frame), 0)
+        fcntl.fcntl(self.descriptor, _ADD_SEALS, _SEALS)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __del__(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self._ended()
+
+    def read(self) -> Frame:
+        """The frame, to be sent otherwise."""
+        return _mapped(self.descriptor, self._size, LIMITS)
 
 
 @final
@@ -153,6 +199,7 @@ class Slabs:
         self._places: dict[str, str] = {}
         self._token = secrets.token_bytes(16)
         self._numbers = count(1)
+        self._room: deque[None] = deque([None] * _WRITTEN)
         self.sent = 0
 
     # --- sending ---
@@ -170,7 +217,30 @@ class Slabs:
         if known is not None:
             known.close()
 
-    def put(self, name: str, frames: Sequence[Frame]) -> tuple[SlabMessage, list[Frame]] | None:
+    def write(self, name: str, frame: Frame) -> WrittenSlab | None:
+        """Write a frame into a slab that is going to be sent; any thread may.
+
+        Args:
+            name: to whom.
+            frame: of which the owner may write into it again afterwards.
+
+        Returns:
+            The slab; None if the frame has to be copied.
+        """
+        if name not in self._places or len(frame) < BORROWED:
+            return None
+        try:
+            self._room.pop()
+        except IndexError:  # there are many on their way
+            return None
+        try:
+            return WrittenSlab(frame, partial(self._room.append, None))
+        except OSError:
+            return None
+
+    def put(
+        self, name: str, frames: Sequence[Frame | WrittenSlab]
+    ) -> tuple[SlabMessage, list[Frame]] | None:
         """Send the long ones of some frames.
 
         Args:
@@ -193,7 +263,7 @@ class Slabs:
             return None
         self.sent += 1
         head = SlabMessage(0, self._token.hex(), number, size, tuple(places))
-        return head, [b"" if len(frame) >= LONG else frame for frame in frames]
+        return head, [b"" if len(frame) >= LONG else _frame(frame) for frame in frames]
 
     def _connection(self, name: str) -> socket.socket:
         known = self._to.get(name)
@@ -214,25 +284,33 @@ class Slabs:
         return known
 
     def _send(
-        self, to: socket.socket, number: int, frames: Sequence[Frame], long: Sequence[int]
-    ) -> tuple[list[tuple[int, int, int]], int]:
-        slab = os.memfd_create("eagerflow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self, to: socket.socket, number: int, frames: Sequence[Frame | WrittenSlab],
+        long: Sequence[int],
+    ) -> tuple[list[tuple[int, int, int]], int]:  # fmt: skip
+        only = frames[long[0]]
+        if isinstance(only, WrittenSlab) and len(long) == 1:
+            self._pass_on(to, number, only.descriptor)
+            return [(long[0], 0, len(only))], len(only)
+        slab = _new_slab()
         try:
             places, end = [], 0
             for i in long:
                 start = -(-end // _ALIGNED) * _ALIGNED
-                _write(slab, view_of(frames[i]), start)
+                _write(slab, view_of(_frame(frames[i])), start)
                 end = start + len(frames[i])
                 places.append((i, start, len(frames[i])))
             fcntl.fcntl(slab, _ADD_SEALS, _SEALS)
-            rights = array("i", [slab])
-            to.sendmsg(
-                [_NAME.pack(self._token, number)],
-                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], socket.MSG_DONTWAIT,
-            )  # fmt: skip
+            self._pass_on(to, number, slab)
         finally:
             os.close(slab)
         return places, end
+
+    def _pass_on(self, to: socket.socket, number: int, slab: int) -> None:
+        rights = array("i", [slab])
+        to.sendmsg(
+            [_NAME.pack(self._token, number)],
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], socket.MSG_DONTWAIT,
+        )  # fmt: skip
 
     # --- taking ---
 
@@ -319,6 +397,14 @@ def _is_ours(one: socket.socket) -> bool:
     return bool(user == os.getuid())
 
 
+def _new_slab() -> int:
+    return os.memfd_create("eagerflow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
+def _frame(frame: Frame | WrittenSlab) -> Frame:
+    return frame.read() if isinstance(frame, WrittenSlab) else frame
+
+
 def _write(slab: int, data: memoryview, start: int) -> None:
     while data:
         written = os.pwrite(slab, data[: 1 << 30], start)
@@ -329,12 +415,12 @@ def _write(slab: int, data: memoryview, start: int) -> None:
 
 
 def framed(
-    slabs: Slabs, name: str | None, message: AnyMessage, frames: Sequence[Frame]
+    slabs: Slabs, name: str | None, message: AnyMessage, frames: Sequence[Frame | WrittenSlab]
 ) -> list[Frame]:
     """A message as it goes to a process, its long frames in a slab where that is possible."""
     held = slabs.put(name, frames) if frames and name is not None else None
     made = None if held is None else codec.write_in_slab(held[0], message, held[1])
-    return codec.write(message, frames) if made is None else made
+    return codec.write(message, [_frame(f) for f in frames]) if made is None else made
 
 
 def unframed(

@@ -203,8 +203,8 @@ class AbstractSockets:
         """The messages that have come by a socket, at most its share."""
         if port.socket not in self._ready:
             return
-        for _ in range(_SHARE):
-            frames = port.take()
+        for i in range(_SHARE):
+            frames = port.take(told=i == 0)
             if frames is None:
                 return
             yield frames
@@ -308,9 +308,12 @@ class ServerSockets(AbstractSockets):
 
     def receive(self) -> Iterator[Received]:
         """What has come."""
+        ready = self._ready
         for role, port in self._ports.items():
-            if port.monitor in self._ready:
+            if port.monitor in ready:
                 yield from self._gone(role, port)
+            if port.socket not in ready:
+                continue
             for who, *frames in self._messages(port):
                 peer = self._names.get((role, who.bytes))
                 if peer is None:

@@ -121,12 +121,19 @@ class Port:
         while is_readable(self.monitor):
             yield int(recv_monitor_message(self.monitor)["value"])
 
-    def take(self) -> list[Any] | None:
-        """The frames of a message; None if there is none."""
+    def take(self, *, told: bool = False) -> list[Any] | None:
+        """The frames of a message; None if there is none.
+
+        Args:
+            told: whether its descriptor has told that there is one.
+        """
         socket = self.socket
-        if not is_readable(socket):  # an exception that says so takes far longer
+        if not told and not is_readable(socket):  # an exception that says so takes far longer
             return None
-        frame = _receive(socket, _AT_ONCE, False)
+        try:
+            frame = _receive(socket, _AT_ONCE, False)
+        except zmq.Again:  # it was told of something else
+            return None
         frames = [frame]
         while frame.more:
             frame = _receive(socket, _AT_ONCE, False)

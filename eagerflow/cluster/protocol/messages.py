@@ -33,7 +33,7 @@ from eagerflow.cluster.protocol.message_heads import (
 )
 
 #: of the messages here; another one is refused when a connection begins
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 #: of the text form of graphs
 GRAPH_TEXT: Final = 2
 
@@ -138,17 +138,22 @@ class Fetch(AbstractMessage, tag="fetch", frozen=True):
 class Register(AbstractMessage, tag="register", frozen=True):
     """Keep a partition. Frames: the text of its graph, then the arrays that this names.
 
+    A task with several devices gets what all of them do in a step as one: a graph for each, whose
+    inputs and outputs follow each other in the order of the graphs.
+
     Attributes:
         partition: the number by which steps will name it.
         arrays: their names in the text, and what they are.
         resources: for each name in the text the container and the name there.
         routes: for each edge the device that sends and the one that receives, each with its task.
+        graphs: how many there are; the texts are the first frames.
     """
 
     partition: Serial
     arrays: Arrays
     resources: Places
     routes: Annotated[dict[Word, tuple[Word, Word]], Meta(max_length=1_000_000)]
+    graphs: Annotated[int, Meta(ge=1, le=1_000)] = 1
 
 
 @final
@@ -220,10 +225,17 @@ class IssueOp(AbstractRecord, tag="op", frozen=True):
 
 @final
 class PutValue(AbstractRecord, tag="put", frozen=True):
-    """Hold a value. Frames: its elements."""
+    """Hold a value. Frames: its elements.
+
+    Attributes:
+        handle: the number that it gets.
+        value: the value.
+        device: of the task, on which it is.
+    """
 
     handle: Serial
     value: Head
+    device: Word
 
 
 @final

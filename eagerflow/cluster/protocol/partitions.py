@@ -8,6 +8,7 @@ looked up as an attribute. Which ops may run: `op_permissions.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from eagerflow.cluster.protocol.codec import all_taken
@@ -35,12 +36,12 @@ Find = Callable[[str, str], Any]
 
 
 def write_partition(
-    graph: Graph, number: int, partition: int, routes: Mapping[str, tuple[str, str]]
+    graphs: Sequence[Graph], number: int, partition: int, routes: Mapping[str, tuple[str, str]]
 ) -> tuple[Register, list[Frame]]:  # fmt: skip
     """The message that registers a partition, and its frames.
 
     Args:
-        graph: of the partition.
+        graphs: of the partition, one for each device of the task.
         number: of the message.
         partition: by which steps will name it.
         routes: for each edge the device that sends and the one that receives, each with its task.
@@ -48,8 +49,8 @@ def write_partition(
     Raises:
         GraphError: something in it has no text form, or a resource no name.
     """
-    arrays, places, frames = _write(graph)
-    return Register(number, partition, arrays, places, dict(routes)), frames
+    arrays, places, frames = _write(graphs)
+    return Register(number, partition, arrays, places, dict(routes), len(graphs)), frames
 
 
 def write_op(name: str, attrs: Mapping[str, Any], template: int) -> tuple[DefineOp, list[Frame]]:
@@ -68,18 +69,19 @@ def write_op(name: str, attrs: Mapping[str, Any], template: int) -> tuple[Define
     resource = attrs.get("resource")
     if resource is not None:
         graph.resources["resource"] = resource
-    arrays, places, frames = _write(graph)
+    arrays, places, frames = _write([graph])
     return DefineOp(template, arrays, places), frames
 
 
 def _write(
-    graph: Graph,
+    graphs: Sequence[Graph],
 ) -> tuple[dict[str, ArrayHead], dict[str, tuple[str, str]], list[Frame]]:
-    """The arrays that the text of a graph names, where its resources are, and the frames."""
+    """The arrays that the texts of graphs name, where their resources are, and the frames."""
     printer = Printer(strict=True)
-    frames: list[Frame] = ["\n".join(printer.graph(graph)).encode()]
+    frames: list[Frame] = ["\n".join(printer.graph(graph)).encode() for graph in graphs]
     arrays: Any = {name: encode_value(x.numpy(), frames) for name, x in printer.arrays.items()}
-    return arrays, {name: _place(name, r) for name, r in resources_of(graph).items()}, frames
+    used = {name: r for graph in graphs for name, r in resources_of(graph).items()}
+    return arrays, {name: _place(name, r) for name, r in used.items()}, frames
 
 
 def resources_of(graph: Graph) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def read_op(
     Raises:
         EagerflowError: as of `read_partition`.
     """
-    graph = _read(message, frames, find, limits, allows)
+    (graph,) = _read(message, 1, frames, find, limits, allows)
     if len(graph.nodes) != 1 or graph.inputs:
         raise GraphError("an eager op is a graph of one node", given=f"{len(graph.nodes)} nodes")
     (node,) = graph.nodes
@@ -122,8 +124,8 @@ def read_op(
 def read_partition(
     message: Register, frames: Sequence[Frame], find: Find, limits: Limits = LIMITS,
     allows: Collection[str] = (),
-) -> Graph:  # fmt: skip
-    """The graph of a partition.
+) -> list[Graph]:  # fmt: skip
+    """The graphs of a partition, one for each device.
 
     Args:
         message: the message.
@@ -138,46 +140,51 @@ def read_partition(
         GraphError: the text is none of a graph, or of one that may not run here.
     """
     rest = iter(frames)
-    graph = _read(message, rest, find, limits, allows)
+    graphs = _read(message, message.graphs, rest, find, limits, allows)
     all_taken(rest)
-    for node in graph.nodes:
+    for node in [node for graph in graphs for node in graph.nodes]:
         for name in ("to", "source"):
             # a device of another task: what goes there, or comes from there, is packed here
             crosses = lead_of(node.op) in ("send", "receive")
             if crosses and type(node.attrs.get(name)) is Reference:
                 node.attrs[name] = as_device("cpu:0")
     try:
-        verify(graph)
+        for graph in graphs:
+            verify(graph)
     except RecursionError:
         raise GraphError("a graph is nested too deeply") from None
-    return graph
+    return graphs
 
 
 def _read(
-    message: Register | DefineOp, frames: Iterator[Frame], find: Find, limits: Limits,
+    message: Register | DefineOp, count: int, frames: Iterator[Frame], find: Find, limits: Limits,
     allows: Collection[str],
-) -> Graph:  # fmt: skip
-    first = next(frames, None)
-    if first is None or len(first) > limits.text:
-        raise ProtocolError(
-            "a graph without a text, or with one that is too large",
-            expected=f"at most {limits.text} bytes",
-        )
-    try:
-        text = bytes(first).decode()
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"the text of a graph is no UTF-8: {error.reason}") from None
+) -> list[Graph]:  # fmt: skip
+    texts = _texts([next(frames, None) for _ in range(count)], limits)
     arrays = {name: _tensor(head, frames) for name, head in message.arrays.items()}
     resources = {
         name: _found(container, known, find)
         for name, (container, known) in message.resources.items()
     }
     try:
-        graph = parse_graph(text, resources, arrays)
-        _check_nodes(graph, limits, allows)
+        graphs = [parse_graph(text, resources, arrays) for text in texts]
+        _check_nodes(graphs, limits, allows)
     except RecursionError:
         raise GraphError("a graph is nested too deeply") from None
-    return graph
+    return graphs
+
+
+def _texts(frames: Sequence[Frame | None], limits: Limits) -> list[str]:
+    whole = [frame for frame in frames if frame is not None]
+    if len(whole) < len(frames) or sum(map(len, whole)) > limits.text:
+        raise ProtocolError(
+            "a graph without a text, or with one that is too large",
+            expected=f"at most {limits.text} bytes",
+        )
+    try:
+        return [bytes(frame).decode() for frame in whole]
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"the text of a graph is no UTF-8: {error.reason}") from None
 
 
 def _tensor(head: ArrayHead, frames: Iterator[Frame]) -> Tensor:
@@ -199,9 +206,9 @@ def _found(container: str, name: str, find: Find) -> Any:
     return resource
 
 
-def _check_nodes(graph: Graph, limits: Limits, allows: Collection[str]) -> None:
+def _check_nodes(graphs: Sequence[Graph], limits: Limits, allows: Collection[str]) -> None:
     """Refuse what may not run here."""
-    for count, node in enumerate(_nodes(graph), 1):
+    for count, node in enumerate(chain.from_iterable(map(_nodes, graphs)), 1):
         if count > limits.nodes:
             raise ProtocolError("a graph is too large", expected=f"at most {limits.nodes} nodes")
         if node.op not in signatures:

@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from eagerflow.cluster.remote.tasks import RemoteTask
+    from eagerflow.hardware import Device
 
 _PLAIN: Final = type(...)
 
@@ -22,21 +23,23 @@ class RemoteArray:
     Attributes:
         task: that holds it.
         handle: its number there.
+        device: of the task, on which it is.
         dtype: of the elements.
         shape: the size of each axis.
         origin: the elements, of a small value that came from here; None of all others.
     """
 
-    __slots__ = ("__weakref__", "dtype", "handle", "origin", "shape", "task")
+    __slots__ = ("__weakref__", "device", "dtype", "handle", "origin", "shape", "task")
 
     __array_ufunc__ = None
     base = None
 
     def __init__(
-        self, task: RemoteTask, handle: int, dtype: np.dtype[Any], shape: tuple[int, ...],
-        origin: np.ndarray[Any, Any] | None = None,
+        self, task: RemoteTask, handle: int, device: Device, dtype: np.dtype[Any],
+        shape: tuple[int, ...], origin: np.ndarray[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.task, self.handle, self.dtype, self.shape = task, handle, dtype, shape
+        self.task, self.handle, self.device = task, handle, device
+        self.dtype, self.shape = dtype, shape
         self.origin = origin
 
     def __del__(self) -> None:
@@ -45,7 +48,7 @@ class RemoteArray:
     def is_at(self, task: RemoteTask) -> bool:
         """Whether a task holds it; a small value that came from here is brought there again."""
         if self.task is not task and self.origin is not None and self.task.task == task.task:
-            self.handle, self.task = task.put_again(self.origin), task
+            self.handle, self.task = task.put_again(self.origin, self.device), task
         return self.task is task
 
     @property
@@ -67,7 +70,7 @@ class RemoteArray:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"RemoteArray({self.dtype}{list(self.shape)} at {self.task.task})"
+        return f"RemoteArray({self.dtype}{list(self.shape)} at {self.device})"
 
     def held_by(self, variable: Any) -> RemoteVariable:
         """Make a variable of the task with this value.
@@ -118,14 +121,15 @@ class RemoteVariable:
         task: that has it.
         identity: its name in this process.
         place: its container and name there.
+        device: of the task, on which it is.
         dtype: of the elements.
         shape: the size of each axis.
     """
 
-    __slots__ = ("dtype", "identity", "place", "shape", "task")
+    __slots__ = ("device", "dtype", "identity", "place", "shape", "task")
 
-    def __init__(self, task: RemoteTask, state: Any) -> None:
-        self.task, self.identity = task, state.identity
+    def __init__(self, task: RemoteTask, device: Device, state: Any) -> None:
+        self.task, self.device, self.identity = task, device, state.identity
         self.place: tuple[str, str] = state.identity.container, state.identity.name
         self.dtype, self.shape = state.dtype.dtype, state.shape
 

@@ -14,11 +14,10 @@ from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.core.op import Op, find_op
 from eagerflow.core.to_tensor import scalar
 from eagerflow.errors import TaskLost
-from eagerflow.hardware import Device, MemoryStats, as_device
+from eagerflow.hardware import Device, MemoryStats
 from eagerflow.hardware.contract import HostArray, KernelCall, Ready
 from eagerflow.ops.state.callbacks import PyFunction
 from eagerflow.resources.variable import VariableState
-from eagerflow_kernels import strides
 
 #: bytes from which on a value does not pass through this process: for less it is fewer messages
 _DIRECT: Final = 1 << 12
@@ -43,7 +42,7 @@ def move_by(move: Callable[[RemoteArray, Device, Device], RemoteArray]) -> None:
 
 @final
 class RemoteBackend:
-    """Reaches the devices of one task.
+    """Reaches one device of a task.
 
     An op is checked by its type rule here and issued; it runs there in the order of its thread.
     What is the business of this process, such as queues, functions of Python and files, runs here,
@@ -51,7 +50,7 @@ class RemoteBackend:
 
     Attributes:
         task: the process that there is now; another one after a restart.
-        device: of the task.
+        device: of the task; who makes it sets it.
     """
 
     kind = "remote"
@@ -65,7 +64,7 @@ class RemoteBackend:
         self.task = task
 
     def count(self) -> int:
-        """How many devices there are."""
+        """It reaches one."""
         return 1
 
     def namespace(self, index: int) -> RemoteNamespace:
@@ -104,11 +103,15 @@ class RemoteBackend:
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> RemoteArray:
         """An array of zeros."""
-        return self.task.put(np.zeros(shape, dtype))
+        return self.put(np.zeros(shape, dtype))
+
+    def put(self, array: HostArray, *, borrowed: bool = False) -> RemoteArray:
+        """A value with the elements of an array, which may be written into again if borrowed."""
+        return self.task.put(array, self.device, borrowed=borrowed)
 
     def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> RemoteArray:
         """A value with the elements of an array of this process."""
-        return self.task.put(strides.copied(array) if borrowed else array)
+        return self.put(array, borrowed=borrowed)
 
     def copy_out(self, data: Any, index: int) -> HostArray:
         """The elements of a value.
@@ -120,12 +123,20 @@ class RemoteBackend:
         return array
 
     def copy_to_peer(self, data: RemoteArray, index: int, peer: int) -> RemoteArray:
-        """The value itself; of another task of the cluster, it goes there directly."""
-        task = data.task
-        if task.task == self.task.task:
+        """The value itself; of another device, it goes there directly."""
+        if data.device is self.device:
             return data
+        task = data.task
+        if task is self.task:
+            return self._moved_within(data)
         direct = data.nbytes >= _DIRECT and task.connections is self.task.connections
-        return (_move if direct else _through_here)(data, as_device(task.device), self.device)
+        return (_move if direct else _through_here)(data, data.device, self.device)
+
+    def _moved_within(self, data: RemoteArray) -> RemoteArray:
+        """A value of another device of the same task."""
+        ends = {"device": self.device, "source": data.device}
+        template = self.task.template(("transfer", *ends.values()), "transfer", ends)
+        return self.task.issue(template, [data.handle], self.device, [(data.dtype, data.shape)])[0]
 
     # --- completion ---
 
@@ -143,7 +154,7 @@ class RemoteBackend:
         Raises:
             EagerflowError: something has failed.
         """
-        self.task.synchronize()
+        self.task.synchronize(self.device)
 
     def memory(self, index: int) -> MemoryStats:
         """Nothing is known of the other process."""
@@ -202,7 +213,7 @@ class _Launcher:
         if template is None:
             whole = attrs if arrays else {**attrs, "device": self._backend.device}
             template = task.template(template_key, self._call.name, whole)
-        made = task.issue(template, handles, outputs)
+        made = task.issue(template, handles, self._backend.device, outputs)
         return tuple(made) if self._several else made[0]
 
     def _made_anew(self, state: VariableState, value: Any) -> RemoteArray:
@@ -226,7 +237,7 @@ class _Launcher:
         resource = attrs.get("resource")
         place = None if resource is None else resource.identity[2:]
         template = (self._call.name, place) if self._call.name == "read" else (
-            self._call.name, place, named, not arrays
+            self._call.name, place, named, None if arrays else self._backend.device
         )  # fmt: skip
         if len(self._known) > _REMEMBERED:
             self._known.clear()
@@ -236,7 +247,7 @@ class _Launcher:
     def _there(self, x: Any, arrays: Sequence[Any]) -> RemoteArray:
         """A value of this process, there: an array, or a number in place of one."""
         if type(x) is np.ndarray or isinstance(x, np.generic):
-            return self._backend.task.put(np.asarray(x))
+            return self._backend.put(np.asarray(x))
         like = next(a for a in arrays if type(a) is RemoteArray)
         made: RemoteArray = scalar(x, self._backend.device.lanes[like.dtype])._data
         return made
@@ -279,4 +290,4 @@ class RemoteNamespace:
         """A value of the task."""
         if type(value) is RemoteArray:
             return value
-        return self._backend.task.put(np.array(value, dtype))
+        return self._backend.put(np.array(value, dtype))

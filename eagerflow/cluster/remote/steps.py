@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final, final
 
 from eagerflow import events
@@ -86,14 +87,14 @@ class RemoteTier:
         here = first_cpu()
         self._lanes = tuple(map(lane_of, graph.outputs))
         self._cut = cut(lower(pinned(graph, _stays, here), waits_nowhere), here)
-        self._remote = [p for p in self._cut.partitions if p.device.task is not None]
+        remote = [p for p in self._cut.partitions if p.device.task is not None]
         local = [p for p in self._cut.partitions if p.device.task is None]
         if len(local) > 1:
             raise PlacementError(
                 "a graph that uses tasks has one device of this process",
                 given=", ".join(str(p.device) for p in local),
             )
-        self._places = fold(self._cut, local[0] if local else None)
+        places = fold(self._cut, local[0] if local else None)
         if local and not local[0].graph.nodes and not local[0].graph.outputs:
             local = []
         self._connections = _connections(graph)
@@ -110,19 +111,27 @@ class RemoteTier:
             self._local.graph, number, routes=self._routes,
             transport=_Values(self._connections.station),
         )  # fmt: skip
-        self._registered: dict[Partition, tuple[RemoteTask, int]] = {}
-        #: for each task's outputs whether they stay there: not those that are wanted here
-        self._kept: dict[Partition, list[bool]] = {
-            p: [lane_of(v) is not None for v in p.graph.outputs] for p in self._remote
-        }
-        for (partition, i), lane in zip(self._places, self._lanes, strict=True):
-            if partition is not self._local and (lane is None or lane.device.task is None):
-                self._kept[partition][i] = False
+        by_task: dict[str | None, list[Partition]] = {}
+        for p in remote:
+            by_task.setdefault(p.device.task, []).append(p)
+        self._shares: Final = [_Share(partitions) for partitions in by_task.values()]
+        whose = {p: share for share in self._shares for p in share.partitions}
+        #: of each output the share of the task that gives it, None if it is made here, and which
+        #: output of that it is
+        self._places: list[tuple[_Share | None, int]] = []
+        for (partition, i), lane in zip(places, self._lanes, strict=True):
+            share = whose.get(partition)
+            number = i if share is None else share.first_output[partition] + i
+            self._places.append((share, number))
+            if share is not None and (lane is None or lane.device.task is None):
+                share.kept[number] = False  # it is wanted here
 
     def __del__(self) -> None:
-        for task, number in getattr(self, "_registered", {}).values():
-            if task.lost is None:
-                task.connections.release(task.task, Release(0, number))
+        for share in getattr(self, "_shares", ()):
+            if share.registered is not None:
+                task, number = share.registered
+                if task.lost is None:
+                    task.connections.release(task.task, Release(0, number))
 
     @property
     def text(self) -> str:
@@ -138,34 +147,35 @@ class RemoteTier:
             TaskLost: a task has ended meanwhile.
             EagerflowError: what eager code would raise.
         """
-        if not self._remote:
+        if not self._shares:
             assert self._tier is not None
             return self._tier.run(self._given(inputs))
-        tasks = {p: _task(p) for p in self._remote}
-        parts = {p: self._part(p, inputs) for p in self._remote}
+        tasks = {share: share.task for share in self._shares}
+        parts = {share: self._part(share, inputs) for share in self._shares}
         step = _Running(self._connections)
         try:
-            step.begin({_task(p).task: part for p, part in parts.items()})
+            step.begin({tasks[share].task: part for share, part in parts.items()})
             mine = None if self._tier is None else self._run_here(step, inputs)
             results = step.results()
         except BaseException as error:
-            for p, (*_, keep, _stream) in parts.items():
+            for share, (*_, keep, _stream) in parts.items():
                 for handle in filter(None, keep):  # a task that had not failed has kept its values
-                    tasks[p].free(handle)
+                    tasks[share].free(handle)
             if isinstance(error, EagerflowError):
                 self._locate(error, step.head)
             raise
         made = []
-        for partition, i in self._places:
-            if partition is self._local:
+        for (giver, i), lane in zip(self._places, self._lanes, strict=True):
+            if giver is None:
                 assert mine is not None
                 made.append(mine[i])
                 continue
-            task = _task(partition)
+            task = tasks[giver]
             value = results[task.task][i]
-            handle = parts[partition][3][i]
+            handle = parts[giver][3][i]
             if handle:
-                value = RemoteArray(task, handle, value.dtype, value.shape)
+                assert lane is not None
+                value = RemoteArray(task, handle, lane.device, value.dtype, value.shape)
             made.append(value)
         return tuple(made)
 
@@ -190,16 +200,16 @@ class RemoteTier:
         finally:
             step_of.step = around
 
-    def _part(self, partition: Partition, inputs: Sequence[Any]) -> StepPart:
+    def _part(self, share: _Share, inputs: Sequence[Any]) -> StepPart:
         """What a task has to do in a step."""
-        task = _task(partition)
+        task = share.task
         task.check()
-        known = self._registered.get(partition)
+        known = share.registered
         if known is None or known[0] is not task:
-            known = self._register(partition, task)
+            known = self._register(share, task)
         frames: list[Frame] = []
         feeds: list[Any] = []
-        for i in partition.inputs:
+        for i in share.inputs:
             x = inputs[i]
             if type(x) is RemoteArray:
                 if x.is_at(task):
@@ -207,26 +217,28 @@ class RemoteTier:
                     continue
                 x = x.read()
             feeds.append(encode_value(x, frames))
-        keep = tuple([task.new_handle() if kept else _SENT for kept in self._kept[partition]])
+        keep = tuple([task.new_handle() if kept else _SENT for kept in share.kept])
         return known[1], tuple(feeds), frames, keep, streams.number
 
-    def _register(self, partition: Partition, task: RemoteTask) -> tuple[RemoteTask, int]:
-        for state in resources_of(partition.graph).values():
+    def _register(self, share: _Share, task: RemoteTask) -> tuple[RemoteTask, int]:
+        graphs = [partition.graph for partition in share.partitions]
+        for state in (state for graph in graphs for state in resources_of(graph).values()):
             if isinstance(state, VariableState):
                 state._data.task.check()
         number = next(self._connections.partitions)
         routes = {edge: (route.source, route.destination) for edge, route in self._routes.items()}
-        crossing = [n for n in partition.graph.nodes if lead_of(n.op) in ("send", "receive")]
+        nodes = [node for graph in graphs for node in graph.nodes]
+        crossing = [n for n in nodes if lead_of(n.op) in ("send", "receive")]
         own = {node.attrs["edge"] for node in crossing}
         routes = {edge: route for edge, route in routes.items() if edge in own}
-        message, frames = write_partition(partition.graph, 0, number, routes)
+        message, frames = write_partition(graphs, 0, number, routes)
         self._connections.wait(self._connections.ask(task.task, message, frames))
-        known = self._registered[partition] = task, number
+        known = share.registered = task, number
         return known
 
     def _locate(self, error: EagerflowError, head: ErrorHead | None) -> None:
-        for partition in self._remote:
-            task = _task(partition)
+        for share in self._shares:
+            task = share.task
             if head is not None and head.task == task.task:
                 task.locate(error, head)
 
@@ -236,6 +248,35 @@ class RemoteTier:
     ) -> _Detached:  # fmt: skip
         """A step without a waiting caller (see `eagerflow.runtime.executable.Detach`)."""
         return _Detached(self, done, event)
+
+
+@final
+class _Share:
+    """What one task does in a step: the partitions of its devices, as one.
+
+    Args:
+        partitions: of each device.
+
+    Attributes:
+        partitions: the same.
+        inputs: for each of its inputs the number of that of the whole graph.
+        kept: for each of its outputs whether it stays there.
+        first_output: of each partition the number of its first output.
+        registered: the process that knows it, and the number by which it does.
+    """
+
+    def __init__(self, partitions: Sequence[Partition]) -> None:
+        self.partitions = partitions
+        self.inputs = [i for p in partitions for i in p.inputs]
+        self.kept = [lane_of(v) is not None for p in partitions for v in p.graph.outputs]
+        counts = [len(p.graph.outputs) for p in partitions]
+        self.first_output = dict(zip(partitions, accumulate(counts, initial=0), strict=False))
+        self.registered: tuple[RemoteTask, int] | None = None
+
+    @property
+    def task(self) -> RemoteTask:
+        """The process that the task is now."""
+        return _backend(self.partitions[0].device).task
 
 
 @final
@@ -353,11 +394,6 @@ def _given(made: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _raised(error: BaseException) -> tuple[Any, ...]:
     raise error
-
-
-def _task(partition: Partition) -> RemoteTask:
-    """The process that the task of a partition is now."""
-    return _backend(partition.device).task
 
 
 def _backend(device: Device) -> RemoteBackend:

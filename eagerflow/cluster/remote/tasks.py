@@ -12,6 +12,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.slabs import BORROWED, WrittenSlab
 from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Heads
 from eagerflow.cluster.protocol.messages import (
@@ -27,9 +28,10 @@ from eagerflow.cluster.protocol.partitions import write_op
 from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.cluster.remote.arrays import RemoteArray, RemoteVariable
 from eagerflow.errors import EagerflowError, TaskLost, relocate
-from eagerflow.hardware import as_device
+from eagerflow.hardware import Device
 from eagerflow.resources.containers import DEFAULT
 from eagerflow.source import Source, position
+from eagerflow_kernels import strides
 
 #: between the handles of two ops, so many results one may have
 _BLOCK: Final = 1 << 14
@@ -65,25 +67,20 @@ class RemoteTask:
     Args:
         connections: of this client.
         task: its name.
-        device: the name of its device there.
         allows: what ops may reach there besides values and state.
 
     Attributes:
         task: the same.
-        device: the same.
         allows: the same.
         connections: the same.
         lost: why it cannot be used any more; None as long as it can.
     """
 
-    def __init__(
-        self, connections: Connections, task: str, device: str, allows: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, connections: Connections, task: str, allows: Sequence[str] = ()) -> None:
         self.task = task
         self.allows: Final = frozenset(allows)
         self.connections = connections
         self.lost: ErrorHead | None = None
-        self.device: Final = device
         self._handles = count(1, _BLOCK)
         self._templates: dict[Any, int] = {}
         self._numbers = count(1)
@@ -129,7 +126,7 @@ class RemoteTask:
         return number
 
     def issue(
-        self, template: int, inputs: Sequence[int],
+        self, template: int, inputs: Sequence[int], device: Device,
         outputs: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None,
     ) -> list[RemoteArray]:  # fmt: skip
         """Have an op run.
@@ -137,6 +134,7 @@ class RemoteTask:
         Args:
             template: which one.
             inputs: handles.
+            device: where its results are.
             outputs: the dtypes and shapes of its results; None if they are not known: then this
                 waits for them.
         """
@@ -152,25 +150,40 @@ class RemoteTask:
         self.connections.eager(self, action)
         if outputs is None:
             outputs = [(x.dtype, x.shape) for x in self._ask(Fetch(0, first, streams.number))]
-        return [RemoteArray(self, first + i, *kind) for i, kind in enumerate(outputs)]
+        return [RemoteArray(self, first + i, device, *kind) for i, kind in enumerate(outputs)]
 
-    def put(self, array: np.ndarray[Any, Any]) -> RemoteArray:
+    def put(
+        self, array: np.ndarray[Any, Any], device: Device, *, borrowed: bool = False
+    ) -> RemoteArray:
         """Bring a value there.
 
         Args:
-            array: not to be written into any more.
+            array: the value.
+            device: of the task.
+            borrowed: whether somebody may write into ``array`` afterwards.
         """
+        if borrowed and array.nbytes < BORROWED:
+            array, borrowed = strides.copied(array), False
         origin = array if array.nbytes <= _SMALL and array.dtype != object else None
-        return RemoteArray(self, self.put_again(array), array.dtype, array.shape, origin)
+        handle = self.put_again(array, device, borrowed=borrowed)
+        return RemoteArray(self, handle, device, array.dtype, array.shape, origin)
 
-    def put_again(self, array: np.ndarray[Any, Any]) -> int:
+    def put_again(
+        self, array: np.ndarray[Any, Any], device: Device, *, borrowed: bool = False
+    ) -> int:
         """Bring a value there; gives its handle."""
         self.check()
         handle = next(self._handles)
         frames: list[Frame] = []
-        action = PutValue(handle, encode_value(array, frames))
-        self.connections.eager(self, action, frames)
+        action = PutValue(handle, encode_value(array, frames), device.name)
+        held = [self._held(frame) for frame in frames] if borrowed else frames
+        self.connections.eager(self, action, held)
         return handle
+
+    def _held(self, frame: Frame) -> Frame | WrittenSlab:
+        """A frame that nobody else writes into."""
+        slab = self.connections.slabs.write(self.task, frame)
+        return bytes(frame) if slab is None else slab
 
     def new_handle(self) -> int:
         """A number for a value that the task is going to hold."""
@@ -191,14 +204,14 @@ class RemoteTask:
         value: np.ndarray[Any, Any] = self._ask(Fetch(0, array.handle, streams.number))[0]
         return value
 
-    def synchronize(self) -> None:
+    def synchronize(self, device: Device) -> None:
         """Wait until all ops of this thread have run.
 
         Raises:
             EagerflowError: one has failed.
         """
         if self.lost is None:
-            last = self.put(np.zeros(0, np.uint8))
+            last = self.put(np.zeros(0, np.uint8), device)
             self._ask(Fetch(0, last.handle, streams.number))
 
     def _ask(self, message: Any, frames: Sequence[Frame] = ()) -> list[Any]:
@@ -214,9 +227,9 @@ class RemoteTask:
 
     def make_variable(self, state: Any, first: RemoteArray) -> RemoteVariable:
         """Make the variable of a state, with a first value."""
-        made = RemoteVariable(self, state)
+        made = RemoteVariable(self, first.device, state)
         head = HandleHead(first.handle)
-        self._ask(MakeVariable(0, *made.place, head, self.device, state.trainable))
+        self._ask(MakeVariable(0, *made.place, head, first.device.name, state.trainable))
         self._variables[made.place] = repr(state)
         return made
 
@@ -232,10 +245,11 @@ class RemoteTask:
         template = self._templates.get(("read", variable.place))
         if template is None:
             template = self._define_read(variable)
-        return self.issue(template, (), [(variable.dtype, variable.shape)])[0]
+        kind = variable.dtype, variable.shape
+        return self.issue(template, (), variable.device, [kind])[0]
 
     def _define_read(self, variable: RemoteVariable) -> int:
-        attrs = {"resource": variable, "device": as_device(self.device)}
+        attrs = {"resource": variable, "device": variable.device}
         return self.template(("read", variable.place), "read", attrs)
 
     def drop_variable(self, place: tuple[str, str]) -> None:

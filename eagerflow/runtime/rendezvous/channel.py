@@ -112,13 +112,13 @@ class Channel:
                 The state is as it was.
         """
         out: list[ChannelInstruction] = []
-        kind = event[0]
+        kind, tells = event[0], True
         if kind == "send":
             self._outgoing.send(event[1], now, out)
         elif kind == "arrived":
             self._arrived(event[1], now, out)
         elif kind == "taken":
-            self._incoming.taken(event[1], now)
+            tells = self._incoming.taken(event[1], now)
         elif kind == "want":
             self._outgoing.want(event[1], event[2], now, out)
         elif kind == "tick":
@@ -131,7 +131,8 @@ class Channel:
             self._outgoing.forget(event[1])
         else:
             self._refuse(event)
-        self._answer(now, out)
+        if tells:
+            self._answer(now, out)
         if self.log is not None:
             self.log.append((now, event, tuple(out)))
         return out

@@ -97,11 +97,17 @@ class Incoming:
         if packet.message is not None:
             out.append(("bring", packet.message))
 
-    def taken(self, nbytes: int, now: float) -> None:
-        """A value that was delivered has been taken by its receiver."""
+    def taken(self, nbytes: int, now: float) -> bool:
+        """A value that was delivered has been taken by its receiver.
+
+        Returns:
+            Whether the other end has to be told at once.
+        """
         self._taken += 1
         self._taken_bytes += nbytes
+        before = self._answer
         self._grant(now)
+        return self._answer != before
 
     def _grant(self, now: float) -> None:
         """Give credit for what was taken; tell it at once if it matters."""

@@ -86,6 +86,9 @@ class Station:
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._now = 0.0
         self._wakes: dict[str, float] = {}
+        #: when one of them may be due: an early look finds none, and when there is one
+        self._soonest = inf
+        self._urged: set[str] = set()  # ends that have told what they want
         self._open: dict[int, StepEnd] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
         #: of steps that have not begun here: values, and whether "taken" is owed for them; errors
@@ -149,6 +152,7 @@ class Station:
         """Another end is gone: what came from it for steps that have not begun goes as well."""
         self.channels.pop(end, None)
         self._wakes.pop(end, None)
+        self._urged.discard(end)
         for step, early in list(self._early.items()):
             left = [one for one in early if one[0] != end]
             if left:
@@ -181,12 +185,14 @@ class Station:
                 self._handle(end, ("arrived", packet))
             except RendezvousError:
                 self.refused += 1
-        for end in [end for end, wake in self._wakes.items() if wake <= now]:
-            self._handle(end, ("tick",))
+        if self._soonest <= now:
+            for end in [end for end, wake in self._wakes.items() if wake <= now]:
+                self._handle(end, ("tick",))
+            self._soonest = min(self._wakes.values(), default=inf)
         while self._inbox:
             call, arguments = self._inbox.popleft()
             call(*arguments)
-        return min(self._wakes.values(), default=inf)
+        return self._soonest
 
     def _handle(self, end: str, event: tuple[Any, ...]) -> None:
         channel = self.channels.get(end)
@@ -197,6 +203,7 @@ class Station:
                 self._put(end, what)
             elif kind == "wake":
                 self._wakes[end] = what
+                self._soonest = min(self._soonest, what)
             elif kind == "deliver":
                 self._deliver(end, what, owes=True)
             elif kind == "bring":
@@ -240,6 +247,7 @@ class Station:
         elif message.kind == "error":
             self._ask(self._fail, message.step, message.value)
         else:
+            self._urged.add(end)
             for key in message.value:
                 over = key.step in self._over or key.step in self._failed
                 self._ask(self._handle, end, ("want", key, not over))
@@ -317,8 +325,8 @@ class Station:
             self._remember(self._over, step, None)
             if self._wanted:
                 self._wanted = {key for key in self._wanted if key.step != step}
-            for end, channel in self.channels.items():
-                if channel.is_wanted:
+            for end in self._urged:
+                if self.channels[end].is_wanted:
                     self._handle(end, ("forget", step))
 
     def _abort(self, rendezvous: StepEnd, error: Exception) -> None:

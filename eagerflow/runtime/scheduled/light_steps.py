@@ -150,8 +150,9 @@ class LightStep:
         error: what it has failed with.
     """
 
-    __slots__ = ("_begun", "_done", "_left", "_missing", "_over", "_program", "_transport",
-                 "_values", "_waits", "_written", "error", "routes", "step")  # fmt: skip
+    __slots__ = ("_begun", "_done", "_left", "_missing", "_over", "_program", "_ready", "_runs",
+                 "_transport", "_values", "_waits", "_written", "error", "routes",
+                 "step")  # fmt: skip
 
     def __init__(
         self, program: LightProgram, number: int, transport: Transport,
@@ -168,6 +169,8 @@ class LightStep:
         self._left = len(self._missing)
         self._waits = program.receives.copy()
         self._written = Written()
+        self._ready: list[int] = []
+        self._runs = False
         self._begun = False
         self._over = False
 
@@ -186,7 +189,8 @@ class LightStep:
                 values.slots[slot] = value
         if self.routes:
             self._transport.begin(self)
-        self._run(program.roots.copy())
+        self._ready += program.roots
+        self._run()
 
     def cancel(self, reason: str) -> None:
         """End it: nothing new is run."""
@@ -223,7 +227,9 @@ class LightStep:
             slots[slot] = value
         self._missing[receiver] -= 1
         if not self._missing[receiver]:
-            self._run([receiver])
+            self._ready.append(receiver)
+            if not self._runs:  # else one of its own nodes has sent the value
+                self._run()
 
     def _refuse(self, key: Key) -> NoReturn:
         if key.edge in self._program.receives and not key.path:
@@ -254,11 +260,11 @@ class LightStep:
         number = next(iter(self._waits.values()), None)
         return None if number is None else self._program.frame.actions[number]
 
-    def _run(self, ready: list[int]) -> None:
-        """Run nodes, and those that waited for them."""
-        targets, missing = self._program.targets, self._missing
+    def _run(self) -> None:
+        """Run the nodes that are ready, and those that waited for them."""
+        targets, missing, ready = self._program.targets, self._missing, self._ready
         token, step_of.step = error_state.set(QUIET), self.step
-        node = -1
+        self._runs, node = True, -1
         try:
             while ready:
                 node = ready.pop()
@@ -273,7 +279,7 @@ class LightStep:
             self._end(error)
             return
         finally:
-            step_of.step = 0
+            self._runs, step_of.step = False, 0
             error_state.reset(token)
         if not self._left:
             self._end(None)

@@ -114,6 +114,16 @@ def strands_of(
     return None if tier.parallel and not strands.has_loops else strands
 
 
+def _all_of(graphs: Sequence[Graph]) -> Graph:
+    """The nodes, the inputs and the outputs of several graphs, for who looks at all of them."""
+    made = Graph(graphs[0].name)
+    for one in graphs:
+        made.nodes += one.nodes
+        made.inputs += one.inputs
+        made.outputs += one.outputs
+    return made
+
+
 def _run_noting(
     strands: Strands, inputs: Sequence[Sequence[Any]], helpers: int
 ) -> tuple[Any, ...]:  # fmt: skip
@@ -131,7 +141,8 @@ class ScheduledTier:
     """Runs a graph by scheduled nodes. What waits among them holds no thread.
 
     Args:
-        graph: the graph, lowered or not. It must not change afterwards.
+        graph: the graph, lowered or not; or several, which are the partitions of some devices and
+            run as one. It must not change afterwards.
         number: of its executable, for events.
         whole: which branches and loops stay one node (see `eagerflow.graph.lowering.lower`).
         seconds: how long a node takes, estimated.
@@ -144,7 +155,7 @@ class ScheduledTier:
     Attributes:
         name: ``"scheduled"``, or ``"partitioned"``.
         direct: None.
-        graph: the lowered graph.
+        graph: the lowered graph; of several what all have.
         cut: its partitions; None if it was not cut.
         routes: from where to where they send; None where nothing is sent.
         transport: the same.
@@ -171,21 +182,23 @@ class ScheduledTier:
     direct = None
 
     def __init__(
-        self, graph: Graph, number: int = 0, *, whole: Callable[[Node], bool] = waits_nowhere,
+        self, graph: Graph | Sequence[Graph], number: int = 0, *,
+        whole: Callable[[Node], bool] = waits_nowhere,
         seconds: Callable[[Node], float] | None = None, overlap: bool = True, workers: int = 0,
         partitioned: bool = False, routes: Mapping[str, Route] | None = None,
         transport: Transport = IN_PROCESS,
     ) -> None:  # fmt: skip
         threads = op_threads()
         seconds = seconds or node_seconds(threads)
-        given, graph = graph, lower(graph, whole)
-        self.graph = graph
+        given = [graph] if isinstance(graph, Graph) else graph
+        lowered = [lower(one, whole) for one in given]
+        self.graph = graph = lowered[0] if len(lowered) == 1 else _all_of(lowered)
         self.number = number
         self.name = "partitioned" if partitioned else "scheduled"
         self.cut = cut(graph) if partitioned else None
         self.routes = routes if self.cut is None else _routes(self.cut)
         self.transport = transport
-        parts = [graph] if self.cut is None else [p.graph for p in self.cut.partitions]
+        parts = lowered if self.cut is None else [p.graph for p in self.cut.partitions]
         builder = PlanBuilder()
         made = {g: ScheduledNodes(g, seconds, number, overlap, workers, builder) for g in parts}
         for nodes in made.values():
@@ -193,7 +206,7 @@ class ScheduledTier:
         self.frames = builder.frames
         self.plan = builder.plan()
         self.inputs = [made[g].slot(v) for g in parts for v in g.inputs]
-        outputs = [(graph, v) for v in graph.outputs]
+        outputs = [(one, v) for one in lowered for v in one.outputs]
         if self.cut is not None:
             self._fed = [i for p in self.cut.partitions for i in p.inputs]
             outputs = [(partition.graph, v) for partition, v in self.cut.outputs]
@@ -206,7 +219,7 @@ class ScheduledTier:
         )
         self.branches = any(nodes.branches for nodes in made.values())
         self.sent = SentValues(number, graph.name)
-        self.strands = None if self.cut is None else strands_of(self, given, seconds)
+        self.strands = None if self.cut is None else strands_of(self, given[0], seconds)
 
     @property
     def regions(self) -> list[RegionCode]:

@@ -162,7 +162,7 @@ class Fuzzer:
         op = self._draw.choice(("read_file", "write_file", "py_call", "print", "reader_read"))
         node = f'graph ""() {{ %x = {op}() {{resource=@files}} : bytes[]@cpu:0 }}'
         known = {"files": ("&files", "files")} if self._draw.random() < 0.5 else {}
-        actions = PutValue(2, name), DefineOp(1, {}, known), IssueOp(1, 1, (2,), 3, 1)
+        actions = PutValue(2, name, "cpu:0"), DefineOp(1, {}, known), IssueOp(1, 1, (2,), 3, 1)
         frames = [packed, node.encode()]
         return [*map(bytes, codec.write(Eager(number, actions), frames))]
 

@@ -14,7 +14,7 @@ import pytest
 
 from eagerflow.cluster.processes import slabs as module
 from eagerflow.cluster.processes.listening import Doors, doors_in
-from eagerflow.cluster.processes.slabs import LONG, Slabs, framed, unframed
+from eagerflow.cluster.processes.slabs import BORROWED, LONG, Slabs, framed, unframed
 from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Done, SlabMessage
 from eagerflow.errors import ProtocolError
@@ -55,6 +55,35 @@ def test_long_frames_lie_in_one_slab(pair: tuple[Slabs, Slabs]) -> None:
     assert taken[3][0] == 0
     with pytest.raises(ProtocolError, match="no such slab"):
         unframed(b, wire, LIMITS)
+
+
+def test_what_is_borrowed_is_written_into_a_slab_at_once(pair: tuple[Slabs, Slabs]) -> None:
+    a, b = pair
+    borrowed = bytearray(LARGE * (BORROWED // len(LARGE) + 1))
+    before = fds()
+    slab = a.write("b:0", memoryview(borrowed))
+    assert slab is not None
+    want, borrowed[:] = bytes(borrowed), bytes(len(borrowed))
+    wire = framed(a, "b:0", Done(5, 4), [slab])
+    assert [len(frame) for frame in wire[2:]] == [0]
+    assert unframed(b, wire, LIMITS)[1][0].tobytes() == want
+    assert unframed(b, framed(a, "b:0", Done(6, 4), [slab, LARGE]), LIMITS)[1][0].tobytes() == want
+    assert b"".join(framed(a, "c:0", Done(7, 4), [slab])[1:]) == want  # by sockets
+    del slab
+    assert fds() == before + 2  # both ends of the connection
+
+
+def test_slabs_that_were_not_sent_are_bounded(pair: tuple[Slabs, Slabs]) -> None:
+    a, _ = pair
+    frame = bytes(BORROWED)
+    before = fds()
+    held = [a.write("b:0", frame) for _ in range(100)]
+    assert sum(slab is not None for slab in held) == fds() - before == 64
+    assert a.write("c:0", frame) is None  # nobody takes any there
+    held.clear()
+    assert fds() == before
+    assert a.write("b:0", frame) is not None
+    assert a.write("b:0", frame[1:]) is None
 
 
 def test_what_is_short_goes_by_sockets(pair: tuple[Slabs, Slabs], tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class ScriptedPort:
     def comes(self, peer: bytes, descriptor: int) -> None:
         self.messages.append([Frame(peer, descriptor), Frame(b"a header", descriptor)])
 
-    def take(self) -> list[Frame] | None:
+    def take(self, *, told: bool = False) -> list[Frame] | None:
         return self.messages.pop(0) if self.messages else None
 
     def closed(self) -> Iterator[int]:

@@ -26,17 +26,19 @@ TRAINING = Training()
 
 def arrived(graph: Graph, text: str | None = None) -> Graph:
     """The graph that another process reads, of another text if one is given."""
-    message, frames = write_partition(graph, 1, 1, {})
+    message, frames = write_partition([graph], 1, 1, {})
     if text is not None:
         frames[0] = text.encode()
     told, rest = codec.read([bytes(frame) for frame in codec.write(message, frames)])
     assert isinstance(told, Register)
     with ef.config(cpu_devices=2):
-        return read_partition(told, rest, find)
+        (read,) = read_partition(told, rest, find)
+    return read
 
 
 def read_text(text: str, resources: dict[str, tuple[str, str]] | None = None) -> Graph:
-    return read_partition(Register(1, 1, {}, resources or {}, {}), [text.encode()], find)
+    (read,) = read_partition(Register(1, 1, {}, resources or {}, {}), [text.encode()], find)
+    return read
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -99,15 +101,15 @@ def _reads_records() -> Any:
 def test_functions_have_no_name_for_others(call: Callable[[], Any]) -> None:
     graph = ef.trace(call).graph()
     with pytest.raises(GraphError, match="cannot be used by another process"):
-        write_partition(graph, 1, 1, {})
+        write_partition([graph], 1, 1, {})
 
 
 @pytest.mark.parametrize("call", [_reads, _writes])
 def test_files_are_refused_unless_they_are_allowed(call: Callable[[], Any]) -> None:
-    message, frames = write_partition(ef.trace(call).graph(), 1, 1, {})
+    message, frames = write_partition([ef.trace(call).graph()], 1, 1, {})
     with pytest.raises(GraphError, match="may not run in a graph of another process"):
         read_partition(message, frames, lambda container, name: FILES)
-    graph = read_partition(message, frames, lambda container, name: FILES, allows=("files",))
+    (graph,) = read_partition(message, frames, lambda container, name: FILES, allows=("files",))
     assert graph.nodes
 
 

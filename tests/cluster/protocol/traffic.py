@@ -81,14 +81,14 @@ class Training:
 
 def registrations(graphs: list[Graph]) -> list[Frames]:
     routes = {"y -> cpu:1": ("worker:0/cpu:0", "ps:0/cpu:0")}
-    made = [write_partition(graph, 2, i, routes) for i, graph in enumerate(graphs)]
+    made = [write_partition([graph], 2, i, routes) for i, graph in enumerate(graphs)]
     return [codec.write(*one) for one in made]
 
 
 def eager() -> tuple[Eager, Frames]:
     """One action of each kind."""
     defined, frames = write_op("sum", {"axis": (0,), "keepdims": False}, 1)
-    put = PutValue(1, encode_value(np.arange(6.0).reshape(2, 3), frames))
+    put = PutValue(1, encode_value(np.arange(6.0).reshape(2, 3), frames), "cpu:0")
     op = IssueOp(1, 1, (1,), 16385)
     return Eager(3, (defined, put, op, FreeHandles((1, 16385)), DropVariable("w", (1,)))), frames
 

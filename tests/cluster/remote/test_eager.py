@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 
 @pytest.fixture
 def task(cluster: ef.cluster.Cluster) -> RemoteTask:
-    return cluster._backends["ps:0"].task
+    return cluster._members["ps:0"].task
 
 
 def failing() -> ef.Tensor:

@@ -35,6 +35,18 @@ def test_large_values_go_in_slabs_and_leave_no_descriptor(cluster: Cluster) -> N
     assert not [link for link in links if "memfd" in link and "kernels" not in link]
 
 
+def test_an_array_may_be_written_into_as_soon_as_it_was_put(cluster: Cluster) -> None:
+    values = np.arange(600_000, dtype=np.float32)
+    made = []
+    for i in range(80):  # more than slabs are written ahead, between small ones
+        values[0] = i
+        made.append((ef.tensor(values, device="ps:0"), ef.tensor(values[:3], device="ps:0")))
+    values[:] = -1
+    for i, (large, small) in enumerate(made):
+        assert large[:3].tolist() == small.tolist() == [i, 1, 2]
+    assert large.numpy()[-1] == 599_999
+
+
 def test_what_came_in_a_slab_is_written_into_by_its_owner_alone(cluster: Cluster) -> None:
     values = np.zeros(100_000, dtype=np.float32)
     with ef.device("ps:0"):

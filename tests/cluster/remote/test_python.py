@@ -122,7 +122,8 @@ ALLOWED = ServerGrants(functions=["math:fsum"])
 def registered(call: str, grants: ServerGrants, container: str = "&python") -> ef.Graph:
     text = b"graph f() { %x = py_call() {resource=@q} : f32[]@cpu:0 return %x }"
     message = Register(1, 1, {}, {"q": (container, call)}, {})
-    return read_partition(message, [text], grants.find, allows=grants.allows)
+    (graph,) = read_partition(message, [text], grants.find, allows=grants.allows)
+    return graph
 
 
 def test_what_is_listed_is_taken() -> None:
