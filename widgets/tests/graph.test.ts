@@ -159,3 +159,8 @@ test("all groups are opened where there is room, folded ones too", () => {
   expect(contentsOf(tree, groupsToOpen(tree, 400, true)).boxes).toHaveLength(120);
   expect(contentsOf(tree, groupsToOpen(tree, 100, true)).boxes.length).toBeLessThanOrEqual(100);
 });
+
+test("derivatives are told from what they are derived from", () => {
+  const s = trainingStep();
+  expect([1, 3, 4].map((node) => s.gradientOf(node))).toEqual(["", "matmul", ""]);
+});

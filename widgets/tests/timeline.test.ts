@@ -119,15 +119,15 @@ test("equal step times are one bar in the middle", () => {
 });
 
 test("what marks of a distribution say is neither over another text nor crossed by a line", () => {
-  const wide = 60;
   for (const places of [[10, 300, 500], [10, 40, 60], [300, 590, 599], [560, 580, 599], [500, 550, 599], [597, 598, 599]]) {
-    const marks = places.map((at) => ({ text: "", at, wide }));
+    const marks = places.map((at, i) => ({ text: "", at, wide: 75 - 10 * i }));
     const labels = labelsOf(marks, 600);
     labels.forEach(({ left, row }, i) => {
+      const { wide } = marks[i]!;
       expect(left >= 0 && left + wide <= 600).toBe(true);
       marks.forEach((other, j) => {
         if (i === j) return;
-        const isOver = row === labels[j]!.row && Math.abs(left - labels[j]!.left) < wide;
+        const isOver = row === labels[j]!.row && left < labels[j]!.left + other.wide && labels[j]!.left < left + wide;
         const isCrossed = labels[j]!.row <= row && left < other.at && other.at < left + wide;
         expect([places, i, j, isOver || isCrossed]).toEqual([places, i, j, false]);
       });

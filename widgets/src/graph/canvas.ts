@@ -254,11 +254,19 @@ export class Canvas {
     const { width, height } = this.seen();
     const layout = this.layout!;
     this.view = {
-      x: (width - layout.width * scale) / 2 - layout.left * scale,
+      x: width / 2 - this.middle(width / scale) * scale,
       y: Math.max((height - FOOT - layout.height * scale) / 2, ROOM) - layout.top * scale, scale,
     }; // prettier-ignore
     this.moved = false;
     this.place();
+  }
+
+  /** What is in the middle of so much of the picture: its own middle, or, of a part, that of its top. */
+  private middle(width: number): number {
+    const { left, width: whole, boxes } = this.layout!;
+    if (whole <= width) return left + whole / 2;
+    const top = [...boxes.values()].reduce((a, b) => (b.y < a.y ? b : a));
+    return Math.min(Math.max(top.x, left + width / 2 - ROOM), left + whole - width / 2 + ROOM);
   }
 
   /** Draw two pictures at one scale: what is larger in one of them is larger. */

@@ -30,6 +30,7 @@ function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
   const size = s.number("bytes", node);
   return [
     ["name", s.text("name", node)],
+    ["gradient of", s.gradientOf(node)],
     ["gives", s.text("type", node)],
     ["takes", once(box, () => constantsOf(node, s))],
     ["device", device && reason ? `${device}, because of ${reason}` : device],
@@ -62,7 +63,8 @@ export function overviewOf(
   const list = html("ol", { class: "ef-slowest" });
   for (const row of slow) {
     const node = number(row, "node");
-    const name = `${share(number(row, "share"))} ${s.text("name", node)}`;
+    const of = s.gradientOf(node);
+    const name = `${share(number(row, "share"))} ${s.text("name", node)}${of && `, gradient of ${of}`}`;
     list.append(html("li", {}, button(name, `show ${s.text("name", node)}`, () => { choose(node); })));
   }
   const parts: HTMLElement[] = [html("h4", {}, s.graph), listOf(lines)];

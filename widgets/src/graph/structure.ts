@@ -57,6 +57,12 @@ export class Structure {
     return this.columns.get(column)?.[at] ?? -1;
   }
 
+  /** The name of the node whose derivative a node is part of; empty for all others. */
+  gradientOf(node: number): string {
+    const forward = this.number("forward", node);
+    return forward < 0 ? "" : this.text("name", forward);
+  }
+
   /** All numbers of a column, for code that reads them all. */
   numbers(column: NumberColumn): ArrayLike<number> {
     return this.columns.get(column) ?? [];

@@ -52,17 +52,25 @@ const TIME: Column = {
   text: ({ row, waits }) => (waits ? `waits, ${seconds(waits)}` : row ? seconds(number(row, "seconds")) : "–"),
 }; // prettier-ignore
 
+/** The scope of a node, and of what it is the gradient, which has the scope as well. */
+const SCOPE: Column = {
+  ...ofText("scope", "scope", "the name scope; of gradients also of what"),
+  text: ({ node }, s) => [s.text("scope", node), s.gradientOf(node) && `gradient of ${s.gradientOf(node)}`]
+    .filter(Boolean).join(", "),
+}; // prettier-ignore
+
+/** What is asked for most comes first: of a narrow view the beginning is seen. */
 const COLUMNS: readonly Column[] = [
   ofText("name", "node", "its name in the graph"),
-  ofText("scope", "scope", "the name scope"),
-  ofText("device", "device", "where it runs"),
   TIME,
-  ofNumber("p95", "p95", "what 95 % of the observed steps did not exceed", seconds),
   ofNumber("share", "share", "its part of a step", share),
+  ofNumber("p95", "p95", "what 95 % of the observed steps did not exceed", seconds),
+  SCOPE,
+  ofText("device", "device", "where it runs"),
   ofNumber("steps", "observed", "how many observed steps these figures stand on", count),
   { ...ofText("source", "line", "your line that made it"), brief: lineOfCode },
 ];
-const [DEVICE, SECONDS, SHARE] = [2, 3, 5];
+const [SECONDS, SHARE, DEVICE] = [1, 2, 5];
 
 export class NodesView implements View {
   readonly element = html("div", { class: "ef-nodes ef-timed" });

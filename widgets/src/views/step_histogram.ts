@@ -62,7 +62,7 @@ export function labelsOf(marks: readonly Mark[], width: number): Label[] {
   for (let i = marks.length - 1; i >= 0; i--) {
     const { at, wide } = marks[i]!;
     isLeft[i] = at + 3 + wide > room;
-    room = isLeft[i] ? at - 3 - wide : Infinity;
+    room = isLeft[i] ? at - 3 - wide : width;
   }
   const rows = marks.map(() => 0);
   const reach = (i: number): number => marks[i]!.wide + 8;
