@@ -13,6 +13,7 @@ import os
 import re
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -126,7 +127,7 @@ if __name__ == "__main__":
         ef.config(kernels="native")
         lengths = (48, 96) if options.smallest else (1_250, 2_500, 5_000, 10_000, 20_000)
         count, beside = (10, (96, 50)) if options.smallest else (10_000, (2_500, 1_000))
-        reports = {
+        reports: dict[str, Callable[[], None]] = {
             "times": lambda: report_times(lengths),
             "memory": lambda: report_memory(count),
             "steps": lambda: report_steps_beside(*beside),

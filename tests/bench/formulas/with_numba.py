@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numba  # type: ignore[import-not-found]  # an optional peer
+import numba
 import numpy as np
 
 from tests.bench.formulas.works import WORKS
@@ -32,16 +32,20 @@ def _black_scholes(price: Any, strike: Any, years: Any) -> Any:
 
 
 @_parallel
-def _heat(u: Any) -> Any:
+def _heat_step(u: Any) -> Any:
     rows, columns = u.shape
     share, four = np.float32(0.1), np.float32(4)
+    made = np.zeros((rows, columns), np.float32)
+    for i in numba.prange(1, rows - 1):
+        for j in range(1, columns - 1):
+            around = u[i + 1, j] + u[i - 1, j] + u[i, j + 1] + u[i, j - 1]
+            made[i, j] = u[i, j] + share * (around - four * u[i, j])
+    return made
+
+
+def _heat(u: Any) -> Any:
     for _ in range(10):
-        made = np.zeros_like(u)
-        for i in numba.prange(1, rows - 1):
-            for j in range(1, columns - 1):
-                around = u[i + 1, j] + u[i - 1, j] + u[i, j + 1] + u[i, j - 1]
-                made[i, j] = u[i, j] + share * (around - four * u[i, j])
-        u = made
+        u = _heat_step(u)
     return (u,)
 
 
@@ -81,14 +85,17 @@ def _k_means(points: Any, centres: Any) -> Any:
                 best, nearest[i] = distance, k
     totals, counts = np.zeros_like(centres), np.zeros(clusters, np.float32)
     for i in range(len(points)):
-        totals[nearest[i]] += points[i]
-        counts[nearest[i]] += np.float32(1)
+        k = nearest[i]
+        counts[k] += np.float32(1)
+        for d in range(size):
+            totals[k, d] += points[i, d]
     for k in range(clusters):
-        totals[k] /= max(counts[k], np.float32(1))
+        for d in range(size):
+            totals[k, d] /= max(counts[k], np.float32(1))
     return (totals,)
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Black-Scholes": _black_scholes, "heat equation": _heat, "n-body": _n_body, "k-means": _k_means,
 }  # fmt: skip
 
