@@ -41,6 +41,7 @@ from eagerflow.ops.creation.ranges import *
 from eagerflow.ops.elementwise.arithmetic import *
 from eagerflow.ops.elementwise.bessel import *
 from eagerflow.ops.elementwise.gamma_functions import *
+from eagerflow.ops.elementwise.hyperbolic import *
 from eagerflow.ops.elementwise.logic import *
 from eagerflow.ops.elementwise.powers_and_logarithms import *
 from eagerflow.ops.elementwise.probability import *

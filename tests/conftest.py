@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from eagerflow import settings as ef_settings
-from eagerflow.core import interpreter
+from eagerflow.core.stack import stack
 from eagerflow_kernels import table
 
 # what a shell starts in the background ignores Ctrl-C, and so would all programs that tests start
@@ -107,14 +107,14 @@ def _no_leak(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     threads, sockets = running_threads(), _sockets()
     shares_sockets = "cluster" in request.fixturenames
-    installed, monitor = interpreter.stack.total, interpreter.stack.monitor
+    installed, monitor = stack.total, stack.monitor
     settings_before, hook = ef_settings.current(), sys.excepthook
     kernels, own = dict(table._special), frozenset(table._own)
     yield
     assert leaked_threads(threads) == [], "threads leaked"
     assert shares_sockets or not leaked_sockets(sockets), "sockets leaked"
-    assert interpreter.stack.total == installed, "an interpreter is still installed"
-    assert interpreter.stack.monitor is monitor, "a monitor is still installed"
+    assert stack.total == installed, "an interpreter is still installed"
+    assert stack.monitor is monitor, "a monitor is still installed"
     assert ef_settings.current() == settings_before, "settings were changed for good"
     assert kernels.items() <= table._special.items(), "a kernel was replaced for good"
     assert table._own >= own, "a kernel counts as one of a user from now on"

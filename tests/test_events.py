@@ -11,7 +11,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, events
-from eagerflow.core import interpreter, monitors
+from eagerflow.core import monitors
+from eagerflow.core.stack import stack
 from eagerflow.events import AbstractEvent, LevelEvent, NodeEvent, OpEvent, StepEvent, WaitEvent
 from tests.recorded import Recorder, recorded, refuse_events
 from tests.resources.queues.modes import until
@@ -266,7 +267,7 @@ def test_plain_ops_emit_nothing_and_keep_nothing(listener: Recorder) -> None:
             ef.random.uniform((4, 4))
 
     run(20)
-    assert not interpreter.stack.installed
+    assert not stack.installed
     before = sys.getallocatedblocks()
     run(200)
     assert sys.getallocatedblocks() - before < 100

@@ -11,7 +11,8 @@ from eagerflow.autodiff.forward_mode import Broken
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.autodiff.vjp_jvp import matched, vjp
 from eagerflow.core import tree
-from eagerflow.core.interpreter import Composite, Passed, current
+from eagerflow.core.composites import Composite, Passed
+from eagerflow.core.interpreter import current
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GradientError, hides_frames
 from eagerflow.hardware import current_device_scope

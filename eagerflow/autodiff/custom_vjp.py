@@ -10,10 +10,11 @@ from typing import Any, Final, final
 from eagerflow.autodiff.backward import Cotangent, dense, fit
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.core import tree
-from eagerflow.core.cost_formulas import FREE
+from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.interpreter import Composite, Passed, current
+from eagerflow.core.interpreter import current
 from eagerflow.core.op import bind, functions
+from eagerflow.core.op_records.cost_formulas import FREE
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import tensor_of
 from eagerflow.errors import GradientError, hides_frames

@@ -12,10 +12,10 @@ from weakref import ref
 
 from eagerflow.autodiff.backward import Cotangent, add_at, dense, full_like, gradients, pull
 from eagerflow.autodiff.tape import Tape, find, strip
+from eagerflow.core.composites import Composite
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
-    Composite,
     applying_rules,
     installed,
     use,

@@ -11,7 +11,7 @@ from eagerflow.autodiff.backward import Cotangent, dense, full_like, gradients
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core import tree
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.interpreter import installed
+from eagerflow.core.interpreter import installed, unwinds
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.core.to_tensor import tensor_of
@@ -396,6 +396,7 @@ def _derivative(
     return function
 
 
+@unwinds
 def differentiate(
     what: str, f: Callable[..., Any], argnums: Any, wrt: Any, has_aux: bool,
     args: Sequence[Any], kwargs: dict[str, Any],

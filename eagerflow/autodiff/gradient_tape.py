@@ -54,9 +54,16 @@ class GradientTape:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        block, self._block = self._block, None
-        if block is not None:
+        block = self._block
+        if block is None:
+            return
+        try:
             block.__exit__(*raised)
+        except BaseException:  # Ctrl-C while the block is left
+            block.__exit__(*raised)
+            raise
+        finally:
+            self._block = None
 
     def watch(self, x: object) -> None:
         """Follow the value of a tensor, or the reads of a variable; ``x`` may be a tree of them.

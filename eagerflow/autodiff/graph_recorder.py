@@ -16,11 +16,10 @@ from typing import Any, final
 from weakref import ref
 
 from eagerflow.autodiff.tape import attach, find
+from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.interpreter import (
     AbstractDifferentiator,
     AbstractInterpreter,
-    Composite,
-    Passed,
     installed,
     tracer_among,
     use,

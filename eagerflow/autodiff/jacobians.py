@@ -15,7 +15,7 @@ from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.batching.vmap import vmap
 from eagerflow.core import tree
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.interpreter import installed
+from eagerflow.core.interpreter import installed, unwinds
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.core.to_tensor import tensor_of
@@ -188,6 +188,7 @@ def _matrices(
     return function
 
 
+@unwinds
 def _jacobian(
     what: str,
     f: Callable[..., Any],

@@ -10,7 +10,8 @@ from eagerflow.autodiff.backward import search, seeds_of
 from eagerflow.autodiff.graph_recorder import Recorder
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.autodiff.tape import Tape
-from eagerflow.core.interpreter import Composite, Passed, current, installed
+from eagerflow.core.composites import Composite, Passed
+from eagerflow.core.interpreter import current, installed
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import hides_frames
 from eagerflow.graph.ir import Graph

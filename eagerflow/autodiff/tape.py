@@ -19,15 +19,10 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.core.interpreter import (
-    BASE,
-    AbstractDifferentiator,
-    Composite,
-    stack,
-    tracer_among,
-    use,
-)
+from eagerflow.core.composites import Composite
+from eagerflow.core.interpreter import BASE, AbstractDifferentiator, tracer_among, use
 from eagerflow.core.op import Op, declare
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Mark, Tensor, handle_of
 from eagerflow.graph.name_scopes import belonging, current_scope
 from eagerflow.source import Source, capture, position

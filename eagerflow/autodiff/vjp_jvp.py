@@ -10,7 +10,7 @@ from eagerflow.autodiff.forward_mode import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, grad, pair
 from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
-from eagerflow.core.interpreter import installed
+from eagerflow.core.interpreter import installed, unwinds
 from eagerflow.core.moves_to_scopes import to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.core.to_tensor import as_tensor, tensor_of
@@ -19,6 +19,7 @@ from eagerflow.types import TensorSpec
 
 
 @hides_frames
+@unwinds
 def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
     """The value of ``f`` and the function that pulls cotangents back through it.
 
@@ -58,6 +59,7 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
 
 
 @hides_frames
+@unwinds
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The value of ``f`` and its derivative along a direction, in forward mode.
 
@@ -114,6 +116,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 @hides_frames
+@unwinds
 def linearize(f: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..., Any]]:
     """The value of ``f`` and its derivative there, as a linear function of directions.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
-from eagerflow.core.batch_rules import ROWS
+from eagerflow.core.op_records.batch_rules import ROWS
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import LeakedTensorError, VmapError
 

@@ -15,9 +15,10 @@ from weakref import ref
 from eagerflow.batching.batched_values import Batched, innermost
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import AbstractSymbol
-from eagerflow.core.batch_rules import ROWS, BatchSite
-from eagerflow.core.interpreter import AbstractInterpreter, Composite, installed, use
+from eagerflow.core.composites import Composite
+from eagerflow.core.interpreter import AbstractInterpreter, installed, use
 from eagerflow.core.op import Op, bind, declare, define, functions
+from eagerflow.core.op_records.batch_rules import ROWS, BatchSite
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import as_tensor, tensor_of
 from eagerflow.errors import TensorIndexError, VmapError

@@ -8,7 +8,7 @@ from typing import Any
 
 from eagerflow.batching.vmap_interpreter import Randomness, Vmap
 from eagerflow.core import tree
-from eagerflow.core.interpreter import installed
+from eagerflow.core.interpreter import installed, unwinds
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.core.to_tensor import as_tensor, tensor_of
@@ -86,6 +86,7 @@ def vmap(
     return function
 
 
+@unwinds
 def _applied(
     f: Callable[..., Any], args: Any, kwargs: dict[str, Any], in_axes: Any, out_axes: Any,
     axis_size: int | None, randomness: Randomness,

@@ -7,10 +7,12 @@ from typing import Any, Final, Literal, final
 from weakref import ref
 
 from eagerflow.batching.batched_values import Batched, batched
-from eagerflow.core.batch_rules import ROWS, SIZES, BatchSite, Shared, aligned, each_row
+from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.interpreter import BASE, AbstractInterpreter, Composite, Passed, installed, use
-from eagerflow.core.op import Op, bind, functions, infer
+from eagerflow.core.infer import infer
+from eagerflow.core.interpreter import BASE, AbstractInterpreter, installed, use
+from eagerflow.core.op import Op, bind, functions
+from eagerflow.core.op_records.batch_rules import ROWS, SIZES, BatchSite, Shared, aligned, each_row
 from eagerflow.core.tensor import Tensor, handle_of, type_of
 from eagerflow.errors import EagerflowError, VmapError
 from eagerflow.source import capture

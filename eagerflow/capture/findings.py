@@ -6,7 +6,6 @@ import builtins
 import dis
 import random
 import sys
-import threading
 from array import array
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -33,7 +32,6 @@ from eagerflow.capture.library_code import (
 )
 from eagerflow.capture.reads import Finding, Reads, Site, name_of
 from eagerflow.core.tensor import Tensor
-from eagerflow.settings import config
 from eagerflow.source import Source
 
 _ONCE: Final = "runs only while tracing"
@@ -50,8 +48,8 @@ _DRAW: Final = "use ef.random, or pass the numbers as an argument"
 _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     (_FROZEN, _ARGUMENT, {
         "builtins": "input", "datetime": "now utcnow today", "glob": "*", "locale": "*",
-        "numpy": "load loadtxt genfromtxt fromfile", "os": "*", "resource": "*",
-        "time": "*", "uuid": "*",
+        "gc": "*", "numpy": "load loadtxt genfromtxt fromfile", "os": "*", "resource": "*",
+        "sys": "getrefcount", "time": "*", "uuid": "*",
     }),
     (_FROZEN, _DRAW, {"numpy.random": "*", "random": "*", "secrets": "*"}),
     (_ONCE, "use ef.print", {"builtins": "print"}),
@@ -65,7 +63,7 @@ _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     }),
     (_TRACING, "put it around the call of the traced function", {
         "atexit": "register unregister", "decimal": "setcontext", "eagerflow.settings": "config",
-        "numpy": "set_printoptions seterr seterrcall", "signal": "signal",
+        "numpy": "errstate set_printoptions seterr seterrcall", "signal": "signal",
         "sys": "setprofile settrace",
     }),
     (_UNSEEN, "write what it does as code", {
@@ -88,6 +86,8 @@ _MAPPINGS: Final = (("os", "environ"), ("sys", "modules"))
 #: parts of those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
+#: modules of which that holds for the classes, too, and those made from them
+_ACTING: Final = frozenset({"random", _NUMPY_RANDOM, "concurrent.futures._base"})
 #: beginnings of the names of those that give constants, or something new
 _CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "decimal.",
                     "eagerflow", "platform.", "threading.RLock", "typing.")  # fmt: skip
@@ -275,13 +275,10 @@ def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
 
 def _acts(value: Any) -> bool:
     """Whether to call a class is what matters: random numbers that a trace freezes, threads."""
-    if not isinstance(value, type):
-        return False
-    if value.__module__ in ("random", _NUMPY_RANDOM) or value is config:
-        return True
-    pools = sys.modules.get("concurrent.futures._base")  # a pool exists only if this is loaded
-    known = (threading.Thread, pools.Executor) if pools is not None else threading.Thread
-    return issubclass(value, known)
+    return isinstance(value, type) and any(
+        cls.__module__ in _ACTING or (cls.__module__, cls.__name__) in _RULES
+        for cls in value.__mro__
+    )
 
 
 def _plain(module: str) -> str:

@@ -14,7 +14,8 @@ from eagerflow.control.derivatives.differentiate import differentiate
 from eagerflow.control.derivatives.forward_mode import push
 from eagerflow.control.structured import OperandNumbers, Structured
 from eagerflow.core import interpreter
-from eagerflow.core.interpreter import Composite, Passed, differentiators
+from eagerflow.core.composites import Composite, Passed
+from eagerflow.core.interpreter import differentiators
 from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size

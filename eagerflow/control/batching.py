@@ -16,9 +16,9 @@ from eagerflow.control.apply import batched
 from eagerflow.control.branches import cond, switch
 from eagerflow.control.loops import scan, while_loop
 from eagerflow.control.structured import Structured
-from eagerflow.core.batch_rules import ROWS
 from eagerflow.core.interpreter import installed, use
 from eagerflow.core.op import functions
+from eagerflow.core.op_records.batch_rules import ROWS
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.errors import VmapError

@@ -221,7 +221,8 @@ class _Merged:
 
     def _kind_of_tensors(self, i: int, leaves: Sequence[ResultLeaf]) -> ValueSpec:
         first = next(j for j, leaf in enumerate(leaves) if leaf.value is not None)
-        kind: Any = leaves[first].value.spec  # type: ignore[union-attr]  # of a tensor
+        tensor: Any = leaves[first].value
+        kind = tensor.spec
         shape: list[Size | None] = list(kind.shape)  # None for a size that differs
         for other, leaf in enumerate(leaves):
             if leaf.what.__class__ is not leaves[0].what.__class__ and any(

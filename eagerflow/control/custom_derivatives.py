@@ -19,7 +19,7 @@ from eagerflow.control.apply import append, mixed, of_node
 from eagerflow.control.structured import Structured, is_smooth
 from eagerflow.control.subgraphs import Subgraph, join, line_of
 from eagerflow.core import interpreter
-from eagerflow.core.interpreter import Composite, Passed
+from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.errors import EagerflowError, GradientError

@@ -8,9 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
-from eagerflow.core import interpreter
+from eagerflow.core.infer import infer, infer_devices
 from eagerflow.core.kernel_lookup import OpCall, explain
-from eagerflow.core.op import Op, infer, infer_devices
+from eagerflow.core.op import Op
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor, type_of
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, strip
 from eagerflow.events import TransferEvent, step_of, told
@@ -243,5 +244,5 @@ def _mover(start: Device) -> Callable[..., Any]:
 
 
 # the slots that break the cycle bind -> execute -> Tensor
-interpreter.stack.execute = execute
-interpreter.stack.resolve = resolve
+stack.execute = execute
+stack.resolve = resolve

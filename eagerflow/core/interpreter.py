@@ -10,148 +10,18 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from functools import wraps
 from threading import get_ident
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, ParamSpec, TypeVar, final
 
-from eagerflow.hardware.device_scopes import count_by, without_scope
+from eagerflow.core.composites import Composite
+from eagerflow.core.stack import stack
+from eagerflow.hardware.device_scopes import end_since, latest, without_scope
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-@final
-class _Stack:
-    """What the fast path reads.
-
-    Attributes:
-        installed: whether any thread has an interpreter installed.
-        scoped: whether any thread has a device scope open.
-        engaged: whether one of both is so: what the fast path looks at.
-        refusing: whether any thread refuses to move operands.
-        execute: runs an op on the device of its inputs (filled by `eagerflow.core.execute`).
-        resolve: finds the kernel for inputs on one lane, and remembers it (likewise).
-        monitored: how many monitors there are in all threads together.
-        monitor: the top of the process-wide monitors, if any.
-        transforms: the transforms that are installed, each with its thread.
-        move: gives the inputs of an op on the device where it runs in the device scope that is
-            open (filled by `eagerflow.core.moves_to_scopes`).
-    """
-
-    __slots__ = ("counted", "engaged", "execute", "installed", "lock", "monitor", "monitored",
-                 "move", "refusing", "resolve", "scoped", "scopes", "transforms")  # fmt: skip
-
-    def __init__(self) -> None:
-        self.installed = self.scoped = self.engaged = self.refusing = False
-        self.counted = self.scopes = 0
-        self.monitored = 0
-        self.transforms: dict[AbstractInterpreter, int] = {}  # with the threads
-        self.lock = threading.Lock()
-        self.monitor: AbstractInterpreter | None = None
-        self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
-        self.resolve: Callable[[Any, Sequence[Any], dict[str, Any], Any], Any]
-        self.move: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, ...]]
-
-    @property
-    def total(self) -> int:
-        """How many interpreters are installed, in all threads together."""
-        return self.counted + len(self.transforms)
-
-    def hold(self, transform: AbstractInterpreter) -> None:
-        """Know a transform as installed."""
-        with self.lock:
-            self.transforms[transform] = get_ident()
-            self.installed = self.engaged = True
-
-    def release(self, *transforms: AbstractInterpreter) -> None:
-        """Know them as installed no more; once again where Ctrl-C may have ended that."""
-        with self.lock:
-            for one in transforms:
-                self.transforms.pop(one, None)
-            self._look()
-
-    def count(self, change: int, monitors: int = 0) -> None:
-        """Count monitors, and what else is to see ops."""
-        with self.lock:
-            self.counted += change
-            self.monitored += monitors
-            self._look()
-
-    def _look(self) -> None:
-        self.installed = self.total > 0
-        self.engaged = self.installed or self.scoped
-
-    def count_scopes(self, change: int) -> None:
-        with self.lock:
-            self.scopes += change
-            self.scoped = self.scopes > 0
-            self.engaged = self.installed or self.scoped
-
-
-stack: Final = _Stack()
-count_by(stack.count_scopes)
-
-
-@final
-@dataclass(slots=True, eq=False)
-class Passed:
-    """What the forward pass of a `Composite` gives to the interpreter that differentiates it.
-
-    Attributes:
-        outputs: the outputs, tensors.
-        residuals: every tensor that ``pull`` will read; it must hold none of its own, so that
-            an interpreter that recomputes a residual can free it in between.
-        captured: tensors other than the inputs that the outputs depend on and that ``pull``
-            gives cotangents for.
-        pull: ``pull(residuals, cotangents, wanted)`` gives the cotangents of the inputs, then of
-            ``captured``; where ``wanted`` is false it may give None.
-    """
-
-    outputs: Sequence[Any]
-    residuals: Sequence[Any]
-    pull: Callable[[Sequence[Any], Sequence[Any], Sequence[bool]], Sequence[Any]]
-    captured: Sequence[Any] = ()
-
-
-@final
-@dataclass(slots=True, eq=False)
-class Composite:
-    """A function that is differentiated in a way of its own: `custom_vjp`, `remat`.
-
-    Attributes:
-        name: for messages.
-        body: computes the outputs, a flat tuple, from the inputs; an interpreter
-            that does not differentiate runs it.
-        forward: ``forward(*inputs)`` computes them as well and gives a `Passed`; a tape calls it
-            instead of ``body``. Exactly one of the two is called, once.
-        own_rule: whether the derivative is another than that of the ops in ``body``. If not,
-            forward mode goes through ``body``.
-        node: what it does to state (see `eagerflow.core.op.Op.effect`), if it becomes one node of
-            a graph. It depends on nothing but its inputs and what has the effect; an
-            interpreter that does not differentiate it hands it on to the trace below.
-        depends: gives for each output the numbers of the inputs, and then of ``captured``, that it
-            is computed from; those that only decide what is computed are not among them. None if
-            that is not known.
-        push: ``push(inputs, tangents)`` gives the outputs and their tangents; forward mode calls
-            it instead of ``body``, in the chain below. None if there is only ``forward``.
-        reads: the resources that it reads inside, and that derivatives may be taken by.
-        keep: ``keep(*inputs)`` puts it into a graph as a node that has its derivative with it; a
-            trace calls it instead of ``body``. None where a trace has to find a way itself.
-        batch: ``batch(vmap, inputs)`` applies it to many rows at once, and gives its outputs. None
-            where what it is made of says how.
-    """
-
-    name: str
-    body: Callable[..., tuple[Any, ...]]
-    forward: Callable[..., Passed]
-    own_rule: bool
-    node: str | None = None
-    depends: Callable[[], Sequence[frozenset[int]]] | None = None
-    push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]] | None = None
-    reads: Sequence[Any] = ()
-    keep: Callable[..., tuple[Any, ...]] | None = None
-    batch: Callable[[Any, Sequence[Any]], tuple[Any, ...]] | None = None
 
 
 class AbstractInterpreter(ABC):
@@ -427,10 +297,21 @@ class installed:
         interpreter = self._interpreter
         interpreter.below = below = current()
         interpreter.looks_on = interpreter.observes and below is BASE
-        stack.hold(interpreter)  # it may raise where the stack of Python ends, so it comes first
-        _current.set(interpreter)
+        try:
+            stack.hold(interpreter)  # first: what is in the chain can be found in the table
+            _current.set(interpreter)
+        except BaseException:  # Ctrl-C, or the end of Python's stack: the block is not entered
+            self.__exit__()
+            raise
 
     def __exit__(self, *raised: object) -> None:
+        try:
+            self._leave()
+        except BaseException:  # Ctrl-C while the block is left
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
         _unlink(_current, self._interpreter)
         stack.release(self._interpreter)
         self._interpreter.below = BASE  # it keeps no other one alive
@@ -451,6 +332,38 @@ def isolated(call: Callable[[], _T]) -> _T:
         raise
 
 
+def unwinds(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let a function leave the chain of its thread and its scopes as before, if Ctrl-C ends it.
+
+    Python's blocks do that themselves, unless it comes in the moment in which one begins or ends.
+    Errors are left to the blocks: a generator that is suspended in one goes on in it.
+    """
+
+    @wraps(function)
+    def unwinding(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        top, scope, before = current(), latest(), {*stack.transforms}
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                _unwind(top, before)
+                end_since(scope)
+            raise
+
+    return unwinding
+
+
+def _unwind(top: AbstractInterpreter, before: Collection[AbstractInterpreter]) -> None:
+    """Take out what this thread has put in since; ``top`` is the top again if it is there still."""
+    me = get_ident()
+    for one in [one for one, thread in [*stack.transforms.items()] if thread == me]:
+        if one not in before:
+            _unlink(_current, one)
+            stack.release(one)
+    if top is BASE or top in stack.transforms:
+        _current.set(top)
+
+
 @final
 class monitored:
     """Put a monitor below the transforms of this thread for the length of the block."""
@@ -462,12 +375,23 @@ class monitored:
 
     def __enter__(self) -> None:
         self._interpreter.below = _monitor.get() or _PROCESS
-        stack.count(1, 1)  # it may raise where the stack of Python ends, so it comes first
-        _monitor.set(self._interpreter)
+        try:
+            stack.hold_monitor(self._interpreter)
+            _monitor.set(self._interpreter)
+        except BaseException:  # Ctrl-C, or the end of Python's stack: the block is not entered
+            self.__exit__()
+            raise
 
     def __exit__(self, *raised: object) -> None:
+        try:
+            self._leave()
+        except BaseException:  # Ctrl-C while the block is left
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
         _unlink(_monitor, self._interpreter)
-        stack.count(-1, -1)
+        stack.release_monitor(self._interpreter)
 
 
 @final
@@ -488,7 +412,7 @@ class Brake(AbstractInterpreter):
         self.pulled = False
         self._failure = failure
         self._lock = threading.Lock()
-        self._on = self._counted = False
+        self._on = False
 
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         if self.pulled:
@@ -499,9 +423,8 @@ class Brake(AbstractInterpreter):
         """End what the thread does, now and later on in its block. Any thread may ask."""
         with self._lock:
             self.pulled = True
-            if self._on and not self._counted:  # from now on ops look for monitors
-                stack.count(1, 1)
-                self._counted = True
+            if self._on:  # from now on ops look for monitors
+                stack.hold_monitor(self)
 
     def __enter__(self) -> Brake:
         self.below = _monitor.get() or _PROCESS
@@ -513,9 +436,8 @@ class Brake(AbstractInterpreter):
     def __exit__(self, *raised: object) -> None:
         _unlink(_monitor, self)
         with self._lock:
-            counted, self._on, self._counted = self._counted, False, False
-            if counted:
-                stack.count(-1, -1)
+            self._on = False
+            stack.release_monitor(self)
 
 
 def monitors() -> Iterator[AbstractInterpreter]:
@@ -532,11 +454,12 @@ def monitors() -> Iterator[AbstractInterpreter]:
 
 def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:
     """Install monitors for all threads in place of those before, the first on top."""
-    before = stack.monitor
     below: AbstractInterpreter = _DEVICE
     for monitor in reversed(monitors):
         monitor.below = below
         below = monitor
     stack.monitor = below if monitors else None
-    change = int(stack.monitor is not None) - int(before is not None)
-    stack.count(change, change)
+    if monitors:
+        stack.hold_monitor(_PROCESS)
+    else:
+        stack.release_monitor(_PROCESS)

@@ -14,7 +14,8 @@ from typing import Any, Final, final
 import numpy as np
 
 from eagerflow.atomic_files import advice
-from eagerflow.core.op import Op, describe, infer, infer_specs, load_plugins
+from eagerflow.core.infer import describe, infer, infer_specs
+from eagerflow.core.op import Op, load_plugins
 from eagerflow.errors import (
     DataDependentError,
     EagerflowError,

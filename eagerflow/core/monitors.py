@@ -14,8 +14,9 @@ from time import perf_counter
 from typing import Any, Final, final
 
 from eagerflow import events, settings
+from eagerflow.core.infer import describe, infer_specs
 from eagerflow.core.interpreter import AbstractInterpreter, monitored, set_process_monitors
-from eagerflow.core.op import Op, describe, infer_specs
+from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
 from eagerflow.events import OpEvent

@@ -14,13 +14,15 @@ from weakref import WeakKeyDictionary, ref
 
 from eagerflow import settings
 from eagerflow.core import interpreter
+from eagerflow.core.infer import describe
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
     AbstractInterpreter,
     AbstractTracer,
 )
-from eagerflow.core.op import Op, declare, describe
+from eagerflow.core.op import Op, declare
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import check_holds
 from eagerflow.errors import DeviceError, MoveWarning
@@ -92,7 +94,8 @@ def _home(
         if isinstance(where, tuple):  # it looks at its inputs, which moves them only together
             return None if devices.count(devices[0]) == len(devices) else scope.home(devices)
         if where is not None:  # where its state is
-            return where  # type: ignore[no-any-return]  # a device
+            home: Device = where
+            return home
     for x in inputs:
         if x._lane.dtype is LIST:  # what holds tensors stays, as state does
             return x._lane.device
@@ -109,7 +112,7 @@ def lane_here(lane: Lane) -> Lane:
 
 def may_move() -> bool:
     """Whether a scope is open in which operands move, so that an op may give another device."""
-    here = open_scope() if interpreter.stack.scoped else None
+    here = open_scope() if stack.scoped else None
     return here is not None and here.scope is not None and settings.current().moves != "error"
 
 
@@ -121,7 +124,7 @@ def device_of(*arrays: Any) -> Device | None:
     """
     devices = [x.device for x in arrays if isinstance(x, AbstractArray)]
     home = all_open.home
-    if interpreter.stack.scoped and not (devices and all(one is home for one in devices)):
+    if stack.scoped and not (devices and all(one is home for one in devices)):
         here = open_scope()
         if here is not None and here.scope is not None:
             return here.scope.home(devices)
@@ -135,7 +138,7 @@ def device_for(*arrays: Any) -> Device:
 
 def to_home(x: Tensor, device: Device) -> Tensor:
     """A tensor on ``device``, moved there if a scope is open; as it is if none is."""
-    if x._lane.device is device or not interpreter.stack.scoped:
+    if x._lane.device is device or not stack.scoped:
         return x
     here = open_scope()
     if here is None:
@@ -158,7 +161,7 @@ def device_wins(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if not interpreter.stack.scoped or kwargs.get("device") is None:
+        if not stack.scoped or kwargs.get("device") is None:
             return function(*args, **kwargs)
         with runs_at(as_device(kwargs["device"])) or nullcontext():
             return function(*args, **kwargs)
@@ -337,8 +340,8 @@ def tell_of_crossing(sizes: Mapping[Any, int], home: object, remedy: str) -> Non
 
 def scope_of_call() -> Any:
     """What decides where the ops of a traced function run that is called now: part of its key."""
-    scope = current_device_scope() if interpreter.stack.scoped else None
-    if interpreter.stack.refusing and settings.current().moves == "error":
+    scope = current_device_scope() if stack.scoped else None
+    if stack.refusing and settings.current().moves == "error":
         return scope, "error"
     return scope
 
@@ -351,8 +354,8 @@ def text_of_scope(part: Any) -> str:
 
 
 def _refuse(old: settings.Settings, new: settings.Settings) -> None:
-    interpreter.stack.refusing = new.moves == "error"
+    stack.refusing = new.moves == "error"
 
 
 settings.on_change(_refuse)
-interpreter.stack.move = move_inputs
+stack.move = move_inputs

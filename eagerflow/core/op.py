@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from eagerflow import plugins
 from eagerflow.core import interpreter
-from eagerflow.core.batch_rules import STATE
-from eagerflow.core.op_facts import GENERAL, family_of
+from eagerflow.core.op_records.batch_rules import STATE
+from eagerflow.core.op_records.op_facts import GENERAL, family_of
+from eagerflow.core.stack import stack
 from eagerflow.errors import (
-    DTypeError,
-    EagerflowError,
     OpDefinitionError,
     hide_frames,
 )
 from eagerflow.hardware import forget_kernel, on_replaced
 from eagerflow.hardware.device_rules import common_device
 from eagerflow.hardware.device_scopes import all_open, usual_device
-from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 from eagerflow_kernels import table
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from eagerflow.core.batch_rules import BatchRule
-    from eagerflow.core.cost_formulas import CostRule
-    from eagerflow.core.op_facts import (
+    from eagerflow.core.op_records.batch_rules import BatchRule
+    from eagerflow.core.op_records.cost_formulas import CostRule
+    from eagerflow.core.op_records.op_facts import (
         FailsOn,
         InlineRule,
         Neutral,
@@ -88,7 +86,8 @@ class Op:
         moves: whether it takes a device to a device (and so has no kernel of its own).
         resolved: the cache of resolved kernels, by lane.
 
-    All else, from ``precision`` on, are the facts that `eagerflow.core.op_facts.OpFacts` explains.
+    All else, from ``precision`` on, are the facts that `OpFacts` explains
+    (`core/op_records/op_facts.py`).
     """
 
     __slots__ = (*GENERAL, "base", "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
@@ -259,7 +258,7 @@ def define(
         moves: whether it takes a device to a device.
         replace: overwrite an op of that name (as when a notebook cell runs again).
         facts: what its vjp reads, what it costs, how its result lies in memory, and so on; those
-            that are not given are those of the family of ``infer`` (see `eagerflow.core.op_facts`).
+            that are not given are those of the family of ``infer`` (`OpFacts`).
 
     Raises:
         OpDefinitionError: the name is taken, or there is no statement about its gradient.
@@ -396,7 +395,6 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
         A tensor. Ops of several outputs give a tuple of them: see `bind_several`.
     """
     try:  # costs nothing where nothing is raised
-        stack = interpreter.stack
         if stack.engaged:
             if stack.scoped:  # spelled out: all ops within a scope pay for this
                 home = all_open.home or usual_device()
@@ -419,87 +417,3 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
 
 #: `bind` for ops of several outputs: the same function with the type of what it gives there
 bind_several: Final = cast("Callable[..., tuple[Tensor, ...]]", bind)
-
-
-def infer(
-    op: Op, types: Sequence[TensorType], attrs: dict[str, Any], devices: Sequence[Any] = ()
-) -> Any:
-    """The type rule of ``op``, its errors worded with the op's name and what it was given.
-
-    Args:
-        op: the op.
-        types: of the inputs.
-        attrs: the attributes.
-        devices: of the inputs, for the wording.
-
-    Returns:
-        A `TensorType`, or a tuple of them.
-    """
-    assert op.infer is not None
-    for kind in types:
-        if kind.dtype is BYTES and not op.takes_bytes:
-            raise DTypeError(
-                f"{op.name}: it does not take bytes",
-                given=describe(op, types, attrs, devices),
-                expected="numbers or bool",
-                hint=OPS_OF_BYTES,
-            )
-    try:
-        return op.infer(*types, **attrs)
-    except EagerflowError as error:
-        raise _worded(error, op, types, attrs, devices) from None
-
-
-def infer_devices(
-    op: Op, devices: Sequence[Any], attrs: dict[str, Any], types: Sequence[TensorType] = ()
-) -> Any:
-    """The device rule of ``op``.
-
-    Args:
-        op: the op.
-        devices: of the inputs; None for one that is not known.
-        attrs: the attributes.
-        types: of the inputs, for the wording of errors.
-
-    Returns:
-        The device of the op and all its outputs, or a tuple with one for each output.
-
-    Raises:
-        DeviceError: the inputs are on devices where the op does not take them.
-    """
-    try:
-        return op.devices(*devices, **attrs)
-    except EagerflowError as error:
-        raise _worded(error, op, types, attrs, devices) from None
-
-
-def infer_specs(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> list[TensorSpec]:
-    """Both rules of ``op``: the specs of its outputs from those of its inputs."""
-    types, devices = [s.type for s in specs], [s.device for s in specs]
-    inferred, where = infer(op, types, attrs, devices), infer_devices(op, devices, attrs, types)
-    outputs = inferred if isinstance(inferred, tuple) else (inferred,)
-    placed = where if isinstance(where, tuple) else (where,) * len(outputs)
-    return [t.on(d) for t, d in zip(outputs, placed, strict=True)]
-
-
-def describe(
-    op: Op, types: Sequence[TensorType], attrs: dict[str, Any], devices: Sequence[Any] = ()
-) -> str:
-    """The inputs of an op as messages show them: ``x=f32[2,3]@cpu:0, axis=2``."""
-    names = op.arguments[: len(types)] or (("x",) if len(types) == 1 else ())
-    names += tuple(f"x{i + 1}" for i in range(len(names), len(types)))
-    shown = map(text_of, types, devices or (None,) * len(types))
-    parts = [f"{n}={t}" for n, t in zip(names, shown, strict=True)]
-    return ", ".join(parts + [f"{k}={v!r}" for k, v in attrs.items()])
-
-
-def _worded(
-    error: EagerflowError, op: Op, types: Sequence[TensorType], attrs: dict[str, Any],
-    devices: Sequence[Any],
-) -> EagerflowError:  # fmt: skip
-    return type(error)(
-        f"{op.base}: {error.wrong}",
-        given=describe(op, types, attrs, devices),
-        expected=error.expected,
-        hint=error.hint,
-    )

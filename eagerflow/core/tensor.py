@@ -9,6 +9,7 @@ import numpy as np
 
 from eagerflow.core import interpreter
 from eagerflow.core.op import Op, bind, declare, functions
+from eagerflow.core.stack import stack
 from eagerflow.core.to_python import AbstractConversions
 from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import (
@@ -31,7 +32,7 @@ Mark = tuple[Any, Any, "Mark | None"]
 
 #: what operators take besides tensors and variables
 _NUMBERS = (bool, int, float, complex, bytes, np.ndarray, np.generic, list, tuple, Dim)
-_stack = interpreter.stack
+_stack = stack
 #: the types of the parts of plain index expressions, which arrays take as they are
 PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}

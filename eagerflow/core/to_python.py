@@ -190,8 +190,9 @@ class AbstractConversions(AbstractMethods):
         return functions["__dlpack__"](self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
-        device: Any = functions["__dlpack_device__"](self)
-        return device  # type: ignore[no-any-return]  # not a tensor, as most functions give
+        device: Any = functions["__dlpack_device__"]  # gives no tensor, as most functions do
+        pair: tuple[Any, int] = device(self)
+        return pair
 
     def _scalar(self, what: str) -> Any:
         x = self.__tensor__()

@@ -12,6 +12,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.byte_arrays import byte_array
 from eagerflow.core.op import functions
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
 from eagerflow.dims.number_stand_ins import AbstractAsked
@@ -93,7 +94,7 @@ def scalar(value: Any, lane: Lane) -> Tensor:
 
 
 def _made(x: Tensor) -> Tensor:
-    if interpreter.stack.installed:
+    if stack.installed:
         interpreter.current().made(x)
     return x
 
@@ -159,7 +160,7 @@ def as_tensor(
         device: of the result; by default that of a tensor, else the current one.
         copy: True always copies, False never (and raises if it would have to).
     """
-    if device is not None and interpreter.stack.scoped:  # and wins over the scope
+    if device is not None and stack.scoped:  # and wins over the scope
         with runs_at(device) or nullcontext():
             return _converted(value, dtype, device, copy)
     return _converted(value, dtype, device, copy)

@@ -55,11 +55,11 @@ def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
         kind.listeners = tuple([i for i in instruments if kind in _kinds(i)])
     AbstractEvent.listeners = instruments
     brief = [i for i in instruments if hasattr(i, "brief_step")]
-    StepEvent.brief = _all_of([getattr(i, "brief_step") for i in brief])  # noqa: B009 - optional
-    RegionEvent.brief = _all_of([getattr(i, "brief_region") for i in brief])  # noqa: B009 - so too
+    StepEvent.brief = _all_of(list(map(attrgetter("brief_step"), brief)))
+    RegionEvent.brief = _all_of(list(map(attrgetter("brief_region"), brief)))
     levels = [i for i in instruments if hasattr(i, "brief_level")]
     LevelEvent.listeners = tuple([i for i in LevelEvent.listeners if i not in levels])
-    LevelEvent.brief = _all_of([getattr(i, "brief_level") for i in levels])  # noqa: B009 - so too
+    LevelEvent.brief = _all_of(list(map(attrgetter("brief_level"), levels)))
     LevelEvent.wanted = bool(LevelEvent.listeners or levels)
     wanted = NodeEvent.listeners or StepEvent.listeners or RegionEvent.listeners
     StepEvent.brief_alone = StepEvent.brief if brief == [*instruments] and not wanted else None

@@ -16,6 +16,7 @@ from eagerflow.capture.undoing import undoing
 from eagerflow.control.structured import changes_state
 from eagerflow.core import interpreter, tree
 from eagerflow.core.indexed_slices import IndexedSlices
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import CancelledError, TraceError
 from eagerflow.function.derivative import Derivative
@@ -307,7 +308,7 @@ class CacheEntry:
             inputs = [*leaves, *captured]
         else:
             inputs = [*[leaves[i] for i in self.leaves], *captured]
-        watched = interpreter.stack.installed and is_watched()
+        watched = stack.installed and is_watched()
         try:
             if watched:
                 values = self._run_watched(inputs)

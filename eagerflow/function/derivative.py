@@ -12,8 +12,8 @@ from typing import Any, final
 
 from eagerflow.autodiff.tape import Tape
 from eagerflow.control.derivatives.joint import Joint, part_of
+from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import EagerflowError

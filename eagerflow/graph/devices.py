@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Final, final
 
-from eagerflow.core.op import Op, find_op, infer_devices
+from eagerflow.core.infer import infer_devices
+from eagerflow.core.op import Op, find_op
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import clone, inner_graphs, with_graphs
 from eagerflow.graph.ir import Graph, Node, Value

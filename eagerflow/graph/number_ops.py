@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.core.op_facts import Neutral, neutral
+from eagerflow.core.op_records.op_facts import Neutral, neutral
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from eagerflow.core.op_facts import AlgebraFacts
+    from eagerflow.core.op_records.op_facts import AlgebraFacts
 
 Number = type[int] | type[float] | type[complex]
 #: gives the kind of the result from those of the operands

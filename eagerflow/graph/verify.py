@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, final
 
-from eagerflow.core.op import get_op, infer_specs
+from eagerflow.core.infer import infer_specs
+from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, evaluate, resolving
 from eagerflow.dims.polynomial import Atom
 from eagerflow.errors import EagerflowError, GraphError

@@ -7,12 +7,12 @@ from eagerflow.hardware.copies import copied as copied
 from eagerflow.hardware.copies import from_host as from_host
 from eagerflow.hardware.copies import to_host as to_host
 from eagerflow.hardware.cpu import CpuBackend as CpuBackend
+from eagerflow.hardware.device_blocks import colocate as colocate
+from eagerflow.hardware.device_blocks import device as device
 from eagerflow.hardware.device_scopes import DeviceScope as DeviceScope
 from eagerflow.hardware.device_scopes import beside as beside
-from eagerflow.hardware.device_scopes import colocate as colocate
 from eagerflow.hardware.device_scopes import current_device as current_device
 from eagerflow.hardware.device_scopes import current_device_scope as current_device_scope
-from eagerflow.hardware.device_scopes import device as device
 from eagerflow.hardware.device_scopes import home_of as home_of
 from eagerflow.hardware.lanes import Lane as Lane
 from eagerflow.hardware.lanes import operator_number as operator_number

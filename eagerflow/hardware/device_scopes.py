@@ -2,32 +2,24 @@
 
 A scope is context, of one thread and one context of `contextvars`; `bind` reads it (see
 `eagerflow.core.moves_to_scopes`). This module knows which one is in force, and where ops run in it.
+The ``with`` statements that open one: `hardware/device_blocks.py`.
 """
 
 from __future__ import annotations
 
-import sys
-from abc import ABC
-from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from threading import Lock
 from types import FrameType
 from typing import Any, Final, final
 from weakref import WeakValueDictionary
 
-from eagerflow.errors import DeviceError
 from eagerflow.hardware.device_names import DeviceName
 from eagerflow.hardware.registry import (
     Device,
-    existing,
-    find,
     first_cpu,
-    known_name,
     latest_scope,
-    scopes_by,
 )
 
 # --- what a block asks for ------------------------------------------------------------------
@@ -81,7 +73,8 @@ _known: Final[WeakValueDictionary[tuple[DeviceName, Device, bool], DeviceScope]]
 _known_lock: Final = Lock()
 
 
-def _scope_of(name: DeviceName, device: Device, colocated: bool = False) -> DeviceScope:
+def scope_of(name: DeviceName, device: Device, colocated: bool = False) -> DeviceScope:
+    """The one object that asks for this."""
     key = (name, device, colocated)
     with _known_lock:
         scope = _known.get(key)
@@ -90,7 +83,8 @@ def _scope_of(name: DeviceName, device: Device, colocated: bool = False) -> Devi
     return scope
 
 
-def _name_of(device: Device) -> DeviceName:
+def name_of(device: Device) -> DeviceName:
+    """The whole name of a device."""
     job, _, task = (device.task or "").partition(":")
     return DeviceName(job or None, int(task) if task else None, device.kind, device.index)
 
@@ -102,26 +96,39 @@ def _name_of(device: Device) -> DeviceName:
 class _AllOpen:
     """The scopes that are open in all threads together.
 
+    Each is in a table by itself and not counted, so that Ctrl-C while a block begins or ends does
+    no harm: it can be taken out once more.
+
     Attributes:
         home: the device of all of them; None if they are for several devices, or none has one. An
             op whose operands are there runs there, whichever scope is in force.
     """
 
-    __slots__ = ("_devices", "_lock", "home")
+    __slots__ = ("_lock", "_open", "home", "tell")
 
     def __init__(self) -> None:
         self.home: Device | None = None
-        self._devices: Counter[Device] = Counter()
+        self._open: dict[OpenScope, Device | None] = {}
         self._lock = Lock()
+        #: hears whether any is open (filled by `eagerflow.core.interpreter`)
+        self.tell: Callable[[bool], object] = bool
 
-    def count(self, scope: DeviceScope | None, change: int) -> None:
-        if scope is None:
-            return
+    def add(self, one: OpenScope) -> None:
+        """Know it as open."""
         with self._lock:
-            self._devices[scope.device] += change
-            if not self._devices[scope.device]:
-                del self._devices[scope.device]
-            self.home = next(iter(self._devices)) if len(self._devices) == 1 else None
+            self._open[one] = None if one.scope is None else one.scope.device
+            self._look()
+
+    def remove(self, one: OpenScope) -> None:
+        """Know it as open no more; once again where Ctrl-C may have ended that."""
+        with self._lock:
+            self._open.pop(one, None)
+            self._look()
+
+    def _look(self) -> None:
+        devices = {device for device in self._open.values() if device is not None}
+        self.home = next(iter(devices)) if len(devices) == 1 else None
+        self.tell(bool(self._open))
 
 
 all_open: Final = _AllOpen()
@@ -189,8 +196,7 @@ class OpenScope:
         if below is not None and not below.is_plain:
             self._asleep = tuple([one for one in below.chain() if one._is_asleep])
         _current.set(self)
-        _told(1)
-        all_open.count(scope, 1)
+        all_open.add(self)
 
     @property
     def _is_asleep(self) -> bool:
@@ -225,34 +231,24 @@ class OpenScope:
         self._frame = None
         if self.is_users:
             self.moved.clear()
+        all_open.remove(self)  # first: what is in the chain can be found, and ended once more
         if _current.get() is self:
             _current.set(self._below)
-        _told(-1)
-        all_open.count(self.scope, -1)
 
     def __enter__(self) -> None:
         """Nothing: it is open since it was made."""
 
     def __exit__(self, *raised: object) -> None:
-        self.end()
+        try:
+            self.end()
+        except BaseException:  # Ctrl-C while the block is left
+            self.end()
+            raise
 
 
 _current: Final[ContextVar[OpenScope | None]] = latest_scope
 #: the one that was opened last in this thread; whether it is in force is another question
 latest: Final = _current.get
-
-
-def _nobody(change: int) -> None:
-    """What `count_by` replaces."""
-
-
-_told: Callable[[int], None] = _nobody
-
-
-def count_by(tell: Callable[[int], None]) -> None:
-    """Let ``tell(1)`` and ``tell(-1)`` hear of each scope that is opened and left."""
-    global _told
-    _told = tell
 
 
 def open_scope() -> OpenScope | None:
@@ -307,6 +303,21 @@ def without_scope() -> OpenScope:
     return OpenScope(None)
 
 
+def end_since(latest: OpenScope | None) -> None:
+    """End what Ctrl-C has left open in this thread since ``latest`` was the latest.
+
+    Not those of generators that are suspended: they go on in their blocks.
+    """
+    top = _current.get()
+    for one in () if top is None else [*top.chain()]:
+        if one is latest:
+            break
+        if not one._is_asleep:
+            one.end()
+    if latest is None or not latest.ended:
+        _current.set(latest)
+
+
 def within(scope: DeviceScope | None) -> AbstractContextManager[None]:
     """Open a scope anew: in another thread, or for a trace, which knows nothing of moves before.
 
@@ -324,7 +335,7 @@ def runs_at(device: Device) -> OpenScope | None:
     around = open_scope()
     if around is None or around.home is device:
         return None
-    return OpenScope(_scope_of(_name_of(device), device), moved=around.moved, outer=around.outer)
+    return OpenScope(scope_of(name_of(device), device), moved=around.moved, outer=around.outer)
 
 
 def home_of(device: Device) -> Device:
@@ -386,155 +397,3 @@ def said_by_scope(device: Device | None) -> DeviceName | str | Any:
     if one.anchor is not None:
         return one.anchor
     return one.scope.text if one.is_users and one.scope.device is device else None
-
-
-# --- the blocks -----------------------------------------------------------------------------
-
-#: modules that resume a generator in order to run the code of their caller in its block
-_RESUMING: Final = frozenset({"contextlib", "_pytest.fixtures"})
-
-
-def _resumes(frame: FrameType | None) -> bool:
-    return frame is not None and frame.f_globals.get("__name__") in _RESUMING
-
-
-def _generator(frame: FrameType | None) -> FrameType | None:
-    """The generator whose code opens a block, if it is one, from the frame that opens it."""
-    while frame is not None:
-        generates = frame.f_code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)
-        if not _resumes(frame) and not (generates and _resumes(frame.f_back)):
-            return frame if generates else None
-        frame = frame.f_back
-    return None
-
-
-class AbstractScopeBlock(ABC):
-    """A ``with`` statement that opens a scope. It may be entered several times.
-
-    Attributes:
-        device: where new tensors are made in it.
-    """
-
-    device: Device
-
-    def __init__(self, scope: DeviceScope | None, device: Device, anchor: Any = None) -> None:
-        self.device = device
-        self._scope = scope
-        self._anchor = anchor
-        self._open: list[OpenScope] = []
-
-    def __enter__(self) -> Device:
-        caller = sys._getframe(1)
-        self.device.put = caller.f_code, caller.f_lasti
-        self._open.append(
-            OpenScope(
-                self._scope, frame=_generator(caller), outer=open_scope(), anchor=self._anchor,
-                opened=(caller.f_code, caller.f_lasti),
-            )
-        )  # fmt: skip
-        return self.device
-
-    def __exit__(self, *raised: object) -> None:
-        top = _current.get()
-        here = () if top is None else top.chain()
-        # one object may be open in several threads and generators
-        one = next((one for one in here if one in self._open), self._open[-1])
-        self._open.remove(one)
-        one.end()
-
-
-@final
-class device(AbstractScopeBlock):
-    """Run ops on a device within a ``with`` block: new tensors are made there, operands move there.
-
-    The innermost block wins. Operands are moved once for each block; ``.to()`` and ``device=`` win
-    over it, ops on variables and queues run where these are, and an update in place (``x += y``,
-    ``x[i] = y``) runs where ``x`` is. Outside of such blocks operands on several devices are an
-    error. A traced function that is called in it is traced for it.
-
-    Args:
-        name: a device or its name, such as ``"gpu:1"`` or ``"worker:1/gpu:0"``. What it leaves out
-            comes from the block around it if it fits: ``"gpu"`` within ``"gpu:1"`` is gpu:1. A
-            pattern (``"gpu:*"``, ``"worker:*"``) leaves ops where their first operand is that is
-            on such a device, and moves all others to the first one. None ends the block around.
-
-    Raises:
-        DeviceError: no such device.
-
-    >>> with ef.config(cpu_devices=2):
-    ...     x = ef.ones(2)
-    ...     with ef.device("cpu:1"):
-    ...         y = x + 1
-    ...     x.device, y.device
-    (Device('cpu:0'), Device('cpu:1'))
-    """
-
-    def __init__(self, name: Device | AbstractScopeBlock | str | None) -> None:
-        if name is None:
-            super().__init__(None, first_cpu())
-        elif isinstance(name, AbstractScopeBlock):
-            super().__init__(name._scope, name.device, name._anchor)
-        else:
-            scope = _asked(name)
-            super().__init__(scope, scope.device)
-
-    def __repr__(self) -> str:
-        return f"ef.device({None if self._scope is None else repr(self._scope)!r})"
-
-
-def _asked(name: Device | str) -> DeviceScope:
-    """What a block with that name asks for, within the one in force."""
-    around = current_device_scope()
-    if isinstance(name, Device):
-        return _scope_of(_name_of(name), name)
-    own = known_name(name)
-    outer = _name_of(first_cpu()) if around is None else around.name
-    merged = own.within(outer)
-    first = existing(find(merged))
-    if not merged.is_pattern:
-        return _scope_of(_name_of(first), first)
-    before = None if around is None else around.device  # which stays the choice if it fits
-    return _scope_of(merged, DeviceScope(merged, first, colocated=False).home([before]))
-
-
-@final
-class colocate(AbstractScopeBlock):
-    """Run ops where a value is, within a ``with`` block: a scope for the device of ``x``.
-
-    Args:
-        x: a tensor, a variable, a queue, or anything else that has a ``device``.
-
-    Raises:
-        DeviceError: it has none.
-
-    >>> with ef.config(cpu_devices=2):
-    ...     v = ef.Variable([1.0, 2.0], device="cpu:1")
-    ...     with ef.colocate(v):
-    ...         (ef.ones(2) * v).device
-    Device('cpu:1')
-    """
-
-    def __init__(self, x: Any) -> None:
-        where = getattr(x, "device", None) or getattr(getattr(x, "resource", None), "device", None)
-        if not isinstance(where, Device):
-            raise DeviceError(
-                "colocate: this is on no device",
-                given=repr(x) if isinstance(x, str) else f"an object of type {type(x).__name__}",
-                expected="a tensor, a variable, or something else that has a device",
-                hint="ef.device(name) names a device" if isinstance(x, str) else None,
-            )
-        symbolic = getattr(getattr(x, "_lane", None), "symbolic", False)
-        anchor = x._data if symbolic else None
-        super().__init__(_scope_of(_name_of(where), where, colocated=True), where, anchor)
-
-    def __repr__(self) -> str:
-        return f"ef.colocate(<on {self.device}>)"
-
-
-def _of_scope(name: object) -> Device | None:
-    if name is None:
-        return current_device()
-    return name.device if isinstance(name, AbstractScopeBlock) else None
-
-
-scopes_by(_of_scope)

@@ -122,7 +122,7 @@ def _order(items: list[_Item]) -> list[list[int]]:
             for i in layer:
                 near = items[i].up if down else items[i].down
                 means[i] = sum(position[n] for n in near) / len(near) if near else position[i]
-            layer.sort(key=lambda i, means=means: means[i])  # type: ignore[misc]  # bound on purpose
+            layer.sort(key=means.__getitem__)
             position.update((i, float(p)) for p, i in enumerate(layer))
     return order
 

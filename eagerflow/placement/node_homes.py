@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, final
 
-from eagerflow.core.op import find_op, infer_devices
+from eagerflow.core.infer import infer_devices
+from eagerflow.core.op import find_op
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePaths, is_pivot, loop_of

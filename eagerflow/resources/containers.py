@@ -165,7 +165,8 @@ class ResourceContainer:
                 expected=f"{entry.what}, as made by {entry.creator}",
                 hint="use another name, or another container",
             )
-        return resource  # type: ignore[no-any-return]  # what was made for the same words
+        known: _R = resource  # what was made for the same words
+        return known
 
     def _keep(self, name: str, resource: Any, what: str, creator: str) -> None:
         if self.owns:

@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any, TypeVar
 
 from eagerflow.batching.divergent_branches import chosen, is_batched, repeated
-from eagerflow.core import interpreter
 from eagerflow.core.op import bind, functions, get_op
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorIndexError
 from eagerflow.loop_errors import iteration_note
@@ -106,7 +106,7 @@ def go_along(
     rows: list[list[Any]] = []
     for i in reversed(range(length)) if reverse else range(length):
         try:
-            given = list(map(_as_one, values)) if interpreter.stack.installed else values
+            given = list(map(_as_one, values)) if stack.installed else values
             values, row = iteration(given, [part[i] for part in parts])
         except Exception as error:
             error.add_note(iteration_note(op, i, source))

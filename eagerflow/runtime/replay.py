@@ -12,6 +12,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.interpreter import tracer_among
 from eagerflow.core.monitors import Timing, Verify
 from eagerflow.core.op import bind, functions, get_op
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Size, substitute
@@ -69,7 +70,7 @@ def replay(
     """
     token = error_state.set(QUIET)
     try:
-        with without_scope() if interpreter.stack.scoped else nullcontext():
+        with without_scope() if stack.scoped else nullcontext():
             return _Replay(graph, inputs, sizes, None if again else current_scope()).run()
     finally:
         error_state.reset(token)
@@ -81,7 +82,7 @@ def is_watched() -> bool:
     Timing need not: executables tell of their nodes themselves. Nor need a check of each result
     where native kernels are in force: executables compare these with the ops.
     """
-    if not interpreter.stack.installed:
+    if not stack.installed:
         return False
     if interpreter.current() is not interpreter.BASE:
         return True
@@ -172,7 +173,7 @@ class _Replay:
             raise GraphError("a constant of the graph was not given", given=repr(value))
         device = value.device if output.device is None else as_device(output.device)
         made = make_tensor(on_device(value, device), device.lanes[value.dtype])
-        if interpreter.stack.installed:
+        if stack.installed:
             interpreter.current().made(made)
         return made
 

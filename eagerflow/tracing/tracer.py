@@ -15,20 +15,21 @@ from typing import Any, Final, NoReturn, TypeVar, final
 from weakref import ref
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
+from eagerflow.core.composites import Composite
+from eagerflow.core.infer import infer
 from eagerflow.core.interpreter import (
     BASE,
     AbstractInterpreter,
     AbstractTracer,
-    Composite,
     current,
     installed,
     isolated,
-    stack,
     tracer_among,
     use,
 )
-from eagerflow.core.op import Op, get_op, infer
+from eagerflow.core.op import Op, get_op
 from eagerflow.core.placeholders import Placeholder, placeholder
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import Dim, resolving, symbols
@@ -193,8 +194,7 @@ class Tracer(AbstractTracer):
 
     def forget(self) -> None:
         """Let go of tensors and resources; what has leaked still knows where it comes from."""
-        self.captures, self.operands, self.updated = {}, {}, {}
-        self.begins = {}
+        self.captures, self.operands, self.updated, self.begins = {}, {}, {}, {}
         self.pinned, self.looked_at, self.structures, self.outside = {}, {}, None, None
         self.created_resources, self.calls, self.stand_ins = [], {}, ()
         self._texts.clear()  # they know this list

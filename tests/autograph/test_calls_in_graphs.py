@@ -14,6 +14,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import interpreter
+from eagerflow.core.stack import stack
 from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.lowering import lower
@@ -329,7 +330,7 @@ def test_wherever_the_stack_of_python_ends_no_interpreter_stays() -> None:
             sys.setrecursionlimit(deep + more)
             with pytest.raises((EagerflowError, RecursionError)):
                 ef.trace(lambda x: ef.call(endless, x))(x)
-            assert interpreter.stack.total == 0
+            assert stack.total == 0
             assert interpreter.current() is interpreter.BASE
     finally:
         sys.setrecursionlimit(limit)

@@ -6,8 +6,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import op as op_module
-from eagerflow.core.batch_rules import SIZES, STATE
 from eagerflow.core.op import all_ops, bind, define
+from eagerflow.core.op_records.batch_rules import SIZES, STATE
 from eagerflow.errors import VmapError
 from eagerflow_kernels import table
 from tests.batching.rows import compared, rows_of

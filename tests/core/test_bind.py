@@ -15,6 +15,7 @@ from eagerflow.core import interpreter
 from eagerflow.core import op as op_module
 from eagerflow.core.interpreter import AbstractInterpreter, installed, monitored
 from eagerflow.core.op import bind, declare, define, get_op
+from eagerflow.core.stack import stack
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
@@ -40,13 +41,13 @@ def test_transforms_nest_above_monitors() -> None:
         assert log.ops == ["add"]
     x + x
     assert outer.ops == ["add"]
-    assert not interpreter.stack.installed
+    assert not stack.installed
 
 
 def test_the_chain_is_restored_after_an_error() -> None:
     with pytest.raises(errors.ShapeError), installed(Log()):
         ef.ones(2) + ef.ones(3)
-    assert not interpreter.stack.installed
+    assert not stack.installed
     assert interpreter.current() is interpreter.BASE
 
 
@@ -64,7 +65,7 @@ def test_blocks_may_end_out_of_order(block: Any) -> None:
     assert "exp" not in first.ops
     assert second.ops.count("exp") == 1
     assert interpreter.current() is interpreter.BASE
-    assert interpreter.stack.total == 0
+    assert stack.total == 0
 
 
 def test_an_op_of_one_thread_never_reaches_another_threads_interpreter() -> None:
@@ -104,7 +105,7 @@ def test_each_thread_may_have_its_own() -> None:
     for thread in threads:
         thread.join(10)
     assert [log.ops.count("add") for log in logs] == [50, 51, 52, 53]
-    assert interpreter.stack.total == 0
+    assert stack.total == 0
 
 
 @pytest.fixture

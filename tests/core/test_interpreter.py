@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import eagerflow as ef
+from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
     AbstractInterpreter,
-    Composite,
-    Passed,
     applying_rules,
     current,
     installed,

@@ -11,10 +11,10 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.core import interpreter
 from eagerflow.core import op as op_module
 from eagerflow.core.monitors import timed
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.stack import stack
 from eagerflow_kernels import table
 from tests.recorded import Recorder, recorded
 
@@ -160,7 +160,7 @@ def test_a_call_is_for_all_threads() -> None:
     assert not makes_nan()
     ef.config(check_nan=False)
     assert makes_nan()
-    assert not interpreter.stack.installed
+    assert not stack.installed
 
 
 def test_a_block_is_for_its_thread() -> None:
@@ -168,7 +168,7 @@ def test_a_block_is_for_its_thread() -> None:
         assert not makes_nan()
         assert in_other_thread(makes_nan)
     assert makes_nan()
-    assert not interpreter.stack.installed
+    assert not stack.installed
 
 
 def test_a_block_of_another_thread_may_end_later() -> None:

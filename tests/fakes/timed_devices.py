@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagerflow.core import op as ops
-from eagerflow.core.cost_formulas import Cost
+from eagerflow.core.op_records.cost_formulas import Cost
 from eagerflow.hardware import MemoryStats, registry
 from eagerflow.runtime.threads.clock import AbstractClock
 from eagerflow.types import TensorType

@@ -20,8 +20,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, hardware
-from eagerflow.core.interpreter import stack
 from eagerflow.core.moves_to_scopes import _crossings, _reads
+from eagerflow.core.stack import stack
 from eagerflow.events import StepEvent, TransferEvent
 from eagerflow.hardware import as_device, current_device
 from eagerflow.hardware.device_scopes import all_open

@@ -73,14 +73,14 @@ BUGS: Final = (
         "eagerflow/function/lookup/trace_cache.py",
         "oldest.entries = oldest.entries[:-1]",
         "oldest.entries = oldest.entries[1:]",
-        ("function/test_cache.py",),
+        ("function/lookup/test_trace_cache.py",),
     ),
     Bug(
         "sizes that differ from call to call do not become symbols",
         "eagerflow/function/lookup/trace_cache.py",
         "tuple([a if a == b else None for a, b in zip(old, new, strict=True)])",
         "tuple(new)",
-        ("function/test_cache.py",),
+        ("function/lookup/test_trace_cache.py",),
     ),
     Bug(
         "a loop on tensors is taken to have had an iteration",

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import eagerflow as ef
+from eagerflow.core.infer import infer_specs
 from eagerflow.core.interpreter import AbstractInterpreter, monitored
-from eagerflow.core.op import infer_specs
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import MoveWarning
 from eagerflow.events import TransferEvent

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.byte_arrays import byte_array, byte_count, pack, packed_size, unpack
-from eagerflow.core.op import all_ops, infer
+from eagerflow.core.infer import infer
+from eagerflow.core.op import all_ops
 from eagerflow.hardware import CpuBackend
 from eagerflow.types import BYTES, DTYPES, TensorType
 from tests.each import check_each

@@ -43,7 +43,7 @@ def test_facts_about_ops_stand_in_their_records(tables: dict[str, Any]) -> None:
     """A table of names of ops elsewhere would be a fact that `Op` has no field for."""
     every = (t for kind in ("ops", "numbers", "inside") for t in tables[kind])
     found = [f"{t['place']} {t['name']}" for t in every if t["name"] not in NO_TABLES]
-    assert not found, "state it in the record (eagerflow/core/op_facts.py), or in NumberOp"
+    assert not found, "state it in the record (core/op_records/op_facts.py), or in NumberOp"
 
 
 def test_comparisons_with_one_op_have_a_reason(tables: dict[str, Any]) -> None:

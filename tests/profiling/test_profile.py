@@ -11,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, events
-from eagerflow.core import interpreter
+from eagerflow.core.stack import stack
 from eagerflow.profiling import OpStatistics, Profile
 
 
@@ -41,7 +41,7 @@ def test_the_ops_of_the_block_are_recorded() -> None:
         ("sum", 1, 4),
     ]
     assert all(e.source is not None and "test_profile.py" in str(e.source) for e in p.events)
-    assert not interpreter.stack.installed
+    assert not stack.installed
     assert not events.AbstractEvent.listeners
 
 
@@ -66,7 +66,7 @@ def test_it_ends_after_an_error() -> None:
     with pytest.raises(errors.ShapeError), ef.profile() as p:
         ef.ones(2) + ef.ones(3)
     assert [e.name for e in p.events] == ["full", "full"]
-    assert not interpreter.stack.installed
+    assert not stack.installed
     assert not events.AbstractEvent.listeners
 
 

@@ -11,8 +11,9 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.core.interpreter import Brake, monitored, monitors, stack
+from eagerflow.core.interpreter import Brake, monitored, monitors
 from eagerflow.core.monitors import Timing
+from eagerflow.core.stack import stack
 from eagerflow.events import AbstractEvent, StepEvent, step_of
 from eagerflow.runners import Runner
 from eagerflow.runtime.threads import deadline

@@ -14,6 +14,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, installed
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import make_tensor
 from eagerflow.dims.size_questions import resolver
 from eagerflow.errors import (
@@ -392,7 +393,7 @@ def test_what_was_forgotten_still_tells_where_it_comes_from() -> None:
 
 
 def test_all_is_as_before_after_an_error() -> None:
-    before = interpreter.stack.total
+    before = stack.total
     tracer = Tracer()
     x = symbolic(tracer)
 
@@ -404,7 +405,7 @@ def test_all_is_as_before_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert interpreter.current() is BASE
-    assert interpreter.stack.total == before
+    assert stack.total == before
     assert ef.exp(ef.zeros(2)).tolist() == [1.0, 1.0]
     with pytest.raises(DimError, match="not known here"):  # no trace answers
         bool(x.shape[0] == 3)
@@ -486,7 +487,6 @@ def test_ctrl_c_wherever_a_trace_begins_and_ends_leaves_nothing_installed() -> N
         return tracer.run(lambda: Tracer("part", tracer).run(lambda: 1))
 
     def state() -> tuple[Any, ...]:
-        stack = interpreter.stack
         return stack.total, stack.installed, stack.engaged, interpreter.current(), resolver.get()
 
     before = state()
@@ -516,6 +516,6 @@ def test_ctrl_c_wherever_a_function_is_traced_leaves_the_world_as_it_was() -> No
         for after in range(1, count, count // 60):
             with suppress(KeyboardInterrupt):
                 ctrl_c.interrupted(lambda: ef.trace(function).graph(x), after)
-            assert interpreter.stack.total == 0, after
+            assert stack.total == 0, after
             assert (world.rate, world.items, world.count) == world_before, after
     assert traced(x).tolist() == [2.0, 4.0]

@@ -176,9 +176,9 @@ def converted(function: FunctionType) -> FunctionType:
     if made is None:
         key, forget, made = id(code), _known.pop, _convert(function)
         _known[key] = (ref(code, lambda _: forget(key, None)), made)
-    if type(made) is str or made is code:
+    if isinstance(made, str) or made is code:
         return function
-    return _like(function, made)  # type: ignore[arg-type]  # it is no str
+    return _like(function, made)
 
 
 def why_not(code: CodeType) -> str | None:

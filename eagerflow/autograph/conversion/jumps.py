@@ -170,9 +170,9 @@ def _jumps(node: ast.AST, kind: type[ast.stmt]) -> bool:
         return True
     if isinstance(node, (*_FUNCTIONS, ast.expr)):
         return False
-    inner = kind is not ast.Return and isinstance(node, LOOPS)  # the `else` is not in that loop
-    parts = node.orelse if inner else ast.iter_child_nodes(node)  # type: ignore[attr-defined]  # a loop
-    return any(_jumps(part, kind) for part in parts)
+    if kind is not ast.Return and isinstance(node, LOOPS):  # its `else` is not in that loop
+        return any(_jumps(part, kind) for part in node.orelse)
+    return any(_jumps(part, kind) for part in ast.iter_child_nodes(node))
 
 
 def _ends(body: Sequence[ast.stmt]) -> bool:

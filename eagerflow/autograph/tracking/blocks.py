@@ -13,6 +13,7 @@ from eagerflow.capture.access_paths import Location
 from eagerflow.capture.reachable import Reachable, handle_location
 from eagerflow.core import interpreter, tree
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.core.to_tensor import tensor_of
 from eagerflow.errors import ShapeError, TraceError
@@ -38,7 +39,7 @@ def tracer_here() -> Tracer:
 
 def as_test(x: Any) -> Tensor | None:
     """The truth of ``x`` as a tensor that only the graph knows; None if Python knows it."""
-    if not interpreter.stack.installed or not (
+    if not stack.installed or not (
         isinstance(x, AbstractArray) or issubclass(type(x), (AbstractNumber, TracedArray))
     ):
         return None

@@ -72,7 +72,7 @@ def _imported(name: str) -> Callable[..., Any]:
         module = import_module(match["module"])
     except ImportError as error:
         raise TensorValueError(f"{name}: there is no such module here", given=str(error)) from error
-    function = vars(module).get(match["name"])
+    function: object = vars(module).get(match["name"])
     if not callable(function):
         raise TensorValueError(f"{name}: the module has no such function", given=repr(function))
-    return function  # type: ignore[no-any-return]  # callable
+    return function

@@ -16,7 +16,7 @@ from eagerflow.control.derivatives.branch_derivatives import BranchDerivative, C
 from eagerflow.control.derivatives.building import Apply
 from eagerflow.control.derivatives.loop_derivatives import LoopDerivative
 from eagerflow.control.structured import Structured
-from eagerflow.core.interpreter import Passed
+from eagerflow.core.composites import Passed
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size

@@ -93,6 +93,7 @@ class Joint:
         self._apart = apart
         self._known = known
         self._cotangents: list[Value] = []
+        self.gradients: list[Gradient] = []
         self._whole = self._trace()
         self._split(self._whole, recompute)
 

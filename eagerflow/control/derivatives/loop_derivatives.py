@@ -302,8 +302,8 @@ def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec
     """The type of a cotangent, with its own sizes where these change between iterations."""
     if not isinstance(kind, TensorSpec) or not names_in([kind]) & loose:
         return kind
-    sizes = [
+    sizes: Any = [
         Dim(f"size_of_g{number}_{axis}") if names_in([kind.like(shape=(d,))]) & loose else d
         for axis, d in enumerate(kind.shape)
     ]
-    return kind.like(shape=tuple(sizes))  # type: ignore[arg-type]  # sizes may be dims
+    return kind.like(shape=tuple(sizes))

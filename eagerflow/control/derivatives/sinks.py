@@ -27,7 +27,9 @@ def _rows_of(
         known: the names of sizes that are the same in all.
     """
     flowing = [g for g in gradients if g.values]
-    kinds = [(g.values[0].spec, g.values[-1].spec) for g in flowing if g.shape is not None]
+    kinds: list[Any] = [
+        (g.values[0].spec, g.values[-1].spec) for g in flowing if g.shape is not None
+    ]
     if not kinds or len(kinds) < len(flowing):
         return None
     values, indices = kinds[0]
@@ -35,8 +37,7 @@ def _rows_of(
     assert isinstance(indices, TensorSpec)
     fits = len(indices.shape) == 1 and symbols(values.shape[1:]) <= known
     alike = all(
-        v.dtype is values.dtype and i.dtype is indices.dtype and len(i.shape) == 1  # type: ignore[union-attr]  # types of tensors
-        for v, i in kinds
+        v.dtype is values.dtype and i.dtype is indices.dtype and len(i.shape) == 1 for v, i in kinds
     )
     return (values, indices) if fits and alike else None
 
@@ -113,8 +114,8 @@ class Sink(NamedTuple):
         """The types of the outputs for it; how many rows there are depends on the branch."""
         if self.rows is None:
             return [self.kind]
-        count = Dim(f"rows_of_{self.operand}")
-        return [k.like(shape=(count, *k.shape[1:])) for k in self.rows]  # type: ignore[arg-type]  # sizes may be dims
+        count: Any = Dim(f"rows_of_{self.operand}")
+        return [k.like(shape=(count, *k.shape[1:])) for k in self.rows]
 
     def give(self, g: Cotangent | None) -> list[Tensor]:
         """The outputs of a branch for it."""

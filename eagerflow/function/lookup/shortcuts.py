@@ -32,8 +32,8 @@ from itertools import combinations
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
-from eagerflow.core import interpreter
 from eagerflow.core.moves_to_scopes import scope_of_call
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.function.cache_entry import CacheEntry, uses
@@ -48,7 +48,7 @@ _WAYS: Final = 4
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
 _ARRAY: Final = as_device("cpu:0").backend.array_type
-_stack: Final = interpreter.stack
+_stack: Final = stack
 _NAMES: Final = {
     "__name__": __name__, "stack": _stack, "scope_of_call": scope_of_call, "missed": MISSED,
     "Tensor": Tensor, "Array": _ARRAY, "as_tensor": as_tensor, "next": next, "uses": uses,

@@ -152,9 +152,11 @@ class _Maker:
                     result = run(function, args, kwargs, tracer)
                 if tracer.foreign is not None:
                     raise tracer.foreign
-            except (TraceError, LeakedTensorError, CancelledError):
-                raise  # nothing of it would happen eagerly, or a deadline ends the call
             except Exception as error:
+                if tracer.foreign is not None and error is not tracer.foreign:
+                    raise tracer.foreign from error  # what a thread did not give may be the cause
+                if isinstance(error, (TraceError, LeakedTensorError, CancelledError)):
+                    raise  # nothing of it would happen eagerly, or a deadline ends the call
                 if not (request.runs and self._has_acted(outside)):
                     raise
                 entry = self._failed(error, outside)

@@ -18,7 +18,7 @@ from eagerflow.hardware import Device
 from eagerflow.types import TensorType, same_shape
 
 if TYPE_CHECKING:
-    from eagerflow.core.op_facts import Order
+    from eagerflow.core.op_records.op_facts import Order
 
 
 @final

@@ -2,7 +2,7 @@
 
 A rule follows from a fact that ops state, or is a pattern of some ops: of values, as ``x * 1``, or
 of shapes and axes. Which numbers are neutral, and for which dtypes, is a fact of each op
-(`eagerflow.core.op_facts`).
+(`eagerflow.core.op_records.op_facts`).
 """
 
 from __future__ import annotations

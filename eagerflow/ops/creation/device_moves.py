@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
-from eagerflow.core.batch_rules import aligned
 from eagerflow.core.op import bind, define
-from eagerflow.core.op_facts import MOVING, of_family
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, check_holds, tensor_of
 from eagerflow.errors import DeviceError

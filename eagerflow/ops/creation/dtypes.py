@@ -19,6 +19,10 @@ from eagerflow.ops.rules.promotion import cast, is_python_number, promoted_dtype
 from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC
 from eagerflow.types import DTYPES, DType, DTypeLike, as_dtype, promote_dtypes
 
+# the package has no types
+_finfo: Any = ml_dtypes.finfo
+_iinfo: Any = ml_dtypes.iinfo
+
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 # --- conversion -----------------------------------------------------------------------------
@@ -217,7 +221,7 @@ def finfo(type: TensorLike | DTypeLike, /) -> FloatInfo:
         raise DTypeError(f"finfo: {dtype.name} is not a floating dtype")
     if dtype.is_complex:
         dtype = DTYPES["float64" if dtype.itemsize == 16 else "float32"]
-    info: Any = ml_dtypes.finfo(dtype.dtype)  # type: ignore[no-untyped-call]  # it has no types
+    info = _finfo(dtype.dtype)
     eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
     return FloatInfo(8 * dtype.itemsize, eps, most, least, normal, dtype)
 
@@ -237,5 +241,5 @@ def iinfo(type: TensorLike | DTypeLike, /) -> IntInfo:
     dtype = _dtype_of(type)
     if not dtype.is_integer:
         raise DTypeError(f"iinfo: {dtype.name} is not an integer dtype")
-    info: Any = ml_dtypes.iinfo(dtype.dtype)  # type: ignore[no-untyped-call]  # it has no types
+    info = _iinfo(dtype.dtype)
     return IntInfo(info.bits, int(info.max), int(info.min), dtype)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eagerflow.core.cost_formulas import FREE
 from eagerflow.core.op import Op, bind, define
-from eagerflow.core.op_facts import neutral
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import neutral
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, scalar, tensor_of
 from eagerflow.ops.elementwise.logic import greater, less, logical_and, logical_or

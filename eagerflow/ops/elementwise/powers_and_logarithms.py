@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from eagerflow.core.op import bind
-from eagerflow.core.op_facts import neutral
+from eagerflow.core.op_records.op_facts import neutral
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.ops.elementwise.arithmetic import positive

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow.core.op import Op, bind, define, functions
-from eagerflow.core.op_facts import ELEMENTWISE, of_family
+from eagerflow.core.op_records.op_facts import ELEMENTWISE, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.ops.elementwise.arithmetic import positive

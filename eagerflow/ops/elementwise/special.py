@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from eagerflow.core.batch_rules import aligned
-from eagerflow.core.cost_formulas import per_output
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.cost_formulas import per_output
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import TensorValueError

@@ -1,4 +1,4 @@
-"""Ops that work element by element: trigonometric and hyperbolic functions and their inverses."""
+"""Ops that work element by element: trigonometric functions and their inverses, angles."""
 
 from __future__ import annotations
 
@@ -15,30 +15,21 @@ from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, binary, unary
 
 __all__ = [
     "acos",
-    "acosh",
     "angle",
     "arccos",
-    "arccosh",
     "arcsin",
-    "arcsinh",
     "arctan",
     "arctan2",
-    "arctanh",
     "asin",
-    "asinh",
     "atan",
     "atan2",
-    "atanh",
     "cos",
-    "cosh",
     "deg2rad",
     "degrees",
     "rad2deg",
     "radians",
     "sin",
-    "sinh",
     "tan",
-    "tanh",
 ]
 
 # --- trigonometric functions ----------------------------------------------------------------
@@ -175,110 +166,8 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_atan2, *promote_floating(x1, x2))
 
 
-# --- hyperbolic functions -------------------------------------------------------------------
-
-_sinh = unary("sinh", INEXACT, times(lambda out, x: cosh(x)), saved="inputs", flops=40)
-
-
-def sinh(x: TensorLike, /) -> Tensor:
-    """The hyperbolic sine of each element.
-
-    Args:
-        x: floating or complex; integers count as float32.
-
-    >>> ef.round(ef.sinh(ef.tensor([0.0, 1.0])), 3)
-    Tensor([0.   , 1.175], f32[2]@cpu:0)
-    """
-    return bind(_sinh, floating(x))
-
-
-_cosh = unary("cosh", INEXACT, times(lambda out, x: sinh(x)), saved="inputs", flops=40)
-
-
-def cosh(x: TensorLike, /) -> Tensor:
-    """The hyperbolic cosine of each element.
-
-    Args:
-        x: floating or complex; integers count as float32.
-
-    >>> ef.round(ef.cosh(ef.tensor([0.0, 1.0])), 3)
-    Tensor([1.   , 1.543], f32[2]@cpu:0)
-    """
-    return bind(_cosh, floating(x))
-
-
-_tanh = unary("tanh", INEXACT, times(lambda out, x: 1 - square(out)), saved="outputs", flops=32)
-
-
-def tanh(x: TensorLike, /) -> Tensor:
-    """The hyperbolic tangent of each element.
-
-    Args:
-        x: floating or complex; integers count as float32.
-
-    >>> ef.round(ef.tanh(ef.tensor([0.0, 1.0])), 3)
-    Tensor([0.   , 0.762], f32[2]@cpu:0)
-    """
-    return bind(_tanh, floating(x))
-
-
-_asinh = unary("asinh", INEXACT, over(lambda out, x: sqrt(square(x) + 1)), saved="inputs", flops=80)
-
-
-def asinh(x: TensorLike, /) -> Tensor:
-    """The inverse hyperbolic sine of each element.
-
-    Args:
-        x: floating or complex; integers count as float32.
-
-    >>> ef.round(ef.asinh(ef.tensor([0.0, 1.0])), 3)
-    Tensor([0.   , 0.881], f32[2]@cpu:0)
-    """
-    return bind(_asinh, floating(x))
-
-
-# two roots: one of the product would be on the wrong branch for complex numbers
-_acosh = unary(
-    "acosh",
-    INEXACT,
-    over(lambda out, x: sqrt(x - 1) * sqrt(x + 1)),
-    saved="inputs",
-    flops=80,
-)
-
-
-def acosh(x: TensorLike, /) -> Tensor:
-    """The inverse hyperbolic cosine of each element; NaN below 1.
-
-    Args:
-        x: floating or complex; integers count as float32.
-
-    >>> ef.round(ef.acosh(ef.tensor([1.0, 2.0])), 3)
-    Tensor([0.   , 1.317], f32[2]@cpu:0)
-    """
-    return bind(_acosh, floating(x))
-
-
-_atanh = unary(
-    "atanh", INEXACT, over(lambda out, x: _one_minus_square(x)), saved="inputs", flops=80
-)
-
-
-def atanh(x: TensorLike, /) -> Tensor:
-    """The inverse hyperbolic tangent of each element; NaN outside of [-1, 1].
-
-    Args:
-        x: floating or complex; integers count as float32.
-
-    >>> ef.round(ef.atanh(ef.tensor([0.0, 0.5])), 3)
-    Tensor([0.   , 0.549], f32[2]@cpu:0)
-    """
-    return bind(_atanh, floating(x))
-
-
-arccos, arccosh = acos, acosh
-arcsin, arcsinh = asin, asinh
-arctan, arctan2, arctanh = atan, atan2, atanh
+arccos, arcsin = acos, asin
+arctan, arctan2 = atan, atan2
 
 # --- angles ---------------------------------------------------------------------------------
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.cost_formulas import fourier
 from eagerflow.core.op import bind, define
-from eagerflow.core.op_facts import OpFacts
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import fourier
+from eagerflow.core.op_records.op_facts import OpFacts
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError

@@ -11,10 +11,11 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from eagerflow.core import interpreter
-from eagerflow.core.cost_formulas import picking
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import Op, bind, define, functions
-from eagerflow.core.op_facts import RowSum
+from eagerflow.core.op_records.cost_formulas import picking
+from eagerflow.core.op_records.op_facts import RowSum
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.dims import may_equal
@@ -42,7 +43,7 @@ from eagerflow.types import DTYPES, DType, Shape, TensorType, same_shape
 
 __all__ = ["index_add", "index_scatter", "index_update"]
 
-_stack = interpreter.stack
+_stack = stack
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 _OTHER: Final = object()
 #: ops of x[key]

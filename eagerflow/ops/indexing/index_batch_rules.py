@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from eagerflow.core.batch_rules import BatchSite
 from eagerflow.core.op import bind, declare
+from eagerflow.core.op_records.batch_rules import BatchSite
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.rules.extents import is_symbolic
 from eagerflow.ops.rules.subscripts import ARRAY, ELLIPSIS, FULL, Key

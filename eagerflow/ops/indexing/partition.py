@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index
 
-from eagerflow.core.batch_rules import SIZES
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op_records.batch_rules import SIZES
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import DTypeError, ShapeError

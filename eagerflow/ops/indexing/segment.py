@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eagerflow.core.batch_rules import SIZES, each_row
-from eagerflow.core.cost_formulas import per_input
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import Op, bind, define, functions
-from eagerflow.core.op_facts import RowSum
+from eagerflow.core.op_records.batch_rules import SIZES, each_row
+from eagerflow.core.op_records.cost_formulas import per_input
+from eagerflow.core.op_records.op_facts import RowSum
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import same, unknown

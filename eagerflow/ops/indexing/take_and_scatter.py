@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.cost_formulas import picking
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import bind, define, functions
-from eagerflow.core.op_facts import MOVING, OpFacts
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import picking
+from eagerflow.core.op_records.op_facts import MOVING, OpFacts
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.dims import same

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eagerflow.core.batch_rules import SIZES
 from eagerflow.core.op import bind, bind_several, define, functions
-from eagerflow.core.op_facts import ELEMENTWISE, of_family
+from eagerflow.core.op_records.batch_rules import SIZES
+from eagerflow.core.op_records.op_facts import ELEMENTWISE, of_family
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DTypeError, ShapeError

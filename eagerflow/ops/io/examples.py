@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from eagerflow.core.batch_rules import each_row
 from eagerflow.core.op import bind, define
-from eagerflow.core.op_facts import MOVING, of_family
+from eagerflow.core.op_records.batch_rules import each_row
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, unknown

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.core.cost_formulas import per_input
 from eagerflow.core.op import bind, define
-from eagerflow.core.op_facts import MOVING, of_family
+from eagerflow.core.op_records.cost_formulas import per_input
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import ShapeError

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, Final, Literal
 
-from eagerflow.core.batch_rules import aligned, each_row
-from eagerflow.core.cost_formulas import per_input
 from eagerflow.core.op import bind, bind_several, define
-from eagerflow.core.op_facts import MOVING, of_family
+from eagerflow.core.op_records.batch_rules import aligned, each_row
+from eagerflow.core.op_records.cost_formulas import per_input
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.dims import unknown

@@ -198,22 +198,23 @@ def _lu_type(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
 def _lu_vjp(
     gs: tuple[Tensor, Tensor, Tensor], outs: tuple[Tensor, Tensor, Tensor], x: Tensor
 ) -> tuple[Tensor]:
-    """The rows in order are blocks: ``[[a, right], [below, nothing]] == [[l], [l2]] @ [[u, u2]]``.
+    """The rows in order are blocks.
 
-    At most one of ``right == l @ u2`` and ``below == l2 @ u`` has elements. Each is linear in
-    its second triangle; what it says of the first one adds to the gradient of that.
+    ``[[a, right], [below, nothing]] == [[low], [low2]] @ [[u, u2]]``, and at most one of ``right ==
+    low @ u2`` and ``below == low2 @ u`` has elements. Each is linear in its second triangle; what
+    it says of the first one adds to the gradient of that.
     """
     (_, gl, gu), (order, lower, upper) = gs, outs
     k = lower.shape[-1]
-    l, l2 = lower[..., :k, :], lower[..., k:, :]  # noqa: E741 - as in the equations
+    low, low2 = lower[..., :k, :], lower[..., k:, :]
     u, u2 = upper[..., :k], upper[..., k:]
-    right = triangular_solve(l, gu[..., k:], adjoint=True, unit_diagonal=True)
+    right = triangular_solve(low, gu[..., k:], adjoint=True, unit_diagonal=True)
     below = _divided(gl[..., k:, :], u)
-    of_l = conj_transpose(l) @ (gl[..., :k, :] - right @ conj_transpose(u2))
-    of_u = (gu[..., :k] - conj_transpose(l2) @ below) @ conj_transpose(u)
+    of_l = conj_transpose(low) @ (gl[..., :k, :] - right @ conj_transpose(u2))
+    of_u = (gu[..., :k] - conj_transpose(low2) @ below) @ conj_transpose(u)
     middle = tril(of_l, k=-1) + triu(of_u)
-    a = _divided(triangular_solve(l, middle, adjoint=True, unit_diagonal=True), u)
-    rows = [concat([a, right], axis=-1), concat([below, l2 @ u2], axis=-1)]
+    a = _divided(triangular_solve(low, middle, adjoint=True, unit_diagonal=True), u)
+    rows = [concat([a, right], axis=-1), concat([below, low2 @ u2], axis=-1)]
     return (order @ concat(rows, axis=-2),)
 
 

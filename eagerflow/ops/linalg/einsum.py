@@ -16,9 +16,9 @@ from string import ascii_letters
 from typing import Any
 
 from eagerflow import dims
-from eagerflow.core.batch_rules import BatchSite
-from eagerflow.core.cost_formulas import Cost, Types, bytes_of
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.batch_rules import BatchSite
+from eagerflow.core.op_records.cost_formulas import Cost, Types, bytes_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError

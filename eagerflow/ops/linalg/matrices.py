@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
-from eagerflow.core.batch_rules import aligned
-from eagerflow.core.cost_formulas import decomposition
 from eagerflow.core.op import Op, Rule, bind, define, functions, joint
-from eagerflow.core.op_facts import OpFacts
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.cost_formulas import decomposition
+from eagerflow.core.op_records.op_facts import OpFacts
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, may_equal, minimum
 from eagerflow.errors import ShapeError

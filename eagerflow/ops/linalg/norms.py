@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.cost_formulas import per_input
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import per_input
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import ShapeError, TensorValueError

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
-from eagerflow.core.batch_rules import BatchSite, aligned
-from eagerflow.core.cost_formulas import product
 from eagerflow.core.op import Op, bind, define
-from eagerflow.core.op_facts import OpFacts, of_family
+from eagerflow.core.op_records.batch_rules import BatchSite, aligned
+from eagerflow.core.op_records.cost_formulas import product
+from eagerflow.core.op_records.op_facts import OpFacts, of_family
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Size, may_equal

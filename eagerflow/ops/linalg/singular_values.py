@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, final
 
-from eagerflow.core.batch_rules import BatchSite
 from eagerflow.core.op import bind, joint
+from eagerflow.core.op_records.batch_rules import BatchSite
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, scalar
 from eagerflow.dims import maximum, minimum, same

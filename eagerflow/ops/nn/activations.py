@@ -9,10 +9,10 @@ from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.ops.elementwise.arithmetic import clip
+from eagerflow.ops.elementwise.hyperbolic import tanh
 from eagerflow.ops.elementwise.logic import logical_or
 from eagerflow.ops.elementwise.powers_and_logarithms import exp, square
 from eagerflow.ops.elementwise.special import sigmoid
-from eagerflow.ops.elementwise.trigonometric import tanh
 from eagerflow.ops.rules.arguments import as_number, check_choice
 from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating

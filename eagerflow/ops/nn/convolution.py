@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from eagerflow.core.batch_rules import BatchSite
-from eagerflow.core.cost_formulas import Cost, CostRule, Types, bytes_of, size_of
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.batch_rules import BatchSite
+from eagerflow.core.op_records.cost_formulas import Cost, CostRule, Types, bytes_of, size_of
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Size, exact_quotient, may_equal

@@ -7,9 +7,16 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from eagerflow.core.batch_rules import folded
-from eagerflow.core.cost_formulas import Cost, Types, bytes_of, per_input, picking, size_of
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.batch_rules import folded
+from eagerflow.core.op_records.cost_formulas import (
+    Cost,
+    Types,
+    bytes_of,
+    per_input,
+    picking,
+    size_of,
+)
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import may_equal, same

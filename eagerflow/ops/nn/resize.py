@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from eagerflow.core.batch_rules import folded
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records.batch_rules import folded
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import may_equal, same

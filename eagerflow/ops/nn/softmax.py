@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from eagerflow.core.batch_rules import BatchSite, aligned, each_row, shifted
-from eagerflow.core.cost_formulas import per_input, per_output
-from eagerflow.core.op import bind, bind_several, define, functions, infer_specs
-from eagerflow.core.op_facts import OpFacts, of_family
+from eagerflow.core.infer import infer_specs
+from eagerflow.core.op import bind, bind_several, define, functions
+from eagerflow.core.op_records.batch_rules import BatchSite, aligned, each_row, shifted
+from eagerflow.core.op_records.cost_formulas import per_input, per_output
+from eagerflow.core.op_records.op_facts import OpFacts, of_family
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import may_equal

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from eagerflow.core.batch_rules import each_row
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op_records.batch_rules import each_row
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Dim, maximum

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from eagerflow.core.batch_rules import SIZES, BatchSite, each_row
-from eagerflow.core.cost_formulas import searching, sorting
 from eagerflow.core.op import bind, define, functions
-from eagerflow.core.op_facts import OpFacts, of_family
+from eagerflow.core.op_records.batch_rules import SIZES, BatchSite, each_row
+from eagerflow.core.op_records.cost_formulas import searching, sorting
+from eagerflow.core.op_records.op_facts import OpFacts, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.ops.indexing.getitem import scatter

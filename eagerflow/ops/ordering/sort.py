@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from eagerflow.core.batch_rules import BatchSite, aligned, each_row, shifted
-from eagerflow.core.cost_formulas import searching, sorting
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op_records.batch_rules import BatchSite, aligned, each_row, shifted
+from eagerflow.core.op_records.cost_formulas import searching, sorting
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, scalar, tensor_of
 from eagerflow.dims import Size, same

@@ -8,12 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
-from eagerflow.core.batch_rules import aligned, each_row
-from eagerflow.core.cost_formulas import per_output
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.moves_to_scopes import device_for
 from eagerflow.core.op import Op, bind, define
-from eagerflow.core.op_facts import OpFacts, of_family
+from eagerflow.core.op_records.batch_rules import aligned, each_row
+from eagerflow.core.op_records.cost_formulas import per_output
+from eagerflow.core.op_records.op_facts import OpFacts, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.dims.number_stand_ins import AbstractAsked

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from eagerflow.core.batch_rules import each_row
-from eagerflow.core.cost_formulas import per_output
 from eagerflow.core.moves_to_scopes import device_wins
 from eagerflow.core.op import bind, define
+from eagerflow.core.op_records.batch_rules import each_row
+from eagerflow.core.op_records.cost_formulas import per_output
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DTypeError, ShapeError

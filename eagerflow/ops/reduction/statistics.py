@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.cost_formulas import per_input
 from eagerflow.core.op import bind, define, functions
-from eagerflow.core.op_facts import of_family
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import per_input
+from eagerflow.core.op_records.op_facts import of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, scalar, tensor_of
 from eagerflow.dims import maximum as largest

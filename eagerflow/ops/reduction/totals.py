@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from eagerflow.core.batch_rules import BatchSite
-from eagerflow.core.cost_formulas import per_input
 from eagerflow.core.op import bind, define, functions
-from eagerflow.core.op_facts import REDUCTION, of_family
+from eagerflow.core.op_records.batch_rules import BatchSite
+from eagerflow.core.op_records.cost_formulas import per_input
+from eagerflow.core.op_records.op_facts import REDUCTION, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import may_equal, same

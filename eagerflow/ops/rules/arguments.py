@@ -45,7 +45,8 @@ def as_index(name: str, what: str, value: Any) -> int:
         DTypeError: it is no integer.
     """
     if type(value) is int or is_symbolic(value):
-        return value  # type: ignore[no-any-return]  # a Dim does arithmetic as an int does
+        number: int = value  # a Dim does arithmetic as an int does
+        return number
     try:
         return operator.index(value)
     except UNKNOWN:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.interpreter import stack
 from eagerflow.core.moves_to_scopes import device_of, lane_here
 from eagerflow.core.op import OPS_OF_BYTES, bind, define
-from eagerflow.core.op_facts import InlineSite
+from eagerflow.core.op_records.op_facts import InlineSite
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.dims import Dim
@@ -227,6 +227,11 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
     Raises:
         DTypeError: there is no common dtype.
     """
+    first = args[0] if args else None
+    if type(first) is Tensor and (dtype is None or first.dtype is dtype):
+        lane = first._lane
+        if all(type(x) is Tensor and x._lane is lane for x in args):  # the usual case
+            return args  # type: ignore[return-value]  # they are tensors
     device = device_of(*args)
     args = tuple(_strong(x, device) for x in args)
     if dtype is None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eagerflow import dims
-from eagerflow.core.batch_rules import aligned
 from eagerflow.core.op import bind, define
-from eagerflow.core.op_facts import MOVING, of_family
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.errors import ShapeError

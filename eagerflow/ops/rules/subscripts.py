@@ -16,8 +16,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from eagerflow.core.batch_rules import SIZES, aligned
 from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op_records.batch_rules import SIZES, aligned
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import may_equal, same

@@ -1,6 +1,6 @@
 """Type rules that many ops share. A rule takes types and attributes and gives types, or raises.
 
-Messages here do not name the op: `eagerflow.core.op.infer` puts its name and inputs around them.
+Messages here do not name the op: `eagerflow.core.infer` puts its name and inputs around them.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from eagerflow.core.cost_formulas import per_output
 from eagerflow.core.op import Effect, Op, define
-from eagerflow.core.op_facts import ELEMENTWISE, OpFacts, of_family
+from eagerflow.core.op_records.cost_formulas import per_output
+from eagerflow.core.op_records.op_facts import ELEMENTWISE, OpFacts, of_family
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow.core.batch_rules import aligned
-from eagerflow.core.cost_formulas import FREE
 from eagerflow.core.op import bind, define
-from eagerflow.core.op_facts import MOVING, of_family
+from eagerflow.core.op_records.batch_rules import aligned
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import maximum, minimum

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Final
 
-from eagerflow.core.batch_rules import ROWS, SIZES, BatchSite, shifted
-from eagerflow.core.cost_formulas import FREE
 from eagerflow.core.op import Op, bind, define, functions
-from eagerflow.core.op_facts import MOVING, of_family
+from eagerflow.core.op_records.batch_rules import ROWS, SIZES, BatchSite, shifted
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import may_equal

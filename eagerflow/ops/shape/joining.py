@@ -7,10 +7,10 @@ from itertools import pairwise
 from operator import index
 from typing import Any
 
-from eagerflow.core.batch_rules import shifted
-from eagerflow.core.cost_formulas import FREE
 from eagerflow.core.op import bind, bind_several, define, joint
-from eagerflow.core.op_facts import MOVING, InlineSite, of_family
+from eagerflow.core.op_records.batch_rules import shifted
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import MOVING, InlineSite, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, exact_quotient, may_equal

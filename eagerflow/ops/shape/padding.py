@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.batch_rules import BatchSite, shifted
 from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.op_records.batch_rules import BatchSite, shifted
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, scalar, tensor_of
 from eagerflow.dims import Dim, same

@@ -11,7 +11,7 @@ from operator import index
 from typing import Any, Final, Unpack
 
 from eagerflow.core.op import Op, bind
-from eagerflow.core.op_facts import OpFacts, Positions
+from eagerflow.core.op_records.op_facts import OpFacts, Positions
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import Dim, unknown

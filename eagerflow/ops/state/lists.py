@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from eagerflow.core.batch_rules import ROWS, BatchSite, Shared
-from eagerflow.core.cost_formulas import FREE
 from eagerflow.core.op import bind, bind_several, define, joint
-from eagerflow.core.op_facts import MOVING, of_family
+from eagerflow.core.op_records.batch_rules import ROWS, BatchSite, Shared
+from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
 from eagerflow.errors import DTypeError, VmapError
@@ -331,8 +331,10 @@ def list_add(x1: Tensor, x2: Tensor) -> Tensor:
 
 def _stack_type(values: TensorType, *, size: Size | None, shape: Shape, dtype: DType) -> TensorType:
     _list(values)
-    count = unknown("k", "how many elements a list has depends on data") if size is None else size
-    return TensorType(dtype, (count, *shape))  # type: ignore[arg-type]  # sizes may be dims
+    count: Any = size
+    if size is None:
+        count = unknown("k", "how many elements a list has depends on data")
+    return TensorType(dtype, (count, *shape))
 
 
 _stack = _list_op(

@@ -8,9 +8,10 @@ from typing import Any, Final, TypeVar, final
 
 from eagerflow.core import tree
 from eagerflow.core.execute import line_of_operand
+from eagerflow.core.infer import infer_specs
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.moves_to_scopes import to_home
-from eagerflow.core.op import Op, bind, infer_specs
+from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import as_tensor, tensor_of
 from eagerflow.dims import Dim, may_equal, unknown
@@ -317,6 +318,7 @@ def told(op: Op, resource: Any, value: _T) -> _T:
         value: what it says now.
     """
     if is_traced():
-        answer: Any = bind(op, resource=resource, device=resource.device)
-        return answer  # type: ignore[no-any-return]  # a tensor stands for the value
+        tensor: Any = bind(op, resource=resource, device=resource.device)
+        answer: _T = tensor  # it stands for the value
+        return answer
     return value

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, final
 
-from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind
-from eagerflow.core.op_facts import of_family
+from eagerflow.core.op_records.op_facts import of_family
+from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Dim, may_equal, unknown

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, final
 
-from eagerflow.core.cost_formulas import Cost
+from eagerflow.core.op_records.cost_formulas import Cost
 from eagerflow.formatting import seconds_text, table_lines
 from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value

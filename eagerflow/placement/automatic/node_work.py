@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, final
 
-from eagerflow.core.cost_formulas import Cost, moving
 from eagerflow.core.op import find_op
+from eagerflow.core.op_records.cost_formulas import Cost, moving
 from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.ir import Node, Value

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from eagerflow.atomic_files import replaced
-from eagerflow.core.cost_formulas import Cost
+from eagerflow.core.op_records.cost_formulas import Cost
 from eagerflow.formatting import seconds_text, table_lines
 
 _VERSION: Final = 2  # of the file

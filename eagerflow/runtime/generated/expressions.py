@@ -10,7 +10,7 @@ import numpy as np
 
 from eagerflow.core.execute import ResolvedKernel, resolve_kernel
 from eagerflow.core.op import Op, get_op
-from eagerflow.core.op_facts import InlineSite
+from eagerflow.core.op_records.op_facts import InlineSite
 from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Dim
 from eagerflow.dims.polynomial import broadcast_sizes

@@ -104,7 +104,7 @@ class Written:
         for text in self._notes():
             error.add_note(text)
         if self.sure or self.perhaps:
-            error._written = self  # type: ignore[attr-defined]  # a name of ours alone
+            vars(error)["_written"] = self  # a name of ours alone
 
     def _notes(self) -> list[str]:
         sure = dict.fromkeys(self.sure.values())  # a line that prints in each iteration is one

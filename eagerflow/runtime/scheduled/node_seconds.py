@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from eagerflow import settings
-from eagerflow.core.cost_formulas import Cost
+from eagerflow.core.op_records.cost_formulas import Cost
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import Device
 from eagerflow.placement.automatic.node_work import NodeWork

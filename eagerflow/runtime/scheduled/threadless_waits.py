@@ -12,8 +12,9 @@ from time import perf_counter
 from typing import Any, final
 
 from eagerflow import events
+from eagerflow.core.infer import infer_specs
 from eagerflow.core.kernel_lookup import explain
-from eagerflow.core.op import get_op, infer_specs
+from eagerflow.core.op import get_op
 from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device

@@ -247,10 +247,10 @@ class Namespace:
     def __init__(self, backend: AsyncBackend, index: int) -> None:
         self._backend, self._index = backend, index
 
-    def asarray(self, value: Any, dtype: Any = None, *, order: str | None = None) -> Any:
+    def asarray(self, value: Any, dtype: Any = None, *, order: Any = None) -> Any:
         """An array of the device."""
         if type(value) is not DeviceArray:
-            made = np.asarray(value, dtype, order=order)  # type: ignore[arg-type]  # a letter
+            made = np.asarray(value, dtype, order=order)
             return self._backend.copy_in(made, self._index, borrowed=made is value)
         if dtype is not None and np.dtype(dtype) != value.dtype:
             value = value.astype(dtype)

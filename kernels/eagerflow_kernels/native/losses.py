@@ -50,9 +50,9 @@ def losses_by(function: Callable[[str, Kind], Any]) -> dict[str, Callable[..., A
         x: Array, labels: Array, *g: Array, axis: int, ignore_index: int, reduction: str
     ) -> Any:
         """The loss, or with ``g`` its gradient."""
-        attrs = {"axis": axis, "ignore_index": ignore_index, "reduction": reduction}
+        attrs: dict[str, Any] = {"axis": axis, "ignore_index": ignore_index, "reduction": reduction}
         if g:
-            return both(x, labels, g[0], **attrs)[1]  # type: ignore[arg-type]  # as they came
+            return both(x, labels, g[0], **attrs)[1]
         counted = counted_labels(labels, x.shape[axis], ignore_index)
         safe = labels if counted is None else np.where(counted, labels, 0)
         rows = by_class(np, x, axis)

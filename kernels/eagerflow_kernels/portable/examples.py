@@ -82,7 +82,8 @@ def _sizes(shape: tuple[int | None, ...], count: int) -> Sequence[int] | None:
     for size in shape:
         known *= 1 if size is None else size
     if None not in shape:
-        return shape if known == count else None  # type: ignore[return-value]  # all are numbers
+        whole: Any = shape  # all are numbers
+        return whole if known == count else None
     if count % known if known else count:
         return None
     return [(count // known if known else 0) if size is None else size for size in shape]

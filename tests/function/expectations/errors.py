@@ -417,6 +417,24 @@ def thread_whose_error_nobody_gets(trace: Trace) -> Steps:
     yield f(x)
 
 
+@program(traces=0, error=LeakedTensorError, words=("a thread works on a tensor", "x * 2"))
+def thread_for_whose_error_the_function_fails(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        out = {}
+
+        def work():
+            with contextlib.suppress(Exception):
+                out["y"] = x * 2
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return out["y"]
+
+    yield f(x)
+
+
 @program(traces=0, error=TraceError, words=("returns a generator that it makes", "return"))
 def generator_that_is_returned(trace: Trace) -> Steps:
     f = trace(lambda x: (row * 2 for row in x))

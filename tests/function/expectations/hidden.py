@@ -518,6 +518,25 @@ def error_state_of_numpy_that_is_set(trace: Trace) -> Steps:
         np.seterr(**before)
 
 
+@program(traces=1, reports=("np.errstate has an effect only while tracing",))
+def block_of_an_error_state_of_numpy(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        with np.errstate(divide="raise"):
+            return x * 2
+
+    yield f(x)
+    yield f(x)
+
+
+@program(traces=1, reports=(FROZEN,))
+def references_that_are_counted(trace: Trace) -> Steps:
+    thing = object()
+    f = trace(lambda x: x * (sys.getrefcount(thing) > 0))
+    yield f(x)
+    yield f(x)
+
+
 @program(traces=1, frozen=(0, 1), reports=("decimal.setcontext has an effect only while tracing",))
 def context_of_decimals_that_is_set(trace: Trace) -> Steps:
     @trace

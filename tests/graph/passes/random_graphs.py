@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.core.op import get_op, infer
+from eagerflow.core.infer import infer
+from eagerflow.core.op import get_op
 from eagerflow.errors import EagerflowError
 from eagerflow.graph import Graph, Value
 from eagerflow.types import TensorType

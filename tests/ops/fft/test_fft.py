@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.core.op import get_op, infer
+from eagerflow.core.infer import infer
+from eagerflow.core.op import get_op
 from eagerflow.errors import AxisError, DTypeError, EagerflowError, ShapeError, TensorValueError
 from eagerflow.types import TensorType
 from tests.messages import says

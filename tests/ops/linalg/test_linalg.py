@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.core.op import get_op, infer
+from eagerflow.core.infer import infer
+from eagerflow.core.op import get_op
 from eagerflow.errors import (
     AxisError,
     DTypeError,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.core.op import bind, get_op, infer
+from eagerflow.core.infer import infer
+from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import ShapeError

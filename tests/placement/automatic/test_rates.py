@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import eagerflow as ef
-from eagerflow.core.cost_formulas import Cost
+from eagerflow.core.op_records.cost_formulas import Cost
 from eagerflow.placement.automatic import rates as rates_module
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates, load, store
 

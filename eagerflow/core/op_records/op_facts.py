@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, TypeVar, final
 
-from eagerflow.core.batch_rules import BatchRule, aligned, shifted
-from eagerflow.core.cost_formulas import FREE, CostRule, moving, per_input
+from eagerflow.core.op_records.batch_rules import BatchRule, aligned, shifted
+from eagerflow.core.op_records.cost_formulas import FREE, CostRule, moving, per_input
 from eagerflow.types import Shape, TensorType
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class OpFacts(AlgebraFacts, total=False):
         takes_bytes: whether inputs may be bytes.
         saved: what the vjp reads the *values* of; of all else it sees dtype and shape only.
             ``"indices"`` are the inputs of integer and bool dtypes.
-        cost: the rule of what it costs (`eagerflow.core.cost_formulas`).
+        cost: the rule of what it costs (`eagerflow.core.op_records.cost_formulas`).
         outputs: how many outputs it has; None for a tuple of as many as the type rule gives. An op
             of one output gives a tensor, any other a tuple.
         elementwise: whether each element is computed from those at its position alone, once the
@@ -176,8 +176,8 @@ class OpFacts(AlgebraFacts, total=False):
             function gives None where it is not known.
         sums: whether the result is the sum of the inputs.
         row_sum: of an op that adds rows to zeros, how.
-        batch: how it is applied to many rows at once (`eagerflow.core.batch_rules`), or the reason
-            why it cannot be. None of a pure op applies it to one row after the other.
+        batch: how it is applied to many rows at once (`batch_rules.py`), or the reason why it
+            cannot be. None of a pure op applies it to one row after the other.
     """
 
     precision: Precision

@@ -1,0 +1,94 @@
+"""What the rules of an op say of its outputs: types, devices, and their errors in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eagerflow.core.op import OPS_OF_BYTES, Op
+from eagerflow.errors import DTypeError, EagerflowError
+from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
+
+
+def infer(
+    op: Op, types: Sequence[TensorType], attrs: dict[str, Any], devices: Sequence[Any] = ()
+) -> Any:
+    """The type rule of ``op``, its errors worded with the op's name and what it was given.
+
+    Args:
+        op: the op.
+        types: of the inputs.
+        attrs: the attributes.
+        devices: of the inputs, for the wording.
+
+    Returns:
+        A `TensorType`, or a tuple of them.
+    """
+    assert op.infer is not None
+    for kind in types:
+        if kind.dtype is BYTES and not op.takes_bytes:
+            raise DTypeError(
+                f"{op.name}: it does not take bytes",
+                given=describe(op, types, attrs, devices),
+                expected="numbers or bool",
+                hint=OPS_OF_BYTES,
+            )
+    try:
+        return op.infer(*types, **attrs)
+    except EagerflowError as error:
+        raise _worded(error, op, types, attrs, devices) from None
+
+
+def infer_devices(
+    op: Op, devices: Sequence[Any], attrs: dict[str, Any], types: Sequence[TensorType] = ()
+) -> Any:
+    """The device rule of ``op``.
+
+    Args:
+        op: the op.
+        devices: of the inputs; None for one that is not known.
+        attrs: the attributes.
+        types: of the inputs, for the wording of errors.
+
+    Returns:
+        The device of the op and all its outputs, or a tuple with one for each output.
+
+    Raises:
+        DeviceError: the inputs are on devices where the op does not take them.
+    """
+    try:
+        return op.devices(*devices, **attrs)
+    except EagerflowError as error:
+        raise _worded(error, op, types, attrs, devices) from None
+
+
+def infer_specs(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> list[TensorSpec]:
+    """Both rules of ``op``: the specs of its outputs from those of its inputs."""
+    types, devices = [s.type for s in specs], [s.device for s in specs]
+    inferred, where = infer(op, types, attrs, devices), infer_devices(op, devices, attrs, types)
+    outputs = inferred if isinstance(inferred, tuple) else (inferred,)
+    placed = where if isinstance(where, tuple) else (where,) * len(outputs)
+    return [t.on(d) for t, d in zip(outputs, placed, strict=True)]
+
+
+def describe(
+    op: Op, types: Sequence[TensorType], attrs: dict[str, Any], devices: Sequence[Any] = ()
+) -> str:
+    """The inputs of an op as messages show them: ``x=f32[2,3]@cpu:0, axis=2``."""
+    names = op.arguments[: len(types)] or (("x",) if len(types) == 1 else ())
+    names += tuple(f"x{i + 1}" for i in range(len(names), len(types)))
+    shown = map(text_of, types, devices or (None,) * len(types))
+    parts = [f"{n}={t}" for n, t in zip(names, shown, strict=True)]
+    return ", ".join(parts + [f"{k}={v!r}" for k, v in attrs.items()])
+
+
+def _worded(
+    error: EagerflowError, op: Op, types: Sequence[TensorType], attrs: dict[str, Any],
+    devices: Sequence[Any],
+) -> EagerflowError:  # fmt: skip
+    return type(error)(
+        f"{op.base}: {error.wrong}",
+        given=describe(op, types, attrs, devices),
+        expected=error.expected,
+        hint=error.hint,
+    )

@@ -1,0 +1,1 @@
+"""What op records state besides their rules: facts, costs, and how they are batched."""
