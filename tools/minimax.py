@@ -130,6 +130,21 @@ def _tanh_weight(z: mp.mpf) -> mp.mpf:
     return z * x / mp.tanh(x)
 
 
+def _erf_rest(z: mp.mpf) -> mp.mpf:
+    """erf(x) / x - 1 of x**2."""
+    return _erf_near(z) - 1
+
+
+def _erf_exponent(x: mp.mpf) -> mp.mpf:
+    """(log(1 - erf(x)) + x) / x."""
+    return (mp.log(mp.erfc(x)) + x) / x
+
+
+def _erf_exponent_weight(x: mp.mpf) -> mp.mpf:
+    """What an error of `_erf_exponent` is of erf."""
+    return x * mp.erfc(x) / mp.erf(x)
+
+
 def main() -> None:
     """Print all."""
     end = float(mp.log(2) / 2) * 1.01
@@ -145,6 +160,9 @@ def main() -> None:
         show(name, "f64", f, lambda x, f=f: 1 / f(x), first, last, degree)
     for kind, degree in (("f32", 6), ("f64", 15)):
         show("tanh", kind, _tanh_rest, _tanh_weight, tiny, 0.9765625**2, degree)
+    bend = 0.921875
+    show("erf", "f32", _erf_rest, lambda z: 1 / _erf_near(z), tiny, bend**2, 6)
+    show("erf above", "f32", _erf_exponent, _erf_exponent_weight, bend, 4.0, 6)
     show("log", "f32", _log_rest, lambda f: f**3 / mp.log1p(f), low, high, 7)
 
 

@@ -25,8 +25,9 @@ from eagerflow_kernels.native.loop_form import FLOATS, LOW, Kind, LoopArray, Loo
 from eagerflow_kernels.native.op_rules import OPS
 
 #: how an array is handed over, or taken: as it is; with one element per row; with the axes of a
-#: row as one last axis; or, as columns, with those of a row as one axis that comes last
-Form: TypeAlias = Literal["whole", "row", "flat", "columns"]
+#: row as one last axis; as columns, with those of a row as one axis that comes last; or as a table,
+#: with its rows as the last axis
+Form: TypeAlias = Literal["whole", "row", "flat", "columns", "table"]
 
 
 @final
@@ -51,11 +52,13 @@ class KernelArgument:
         source: the number of the value, or the variable.
         form: how it is handed over.
         keeps: whether, of what has one element per row, the axes of a row are there with size 1.
+        places: of a table, the value with the numbers of the rows that are picked.
     """
 
     source: int | VariableState
     form: Form
     keeps: bool = False
+    places: int = -1
 
 
 @final
@@ -113,6 +116,11 @@ class Kernel:
     def name(self) -> str:
         """Its name, which is the same wherever the same is computed."""
         return self.loops.name
+
+    @property
+    def only_updates(self) -> bool:
+        """Whether it updates variables, element by element, and gives nothing else."""
+        return self.layout is None and all(result.state is not None for result in self.results)
 
 
 def kernel_of(
@@ -177,6 +185,9 @@ class _Writer:
             self._made[register] = self._argument(read, kind_at(self._program, register))
             self._states.setdefault(node.attrs["resource"], False)
             return
+        if role.what == "pick":
+            self._pick(line, role)
+            return
         aligned = per_row and role.what != "reduction"
         operands = tuple([self._operand(r, aligned) for r in line.inputs])
         self._per_row.update(line.outputs if per_row else line.outputs[1:])
@@ -197,6 +208,20 @@ class _Writer:
         rounds = low.pop() if low else None
         made = self._append(role.op, operands, attributes_of(node, kind), len(line.outputs), rounds)
         self._made.update(zip(line.outputs, made, strict=True))
+
+    def _pick(self, line: Line, role: Role) -> None:
+        """Rows of a table that is there, by numbers that are: they are checked before."""
+        table, places = line.inputs
+        if table in self._made or places in self._made:
+            raise UnfitError("what it picks, or by what, is computed beside it", "pick")
+        if self._program.constants.keys() & {table, places}:
+            raise UnfitError("what it picks, or by what, is a constant", "pick")
+        self._repeats = True
+        whole = KernelArgument(table, "table", places=places)
+        numbers = KernelArgument(places, self._form(places, True))
+        given = [(x, kind_at(self._program, r)) for x, r in ((whole, table), (numbers, places))]
+        operands = tuple([self._argument(x, kind) for x, kind in given])
+        (self._made[line.outputs[0]],) = self._append(role.op, operands, {})
 
     def _append(
         self, op: str, operands: tuple[_Source, ...], attrs: dict[str, Any], count: int = 1,
@@ -311,7 +336,7 @@ class _Writer:
             raise UnfitError("it is a constant")
         if self._layout is not None and self._assigned:
             raise UnfitError("it reduces what variables are assigned", "reduction", "along")
-        if self._whole < 0 and not self._assigned and (self._reduces or self._repeats):
+        if (self._reduces or self._repeats) and not self._assigned and not self._has_shape(results):
             raise UnfitError("no value has all its elements", *_REPEATING)
         return Kernel(
             self._loops(results, sources), self._layout, tuple(self._arguments), tuple(results),
@@ -329,10 +354,38 @@ class _Writer:
             return KernelResult(register, "columns", kind)
         return KernelResult(register, "whole" if self._layout[1] == 1 else "flat", kind)
 
+    def _has_shape(self, results: Sequence[KernelResult]) -> bool:
+        """Whether the shape that it goes through can be told from its arguments."""
+        if self._whole >= 0:
+            return True
+        if any(result.form in ("columns", "flat") for result in results):
+            return False  # they take the shape of one value
+        inner = 0 if self._layout is None else self._layout[1]
+        missing, count = set(range(len(self._space))), len(self._space)
+        for argument in self._arguments:
+            source = argument.source
+            shape: Space
+            if isinstance(source, VariableState):
+                shape = tuple(source.shape)
+            else:
+                shape = space_at(self._program, source)
+            if argument.form == "table":
+                missing.difference_update(range(count - inner, count))
+                continue
+            per_row = argument.form == "row"
+            first = count - len(shape) - (inner if per_row and not argument.keeps else 0)
+            last = count - inner if per_row else count
+            missing -= {
+                first + i
+                for i, n in enumerate(shape)
+                if first + i < last and n == self._space[first + i]
+            }
+        return not missing
+
     def _loops(self, results: Sequence[KernelResult], sources: Sequence[_Source]) -> Loops:
         inner = self._layout is not None
         arrays = [
-            LoopArray(kind, inner and argument.form != "row")
+            LoopArray(kind, inner and argument.form != "row", argument.form == "table")
             for argument, kind in zip(self._arguments, self._kinds, strict=True)
         ]
         first = {"argument": 0, "constant": len(arrays)}
@@ -360,7 +413,7 @@ class _Writer:
         return () if alone else tuple(wide)
 
 
-_REPEATING: Final = ("repeat", "reduction", "along")
+_REPEATING: Final = ("repeat", "reduction", "along", "pick")
 
 
 def _digest(loops: Loops) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -59,6 +60,23 @@ class Region(Generic[_L]):
     giving: Giving
     makes: tuple[int, ...]
 
+    @property
+    def regions(self) -> tuple[Region[_L], ...]:
+        """Itself alone."""
+        return (self,)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class JointRegions(Generic[_L]):
+    """Regions of one kernel that do not need each other: one call runs them all.
+
+    Attributes:
+        regions: at least two, which update variables and make nothing else.
+    """
+
+    regions: tuple[Region[_L], ...]
+
 
 @final
 @dataclass(frozen=True)
@@ -70,8 +88,15 @@ class KernelPlan(Generic[_L]):
         alone: why an instruction on arrays is in no region, by its position.
     """
 
-    units: list[Region[_L] | _L]
+    units: list[JointRegions[_L] | Region[_L] | _L]
     alone: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def regions(self) -> Iterator[Region[_L]]:
+        """All regions, in order."""
+        for unit in self.units:
+            if isinstance(unit, (JointRegions, Region)):
+                yield from unit.regions
 
 
 def plan_of(
@@ -161,7 +186,8 @@ class _Finder:
         space, level = self._levels.space[first], self._levels.level[first]
         assert space is not None
         layout = self._layout(members, space, level)
-        if computing < 2 and layout is None:
+        picking = any(roles[x].what == "pick" for x in members)
+        if computing < 2 and (layout is None or picking):
             return
         reducing = [x for x in members if roles[x].axes]
         if reducing and (computing > _MOST or self._count_arrays(members) > _ARRAYS):
@@ -334,10 +360,13 @@ def _count_terms(kernel: Kernel) -> int:
 _FREE: Final = ("read", "repeat", "view")
 
 
-def _sorted(lines: Sequence[_L], order: Order, regions: list[_Chosen]) -> list[Region[_L] | _L]:
+def _sorted(
+    lines: Sequence[_L], order: Order, regions: list[_Chosen]
+) -> list[JointRegions[_L] | Region[_L] | _L]:
     """Regions and other instructions so that each comes after what it needs.
 
-    Else they stay where they are, a region where the last of its instructions was.
+    Else they stay where they are, a region where the last of its instructions was. Updates of
+    variables by one kernel wait for each other.
     """
     unit = {x: -1 - i for i, (positions, *_) in enumerate(regions) for x in positions}
     units: dict[int, Region[_L] | _L] = {
@@ -358,13 +387,28 @@ def _sorted(lines: Sequence[_L], order: Order, regions: list[_Chosen]) -> list[R
     missing = {name: len(others) for name, others in waits.items()}
     ready = [(places[name], name) for name, count in missing.items() if not count]
     heapify(ready)
-    result: list[Region[_L] | _L] = []
-    while ready:
-        _, name = heappop(ready)
-        result.append(units[name])
-        for other in after[name]:
-            missing[other] -= 1
-            if not missing[other]:
-                heappush(ready, (places[other], other))
-    assert len(result) == len(units), "regions wait for each other"
+    updating = Counter(kernel.name for _, kernel, *_ in regions if kernel.only_updates)
+    waiting: dict[str, list[int]] = {}  # updates, by their kernel, until nothing else can run
+    result: list[JointRegions[_L] | Region[_L] | _L] = []
+    ended = 0
+    while ready or waiting:
+        if ready:
+            _, name = heappop(ready)
+            one = units[name]
+            if isinstance(one, Region) and updating[one.kernel.name] > 1:
+                waiting.setdefault(one.kernel.name, []).append(name)
+                continue
+            names = [name]
+            result.append(one)
+        else:
+            names = waiting.pop(max(waiting, key=lambda kernel: len(waiting[kernel])))
+            updates = [one for x in names if isinstance(one := units[x], Region)]
+            result.append(JointRegions(tuple(updates)) if len(updates) > 1 else updates[0])
+        ended += len(names)
+        for name in names:
+            for other in after[name]:
+                missing[other] -= 1
+                if not missing[other]:
+                    heappush(ready, (places[other], other))
+    assert ended == len(units), "regions wait for each other"
     return result

@@ -99,7 +99,8 @@ class NodeCosts:
         bare: dict[int, float] = {}
         runs: dict[int, float] = {}
         for number, times in observation.regions.items():
-            whole = regions[number] * times.begun if number in regions else step
+            # both are medians, of unequally many steps: of a region that would not fit in the step
+            whole = min(regions[number] * times.begun, step) if number in regions else step
             without = _without_looks(times, whole)
             scale = whole / max(sum(without.values()), 1e-12)
             for index, took in without.items():

@@ -83,7 +83,7 @@ def sizes() -> dict[str, int]:
 
 def first_paints(lab: Lab, browser: Any, rounds: int) -> tuple[dict[str, list[float]], int]:
     """Milliseconds of each view, in turns, and how often the layouts were sent to the page."""
-    from tests.browser.test_views import SETUP
+    from tests.browser.shared_notebook import SETUP
 
     found: dict[str, list[float]] = {name: [] for name in VIEWS}
     cells = [SETUP + _SETUP, *[source for source, _ in VIEWS.values()]]

@@ -84,7 +84,8 @@ def contests(sizes: tuple[tuple[int, int], ...] = SIZES) -> list[Contest]:
     return found
 
 
-def _answer(text: str) -> object:
+def answer(text: str) -> object:
+    """What a process prints last, which runs this text."""
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -99,7 +100,7 @@ def compare(contest: Contest) -> None:
     """
     want: list[float] | None = None
     for contender in contest.contenders:
-        losses = _answer(contender.setup + _FIRST_LOSSES)
+        losses = answer(contender.setup + _FIRST_LOSSES)
         assert isinstance(losses, list)
         want = want or losses
         worst = max(abs(a - b) / abs(b) for a, b in zip(losses, want, strict=True))
@@ -110,7 +111,7 @@ def report_memory(contest: Contest) -> None:
     """Print the peak memory of each contender."""
     for contender in contest.contenders:
         importing = contender.setup.splitlines()[0]
-        peak = _answer(_PEAK.format(importing=importing, setup=contender.setup))
+        peak = answer(_PEAK.format(importing=importing, setup=contender.setup))
         assert isinstance(peak, int)
         print(f"| {contest.name} | {contender.name} | {peak / 2**20:.1f} MiB |", flush=True)
 

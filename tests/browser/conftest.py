@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, expect, sync_playwright
 
-from tests.browser.lab import PATIENCE, Lab, chromium
+from tests.browser.lab import PATIENCE, Lab, Notebook, chromium
+from tests.browser.shared_notebook import AT, EARLY, open_shared
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -30,3 +31,25 @@ def browser() -> Iterator[Browser]:
         made = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         yield made
         made.close()
+
+
+@pytest.fixture(scope="session")
+def opened(lab: Lab, browser: Browser) -> Iterator[Notebook]:
+    made = open_shared(lab, browser)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def notebook(opened: Notebook) -> Iterator[Notebook]:
+    """The notebook that tests share; its page complains about nothing."""
+    yield opened
+    assert [c for c in opened.complaints if not c.startswith(EARLY)] == []
+
+
+@pytest.fixture
+def graph(notebook: Notebook) -> Locator:
+    """The view of the graph of `train`."""
+    view = notebook.view(AT["graph"])
+    expect(view.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    return view

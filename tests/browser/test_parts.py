@@ -3,95 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.browser.lab import Lab, Notebook, settle
-from tests.browser.test_views import SETUP, tab
+from tests.browser.lab import Notebook, settle
+from tests.browser.shared_notebook import AT, tab
 
 pytestmark = pytest.mark.browser
 
-DEVICES = """
-ef.config(cpu_devices=2)
-weight = ef.Variable(ef.ones((64, 64)).to("cpu:1"), name="weight")
-
-@ef.trace
-def over(x):
-    with ef.device("cpu:1"):
-        y = ef.relu(x.to("cpu:1") @ weight.value.T + 1.0)
-    return ef.sin(y.to("cpu:0"))
-
-def run(seconds):
-    end = time.time() + seconds
-    while time.time() < end:
-        over(ef.ones((64, 64)))
-        time.sleep(0.01)
-
-run(0.1)
-"""
-OBJECTS = """
-weights = ef.Variable(ef.arange(12.0).reshape(3, 4), name="weights")
-ef.show(weights)
-"""
-HUNDRED = """
-import gc
-import ipywidgets
-from eagerflow.watching import shared
-from eagerflow_widgets.front_end import open_view
-
-def left():
-    gc.collect()
-    return len(ipywidgets.widgets.widget._instances), threading.active_count()
-
-def once():
-    for thing in (train, weights):
-        view = ef.show(thing)
-        view._repr_mimebundle_()
-        view.close()
-
-once()
-before = left()
-for _ in range(50):
-    once()
-print(left() == before, len(shared.panels._asked))
-"""
-CELLS = {
-    "setup": SETUP, "dashboard": "look = ef.dashboard()\nlook", "devices": DEVICES,
-    "run": "run(3)", "briefly": "run(0.5)",
-    "frozen": "run(0.5)\npathlib.Path('ended').touch()",
-    "graph": "ef.show(train)", "objects": OBJECTS,
-    "assign": "weights.assign(weights.value * float('nan'))",
-    "model": "ef.show(net)", "hundred": HUNDRED,
-    "told": "number = over.latest().executable.number\n"
-    "print(f'{look._watcher.log.of(number).count:,}')",
-}  # fmt: skip
-#: of views that are closed before the page has begun with them, which anywidget tells itself
-EARLY = "[anywidget] Failed to initialize model"
-AT = {name: number for number, name in enumerate(CELLS)}
-
-
-@pytest.fixture(scope="module")
-def opened(lab: Lab, browser: Browser) -> Iterator[Notebook]:
-    size = {"width": 1400, "height": 1000}
-    made = lab.open(browser, "parts", list(CELLS.values()), viewport=size)
-    made.run(AT["setup"], AT["dashboard"], AT["devices"], AT["graph"], AT["objects"], AT["model"])
-    yield made
-    made.close()
-
 
 @pytest.fixture
-def notebook(opened: Notebook) -> Iterator[Notebook]:
-    yield opened
-    assert [c for c in opened.complaints if not c.startswith(EARLY)] == []
-
-
-@pytest.fixture
-def graph(notebook: Notebook) -> Locator:
-    view = notebook.view(AT["graph"])
-    expect(view.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
-    return view
+def dashboard(notebook: Notebook) -> Locator:
+    return notebook.view(AT["other dashboard"])
 
 
 def test_before_and_after_each_pass(graph: Locator) -> None:
@@ -123,8 +47,9 @@ def test_gradients_are_beside_their_ops(graph: Locator) -> None:
         assert abs(both[0] - both[1]) < 3
 
 
-def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Notebook) -> None:
-    dashboard = notebook.view(AT["dashboard"])
+def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(
+    notebook: Notebook, dashboard: Locator
+) -> None:
     notebook.run(AT["briefly"])
     boxes = tab(dashboard, "graph").locator('.ef-box:has-text("transfer")')
     boxes.first.click()
@@ -145,10 +70,12 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Noteboo
     expect(dashboard.locator(".ef-amount text")).to_have_text(["16.4 kB", "16.4 kB"])
 
 
-def test_nodes_are_sorted_and_chosen_by_keys(notebook: Notebook) -> None:
-    dashboard = notebook.view(AT["dashboard"])
+def test_nodes_are_sorted_and_chosen_by_keys(notebook: Notebook, dashboard: Locator) -> None:
     panel = tab(dashboard, "nodes")
-    notebook.run(AT["run"])  # a step is observed meanwhile
+    notebook.start(AT["run"])
+    expect(panel.locator("caption")).to_contain_text("in one step")  # one was observed
+    notebook.allow("observed")
+    notebook.wait_for_end(AT["run"])
     names = panel.locator("tbody tr td:first-child")
     panel.get_by_role("button", name="node", exact=True).press("Enter")
     expect(panel.get_by_role("columnheader", name="node")).to_have_attribute(
@@ -166,8 +93,7 @@ def test_nodes_are_sorted_and_chosen_by_keys(notebook: Notebook) -> None:
     expect(dashboard.locator(".ef-details")).to_contain_text(told[1])
 
 
-def test_all_views_at_once(notebook: Notebook) -> None:
-    dashboard = notebook.view(AT["dashboard"])
+def test_all_views_at_once(notebook: Notebook, dashboard: Locator) -> None:
     grid = dashboard.get_by_role("button", name="all views at once")
     grid.click()
     names = ("graph", "timeline", "queues", "nodes")
@@ -179,7 +105,7 @@ def test_all_views_at_once(notebook: Notebook) -> None:
 
 
 def test_a_view_in_a_panel_of_its_own(notebook: Notebook) -> None:
-    view = notebook.view(AT["dashboard"])
+    view = notebook.view(AT["other dashboard"])
     view.get_by_role("button", name="a panel of its own").click()
     panel = notebook.page.locator(".ef-own")
     inner = panel.locator(".ef-root")
@@ -191,7 +117,7 @@ def test_a_view_in_a_panel_of_its_own(notebook: Notebook) -> None:
     before = int(inner.get_attribute("data-updates") or 0)
     notebook.run(AT["briefly"])
     assert int(inner.get_attribute("data-updates") or 0) > before
-    told = notebook.view(AT["dashboard"]).locator(".ef-sentence").inner_text()
+    told = notebook.view(AT["other dashboard"]).locator(".ef-sentence").inner_text()
     expect(inner.locator(".ef-sentence")).to_have_text(told)
     expect(inner.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
     assert inner.get_by_role("button", name="a panel of its own").count() == 0
@@ -223,7 +149,7 @@ def test_a_hundred_views_leave_nothing(notebook: Notebook) -> None:
 
 def test_a_frozen_page_goes_on_where_the_kernel_is(notebook: Notebook) -> None:
     session = notebook.page.context.new_cdp_session(notebook.page)
-    view = notebook.view(AT["dashboard"])
+    view = notebook.view(AT["other dashboard"])
     tab(view, "graph")
     notebook.start(AT["frozen"])
     expect(notebook.cell(AT["frozen"]).locator(".jp-InputPrompt")).to_contain_text("*")
@@ -243,15 +169,14 @@ def test_everything_has_a_name_and_fits_into_400_pixels(notebook: Notebook) -> N
         ".filter(x => !x.closest('[hidden]') && !(x.getAttribute('aria-label') || x.textContent"
         " || x.getAttribute('alt'))).map(x => x.outerHTML.slice(0, 120))"
     )
-    views = [notebook.view(AT[name]) for name in ("dashboard", "graph", "objects", "model")]
+    views = [notebook.view(AT[name]) for name in ("other dashboard", "graph", "objects", "model")]
     assert [view.evaluate(unnamed) for view in views] == [[], [], [], []]
-    notebook.page.set_viewport_size({"width": 620, "height": 900})
-    notebook.command("application:toggle-left-area")
     wide = (
         "e => { e.style.width = '400px'; const right = e.getBoundingClientRect().right + 1;"
-        " return [...e.querySelectorAll('*')].filter(x => x.offsetParent && !x.closest('svg')"
-        " && !x.closest('.ef-nodes') && x.getBoundingClientRect().right > right)"
-        ".map(x => x.outerHTML.slice(0, 120)); }"
+        " const found = [...e.querySelectorAll('*')].filter(x => x.offsetParent"
+        " && !x.closest('svg') && !x.closest('.ef-nodes')"
+        " && x.getBoundingClientRect().right > right).map(x => x.outerHTML.slice(0, 120));"
+        " e.style.width = ''; return found; }"
     )
     for view in views:
         view.scroll_into_view_if_needed()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.lab import PATIENCE, Lab, Notebook, settle
-from tests.browser.test_views import SETUP, tab
+from tests.browser.shared_notebook import SETUP, tab
 from tests.source_tree import ROOT
 
 #: of pictures to be kept

@@ -3,107 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from tests.browser.lab import Lab, Notebook, settle
+from tests.browser.shared_notebook import AT, NUMPY, SECONDS, SETUP, tab
 
 pytestmark = pytest.mark.browser
-
-SETUP = """
-import pathlib, threading, time
-import eagerflow as ef
-
-net = ef.nn.Sequential(
-    ef.nn.Linear(64, 128), ef.nn.functional.relu, ef.nn.Linear(128, 128), ef.nn.functional.relu,
-    ef.nn.Linear(128, 10),
-)
-optimiser = ef.optim.Adam(net.trainable, lr=0.01)
-x, y = ef.random.normal((256, 64)), ef.zeros((256, 10))
-fit = ef.value_and_grad(lambda x, y: ((net(x) - y) ** 2).mean(), wrt=net.trainable)
-
-@ef.trace
-def train(x, y):
-    loss, gradients = fit(x, y)
-    optimiser.update(gradients)
-    return loss
-
-_ = train(x, y)
-
-def gate(name):
-    "Wait for the test."
-    while not pathlib.Path(name).exists():
-        time.sleep(0.01)
-"""
-#: seconds that a cell computes, and that it has the processor at least, whoever else wants it
-SECONDS, OF_PROCESSOR = 2.5, 2.0
-NUMPY = f"""
-end, busy, steps = time.time() + {SECONDS}, time.process_time() + {OF_PROCESSOR}, 0
-while time.time() < end or time.process_time() < busy:
-    loss = train(x, y)
-    steps += 1
-print(steps, "steps in", steps, "rounds")
-"""
-PYTHON = f"""
-end, busy, rounds = time.time() + {SECONDS}, time.process_time() + {OF_PROCESSOR}, 0
-while time.time() < end or time.process_time() < busy:
-    rounds += 1
-    loss = train(x, y) if rounds % 20_000 == 0 else None
-print(rounds // 20_000, "steps in", rounds, "rounds")
-"""
-PRINTS = """
-for line in range(1000):
-    loss = train(x, y)
-    print("line", line)
-"""
-LOOP = """
-def wait(i):
-    if int(i) == 7:
-        gate("loop")
-    return i
-
-@ef.trace
-def count(n):
-    return ef.while_loop(lambda i: i < n, lambda i: ef.py_call(wait, "i64[]", i) + 1, ef.tensor(0))
-
-_ = count(ef.tensor(3))
-"""
-QUEUES = """
-letters, answers = ef.Queue(4, "f32[]", name="letters"), ef.Queue(2, "f32[]", name="answers")
-for i in range(3):
-    letters.enqueue(float(i))
-reader = threading.Thread(target=answers.dequeue)
-reader.start()
-gate("queues")
-answers.enqueue(1.0)
-reader.join()
-print("read")
-"""
-CELLS = {
-    "setup": SETUP, "dashboard": "look = ef.dashboard()\nlook", "numpy": NUMPY, "python": PYTHON,
-    "graph": "ef.show(train)", "prepare": LOOP,
-    "show loop": "ef.show(count)", "loop": "print('end', int(count(ef.tensor(9))))",
-    "queues": QUEUES, "prints": PRINTS,
-}  # fmt: skip
-AT = {name: number for number, name in enumerate(CELLS)}
-
-
-@pytest.fixture(scope="module")
-def opened(lab: Lab, browser: Browser) -> Iterator[Notebook]:
-    made = lab.open(
-        browser, "views", list(CELLS.values()), viewport={"width": 1400, "height": 1000}
-    )
-    made.run(AT["setup"], AT["dashboard"], AT["graph"])
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def notebook(opened: Notebook) -> Iterator[Notebook]:
-    yield opened
-    assert opened.complaints == []
 
 
 @pytest.fixture
@@ -111,21 +18,6 @@ def dashboard(notebook: Notebook) -> Locator:
     view = notebook.view(AT["dashboard"])
     expect(view).to_have_attribute("data-status", "live")
     return view
-
-
-@pytest.fixture
-def graph(notebook: Notebook) -> Locator:
-    view = notebook.view(AT["graph"])
-    expect(view.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
-    return view
-
-
-def tab(dashboard: Locator, name: str) -> Locator:
-    """The panel of a tab, which is chosen."""
-    dashboard.locator(f'[data-tab="{name}"]').click()
-    panel = dashboard.get_by_role("tabpanel", name=name)
-    expect(panel).to_be_visible()
-    return panel
 
 
 def steps(view: Locator) -> int:
@@ -159,7 +51,7 @@ def test_what_a_cell_prints_is_never_lost(notebook: Notebook) -> None:
 
 
 def test_each_tab_shows_something(notebook: Notebook, dashboard: Locator) -> None:
-    notebook.run(AT["numpy"])
+    notebook.run(AT["few"])
     expect(tab(dashboard, "timeline").locator(".ef-summary")).to_contain_text("median")
     expect(tab(dashboard, "nodes")).to_contain_text("matmul")
     expect(tab(dashboard, "queues")).to_contain_text(re.compile("No queue|batches|letters"))
@@ -192,6 +84,9 @@ def test_the_depth_of_a_queue_and_who_waits(notebook: Notebook, dashboard: Locat
     answers = panel.locator('[data-queue="answers"]')
     expect(answers).to_contain_text("1 waits to take, for")
     expect(dashboard.locator(".ef-faults")).to_contain_text("dequeue of 'answers' has waited")
+    tab(dashboard, "graph")
+    expect(dashboard.locator(".ef-path .ef-cause")).to_have_text(["answers", "eager code"])
+    tab(dashboard, "queues")
     notebook.allow("queues")
     notebook.wait_for_end(AT["queues"])
     assert notebook.printed(AT["queues"]) == "read\n"

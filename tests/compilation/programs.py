@@ -69,6 +69,7 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
     """A random function of `arguments`, which gives a tuple of tensors, or their gradients too."""
     steps = [[rng.random() for _ in range(4)] for _ in range(rng.randint(2, 14))]
     counter = ef.Variable(np.ones(shape, np.float32))
+    row = ef.Variable(np.ones(shape[1:], np.float32))  # updated as the other one is
     updates = rng.random() < 0.3
 
     def function(*arguments: Any) -> tuple[Any, ...]:
@@ -79,6 +80,7 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
             last = values[-1]
             change = last if last.shape == shape else arguments[1]
             values.append(counter.assign_sub(change * 0.5 * counter) + 1)
+            row.assign_sub(arguments[2] * 0.5 * row)
         return tuple([-x for x in values[-4:]])
 
     def with_gradients(*arguments: Any) -> tuple[Any, ...]:
@@ -91,19 +93,24 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
         return (*results, *[g for g in gradients if g is not None])
 
     made = with_gradients if rng.random() < 0.5 else function
-    made.__dict__["counter"] = counter
+    made.__dict__["variables"] = counter, row
     return made
 
 
 def arguments(seed: int, shape: tuple[int, int]) -> list[Any]:
-    """Tensors of all shapes that broadcast to one, sometimes with its elements by columns."""
+    """Tensors of all shapes that broadcast to one.
+
+    Sometimes the elements of one lie by columns, or one is a part of a larger array.
+    """
     rng = np.random.default_rng(seed)
     rows, columns = shape
     shapes = [shape, shape, (columns,), (rows, 1), (), (1, columns)]
     arrays = [rng.normal(size=s).astype(np.float32) for s in shapes]
     if rng.random() < 0.2:
         arrays[0] = np.asfortranarray(arrays[0])
-    return [ef.tensor(x) for x in arrays]
+    if rng.random() < 0.2:
+        arrays[1] = rng.normal(size=(rows + 2, columns + 3)).astype(np.float32)[1:-1, 2:-1]
+    return [ef.asarray(x) for x in arrays]
 
 
 def check(seed: int) -> int:
@@ -112,20 +119,25 @@ def check(seed: int) -> int:
     shape = rng.choice(_SIZES)
     function = program(rng, shape)
     inputs = arguments(seed, shape)
-    counter = function.__dict__["counter"]
+    variables = function.__dict__["variables"]
     graph = ef.trace(function).graph(*inputs)
     instructions = flatten(graph)
     native = NativeProgram(instructions)
-    start = counter.numpy().copy()
+    starts = [np.array(x.numpy()) for x in variables]
+
+    def begin() -> None:
+        for variable, start in zip(variables, starts, strict=True):
+            variable.assign(start)
+
     # an input that is not used is none of the graph's
     by_name = {f"arguments_{i}": x for i, x in enumerate(inputs)}
     raw = [by_name[v.label]._data for v in graph.inputs]
     found = []
     for code in (generate("f", instructions), generate("f", instructions, native=native)):
-        counter.assign(start)
-        found.append([*code.run(*raw), counter.numpy().copy()])
-    counter.assign(start)
-    found.append([*[x.numpy() for x in function(*inputs)], counter.numpy().copy()])
+        begin()
+        found.append([*code.run(*raw), *[np.array(x.numpy()) for x in variables]])
+    begin()
+    found.append([*[x.numpy() for x in function(*inputs)], *[x.numpy() for x in variables]])
     for other in found[1:]:
         for i, (x, y) in enumerate(zip(found[0], other, strict=True)):
             assert same(x, y), (seed, i, graph)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.compilation.native_regions import KernelPlan, Region, plan_of
+from eagerflow.compilation.native_regions import JointRegions, KernelPlan, Region, plan_of
 from eagerflow.runtime.generated.instructions import Instruction, flatten
 
 
@@ -23,7 +23,7 @@ def _units(text: str, resources: Any = None) -> list[str]:
     for unit in plan.units:
         if isinstance(unit, Region):
             shown.append(f"[{' '.join(_op(line) for line in unit.lines)}]")
-        else:
+        elif isinstance(unit, Instruction):
             shown.append(_op(unit))
     return shown
 
@@ -108,6 +108,27 @@ def test_values_that_are_repeated_along_short_rows(
     assert [region.kernel.layout for region in regions] == [layout] * (layout is not None)
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "%a = multiply(%t, %x) : f32[8,4] %s = sum(%a) {axis=(1,), keepdims=True} : f32[8,1]"
+            " return %s", ["[take multiply sum]"], id="with what follows them",
+        ),
+        pytest.param("%a = lgamma(%t) : f32[8,4] return %a", ["take", "lgamma"], id="alone"),
+        pytest.param(
+            "%a = multiply(%t, %x) : f32[8,4] %u = take(%a, %i) {axis=0} : f32[8,4]"
+            " %b = multiply(%u, %t) : f32[8,4] return %b", ["take", "multiply", "take", "multiply"],
+            id="of a table that is computed",
+        ),
+    ],
+)  # fmt: skip
+def test_rows_of_a_table(body: str, expected: list[str]) -> None:
+    """Alone, NumPy is as fast as memory."""
+    inputs = "%x: f32[8,4]@cpu:0, %y: f32[9,4]@cpu:0, %i: i64[8]@cpu:0"
+    assert _units(_graph(f"%t = take(%y, %i) {{axis=0}} : f32[8,4] {body}", inputs)) == expected
+
+
 def test_variables_are_at_the_border() -> None:
     w = ef.Variable([[0.0] * 4] * 8)
     text = _graph(
@@ -117,6 +138,24 @@ def test_variables_are_at_the_border() -> None:
         " %c = exp(%b) : f32[8,4] return %c"
     )
     assert _units(text, {"w": w.resource}) == ["[read multiply assign_sub]", "[read add exp]"]
+
+
+def test_updates_by_one_kernel_are_one_call() -> None:
+    text = _graph(
+        "%a = square(%u) : f32[3] %d = assign_sub(%a) {resource=@u} : f32[3]@cpu:0"
+        " %n = lgamma(%v) : f32[5]"
+        " %b = square(%n) : f32[5] %e = assign_sub(%b) {resource=@v} : f32[5]@cpu:0"
+        " %c = square(%v) : f32[5] %f = assign_add(%c) {resource=@w} : f32[5]@cpu:0"
+        " %t = lgamma(%u) : f32[3] return %t",
+        "%u: f32[3]@cpu:0, %v: f32[5]@cpu:0",
+    )
+    sizes = {"u": 3, "v": 5, "w": 5}
+    variables = {name: ef.Variable([0.0] * n).resource for name, n in sizes.items()}
+    units = _plan(text, variables)[0].units
+    (joint,) = [unit for unit in units if isinstance(unit, JointRegions)]
+    names = [[_op(line) for line in one.lines] for one in joint.regions]
+    assert names == [["square", "assign_sub"]] * 2
+    assert units[-1] is joint, "what else can run runs before"
 
 
 def test_an_assignment_stays_before_what_may_fail() -> None:

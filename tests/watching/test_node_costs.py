@@ -82,6 +82,15 @@ def test_regions_are_scaled_to_their_own_times() -> None:
     assert costs.table()[0].share == pytest.approx(0.01, rel=1e-4)
 
 
+def test_a_region_takes_no_longer_than_its_step() -> None:
+    """Its last runs were slow, and the median of the steps is older."""
+    graph = ef.Graph.parse(GRAPH)
+    costs = NodeCosts(NodeIndex(graph))
+    costs.add(observed(graph, [1e-3, 2e-3, 5e-3], [1, 1, 1]), 8e-3, {0: 20e-3})
+    shares = {row.node: row.share for row in costs.table()}
+    assert shares == pytest.approx({"a": 1 / 8, "b": 2 / 8, "c": 5 / 8}, rel=1e-3)
+
+
 def test_the_shortest_times_are_as_they_were_seen() -> None:
     """A node that was interrupted in most steps, and a region that others hold up, change nothing;
     what lasts longer from now on does, after some steps."""

@@ -17,9 +17,10 @@ export function deviceColour(device: string): string {
   return PALETTE[number % PALETTE.length]!;
 }
 
-/** From nothing to much, in one hue that reads on light and dark ground. */
+/** From nothing to much, in one hue that reads on light and dark ground; nothing shines through it. */
 export function heat(part: number): string {
-  return `rgba(214, 96, 20, ${(0.06 + 0.8 * Math.sqrt(Math.min(Math.max(part, 0), 1))).toFixed(3)})`;
+  const percent = 6 + 80 * Math.sqrt(Math.min(Math.max(part, 0), 1));
+  return `color-mix(in srgb, #d66014 ${percent.toFixed(1)}%, var(--ef-ground))`;
 }
 
 const NAMES = ["text", "soft", "line", "ground", "accent", "run", "warn", "error"] as const;

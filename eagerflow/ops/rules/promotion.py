@@ -227,6 +227,11 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
     Raises:
         DTypeError: there is no common dtype.
     """
+    first = args[0] if args else None
+    if type(first) is Tensor and (dtype is None or first.dtype is dtype):
+        lane = first._lane
+        if all(type(x) is Tensor and x._lane is lane for x in args):  # the usual case
+            return args  # type: ignore[return-value]  # they are tensors
     device = device_of(*args)
     args = tuple(_strong(x, device) for x in args)
     if dtype is None:

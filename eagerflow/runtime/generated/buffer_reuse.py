@@ -29,6 +29,16 @@ def reusing(kernel: Callable[..., Any], position: int) -> Callable[..., Any]:
     return run
 
 
+def if_alone(out: Any) -> Any | None:
+    """``out`` if nothing but a local variable, handed on once, sees its memory; else None.
+
+    For functions that a program calls with a local variable, and that may write into it.
+    """
+    if out.nbytes < LARGE or getrefcount(out) > _alone[2] or not _fits(out, ()):
+        return None
+    return out
+
+
 def _fits(out: Any, arrays: tuple[Any, ...]) -> bool:
     flags, owner, dtype, shape = out.flags, out.base, out.dtype, out.shape
     if not (flags.c_contiguous and flags.writeable):
@@ -53,10 +63,11 @@ def _owns(owner: Any) -> bool:
     return owns
 
 
-def _count() -> tuple[int, int]:
+def _count() -> tuple[int, int, int]:
     """What is counted for an array that a local variable holds alone, and for its owner.
 
-    The first in `reusing`, of a variable of its caller; the second in `_fits`, of a view.
+    The first in `reusing`, of a variable of its caller; the second in `_fits`, of a view; the third
+    in `if_alone`, of a variable that its caller was called with.
     """
     counts = []
 
@@ -68,11 +79,18 @@ def _count() -> tuple[int, int]:
         out = arrays[0]
         counts.append(getrefcount(out))
 
+    def alone(out: Any) -> None:
+        counts.append(getrefcount(out))
+
+    def function(out: Any) -> None:
+        alone(out)
+
     x = np.empty(2)[:]
     run(x)
     fits(x)
+    function(x)
     del x
-    return counts[0], counts[1]
+    return counts[0], counts[1], counts[2]
 
 
 _alone: Final = _count()

@@ -35,6 +35,7 @@ from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
+from eagerflow.runtime.generated.joint_region_text import JointRegionText
 from eagerflow.runtime.generated.lists_in_place import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.generated.native_region_text import RegionText
 from eagerflow.runtime.python_control import choose_branch
@@ -42,7 +43,7 @@ from eagerflow.source import variables_of
 from eagerflow.types import LIST, TensorType
 
 if TYPE_CHECKING:
-    from eagerflow.compilation.native_regions import Region
+    from eagerflow.compilation.native_regions import JointRegions, Region
     from eagerflow.runtime.generated.native_kernels import NativeProgram
     from eagerflow.runtime.generated.tier_comparison import TierComparison
     from eagerflow_kernels.native.fusion import NativeRegion
@@ -155,6 +156,9 @@ class _Writer:
         self.ends: dict[str, int] = {}
         self.chained: dict[int, tuple[int, ...]] = {}
         self.kernels: dict[str, NativeRegion] = {}
+        #: the functions of regions that are written once it is known what they read last, each
+        #: with the name of the one that does the same op by op
+        self.unwritten: dict[str, tuple[RegionText, str]] = {}
         self.expressions = Expressions(program, note)
         self.text: list[str] = []
         self.where: list[int] = []
@@ -243,9 +247,7 @@ class _Writer:
         planned = self.planned.get(id(lines))
         if planned is None:
             units = self.native.units(lines)
-            planned = self.planned[id(lines)] = [
-                x if isinstance(x, Instruction) else self.region(x) for x in units
-            ]
+            planned = self.planned[id(lines)] = [one for x in units for one in self.unit(x)]
         return planned
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
@@ -280,6 +282,35 @@ class _Writer:
         self.op_by_op(plain, Block(made.lines, made.outputs), made.inputs)
         return self.one_call(name, text.lines, made.lines, made.inputs, made.outputs)
 
+    def unit(
+        self, unit: JointRegions[Instruction] | Region[Instruction] | Instruction
+    ) -> Iterator[Instruction]:
+        """What a program runs with kernels, as instructions."""
+        if isinstance(unit, Instruction):
+            yield unit
+        elif len(unit.regions) == 1:
+            yield self.region(unit.regions[0])
+        else:
+            yield from self.joint(unit.regions)
+
+    def joint(self, regions: Sequence[Region[Instruction]]) -> Iterator[Instruction]:
+        """Write the function of a joint call, and those of its regions, which it may call."""
+        alone = [self.region(x) for x in regions]
+        texts = [self.unwritten[x.called][0] for x in alone if x.called in self.unwritten]
+        text = JointRegionText(texts, self.expressions) if self.comparison is None else None
+        if text is None or not text.fits:
+            yield from alone
+            return
+        for one in alone:
+            region, plain = self.unwritten.pop(one.called)
+            region.write(one.called, plain)
+            self.called += region.lines
+        name = self.expressions.new("updates")
+        text.write(name, [one.called for one in alone])
+        self.kernels[name] = self.kernels[text.caller] = texts[0].native
+        lines = [line for x in regions for line in x.lines]
+        yield self.one_call(name, text.lines, lines, text.inputs, text.outputs)
+
     def region(self, region: Region[Instruction]) -> Instruction:
         """Write the function of a region, and the one that does the same op by op."""
         assert self.native is not None
@@ -288,7 +319,7 @@ class _Writer:
         text = RegionText(region, native, self.expressions)
         outputs = text.outputs
         if self.comparison is None:
-            text.write(name, plain)
+            self.unwritten[name] = text, plain
         else:
             outputs = [r for line in region.lines for r in line.outputs]
             text.write_compared(name, plain, outputs, self.comparison.of(region))
@@ -338,6 +369,12 @@ class _Writer:
             self.put(f"r{line.outputs[0]} = {text}", line)
             return
         if line.called:
+            if line.called in self.unwritten:
+                region, plain = self.unwritten.pop(line.called)
+                region.write(
+                    line.called, plain, [r for r in line.inputs if last.get(r) == position]
+                )
+                self.called += region.lines
             targets = "".join(f"r{r}, " for r in line.outputs)
             text = f"{line.called}({self.registers(line.inputs)})"
             self.put(f"{targets}= {text}" if targets else text, line)

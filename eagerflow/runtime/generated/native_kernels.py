@@ -18,7 +18,7 @@ from eagerflow.runtime.generated.instructions import Instruction, Instructions
 
 if TYPE_CHECKING:
     from eagerflow.compilation.native_region_loops import Kernel
-    from eagerflow.compilation.native_regions import KernelPlan, Region
+    from eagerflow.compilation.native_regions import JointRegions, KernelPlan, Region
     from eagerflow_kernels.native.fusion import NativeRegion
 
 
@@ -61,11 +61,13 @@ class NativeProgram:
         for lines, outputs in _blocks(program.lines, program.outputs):
             plan = _compile().plan_of(program, lines, outputs, owns)
             self._plans[id(lines)] = plan
-            self.kernels += [(x.kernel, x.lines) for x in plan.units if _is_region(x)]
+            self.kernels += [(x.kernel, x.lines) for x in plan.regions]
             singles = ((lines[i].single, why) for i, why in plan.alone.items())
             self.alone += [(node, why) for node, why in singles if node is not None]
 
-    def units(self, lines: Sequence[Instruction]) -> list[Region[Instruction] | Instruction]:
+    def units(
+        self, lines: Sequence[Instruction]
+    ) -> Sequence[JointRegions[Instruction] | Region[Instruction] | Instruction]:
         """The regions and the other instructions of a block, in an order in which they can run."""
         plan = self._plans.get(id(lines))
         return [*lines] if plan is None else plan.units
@@ -108,10 +110,6 @@ def _is_of_library(op: Op, dtypes: tuple[str, ...], kernel: Callable[..., Any]) 
         return True
     function = kernel.func if isinstance(kernel, partial) else kernel
     return str(getattr(function, "__module__", "")).startswith("eagerflow_kernels.")
-
-
-def _is_region(unit: object) -> bool:
-    return not isinstance(unit, Instruction)
 
 
 @cache

@@ -17,16 +17,20 @@ For an update of plain momentum it is::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, final
+import sys
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 from ml_dtypes import bfloat16
 
+from eagerflow.graph.passes.rewrite import may_be_large
 from eagerflow.resources.variable import VariableState, in_order
+from eagerflow.runtime.generated.buffer_reuse import if_alone
 from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.float_warnings import quietly
 from eagerflow.runtime.generated.instructions import Instruction
+from eagerflow.types import TensorType
 
 if TYPE_CHECKING:
     from eagerflow.compilation.native_region_loops import Kernel, KernelArgument, KernelResult
@@ -41,6 +45,43 @@ _DTYPES = {
     "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
     "f16": np.float16, "bf16": bfloat16,
 }  # fmt: skip
+
+
+def lies_by_rows(x: np.ndarray[Any, Any]) -> bool:
+    """Whether each axis takes smaller steps than those before it, as in a part of an array by rows.
+
+    NumPy gives results of single ops on such arrays, and of kernels, by rows.
+
+    >>> x = np.zeros((4, 4))
+    >>> lies_by_rows(x[1:, 1:-1]), lies_by_rows(x.T), lies_by_rows(x[::-1])
+    (True, False, False)
+    """
+    before = sys.maxsize
+    for size, step in zip(x.shape, x.strides, strict=True):
+        if size != 1:
+            if not 0 < step < before:
+                return False
+            before = step
+    return True
+
+
+def are_rows_of(places: np.ndarray[Any, Any], table: np.ndarray[Any, Any]) -> bool:
+    """Whether all numbers are those of rows that are there; negative ones count as none.
+
+    >>> are_rows_of(np.array([0, 2]), np.zeros((3, 5))), are_rows_of(np.array([-1]), np.zeros(3))
+    (True, False)
+    """
+    if places.size == 0:
+        return True
+    unsigned = places.view(f"u{places.itemsize}")  # in which negative numbers are large
+    return int(unsigned.max()) < len(table)
+
+
+def _lies_as(one: object, other: TensorType) -> bool:
+    """Whether values of a type take the memory of another one; sizes are compared by name."""
+    if not isinstance(one, TensorType) or one.dtype is not other.dtype:
+        return False
+    return list(map(str, one.shape)) == list(map(str, other.shape))
 
 
 @final
@@ -75,6 +116,7 @@ class RegionText:
         self.inputs = [*dict.fromkeys([*self.arrays, *sizes])]
         self.outputs = [r.register for r in self.kernel.results if r.register >= 0]
         self.states = in_order(self.kernel.states)
+        self.dying: Collection[int] = ()
 
     def write_alone(self, name: str) -> None:
         """A function that calls the kernel and changes nothing.
@@ -123,16 +165,28 @@ class RegionText:
     def fitting(self) -> str:
         """The expression of whether arrays lie as the kernel needs it; empty for always."""
         fit = [f"{self.operand(r)}.flags.c_contiguous" for r in self.kernel.by_rows]
-        return " and ".join(fit + [f"{self.operand(r)}.size" for r in self.kernel.filled])
+        if self.kernel.layout is None or self.kernel.layout[0] == "rows":  # parts of arrays, too
+            ordered = self.expressions.bound(lies_by_rows, "lies_by_rows")
+            values = map(self.operand, self.kernel.by_rows)
+            fit = [f"({c} or {ordered}({x}))" for c, x in zip(fit, values, strict=True)]
+        fit += [f"{self.operand(r)}.size" for r in self.kernel.filled]
+        for argument in self.kernel.arguments:
+            if argument.form == "table" and isinstance(argument.source, int):
+                there = self.expressions.bound(are_rows_of, "are_rows_of")
+                places, table = self.operand(argument.places), self.operand(argument.source)
+                fit.append(f"{there}({places}, {table})")
+        return " and ".join(fit)
 
-    def write(self, name: str, plain: str) -> None:
+    def write(self, name: str, plain: str, dying: Collection[int] = ()) -> None:
         """The function.
 
         Args:
             name: what it is called.
             plain: the name of a function that does the same op by op, for arrays that lie in
                 another order than by rows: results would, too.
+            dying: the inputs that nothing reads afterwards: it may write into them.
         """
+        self.dying = dying
         arguments = ", ".join(f"r{r}" for r in self.inputs)
         self.add(f"def {name}({arguments}):")
         fit = self.fitting()
@@ -192,8 +246,13 @@ class RegionText:
         results = self.kernel.results
         arguments = [self.argument(a) for a in self.kernel.arguments]
         places = []
+        into_inputs = {} if alone else self.results_in_inputs()
         for i, result in enumerate(results):
-            if result.form == "columns":
+            if i in into_inputs:
+                spare = self.expressions.bound(if_alone, "if_alone")
+                self.add(f"{indent}y{i} = {spare}(r{into_inputs[i]})", self.index)
+                places.append(f"y{i}")
+            elif result.form == "columns":
                 empty = self.expressions.bound(np.empty, "empty")
                 dtype = self.expressions.bound(np.dtype(_DTYPES[result.kind]), "dtype")
                 shape = f"{self.operand(self.kernel.whole)}.shape"
@@ -222,6 +281,27 @@ class RegionText:
             end = self.expressions.bound(control.end, "end")
             self.add(f"{indent}if {memory}[{FLAG}]: {end}()", self.index)
 
+    def results_in_inputs(self) -> dict[int, int]:
+        """By place, the results that may lie where an input does that nothing reads any more.
+
+        Only those of single elements: there each is read before its place is written.
+        """
+        kinds, found = self.expressions.program.kinds, dict[int, int]()
+        if self.kernel.layout is not None:
+            return found
+        left = [r for r in self.arrays if r in self.dying]
+        for place, result in self.kernel.results_read:
+            kind = kinds[result.register]
+            if result.state is not None or not isinstance(kind, TensorType):
+                continue
+            if not may_be_large(kind):
+                continue
+            fitting = next((r for r in left if _lies_as(kinds[r], kind)), None)
+            if fitting is not None:
+                found[place] = fitting
+                left.remove(fitting)
+        return found
+
     def argument(self, argument: KernelArgument) -> str:
         """The expression of what the kernel gets."""
         if isinstance(argument.source, VariableState):
@@ -235,6 +315,8 @@ class RegionText:
         if argument.form == "columns":
             return self.by_columns(name)
         count = layout[1]
+        if argument.form == "table":
+            return f"{name}.T" if ndim == 2 else f"{name}.reshape(len({name}), -1).T"
         if argument.form == "flat":
             return (
                 f"{name}.reshape(-1)"

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
 from eagerflow_kernels.native.control import Control
 from eagerflow_kernels.native.draw_loops import draw_loops
 from eagerflow_kernels.native.executable_memory import MachineCode
+from eagerflow_kernels.native.llvm.joint_call_code import render_joint_call
 from eagerflow_kernels.native.llvm.thread_pool_code import FIELDS, SIZE, render_pool
 from eagerflow_kernels.native.locks import MAKING
 from eagerflow_kernels.native.loop_form import Kind, Loops
@@ -48,11 +50,42 @@ _CALLED: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
 _made: Final[dict[tuple[str, TargetName], np.ufunc]] = {}
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Machine code that is called as a loop of NumPy's (see `llvm.module`).
+
+    Attributes:
+        address: where it begins.
+        data: what it gets besides arrays.
+        kept: what keeps both in memory.
+    """
+
+    address: int
+    data: int
+    kept: object
+
+
 def compiled(
     loops: Loops, target: TargetName | None = None, *, keep: bool = False,
     control: Control | None = None,
 ) -> np.ufunc:  # fmt: skip
     """Loops as a function of NumPy.
+
+    The arguments are those of `entry_of`.
+
+    Raises:
+        NoCompilerError: there is no llvmlite, or no code for this processor.
+    """
+    entry = entry_of(loops, target, keep=keep, control=control)
+    return ufunc_of(loops.signature, entry.address, entry.kept, entry.data)
+
+
+def entry_of(
+    loops: Loops, target: TargetName | None = None, *, keep: bool = False,
+    control: Control | None = None,
+) -> Entry:  # fmt: skip
+    """Loops as machine code.
 
     Args:
         loops: what to compile.
@@ -76,7 +109,7 @@ def compiled(
 
     code = MachineCode(_image_of(shown, render, target))
     data = pool().address if control is None else control.address
-    return ufunc_of(loops.signature, code.address(loops.name), (code, control), data)
+    return Entry(code.address(loops.name), data, (code, control))
 
 
 def _image_of(source: str, render: Callable[[], str], target: TargetName) -> Image:
@@ -113,6 +146,19 @@ def _new_pool() -> ThreadPool:
         image = _image_of(render_pool(), render_pool, target)
         return ThreadPool(MachineCode(image), FIELDS, SIZE)
     return ThreadPool(package.code, FIELDS, SIZE)
+
+
+@cache
+def joint_call_code() -> MachineCode:
+    """What makes joint calls (`native.joint_calls`).
+
+    Raises:
+        NoCompilerError: as `native_ufunc`.
+    """
+    package = shipped(best_target())
+    if package is not None:
+        return package.code
+    return MachineCode(_image_of(render_joint_call(), render_joint_call, best_target()))
 
 
 def native_ufunc(

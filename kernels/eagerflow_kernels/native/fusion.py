@@ -14,11 +14,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 from ml_dtypes import bfloat16
 
-from eagerflow_kernels.native.callable_ops import compiled, pool
+from eagerflow_kernels.native.callable_ops import entry_of, pool
 from eagerflow_kernels.native.control import Control
 from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops, weight_of
 from eagerflow_kernels.native.op_rules import apply_op
 from eagerflow_kernels.native.processors import TargetName
+from eagerflow_kernels.native.ufuncs import ufunc_of
 
 
 @final
@@ -102,6 +103,7 @@ class NativeRegion:
         loops: what it computes.
         keep: whether machine code is kept on disk.
         ufunc: the function of NumPy that does it; arrays of bfloat16 are int16 for it.
+        entry: its machine code.
         function: the same for arrays of all dtypes.
         control: by which it is ended, and what it has done is counted; None for none.
         checked: whether its last result says which check failed.
@@ -110,17 +112,18 @@ class NativeRegion:
     >>> nodes = [FusedNode("multiply", (0, 0)), FusedNode("add", (1, 2))]
     >>> loops = fuse("norm", [LoopArray("f32"), LoopArray("f32")], nodes[:1], [2])
     >>> loops.outputs
-    (LoopArray(kind='f32', inner=False),)
+    (LoopArray(kind='f32', inner=False, table=False),)
     """
 
-    __slots__ = ("__weakref__", "checked", "control", "function", "loops", "ufunc")
+    __slots__ = ("__weakref__", "checked", "control", "entry", "function", "loops", "ufunc")
 
     def __init__(
         self, loops: Loops, checked: bool = False, target: TargetName | None = None,
         *, keep: bool = False, control: Control | None = None,
     ) -> None:  # fmt: skip
         self.loops, self.checked, self.control = loops, checked, control
-        self.ufunc = compiled(loops, target, keep=keep, control=control)
+        self.entry = entry_of(loops, target, keep=keep, control=control)
+        self.ufunc = ufunc_of(loops.signature, self.entry.address, self.entry.kept, self.entry.data)
         low = any(a.kind == "bf16" for a in (*loops.inputs, *loops.outputs))
         self.function: Callable[..., Any] = _of_bfloat16(self) if low else self.ufunc
 

@@ -63,7 +63,7 @@ _LIMIT: Final = {
     ), 0.51),
 }  # fmt: skip
 #: in float32, where it is known of each number
-_LIMIT_OF_SINGLE: Final = {**_LIMIT, "expm1": 1.1, "log1p": 1.5}
+_LIMIT_OF_SINGLE: Final = {**_LIMIT, "erf": 1.0, "expm1": 1.1, "log1p": 1.5}
 
 
 def _chunks(step: int) -> Iterator[Array]:

@@ -1,4 +1,6 @@
-"""The error function and the normal distribution, computed in float64 for float32 as well.
+"""The error function and the normal distribution.
+
+Of float32 all but the error function are computed in float64.
 
 The polynomials are those of ``tools/minimax.py``.
 """
@@ -6,9 +8,10 @@ The polynomials are those of ``tools/minimax.py``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
-from eagerflow_kernels.native.functions.arithmetic import maximum
+from eagerflow_kernels.native.functions.arithmetic import maximum, nearest
 from eagerflow_kernels.native.functions.exponential import exp, expm1
 from eagerflow_kernels.native.functions.float_writer import FloatWriter, Pair, in_float64
 from eagerflow_kernels.native.functions.logarithms import log1p
@@ -86,9 +89,47 @@ def _bell(w: FloatWriter, x: int, scale: float) -> int:
     return w.multiply(w.multiply(w.add(e.high, e.low), first), second)
 
 
-@in_float64
+#: (erf(x) - x) / x of x**2, |x| at most `_BEND`, for float32
+_NEAR_SINGLE: Final = tuple(map(float.fromhex, (
+    "0x1.06eba80000000p-3", "-0x1.8127440000000p-2", "0x1.ce2e1e0000000p-4",
+    "-0x1.b8106e0000000p-6", "0x1.54da740000000p-8", "-0x1.aae6a00000000p-11",
+    "0x1.5f08ec0000000p-14",
+)))  # fmt: skip
+#: (log(1 - erf(x)) + x) / x above it
+_ABOVE_SINGLE: Final = tuple(map(float.fromhex, (
+    "-0x1.07796c0000000p-3", "-0x1.4531fc0000000p-1", "-0x1.b32d020000000p-4",
+    "0x1.856b680000000p-6", "-0x1.ddcf600000000p-9", "0x1.533e580000000p-12",
+    "-0x1.7b49c80000000p-17",
+)))  # fmt: skip
+_BEND: Final = 0.921875
+
+
 def erf(b: LoopBuilder, x: int) -> int:
-    """The error function."""
+    """The error function; of float32 in its own arithmetic, which takes a fifth of the time."""
+    return _erf_of_single(b, x) if b.kind(x) == "f32" else _erf(b, x)
+
+
+def _erf_of_single(b: LoopBuilder, x: int) -> int:
+    size = b.apply("absolute", x)
+    square = b.apply("multiply", x, x)
+    near = b.apply("fma", _horner(b, _NEAR_SINGLE, square), x, x)
+    above = b.apply("fma", _horner(b, _ABOVE_SINGLE, size), size, b.apply("negative", size))
+    one = b.constant(1.0, x)
+    far = b.apply("copysign", b.apply("subtract", one, exp(b, above)), x)
+    return b.apply("select", b.apply("less", b.constant(_BEND, x), size), far, near)
+
+
+def _horner(b: LoopBuilder, coefficients: Sequence[float], x: int) -> int:
+    """A polynomial in float32, the coefficient of the lowest power first."""
+    *rest, highest = [nearest(b, c, x) for c in coefficients]
+    for c in reversed(rest):
+        highest = b.apply("fma", highest, x, c)
+    return highest
+
+
+@in_float64
+def _erf(b: LoopBuilder, x: int) -> int:
+    """The same in float64."""
     w = FloatWriter(b, x)
     size = b.apply("absolute", x)
     z = w.clipped(size, 0.0, 6.0)

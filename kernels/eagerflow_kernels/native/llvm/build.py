@@ -11,6 +11,7 @@ from pathlib import Path
 
 from eagerflow_kernels.native.disk_cache import LIBRARY, key_of, shared
 from eagerflow_kernels.native.llvm.compiler import machine_code
+from eagerflow_kernels.native.llvm.joint_call_code import render_joint_call
 from eagerflow_kernels.native.llvm.module import render
 from eagerflow_kernels.native.llvm.thread_pool_code import render_pool
 from eagerflow_kernels.native.machine_code import Image
@@ -57,7 +58,7 @@ def library(target: TargetName) -> bytes:
         NoCompilerError: llvmlite is not installed.
     """
     loops = list(callable_loops())
-    texts = [render_pool(), *(render(x, target) for x in loops)]
+    texts = [render_pool(), render_joint_call(), *(render(x, target) for x in loops)]
     image = Image.joined(machine_code(text, target) for text in texts)
     heads = {x.name: x.signature.head for x in loops}
     return image.packed(heads.get(name, name) for name in image.entries)
