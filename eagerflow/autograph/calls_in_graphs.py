@@ -136,7 +136,7 @@ class _Shared:
         while not isinstance(users, FunctionType) and hasattr(users, "__wrapped__"):
             users = users.__wrapped__  # a traced function
         self._snapshot = Reachable([users, getattr(f, "__self__", None)])
-        self._outside = tracer.known_names
+        self._outside = tracer.sizes.names
         tensors = [x for x in leaves if type(x) is Tensor]
 
         def arguments(part: Tracer) -> Any:

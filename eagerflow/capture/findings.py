@@ -49,7 +49,8 @@ _DRAW: Final = "use ef.random, or pass the numbers as an argument"
 _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     (_FROZEN, _ARGUMENT, {
         "builtins": "input", "datetime": "now utcnow today", "glob": "*", "locale": "*",
-        "gc": "*", "numpy": "load loadtxt genfromtxt fromfile", "os": "*", "resource": "*",
+        "gc": "get_count get_objects get_referrers get_stats",
+        "numpy": "load loadtxt genfromtxt fromfile", "os": "*", "resource": "*",
         "sys": "getrefcount", "time": "*", "uuid": "*",
     }),
     (_FROZEN, _DRAW, {"numpy.random": "*", "random": "*", "secrets": "*"}),
@@ -64,7 +65,7 @@ _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     }),
     (_TRACING, "put it around the call of the traced function", {
         "atexit": "register unregister", "decimal": "setcontext", "eagerflow.settings": "config",
-        "numpy": "errstate set_printoptions seterr seterrcall", "signal": "signal",
+        "numpy": "set_printoptions seterr seterrcall", "signal": "signal",
         "sys": "setprofile settrace",
     }),
     (_UNSEEN, "write what it does as code", {

@@ -124,7 +124,7 @@ def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], op
     def arguments(part: Tracer) -> Any:
         return tree.map(lambda x: part.add_operand(x) if type(x) is Tensor else x, operands)
 
-    outside = tracer.known_names
+    outside = tracer.sizes.names
     parts = [
         trace_subgraph(f, name, tracer, arguments) for f, name in zip(functions, names, strict=True)
     ]

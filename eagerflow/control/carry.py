@@ -418,7 +418,7 @@ class Carry:
 
     def _freshened(self, kind: TensorSpec, axes: Collection[int]) -> TensorSpec:
         """The type with new names for the sizes of ``axes``."""
-        fresh = self.tracer.fresh_size
+        fresh = self.tracer.sizes.fresh
         sizes: Any = [fresh("size") if i in axes else d for i, d in enumerate(kind.shape)]
         return kind.like(shape=tuple(sizes))
 

@@ -395,7 +395,7 @@ class _Scan:
         return values
 
     def trace(self, tracer: Tracer) -> tuple[Any, Any]:
-        outside = tracer.known_names
+        outside = tracer.sizes.names
         carry, body, y_tree, parts = self.body(tracer)
         rows = self.rows(body)
         for value in rows:

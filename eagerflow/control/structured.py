@@ -138,7 +138,7 @@ class Structured:
                     moved[name] = known[name]
             elif owner != tracer.owner and name not in self.outside:
                 # of data inside: the name may mean another size here
-                moved[name] = tracer.fresh_size(name)
+                moved[name] = tracer.sizes.fresh(name)
         if not moved:
             return attrs, outputs
         shell = Graph()  # one graph with all items to be renamed

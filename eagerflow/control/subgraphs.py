@@ -312,7 +312,7 @@ def known_sizes(shape: Iterable[Size | None], known: Set[str], tracer: Tracer) -
         tracer: the trace around it.
     """
     return tuple([
-        d if d is not None and symbols((d,)) <= known else tracer.fresh_size("size") for d in shape
+        d if d is not None and symbols((d,)) <= known else tracer.sizes.fresh("size") for d in shape
     ])  # fmt: skip
 
 

@@ -92,7 +92,7 @@ class SizeRoot(AbstractRoot):
 
     def specialise(self, why: str) -> None:
         self.why = why
-        self.tracer.size_of(self.dim, why)
+        self.tracer.sizes.ask(self.dim, why)
 
 
 @final

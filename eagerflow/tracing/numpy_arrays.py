@@ -77,6 +77,10 @@ def can_be_watched(array: Any) -> bool:
     return type(array) is np.ndarray and array.dtype.kind in _KINDS and array.dtype.isnative
 
 
+#: what NumPy may do with an overflow or a division by zero, so that no result depends on it
+_SILENT: Final = frozenset({"ignore", "warn"})
+
+
 # --- operands -----------------------------------------------------------------------------------
 
 
@@ -322,6 +326,8 @@ class TracedArray(AbstractArrayOperators):
             raise self.refusal(what, error.wrong) from None
 
     def _computed(self, what: str, name: str, *operands: Any, **options: Any) -> Tensor:
+        if not _SILENT.issuperset(np.geterr().values()):
+            raise self.refusal(what, "np.errstate or np.seterr makes errors of what no op tells")
         for x in operands:
             if isinstance(x, Tensor) and x.dtype.dtype.char in REFUSED.get(name, ""):
                 raise self.refusal(what, f"no op computes it with {x.dtype.dtype} as NumPy does")

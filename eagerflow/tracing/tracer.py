@@ -36,7 +36,7 @@ from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import DeviceError, LeakedTensorError, TraceError
 from eagerflow.graph.devices import devices_of
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.name_scopes import current_forward, current_scope, free_name, name_of
+from eagerflow.graph.name_scopes import current_forward, current_scope, name_of
 from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.device_rules import common_device
@@ -48,6 +48,7 @@ from eagerflow.tracing.effect_order import Effectful, EffectOrder
 from eagerflow.tracing.number_conditions import Decisions
 from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.tracing.numpy_functions import op_of_numpy
+from eagerflow.tracing.sizes import Sizes
 from eagerflow.tracing.symbols import (
     Capture,
     Operand,
@@ -58,7 +59,6 @@ from eagerflow.tracing.symbols import (
     leaked_error,
     leaked_number,
     traces,
-    unknown_size,
 )
 from eagerflow.types import DTYPES, TensorType
 
@@ -82,8 +82,7 @@ class Tracer(AbstractTracer):
         thread: that of the trace.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
-        sizes: the sizes of symbolic dims, by name, in the call that traces.
-        static_sizes: the names of those that Python asked for, with what asked and where.
+        sizes: the symbolic sizes.
         updated: the handles from outside that got another value, with what they held before.
         looked_at: the concrete tensors whose elements Python has seen, by id of their data.
         follows_updates: of a part, whether its maker looks after handles from outside that change.
@@ -109,8 +108,7 @@ class Tracer(AbstractTracer):
         self.thread = get_ident()
         self.captures: dict[int, Capture] = {}  # by id of the data, which the handle keeps alive
         self.numbers: list[NumberRoot] = []
-        self.sizes: dict[str, int] = {}
-        self.static_sizes: dict[str, tuple[str, Source | None]] = {}
+        self.sizes: Sizes = Sizes(self.owner) if parent is None else parent.sizes
         self.updated: dict[int, tuple[Tensor, Any, Lane, Any]] = {}
         self._effects: EffectOrder | None = None  # made for the first effect
         self.created_resources: list[Any] = []
@@ -119,7 +117,6 @@ class Tracer(AbstractTracer):
         self.handed_out: list[ref[Any]] = []
         self._fresh: dict[int, Tensor] = {}
         self._resources: dict[int, str] = {}
-        self._taken: set[str] = set()  # names of sizes
         if parent is not None:
             self._share(parent)
         else:
@@ -143,8 +140,6 @@ class Tracer(AbstractTracer):
     def _share(self, parent: Tracer) -> None:
         """Share with the trace around it what belongs to the whole function."""
         self.graph.resources, self._resources = parent.graph.resources, parent._resources
-        self.sizes, self.static_sizes = parent.sizes, parent.static_sizes
-        self._taken = parent._taken
         self.own_rules, self.looked_at = parent.own_rules, parent.looked_at
         self.handed_out = parent.handed_out
 
@@ -164,7 +159,7 @@ class Tracer(AbstractTracer):
 
     def __enter__(self) -> Tracer:
         self._alive, root = True, self.root
-        resolver = resolving(self.size_of, self.size_number, self.fresh_size, self.size_text)
+        resolver = resolving(self.sizes.ask, self.size_number, self.sizes.fresh, self.size_text)
         with ExitStack() as opened:  # if one fails, where the stack of Python ends, none stays
             # what is installed outside sees the step when it runs, not when it is traced
             if stack.scoped:
@@ -260,7 +255,7 @@ class Tracer(AbstractTracer):
     def add_input(self, spec: ValueSpec, name: str) -> Any:
         """A new input, as a symbolic tensor or a number."""
         if any(type(size) is not int for size in spec.shape):
-            self._taken.update(symbols(spec.shape))
+            self.sizes.reserve(symbols(spec.shape))
         return self.result(self.graph.add_input(spec.type, name, spec.device))
 
     def add_number(self, number: complex, name: str, captured: bool = False) -> TracedNumber:
@@ -275,11 +270,6 @@ class Tracer(AbstractTracer):
         root = NumberRoot(self.graph.add_input(NumberType(kind), name), number, captured)
         self.numbers.append(root)
         return TracedNumber(self, root.value, number, (root,))
-
-    def add_size(self, name: str, size: int) -> Dim:
-        """A new symbolic size, ``size`` in the call that traces."""
-        self.sizes[name] = size
-        return Dim(name, self.owner)
 
     def _symbolic(self, value: Value) -> Tensor:
         kind: Any = value.type
@@ -518,44 +508,21 @@ class Tracer(AbstractTracer):
 
     # --- sizes ---
 
-    def size_of(self, dim: Dim, why: str) -> int:
-        """The size in the call that traces; static from then on."""
-        for name in dim.symbols:
-            if name not in self.sizes or self.owner not in dim.owners:
-                raise unknown_size(dim, why)
-            self.static_sizes.setdefault(name, (why, capture(2)))
-        return dim.evaluate(self.sizes)
-
-    @property
-    def known_names(self) -> frozenset[str]:
-        """The names of sizes so far."""
-        return frozenset(self.sizes) | self._taken
-
     def size_number(self, dim: Dim) -> TracedNumber:
         """The size as a number that does arithmetic with floats."""
         node = self._number_node("python_size", (), NumberType(int), size=dim)
-        known = dim.symbols <= self.sizes.keys()
-        number = dim.evaluate(self.sizes) if known else 1
+        number = dim.evaluate(self.sizes.known) if self.sizes.knows(dim) else 1
         return TracedNumber(self, node.outputs[0], number, (SizeRoot(dim, self),))
 
     def size_text(self, dim: Dim, spell: Callable[[Any], str]) -> str | None:
         """The text of a size that depends on data; None if it does not."""
-        known = dim.symbols <= self.sizes.keys()
-        return None if known else self.text(self.size_number(dim), "int", spell)
+        if self.sizes.knows(dim):
+            return None
+        return self.text(self.size_number(dim), "int", spell)
 
     def text(self, value: Any, kind: str, spell: Callable[[Any], str]) -> str:
         """A text that shows a value which only the graph knows (see `core.placeholders`)."""
         return placeholder(value, kind, spell, self.root._texts)
-
-    def reserve_names(self, names: Iterable[str]) -> None:
-        """Let no new size have one of these names."""
-        self._taken.update(names)
-
-    def fresh_size(self, base: str) -> Dim:
-        """A new name for a size that depends on data."""
-        name = free_name(base, self.known_names)
-        self._taken.add(name)
-        return Dim(name, self.owner)
 
     # --- when Python asks for values ---
 

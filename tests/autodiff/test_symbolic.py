@@ -139,14 +139,14 @@ def test_a_cotangent_whose_size_is_another_is_refused_when_the_graph_runs() -> N
 def test_a_cotangent_with_other_axes_is_refused_while_tracing() -> None:
     tracer = Tracer("f")
     with tracer:
-        n = tracer.add_size("n", 3)
+        n = tracer.sizes.add("n", 3)
         x = tracer.add_input(ef.ones(3).type.like(shape=(n,)), "x")
         value, pull = ef.vjp(lambda x: x * x, x)
         with pytest.raises(errors.GradientError, match="does not fit"):
             pull(ef.ones((3, 1)))
         with pytest.raises(errors.GradientError, match="does not fit"):
             pull(ef.concat([value, ef.ones(1)]))
-    assert not tracer.static_sizes
+    assert not tracer.sizes.static
 
 
 def test_rows_of_a_trace() -> None:

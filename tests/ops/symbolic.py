@@ -55,14 +55,14 @@ class Traced:
                 continue
             name = f"n{len(self.names)}"
             self.names.append((self.count, axis, name))
-            shape.append(self.tracer.add_size(name, size))
+            shape.append(self.tracer.sizes.add(name, size))
         self.count += 1
         return self.tracer.add_input(type_of(x).like(shape=tuple(shape)), f"x{self.count}")
 
     @property
     def specialised(self) -> dict[str, Any]:
         """The sizes that Python asked for, with what asked and where."""
-        return self.tracer.static_sizes
+        return self.tracer.sizes.static
 
     def __call__(self, *args: Any) -> Any:
         """Run the graph with other arguments of the same structure."""

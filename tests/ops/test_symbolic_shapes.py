@@ -146,7 +146,7 @@ def test_sizes_that_are_compared_only_when_the_graph_runs(other: int) -> None:
 def test_what_branches_on_a_size_says_so(text: str) -> None:
     function = _expression(text, "x, n")
     tracer = _tracer(lambda x: function(x, x.shape[0]))
-    assert set(tracer.static_sizes) == {"n"}
+    assert set(tracer.sizes.static) == {"n"}
 
 
 def test_a_size_that_becomes_minus_one_is_not_left_open() -> None:
@@ -165,7 +165,7 @@ def test_an_index_that_no_integer_holds() -> None:
 
 def _tracer(function: Function) -> Any:
     tracer = Tracer("f")
-    size = tracer.add_size("n", 3)
+    size = tracer.sizes.add("n", 3)
     with tracer:
         x = tracer.add_input(ef.zeros(3).type.like(shape=(size,)), "x")
         function(x)

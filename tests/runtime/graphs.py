@@ -36,7 +36,7 @@ class Traced:
             results = results if type(results) is tuple else (results,)
             tracer.graph.outputs = [self._value(tracer, r) for r in results]
         self.graph: Graph = tracer.graph
-        self.static = list(tracer.static_sizes)
+        self.static = list(tracer.sizes.static)
         self.captured = [c.handle for c in tracer.captures.values()]
         self.fresh = [c.fresh for c in tracer.captures.values()]
         self.count = len(args)
@@ -50,7 +50,7 @@ class Traced:
         dtype, shape = arg
         for size in shape:
             if isinstance(size, str) and size not in sizes:
-                sizes[size] = tracer.add_size(size, 3 + len(sizes))
+                sizes[size] = tracer.sizes.add(size, 3 + len(sizes))
         found = tuple(sizes[s] if isinstance(s, str) else s for s in shape)
         return tracer.add_input(TensorType(as_dtype(dtype), found).on(CPU), f"x{i}")
 

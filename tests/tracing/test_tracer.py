@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from eagerflow.core import interpreter
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, installed
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import make_tensor
-from eagerflow.dims.size_questions import resolver
 from eagerflow.errors import (
     DeviceError,
     DimError,
@@ -29,7 +26,6 @@ from eagerflow.graph.name_scopes import name_scope
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import TensorType, as_dtype
-from tests import ctrl_c
 
 CPU = ef.hardware.as_device("cpu:0")
 
@@ -39,7 +35,7 @@ def vector(tracer: Tracer, size: Any = 2, name: str = "x", dtype: str = "float32
 
 
 def symbolic(tracer: Tracer, size: int = 3, name: str = "n") -> ef.Tensor:
-    return vector(tracer, tracer.add_size(name, size))
+    return vector(tracer, tracer.sizes.add(name, size))
 
 
 def ops(tracer: Tracer) -> list[str]:
@@ -257,10 +253,10 @@ def test_a_size_stays_symbolic_until_python_asks() -> None:
     with tracer:
         y = ef.concat([x, x])
         assert y.shape[0].symbols == {"n"}
-        assert not tracer.static_sizes
+        assert not tracer.sizes.static
         assert y.shape[0] == 6
-    assert list(tracer.static_sizes) == ["n"]
-    why, source = tracer.static_sizes["n"]
+    assert list(tracer.sizes.static) == ["n"]
+    why, source = tracer.sizes.static["n"]
     assert "==" in why
     assert source is not None
 
@@ -280,8 +276,8 @@ def test_a_size_that_depends_on_data_has_no_value() -> None:
 
 def test_sizes_of_two_traces_are_told_apart() -> None:
     one, two = Tracer(), Tracer()
-    size = one.add_size("n", 3)
-    two.add_size("n", 3)
+    size = one.sizes.add("n", 3)
+    two.sizes.add("n", 3)
     with two, pytest.raises(TraceError, match="not known while tracing"):
         list(range(size))
 
@@ -409,7 +405,7 @@ def test_all_is_as_before_after_an_error() -> None:
     assert ef.exp(ef.zeros(2)).tolist() == [1.0, 1.0]
     with pytest.raises(DimError, match="not known here"):  # no trace answers
         bool(x.shape[0] == 3)
-    assert not tracer.static_sizes
+    assert not tracer.sizes.static
 
 
 def test_what_is_installed_around_a_trace_sees_nothing_of_it() -> None:
@@ -479,43 +475,3 @@ def test_numpy_arrays_made_inside_are_constants() -> None:
     with tracer:
         x + np.ones(2, np.float32)
     assert [c.fresh for c in tracer.captures.values()] == [True]
-
-
-def test_ctrl_c_wherever_a_trace_begins_and_ends_leaves_nothing_installed() -> None:
-    def call() -> int:
-        tracer = Tracer("f")
-        return tracer.run(lambda: Tracer("part", tracer).run(lambda: 1))
-
-    def state() -> tuple[Any, ...]:
-        return stack.total, stack.installed, stack.engaged, interpreter.current(), resolver.get()
-
-    before = state()
-    with ctrl_c.ctrl_c_raises():
-        count = ctrl_c.places(call)
-        assert count > 20
-        for after in range(1, count + 1):
-            with pytest.raises(KeyboardInterrupt):
-                ctrl_c.interrupted(call, after)
-            assert state() == before, after
-        assert ctrl_c.interrupted(call, count + 1) == 1
-
-
-def test_ctrl_c_wherever_a_function_is_traced_leaves_the_world_as_it_was() -> None:
-    world = SimpleNamespace(rate=2.0, items=[1.0], count=1)
-
-    def function(x: Any) -> Any:
-        world.count += 1
-        world.items.append(x)
-        return x * world.rate
-
-    x = ef.tensor([1.0, 2.0])
-    traced = ef.trace(function)
-    world_before = (world.rate, [1.0], 1)
-    with ctrl_c.ctrl_c_raises():
-        count = ctrl_c.places(lambda: ef.trace(function).graph(x))
-        for after in range(1, count, count // 60):
-            with suppress(KeyboardInterrupt):
-                ctrl_c.interrupted(lambda: ef.trace(function).graph(x), after)
-            assert stack.total == 0, after
-            assert (world.rate, world.items, world.count) == world_before, after
-    assert traced(x).tolist() == [2.0, 4.0]

@@ -132,7 +132,7 @@ class _Reversed(AbstractSource):
 
 def is_askable(length: Any) -> bool:
     """Whether a length is a size that Python can have: none that depends on data."""
-    return type(length) is Dim and length.symbols <= tracer_here().root.sizes.keys()
+    return type(length) is Dim and tracer_here().sizes.knows(length)
 
 
 def _shortest(lengths: Sequence[Any]) -> Any:

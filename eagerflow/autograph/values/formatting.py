@@ -64,7 +64,7 @@ def _is_unknown(x: Any) -> bool:
     if type(x) is Tensor:
         return isinstance(x._data, AbstractSymbol)
     if type(x) is Dim:
-        return not x.symbols <= tracer_here().sizes.keys()
+        return not tracer_here().sizes.knows(x)
     return x.varies if issubclass(type(x), AbstractNumber) else holds_placeholder(x)
 
 

@@ -57,7 +57,7 @@ def _zero(x: Any) -> Any:
         return x.kind(0)
     if isinstance(x, AbstractArray) or hasattr(x, "__array__"):
         kind = tensor_of(x).type
-        known = tracer_here().known_names
+        known = tracer_here().sizes.names
         shape = [d if symbols((d,)) <= known else 0 for d in kind.shape]
         return zeros(tuple(shape), dtype=kind.dtype, device=kind.device)
     return x.__class__(0) if isinstance(x, (int, float, complex)) else x

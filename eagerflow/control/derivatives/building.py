@@ -39,7 +39,7 @@ def build(
         taken: the names of sizes around it, which no new size gets.
     """
     tracer = Tracer(name)
-    tracer.reserve_names(taken)
+    tracer.sizes.reserve(taken)
 
     def trace() -> list[Value]:
         inputs = [tracer.add_input(k, "x" if isinstance(k, TensorSpec) else "n") for k in kinds]

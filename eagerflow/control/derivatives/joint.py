@@ -101,7 +101,7 @@ class Joint:
         """One graph from inputs and cotangents to outputs and gradients."""
         tracer = Tracer(self._graph.name)
         own = (name for _, name, _ in names_of(self._graph))
-        tracer.reserve_names(frozenset(self._known).union(own))
+        tracer.sizes.reserve(frozenset(self._known).union(own))
         tape = Tape(self._reads)
 
         def trace() -> list[Value]:
@@ -126,7 +126,7 @@ class Joint:
 
         values = tracer.run(trace)
         joint = tracer.graph
-        if any(r.why is not None for r in tracer.numbers) or tracer.static_sizes:
+        if any(r.why is not None for r in tracer.numbers) or tracer.sizes.static:
             raise EagerflowError("the derivative asks for a number")
         close_constants(tracer)
         joint.outputs = [*values, *[v for g in self.gradients for v in g.values]]

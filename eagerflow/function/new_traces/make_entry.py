@@ -266,10 +266,10 @@ class _Maker:
             if known is not None:
                 sizes.append(size)
                 continue
-            letter = _dim_name(len(self.tracer.sizes))
+            letter = _dim_name(len(self.tracer.sizes.known))
             self.axes[letter] = f"axis {axis} of {leaf.name}"
-            dim = self.tracer.add_size(letter, size)
-            sizes.append(self.tracer.size_of(dim, "type()") if static else dim)
+            dim = self.tracer.sizes.add(letter, size)
+            sizes.append(self.tracer.sizes.ask(dim, "type()") if static else dim)
         spec = kind.like(shape=tuple(sizes))
         made: Tensor = self.tracer.add_input(spec, identifier(leaf.name))
         return made
@@ -385,7 +385,7 @@ class _Maker:
         graph.inputs = inputs
         for i, value in enumerate(inputs):
             value.index = i
-        sizes = {name: tracer.sizes[name] for name in tracer.static_sizes}
+        sizes = {name: tracer.sizes.known[name] for name in tracer.sizes.static}
         if sizes:
             substitute_sizes(graph, sizes)
         entry.patterns = tuple([
@@ -433,7 +433,7 @@ class _Maker:
             if leaf.kind == "tensor":
                 kind = type_of(leaf.value)
                 shape = tuple([
-                    self.tracer.sizes[str(d)] if str(d) in self.tracer.static_sizes else d
+                    self.tracer.sizes.known[str(d)] if str(d) in self.tracer.sizes.static else d
                     for d in before.shape
                 ])  # fmt: skip
                 text = str(kind.like(shape=shape))
@@ -445,10 +445,10 @@ class _Maker:
         for root in static.values():
             name = names.get(id(root.value)) or outside.name_of(root.value) or root.value.label
             record.static.append(f"{name}={root.number!r}, because of {root.why}")
-        for name, (why, source) in self.tracer.static_sizes.items():
+        for name, (why, source) in self.tracer.sizes.static.items():
             where = f" at {source}" if source is not None else ""
             record.static.append(
-                f"{self.axes[name]} = {self.tracer.sizes[name]}, because of {why}{where}"
+                f"{self.axes[name]} = {self.tracer.sizes.known[name]}, because of {why}{where}"
             )
         record.outside += outside.described
         record.notes += outside.notes()

@@ -23,10 +23,6 @@ _FOLDERS: Final = {
     "eagerflow_kernels": "kernels/eagerflow_kernels",
     "eagerflow_widgets": "widgets/eagerflow_widgets",
 }
-_NO_CODE: Final = {
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
-    tokenize.ENCODING, tokenize.ENDMARKER,
-}  # fmt: skip
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -71,10 +67,14 @@ class Module:
     @property
     def code_lines(self) -> int:
         """How many lines carry code: no docstrings, comments and blank lines."""
-        lines: set[int] = set()
-        for token in self.tokens:
-            if token.type not in _NO_CODE:
-                lines.update(range(token.start[0], token.end[0] + 1))
+        lines = {
+            number
+            for number, line in enumerate(self.text.splitlines(), 1)
+            if line.strip() and not line.lstrip().startswith("#")
+        }
+        for node in self.nodes:  # of a text, each line counts
+            if isinstance(node, (ast.Constant, ast.JoinedStr)):
+                lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
         return len(lines - self.docstrings)
 
 

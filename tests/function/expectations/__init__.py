@@ -24,6 +24,7 @@ from tests.function.expectations import (
     namespaces,
     numbers,
     objects,
+    patched,
     remains,
     sizes,
     state,
@@ -35,5 +36,5 @@ __all__ = [
     "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "classes",
     "decisions", "errors", "escaping", "exact_numbers", "gradients", "hidden", "identity",
     "indices", "instances", "keys", "language", "left", "lengths", "namespaces", "numbers",
-    "objects", "remains", "sizes", "state", "texts",
+    "objects", "patched", "remains", "sizes", "state", "texts",
 ]  # fmt: skip

@@ -1,0 +1,62 @@
+"""The symbolic sizes of a trace: their names, and what they are in the call that traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+from eagerflow.dims import Dim
+from eagerflow.graph.name_scopes import free_name
+from eagerflow.source import Source, capture
+from eagerflow.tracing.symbols import unknown_size
+
+
+@final
+class Sizes:
+    """Those of the trace of a whole function, which its parts share.
+
+    Args:
+        owner: the number of the trace, by which dims know theirs.
+
+    Attributes:
+        known: the sizes in the call that traces, by name; those that depend on data are not there.
+        static: the names of those that Python asked for, with what asked and where.
+    """
+
+    def __init__(self, owner: int) -> None:
+        self._owner = owner
+        self.known: dict[str, int] = {}
+        self.static: dict[str, tuple[str, Source | None]] = {}
+        self._taken: set[str] = set()
+
+    def add(self, name: str, size: int) -> Dim:
+        """A new symbolic size, ``size`` in the call that traces."""
+        self.known[name] = size
+        return Dim(name, self._owner)
+
+    def fresh(self, base: str) -> Dim:
+        """A new name for a size that depends on data."""
+        name = free_name(base, self.names)
+        self._taken.add(name)
+        return Dim(name, self._owner)
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Let no new size have one of these names."""
+        self._taken.update(names)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names so far."""
+        return frozenset(self.known) | self._taken
+
+    def knows(self, dim: Dim) -> bool:
+        """Whether the size is one that the call knows, and does not depend on data."""
+        return dim.symbols <= self.known.keys()
+
+    def ask(self, dim: Dim, why: str) -> int:
+        """The size in the call that traces; static from then on."""
+        for name in dim.symbols:
+            if name not in self.known or self._owner not in dim.owners:
+                raise unknown_size(dim, why)
+            self.static.setdefault(name, (why, capture(2)))
+        return dim.evaluate(self.known)
