@@ -435,7 +435,7 @@ def test_the_queue_that_starves_eager_code_lately_is_named() -> None:
         assert wait.stop is not None
         watcher.opened = wait.start - 1.0
         (known,) = watcher.activity.waits.values()
-        known.lately.add(1.0, wait.stop)  # as if it had taken that long
+        known.lately.add(1.0 - wait.seconds, wait.stop)  # as if it had taken a second
         (found,) = diagnoses(watcher, wait.start + 1.0)
         assert found.text == (
             "letters runs empty: what fills it is too slow; eager code waits 50 % of the time"
