@@ -77,7 +77,8 @@ class Role:
 
     Attributes:
         what: ``"elements"`` computes element by element, ``"reduction"`` reduces axes, ``"along"``
-            computes elements from all along an axis, ``"update"`` computes the new value of a
+            computes elements from all along an axis, ``"pick"`` gives rows of a table, along the
+            axes of which it goes, ``"update"`` computes the new value of a
             variable element by element, ``"read"`` takes the value of one. ``"repeat"`` and
             ``"view"`` hand on what they take, for more elements or with other axes of size 1.
         space: the shape that it goes through.
@@ -85,7 +86,7 @@ class Role:
         op: the name of the rule; empty for what only hands on its input.
     """
 
-    what: Literal["elements", "reduction", "along", "update", "read", "repeat", "view"]
+    what: Literal["elements", "reduction", "along", "pick", "update", "read", "repeat", "view"]
     space: Space
     axes: tuple[int, ...] = ()
     op: str = ""
@@ -170,6 +171,8 @@ def _role_of_state(program: Program, line: Line, node: Node, is_own: IsOwn) -> R
 
 
 def _role_of_rule(program: Program, line: Line, node: Node, rule: NativeOp) -> Role | str:
+    if rule.picks:
+        return _role_of_pick(program, line, node, rule)
     kinds = [kind_at(program, r) for r in line.inputs]
     if rule.condition and kinds.pop(0) != "bool":
         return "its condition is no bool"
@@ -190,6 +193,17 @@ def _role_of_rule(program: Program, line: Line, node: Node, rule: NativeOp) -> R
         if node.attrs[name] not in values:
             return f"its native kernel is for no {name}={node.attrs[name]!r}"
     return Role("elements", space_at(program, line.outputs[0]), op=node.op)
+
+
+def _role_of_pick(program: Program, line: Line, node: Node, rule: NativeOp) -> Role | str:
+    table, places = line.inputs
+    if kind_at(program, table) not in rule.kinds or kind_at(program, places) not in INTEGERS:
+        return f"its native kernel takes no {kind_at(program, table)}"
+    picked = len(space_at(program, places))
+    space = space_at(program, line.outputs[0])
+    if node.attrs["axis"] != 0 or not 0 < picked < len(space):
+        return "its native kernel picks whole rows"
+    return Role("pick", space, tuple(range(picked, len(space))), node.op)
 
 
 def _role_of_view(program: Program, line: Line) -> Role | str:

@@ -25,8 +25,9 @@ from eagerflow_kernels.native.loop_form import FLOATS, LOW, Kind, LoopArray, Loo
 from eagerflow_kernels.native.op_rules import OPS
 
 #: how an array is handed over, or taken: as it is; with one element per row; with the axes of a
-#: row as one last axis; or, as columns, with those of a row as one axis that comes last
-Form: TypeAlias = Literal["whole", "row", "flat", "columns"]
+#: row as one last axis; as columns, with those of a row as one axis that comes last; or as a table,
+#: with its rows as the last axis
+Form: TypeAlias = Literal["whole", "row", "flat", "columns", "table"]
 
 
 @final
@@ -51,11 +52,13 @@ class KernelArgument:
         source: the number of the value, or the variable.
         form: how it is handed over.
         keeps: whether, of what has one element per row, the axes of a row are there with size 1.
+        places: of a table, the value with the numbers of the rows that are picked.
     """
 
     source: int | VariableState
     form: Form
     keeps: bool = False
+    places: int = -1
 
 
 @final
@@ -182,6 +185,9 @@ class _Writer:
             self._made[register] = self._argument(read, kind_at(self._program, register))
             self._states.setdefault(node.attrs["resource"], False)
             return
+        if role.what == "pick":
+            self._pick(line, role)
+            return
         aligned = per_row and role.what != "reduction"
         operands = tuple([self._operand(r, aligned) for r in line.inputs])
         self._per_row.update(line.outputs if per_row else line.outputs[1:])
@@ -202,6 +208,20 @@ class _Writer:
         rounds = low.pop() if low else None
         made = self._append(role.op, operands, attributes_of(node, kind), len(line.outputs), rounds)
         self._made.update(zip(line.outputs, made, strict=True))
+
+    def _pick(self, line: Line, role: Role) -> None:
+        """Rows of a table that is there, by numbers that are: they are checked before."""
+        table, places = line.inputs
+        if table in self._made or places in self._made:
+            raise UnfitError("what it picks, or by what, is computed beside it", "pick")
+        if self._program.constants.keys() & {table, places}:
+            raise UnfitError("what it picks, or by what, is a constant", "pick")
+        self._repeats = True
+        whole = KernelArgument(table, "table", places=places)
+        numbers = KernelArgument(places, self._form(places, True))
+        given = [(x, kind_at(self._program, r)) for x, r in ((whole, table), (numbers, places))]
+        operands = tuple([self._argument(x, kind) for x, kind in given])
+        (self._made[line.outputs[0]],) = self._append(role.op, operands, {})
 
     def _append(
         self, op: str, operands: tuple[_Source, ...], attrs: dict[str, Any], count: int = 1,
@@ -349,6 +369,9 @@ class _Writer:
                 shape = tuple(source.shape)
             else:
                 shape = space_at(self._program, source)
+            if argument.form == "table":
+                missing.difference_update(range(count - inner, count))
+                continue
             per_row = argument.form == "row"
             first = count - len(shape) - (inner if per_row and not argument.keeps else 0)
             last = count - inner if per_row else count
@@ -362,7 +385,7 @@ class _Writer:
     def _loops(self, results: Sequence[KernelResult], sources: Sequence[_Source]) -> Loops:
         inner = self._layout is not None
         arrays = [
-            LoopArray(kind, inner and argument.form != "row")
+            LoopArray(kind, inner and argument.form != "row", argument.form == "table")
             for argument, kind in zip(self._arguments, self._kinds, strict=True)
         ]
         first = {"argument": 0, "constant": len(arrays)}
@@ -390,7 +413,7 @@ class _Writer:
         return () if alone else tuple(wide)
 
 
-_REPEATING: Final = ("repeat", "reduction", "along")
+_REPEATING: Final = ("repeat", "reduction", "along", "pick")
 
 
 def _digest(loops: Loops) -> str:

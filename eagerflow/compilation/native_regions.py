@@ -186,7 +186,8 @@ class _Finder:
         space, level = self._levels.space[first], self._levels.level[first]
         assert space is not None
         layout = self._layout(members, space, level)
-        if computing < 2 and layout is None:
+        picking = any(roles[x].what == "pick" for x in members)
+        if computing < 2 and (layout is None or picking):
             return
         reducing = [x for x in members if roles[x].axes]
         if reducing and (computing > _MOST or self._count_arrays(members) > _ARRAYS):

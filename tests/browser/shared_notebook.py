@@ -132,7 +132,8 @@ CELLS = {
     "prepare": LOOP, "show loop": "ef.show(count)",
     "loop": "print('end', int(count(ef.tensor(9))))",
     "queues": QUEUES,
-    "run": "run(3)", "briefly": "run(0.5)",
+    "few": "for _ in range(20):\n    train(x, y)", "briefly": "run(0.5)",
+    "run": "while not pathlib.Path('observed').exists():\n    run(0.1)",
     "frozen": "run(0.5)\npathlib.Path('ended').touch()",
     "told": "number = over.latest().executable.number\n"
     "print(f'{other._watcher.log.of(number).count:,}')",

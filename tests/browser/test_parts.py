@@ -72,7 +72,10 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(
 
 def test_nodes_are_sorted_and_chosen_by_keys(notebook: Notebook, dashboard: Locator) -> None:
     panel = tab(dashboard, "nodes")
-    notebook.run(AT["run"])  # a step is observed meanwhile
+    notebook.start(AT["run"])
+    expect(panel.locator("caption")).to_contain_text("in one step")  # one was observed
+    notebook.allow("observed")
+    notebook.wait_for_end(AT["run"])
     names = panel.locator("tbody tr td:first-child")
     panel.get_by_role("button", name="node", exact=True).press("Enter")
     expect(panel.get_by_role("columnheader", name="node")).to_have_attribute(

@@ -51,7 +51,7 @@ def test_what_a_cell_prints_is_never_lost(notebook: Notebook) -> None:
 
 
 def test_each_tab_shows_something(notebook: Notebook, dashboard: Locator) -> None:
-    notebook.run(AT["numpy"])
+    notebook.run(AT["few"])
     expect(tab(dashboard, "timeline").locator(".ef-summary")).to_contain_text("median")
     expect(tab(dashboard, "nodes")).to_contain_text("matmul")
     expect(tab(dashboard, "queues")).to_contain_text(re.compile("No queue|batches|letters"))

@@ -108,6 +108,27 @@ def test_values_that_are_repeated_along_short_rows(
     assert [region.kernel.layout for region in regions] == [layout] * (layout is not None)
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "%a = multiply(%t, %x) : f32[8,4] %s = sum(%a) {axis=(1,), keepdims=True} : f32[8,1]"
+            " return %s", ["[take multiply sum]"], id="with what follows them",
+        ),
+        pytest.param("%a = lgamma(%t) : f32[8,4] return %a", ["take", "lgamma"], id="alone"),
+        pytest.param(
+            "%a = multiply(%t, %x) : f32[8,4] %u = take(%a, %i) {axis=0} : f32[8,4]"
+            " %b = multiply(%u, %t) : f32[8,4] return %b", ["take", "multiply", "take", "multiply"],
+            id="of a table that is computed",
+        ),
+    ],
+)  # fmt: skip
+def test_rows_of_a_table(body: str, expected: list[str]) -> None:
+    """Alone, NumPy is as fast as memory."""
+    inputs = "%x: f32[8,4]@cpu:0, %y: f32[9,4]@cpu:0, %i: i64[8]@cpu:0"
+    assert _units(_graph(f"%t = take(%y, %i) {{axis=0}} : f32[8,4] {body}", inputs)) == expected
+
+
 def test_variables_are_at_the_border() -> None:
     w = ef.Variable([[0.0] * 4] * 8)
     text = _graph(

@@ -65,6 +65,18 @@ def lies_by_rows(x: np.ndarray[Any, Any]) -> bool:
     return True
 
 
+def are_rows_of(places: np.ndarray[Any, Any], table: np.ndarray[Any, Any]) -> bool:
+    """Whether all numbers are those of rows that are there; negative ones count as none.
+
+    >>> are_rows_of(np.array([0, 2]), np.zeros((3, 5))), are_rows_of(np.array([-1]), np.zeros(3))
+    (True, False)
+    """
+    if places.size == 0:
+        return True
+    unsigned = places.view(f"u{places.itemsize}")  # in which negative numbers are large
+    return int(unsigned.max()) < len(table)
+
+
 def _lies_as(one: object, other: TensorType) -> bool:
     """Whether values of a type take the memory of another one; sizes are compared by name."""
     if not isinstance(one, TensorType) or one.dtype is not other.dtype:
@@ -157,7 +169,13 @@ class RegionText:
             ordered = self.expressions.bound(lies_by_rows, "lies_by_rows")
             values = map(self.operand, self.kernel.by_rows)
             fit = [f"({c} or {ordered}({x}))" for c, x in zip(fit, values, strict=True)]
-        return " and ".join(fit + [f"{self.operand(r)}.size" for r in self.kernel.filled])
+        fit += [f"{self.operand(r)}.size" for r in self.kernel.filled]
+        for argument in self.kernel.arguments:
+            if argument.form == "table" and isinstance(argument.source, int):
+                there = self.expressions.bound(are_rows_of, "are_rows_of")
+                places, table = self.operand(argument.places), self.operand(argument.source)
+                fit.append(f"{there}({places}, {table})")
+        return " and ".join(fit)
 
     def write(self, name: str, plain: str, dying: Collection[int] = ()) -> None:
         """The function.
@@ -297,6 +315,8 @@ class RegionText:
         if argument.form == "columns":
             return self.by_columns(name)
         count = layout[1]
+        if argument.form == "table":
+            return f"{name}.T" if ndim == 2 else f"{name}.reshape(len({name}), -1).T"
         if argument.form == "flat":
             return (
                 f"{name}.reshape(-1)"

@@ -21,6 +21,7 @@ from eagerflow_kernels.native.loop_form import (
     BYTES,
     FLOATS,
     LOW,
+    PICK,
     REDUCTIONS,
     SCANS,
     TALLIES,
@@ -44,7 +45,8 @@ def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any
 
     Args:
         loops: what to run.
-        arrays: a list of rows per input: numbers, or lists of numbers where it has an inner axis.
+        arrays: a list of rows per input: numbers, or lists of numbers where it has an inner axis;
+            all rows of a table.
         length: of the inner axis, if no input has one.
 
     >>> from eagerflow_kernels.native.loop_form import LoopArray, LoopBuilder
@@ -52,7 +54,7 @@ def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any
     >>> interpret(b.build("total", [b.reduce("sum", b.load(0))]), [[[1, 2, 3], [4, 5, 6]]])
     (array([ 6., 15.], dtype=float32),)
     """
-    rows = len(arrays[0])
+    rows = next(len(x) for x, of in zip(arrays, loops.inputs, strict=True) if not of.table)
     for x, of in zip(arrays, loops.inputs, strict=True):
         if of.inner and rows:
             length = len(x[0])
@@ -62,7 +64,8 @@ def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any
     )
     with np.errstate(all="ignore"):
         for row in range(rows):
-            results = _row(loops, [x[row] for x in arrays], length)
+            given = zip(arrays, loops.inputs, strict=True)
+            results = _row(loops, [x if of.table else x[row] for x, of in given], length)
             for output, of, values in zip(outputs, loops.outputs, results, strict=True):
                 output[row] = values if of.inner else values[0]
     return outputs
@@ -96,6 +99,8 @@ def _element(term: Term, arrays: list[Any], length: int, operands: list[Any], i:
     if term.operation == "load":
         array = arrays[term.constant]
         return DTYPES[term.kind](array[i] if term.inner else array)
+    if term.operation == PICK:
+        return DTYPES[term.kind](arrays[term.constant][int(operands[0])][i])
     if term.operation == "constant":
         return DTYPES[term.kind](value_of(term.constant, term.kind))
     if term.operation == "size":

@@ -4,12 +4,14 @@
 a row they may run along one *inner axis*. A *term* is one value: an element of an input, a
 constant, an operation on other terms, or a reduction along the inner axis. A term that is the same
 for all elements of a row is a term of the row. A *scan* combines each element of a row with all
-before it, one after the other. Loops without an inner axis are elementwise.
+before it, one after the other. Loops without an inner axis are elementwise. A *table* is an array
+of which a row is picked by its number, a term of the row; a row of that number must be there.
 
 Grammar of the text (`loop_text.show`):
 
     loops      = "loops" name "(" array,… ")" "->" array,… ":" term… "return" "%n",…
     array      = kind | kind "[n]"               # one element per row, or one per element of it
+               | kind "[*,n]"                    # a table
     term       = "%n" "=" operation operand… [":" kind] ["[n]"]
     kind       = "f32" | "f64" | "i32" | "i64" | "bool" | "f16" | "bf16"
 
@@ -120,6 +122,9 @@ BLOCK: Final = 128
 #: what stands at the beginning of terms
 SOURCES: Final = ("load", "constant", "size", "index")
 
+#: what gives the elements of that row of a table whose number, an i64, is its operand
+PICK: Final = "pick"
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -127,12 +132,12 @@ class Term:
     """One value.
 
     Attributes:
-        operation: of `OPERATIONS`, `REDUCTIONS`, `SCANS` or `SOURCES`.
+        operation: of `OPERATIONS`, `REDUCTIONS`, `SCANS` or `SOURCES`, or `PICK`.
         kind: of the result.
         inner: whether there is one for each element of a row, or one for the row.
         operands: the numbers of the terms that it is made of.
-        constant: the bits of a constant, the number of the array that is loaded, or by how many
-            bits is shifted.
+        constant: the bits of a constant, the number of the array that is loaded or picked from, or
+            by how many bits is shifted.
     """
 
     operation: str
@@ -150,10 +155,13 @@ class LoopArray:
     Attributes:
         kind: of its elements.
         inner: whether it has one for each element of a row, or one for each row.
+        table: whether it has rows of its own, of which each row picks one. Then it has an inner
+            axis, which is its first one; its rows are the second.
     """
 
     kind: Kind
     inner: bool = False
+    table: bool = False
 
 
 @final
@@ -180,10 +188,7 @@ class LoopSignature:
         >>> LoopSignature("sum", (LoopArray("f32", True),), (LoopArray("f32"),), True).head
         'sum(f32[n]) -> f32'
         """
-        given, made = (
-            ", ".join(f"{a.kind}[n]" if a.inner else a.kind for a in arrays)
-            for arrays in (self.inputs, self.outputs)
-        )
+        given, made = (", ".join(map(_shown, arrays)) for arrays in (self.inputs, self.outputs))
         return f"{self.name}({given}) -> {made}"
 
     @staticmethod
@@ -191,7 +196,7 @@ class LoopSignature:
         """The signature that this is the head of; an inner axis is one that an array has.
 
         >>> LoopSignature.read("sum(f32[n]) -> f32").inputs
-        (LoopArray(kind='f32', inner=True),)
+        (LoopArray(kind='f32', inner=True, table=False),)
         """
         name, _, rest = head.partition("(")
         inputs, outputs = (
@@ -199,6 +204,11 @@ class LoopSignature:
             for arrays in (part.split(", ") for part in rest.split(") -> "))
         )
         return LoopSignature(name, inputs, outputs, any(a.inner for a in (*inputs, *outputs)))
+
+
+def _shown(array: LoopArray) -> str:
+    axes = "[*,n]" if array.table else "[n]" if array.inner else ""
+    return f"{array.kind}{axes}"
 
 
 def _kind(text: str) -> Kind:
@@ -298,7 +308,7 @@ class LoopBuilder:
     >>> b = LoopBuilder([LoopArray("f32", inner=True)])
     >>> total = b.reduce("sum", b.load(0))
     >>> b.build("mean", [b.apply("divide", total, b.size("f32"))]).outputs
-    (LoopArray(kind='f32', inner=False),)
+    (LoopArray(kind='f32', inner=False, table=False),)
     """
 
     __slots__ = ("_numbers", "inputs", "terms")
@@ -323,6 +333,11 @@ class LoopBuilder:
         """The element of an input."""
         of = self.inputs[array]
         return self._append(Term("load", of.kind, of.inner, (), array))
+
+    def pick(self, x: int, place: int) -> int:
+        """The elements of a row of the table that a term loads; its number is a term of the row."""
+        table = self.terms[x]
+        return self._append(Term(PICK, table.kind, True, (place,), table.constant))
 
     def constant(self, value: float, like: int | Kind) -> int:
         """A constant of a kind, or of the kind of a term; exact, or a ValueError."""

@@ -54,6 +54,7 @@ class NativeOp:
         takes: the attributes of the op that the rule takes, with the values that they can have.
         numbers: the attributes that are numbers, of which the rule takes terms.
         hands_on: whether it only looks at its input in another way.
+        picks: whether its inputs are a table and the numbers of rows of it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class NativeOp:
     takes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     numbers: tuple[str, ...] = ()
     hands_on: bool = False
+    picks: bool = False
 
 
 _NUMBERS: Final = (*FLOATS, *INTEGERS)
@@ -160,6 +162,7 @@ _OPS: Final = (
     NativeOp("argmax", rows.first_largest, 1, _ALL, along_axis=True, needs_elements=True),
     NativeOp("argmin", rows.first_smallest, 1, _ALL, along_axis=True, needs_elements=True),
     NativeOp("count_nonzero", rows.count_nonzero, 1, _ALL, along_axis=True),
+    NativeOp("take", rows.picked, 2, _NUMBERS, along_axis=True, keeps_axis=True, picks=True),
     NativeOp("cumulative_sum", rows.running_total, along_axis=True, keeps_axis=True),
     NativeOp("cumulative_prod", rows.running_product, along_axis=True, keeps_axis=True),
     NativeOp("softmax", rows.softmax, along_axis=True, keeps_axis=True),
@@ -199,6 +202,8 @@ def loops_of(name: str, *kinds: Kind, **attributes: Any) -> Loops:
     if not right:
         raise KeyError(f"{name} is not native for {', '.join(kinds)}")
     arrays = [LoopArray(kind, inner=op.along_axis) for kind in kinds]
+    if op.picks:
+        arrays = [LoopArray(kinds[0], inner=True, table=True), LoopArray("i64")]
     arrays += [LoopArray(kinds[-1]) for _ in op.numbers]
     b = LoopBuilder(arrays)
     numbers = {number: b.load(op.inputs + i) for i, number in enumerate(op.numbers)}
@@ -262,11 +267,11 @@ def half_cast_loops(name: str) -> Loops:
 
 #: kinds whose ops have a callable form
 CALLED: Final[tuple[Kind, ...]] = ("f32", "f64")
-#: ops that only choose among bits or count, and casts, which NumPy's `astype` does
+#: ops that only choose or move bits or count, and casts, which NumPy's `astype` does
 PORTABLE: Final = frozenset({
     "all", "any", "argmax", "argmin", "count_nonzero", "where", "cast", "copysign", "isfinite",
     "isinf", "isnan", "logical_and", "logical_not", "logical_or", "logical_xor",
-    *(op.name for op in OPS.values() if op.hands_on),
+    *(op.name for op in OPS.values() if op.hands_on or op.picks),
 })  # fmt: skip
 
 #: callable ops that are single operations of IEEE 754, or choose or round by one

@@ -114,11 +114,15 @@ def ufunc_of(of: LoopSignature, address: int, code: object, data: int | None = N
 
 
 def _signature(of: LoopSignature) -> str:
-    """Which arrays have the inner axis, as NumPy writes it: ``(n),()->(n)``."""
-    inputs, outputs = (
-        ",".join("(n)" if a.inner else "()" for a in arrays) for arrays in (of.inputs, of.outputs)
-    )
-    return f"{inputs}->{outputs}"
+    """Which arrays have the inner axis, as NumPy writes it: ``(n),()->(n)``.
+
+    A table has another one behind it, so that the inner axis is the first one of all sizes.
+    """
+    inputs = [
+        f"(n,v{i})" if a.table else "(n)" if a.inner else "()" for i, a in enumerate(of.inputs)
+    ]
+    outputs = ["(n)" if a.inner else "()" for a in of.outputs]
+    return f"{','.join(inputs)}->{','.join(outputs)}"
 
 
 _for_ever: Final[list[_Kept]] = []

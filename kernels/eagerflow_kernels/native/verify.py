@@ -17,6 +17,7 @@ from eagerflow_kernels.native.loop_form import (
     KINDS,
     LOW,
     OPERATIONS,
+    PICK,
     REDUCTIONS,
     SCANS,
     SOURCES,
@@ -64,6 +65,8 @@ def _wrong(loops: Loops, number: int, term: Term) -> str | None:
         return _wrong_reduction(term, operands)
     if term.operation in SCANS:
         return _wrong_scan(term, operands)
+    if term.operation == PICK:
+        return _wrong_pick(loops, term, operands)
     if term.operation not in OPERATIONS:
         return "an unknown operation"
     return _wrong_operation(term, operands)
@@ -98,6 +101,15 @@ def _wrong_scan(term: Term, operands: list[Term]) -> str | None:
     if not _takes_its_kind(term, operands):
         return "it takes one number of its own kind"
     return None if term.inner else "it has one value per element"
+
+
+def _wrong_pick(loops: Loops, term: Term, operands: list[Term]) -> str | None:
+    if [(x.kind, x.inner) for x in operands] != [("i64", False)]:
+        return "a row of a table has one number, an i64"
+    if not 0 <= term.constant < len(loops.inputs):
+        return "there is no such input"
+    table = LoopArray(term.kind, term.inner, table=True)
+    return None if term.inner and loops.inputs[term.constant] == table else "it is no such table"
 
 
 def _takes_its_kind(term: Term, operands: list[Term]) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from eagerflow_kernels.native.callable_ops import along_axes, native_ufunc
 from eagerflow_kernels.native.fusion import FailedCheckError, FusedNode, NativeRegion, fuse
+from eagerflow_kernels.native.interpreter import interpret
 from eagerflow_kernels.native.llvm.passes import passes_of
 from eagerflow_kernels.native.loop_form import LoopArray
 from tests.kernels.native.compiling import TARGETS, elements, layouts, needs_compiler, same, shared
@@ -110,6 +111,25 @@ def test_a_region_that_takes_over_in_the_middle_changes_nothing(switch: int) -> 
         return weights
 
     assert trained(switch) == trained(1000)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+def test_rows_of_a_table(target: Any, kind: Any) -> None:
+    """A row is picked wherever tables lie, and what follows has the bits of the ops alone."""
+    rng = np.random.default_rng(0)
+    arrays = [LoopArray("f32", True, table=True), LoopArray(kind), _ELEMENTS]
+    nodes = [FusedNode("take", (0, 1)), FusedNode("multiply", (3, 2)), FusedNode("softmax", (4,))]
+    loops = fuse("rows", arrays, nodes, [3, 5])
+    region = NativeRegion(loops, target=target)
+    for count, length, rows in ((3, 1, 1), (5, 33, 20), (2, 700, 65)):
+        table, y = elements(rng, "f32", (count, length)), elements(rng, "f32", (length,))
+        places = rng.integers(0, count, rows).astype({"i32": "i4", "i64": "i8"}[kind])
+        expected = table[places], _alone("softmax", _alone("multiply", table[places], y))
+        defined = interpret(loops, [table.tolist(), places.tolist(), [y.tolist()] * rows])
+        assert all(map(same, defined, expected))
+        for given in layouts(table).values():
+            assert all(map(same, shared(region.ufunc, [given.T, places, y], 3), expected))
 
 
 def test_values_on_the_way_can_be_results() -> None:

@@ -31,6 +31,7 @@ def _loops(*terms: Term, result: int = -1) -> Loops:
         (Term("less", "f32", False, (0, 0)), "the result is of kind bool"),
         (Term("bits", "f32", False, (0,)), "the result is of kind i32"),
         (Term("sum", "f64", False, (0,)), "one number of its own kind"),
+        (Term("pick", "f32", True, (0,)), "has one number, an i64"),
         (Term("sum", "f32", True, (0,)), "one value per row"),
         (Term("running_sum", "f32", False, (0,)), "one value per element"),
         (Term("running_max", "f64", True, (0,)), "one number of its own kind"),

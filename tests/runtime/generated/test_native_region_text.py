@@ -45,3 +45,56 @@ def test_no_floating_point_warnings(order: Literal["C", "F"]) -> None:
             assert np.isnan(traced(x, y).numpy()).all()
     direct = traced._lookup.latest().executable._direct
     assert direct is None or direct.quiet == bool(direct.kernels)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("axes", [(6,), (2, 3)], ids=str)
+def test_rows_of_a_table_are_looked_for_before_a_kernel_picks_them(
+    dtype: str, axes: tuple[int, ...]
+) -> None:
+    """Negative numbers count from the end, op by op; one of a row that is not there is an error."""
+    table = ef.Variable(np.arange(5 * 6, dtype=np.float32).reshape(5, *axes))
+    along = tuple(range(-len(axes), 0))
+
+    def f(places: ef.Tensor) -> ef.Tensor:
+        x = ef.take(table, places, axis=0) * 0.5
+        return x / ef.sum(x + 1.0, axis=along, keepdims=True)
+
+    traced = ef.trace(f, compile="now")
+    for places in ([[0, 4], [3, 3]], [[1, -1], [-5, 2]], [[0, 0], [0, 0]]):
+        given = ef.tensor(places, dtype=dtype)
+        np.testing.assert_array_equal(traced(given), f(given))
+    assert len(axes) > 1 or "are_rows_of" in traced.ir("python")
+    with pytest.raises(ef.errors.TensorIndexError, match="index 5 is out of range"):
+        traced(ef.tensor([[0, 5], [1, 1]], dtype=dtype))
+
+
+def test_results_lie_where_operands_did_that_nothing_reads_any_more() -> None:
+    """What users hold stays as it is."""
+
+    def f(x: ef.Tensor) -> ef.Tensor:
+        return ef.exp(ef.lgamma(x) * 0.5) + 1.0
+
+    traced = ef.trace(f, compile="now")
+    x = ef.tensor(np.linspace(1, 2, 1 << 15, dtype=np.float32))
+    before = x.numpy().copy()
+    for _ in range(3):
+        np.testing.assert_array_equal(traced(x), f(x))
+    np.testing.assert_array_equal(x, before)
+    assert "if_alone" in traced.ir("python")
+
+
+def test_parts_of_arrays_run_in_kernels() -> None:
+    whole = ef.tensor(np.arange(70, dtype=np.float32).reshape(7, 10))
+
+    @ef.trace(compile="now")
+    def f(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
+        return (x * 2.0 + y) * y
+
+    region = None
+    for part in (np.s_[1:-1, 2:], np.s_[::2, ::3], np.s_[::-1, 1:], np.s_[:, ::-1]):
+        x, y = whole[part], (whole + 1)[part]
+        np.testing.assert_array_equal(f(x, y), (x * 2.0 + y) * y)
+        region = f.latest().executable.tier.region  # type: ignore[attr-defined]  # generated
+    assert region is not None
+    assert region.compiled.kernels

@@ -12,7 +12,6 @@ import { askStages, type ViewModel } from "../passes/stages";
 import { PassesView } from "../passes/view";
 import { Activity, type Doing, type NodePlace } from "./activity";
 import { Canvas } from "./canvas";
-import { CausePath } from "./cause_path";
 import { boxNow, contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
 import { detailsOf, overviewOf } from "./details";
 import { Marks } from "./marks";
@@ -39,7 +38,6 @@ export class GraphView {
   private readonly marks: Marks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
-  private readonly path = new CausePath();
   private readonly search: Search;
   private readonly legend = html("div", { class: "ef-legend" });
   private readonly grouping: HTMLSelectElement;
@@ -103,7 +101,7 @@ export class GraphView {
       this.canvas.element, this.canvas.minimap, this.legend); // prettier-ignore
     this.element = html("div", { class: "ef-graph-view" },
       html("div", { class: "ef-whole" }, tools, html("div", { class: "ef-split" }, picture, this.details)),
-      this.path.element, this.now); // prettier-ignore
+      this.now); // prettier-ignore
     this.unlisten = feed?.onChoice((chosen) => { this.follow(chosen); });
   }
 
@@ -379,7 +377,6 @@ export class GraphView {
     }
     this.marks.light(doing);
     this.marks.blame(this.faulty(contents));
-    this.path.show(this.feed?.list("diagnoses") ?? []);
     this.count(contents, places);
     setText(this.now, this.sentence(places));
     if (this.colouring === "time" && this.feed?.revision("nodes") !== this.coloured) this.colour("time");

@@ -2,7 +2,8 @@
 
 import { edgeKey, type Box, type Contents } from "../graph/contents";
 import type { Group } from "../graph/groups";
-import { across, around, frameOf, type Layout, type Placed, type Scaled } from "./types";
+import { route } from "./routes";
+import { around, frameOf, type Layout, type Placed, type Scaled } from "./types";
 
 /** pixels between columns: most arrows between them go through there */
 const GAP = 56;
@@ -69,11 +70,12 @@ export function sideBySide(columns: readonly Contents[], layouts: readonly Layou
     for (const [key, path] of layout.edges) edges.set(key, movedBy(path, right, down));
     x += layout.width + GAP;
   });
+  const frames = [...boxes.values()].map(frameOf);
   for (const edge of contents.edges) {
     const [from, to] = [boxes.get(edge.from.id), boxes.get(edge.to.id)];
-    if (!edges.has(edgeKey(edge)) && from && to) edges.set(edgeKey(edge), across(from, to));
+    if (!edges.has(edgeKey(edge)) && from && to) edges.set(edgeKey(edge), route(from, to, frames));
   }
-  const all = around([...[...boxes.values()].map(frameOf), ...clusters.values()])!;
+  const all = around([...frames, ...clusters.values()])!;
   const engine = layouts.every((l) => l.engine === "graphviz") ? "graphviz" : "layered";
   return { engine, left: all.x, top: all.y, width: all.width, height: all.height, boxes, clusters, edges };
 }

@@ -51,7 +51,7 @@ export function link(from: Placed, to: Placed): string {
 }
 
 /** A path from box to box: from the left or right side of one to that of the other which faces it. */
-export function across(from: Placed, to: Placed): string {
+function across(from: Placed, to: Placed): string {
   const [a, b] = [frameOf(from), frameOf(to)];
   const [x0, x1] = to.x > from.x ? [a.x + a.width, b.x] : [a.x, b.x + b.width];
   const middle = (x0 + x1) / 2;

@@ -8,6 +8,7 @@ import { seconds } from "../format";
 import { GraphView, MOST as MOST_BOXES } from "../graph/view";
 import type { ViewModel } from "../passes/stages";
 import { Canvas2d } from "./canvas2d";
+import { CausePath } from "./cause_path";
 import { NodesView } from "./nodes_view";
 import { QueuesView } from "./queues_view";
 import { TimelineView } from "./timeline_view";
@@ -37,6 +38,7 @@ export class DashboardView implements View {
   private readonly choice = html("select", { "aria-label": "function", class: "ef-choice", ...KEYS });
   private readonly graph: GraphView;
   private readonly nothing = html("p", { class: "ef-empty" }, "The graph of what runs comes with its first step.");
+  private readonly path = new CausePath();
   private readonly nodes: NodesView;
   private readonly timeline: TimelineView;
   private readonly tabs: Tab[] = [];
@@ -55,7 +57,7 @@ export class DashboardView implements View {
     this.graph = new GraphView(feed, MOST_BOXES, model);
     this.nodes = new NodesView(feed);
     const graph: View = {
-      element: html("div", {}, this.nothing, this.graph.element),
+      element: html("div", {}, this.nothing, this.graph.element, this.path.element),
       update: (seen) => { if (seen) this.graph.update(); },
       resize: () => { this.graph.resize(); },
       dispose: () => { this.graph.dispose(); },
@@ -151,6 +153,7 @@ export class DashboardView implements View {
   /** What is wrong, a line each; one line is always there, so that nothing below it jumps. */
   private tellFaults(): void {
     const rows = this.feed.list("diagnoses");
+    this.path.show(rows);
     const lines = rows.map((row) => row["text"] as string);
     if (!lines.length) lines.push(this.executable ? "Nothing stands out." : "Nothing runs yet.");
     while (this.faults.children.length > lines.length) this.faults.lastElementChild!.remove();

@@ -8,6 +8,11 @@ from eagerflow_kernels.native.functions.logarithms import log
 from eagerflow_kernels.native.loop_form import FLOATS, LoopBuilder
 
 
+def picked(b: LoopBuilder, x: int, place: int) -> int:
+    """The row of a table whose number is given."""
+    return b.pick(x, b.apply("convert", place, kind="i64"))
+
+
 def total(b: LoopBuilder, x: int) -> int:
     """The sum; 0 of nothing."""
     return b.reduce("sum", x)

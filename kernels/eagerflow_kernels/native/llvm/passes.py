@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Final, final
 
 from eagerflow_kernels.native.compiler_slices import breathe
-from eagerflow_kernels.native.loop_form import REDUCTIONS, SCANS, Loops
+from eagerflow_kernels.native.loop_form import PICK, REDUCTIONS, SCANS, Loops
 
 #: operations that cost no more than to read a value back
-_CHEAP: Final = frozenset({"load", "constant", "size", "index"})
+_CHEAP: Final = frozenset({"load", "constant", "size", "index", PICK})
 #: how long operations take, if not as long as an addition
 _COSTS: Final = {"constant": 0, "size": 0, "index": 0, "divide": 5, "sqrt": 5}
 

@@ -23,7 +23,16 @@ from eagerflow_kernels.native.llvm.reductions import (
 from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
 from eagerflow_kernels.native.llvm.ticks import tick
-from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops, Term
+from eagerflow_kernels.native.loop_form import (
+    BLOCK,
+    BYTES,
+    PICK,
+    REDUCTIONS,
+    SCANS,
+    TALLIES,
+    Loops,
+    Term,
+)
 
 #: terms of a pass that take less time than a tally waits for what is added to it
 _FEW: Final = 8
@@ -34,7 +43,7 @@ _TALLIES_BESIDE: Final = 8
 def inner_step(loops: Loops, array: int) -> int:
     """The place, among the steps that NumPy gives, of that of an array along the inner axis."""
     arrays = (*loops.inputs, *loops.outputs)
-    return len(arrays) + sum(a.inner for a in arrays[:array])
+    return len(arrays) + sum(a.inner + a.table for a in arrays[:array])
 
 
 def render_rows(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
@@ -52,6 +61,8 @@ def render_rows(loops: Loops, width: int, declared: set[str], weight: int = 0) -
 
 def has_columns(loops: Loops) -> bool:
     """Whether rows may be taken side by side: a block, which is not in order then, has no scan."""
+    if any(array.table for array in loops.inputs):
+        return False  # each row picks another one
     return not any(p.reductions and scans_in(loops, p) for p in passes_of(loops))
 
 
@@ -133,6 +144,7 @@ class _Rows:
                 stream.begin(self.bases[i])
             for row_pass in passes_of(loops):
                 self._row_terms(row_pass)
+                self._pick_rows(row_pass)
                 self._pass(row_pass)
             self._store_row()
             return []
@@ -155,6 +167,17 @@ class _Rows:
                 kinds = tuple(self.loops.terms[i].kind for i in term.operands)
                 x = apply(e, term, kinds, 1, [self.values[i] for i in term.operands])
             self.values[number] = x
+
+    def _pick_rows(self, row_pass: RowPass) -> None:
+        """Let tables begin at the rows that are picked."""
+        e = self.e
+        for number in row_pass.terms:
+            term = self.loops.terms[number]
+            if term.operation == PICK:
+                array = term.constant
+                step = e.integer("%steps", inner_step(self.loops, array) + 1)
+                at = e.item(self.bases[array], self.values[term.operands[0]], step)
+                self.streams[array].begin(at)
 
     def _store_row(self) -> None:
         places = self.bases[len(self.loops.inputs) :]
@@ -188,7 +211,7 @@ class _Rows:
         loaded = {
             self.loops.terms[n].constant
             for n in row_pass.terms
-            if self.loops.terms[n].operation == "load"
+            if self.loops.terms[n].operation in ("load", PICK)
         }
         reads = loaded | {first_output + output for output in row_pass.kept.values()}
         writes = {first_output + output for output, _ in row_pass.stores}
@@ -232,7 +255,7 @@ class _Rows:
             term, kept = loops.terms[number], row_pass.kept.get(number)
             kinds = tuple(loops.terms[x].kind for x in term.operands)
             for i, mask, known in zip(places, masks, values, strict=True):
-                if kept is not None or term.operation == "load":
+                if kept is not None or term.operation in ("load", PICK):
                     array = term.constant if kept is None else first_output + kept
                     at = e.item(sources[array], i, BYTES[term.kind])
                     known[number] = e.load(term.kind, width, at, mask)

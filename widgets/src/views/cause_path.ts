@@ -1,4 +1,4 @@
-/** Who holds up whom, below a graph: functions and queues from the cause to what waits, where most are elsewhere. */
+/** What holds up what, below a graph: functions and queues from the cause to what waits, most of them in other graphs. */
 
 import { html } from "../dom";
 import type { Row } from "../feed/tables";
