@@ -321,7 +321,7 @@ class Graph:
         >>> str(again) == str(graph)
         True
         """
-        _above(".text.files", "save_graph")(self, path)
+        _above(".text.graph_files", "save_graph")(self, path)
 
     @staticmethod
     def load(path: str | PathLike[str], resources: Mapping[str, Any] | None = None) -> Graph:
@@ -335,7 +335,7 @@ class Graph:
         Traceback (most recent call last):
         eagerflow.errors.GraphFileError: ...
         """
-        graph: Graph = _above(".text.files", "load_graph")(path, resources)
+        graph: Graph = _above(".text.graph_files", "load_graph")(path, resources)
         return graph
 
     def run(
