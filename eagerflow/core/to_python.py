@@ -249,7 +249,9 @@ class AbstractConversions(AbstractMethods):
             return x._data.concrete("item()").item()
         if self.size != 1:
             raise TensorValueError(
-                f"item() of a tensor with {self.size} elements", given=str(self.type)
+                f"item() of a tensor with {self.size} elements",
+                given=str(self.type),
+                hint="x.tolist() and x.numpy() are all of them, x.sum() and x.mean() one number",
             )
         return self.numpy().item()
 

@@ -213,21 +213,22 @@ class CacheEntry:
             self._holds is None or self._holds(leaves)
         )
 
-    def is_direct(self, call: Call, args: Sequence[Any]) -> bool:
-        """Whether positional arguments are the first leaves, so that all others are defaults.
+    def is_direct(self, call: Call, given: Sequence[Any]) -> bool:
+        """Whether what positional arguments hold are the first leaves, all others being defaults.
 
         A handle that is updated may be another argument as well, which has to be looked at, and
         of a static number or array the value.
         """
         leaves = call.leaves
         return (
-            len(leaves) >= len(args)
-            and all(leaf.handle is x for leaf, x in zip(leaves, args, strict=False))
+            len(leaves) >= len(given)
+            and all(leaf.handle is x for leaf, x in zip(leaves, given, strict=False))
             and not any(
                 leaf.kind == "static" and (type(leaf.value) in (int, float) or is_numpy(leaf.value))
                 for leaf in leaves
             )
-            and not (self.shared or (self.asks_identity and self.checks))
+            and not self.shared
+            and not (self.asks_identity and (self.checks or len(leaves) > len(given)))
             and not any(s.kind == "update" or s.of_arguments for s in self.stores)
             and self.apart is None
             and not any(
@@ -239,8 +240,6 @@ class CacheEntry:
                 )
                 for out in outputs
             )
-            and len({id(x) for x in args if type(x) is Tensor})
-            == sum(type(x) is Tensor for x in args)
         )
 
     def local(self, name: str) -> Value | None:

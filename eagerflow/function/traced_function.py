@@ -31,7 +31,7 @@ from eagerflow.function.bound_function import BoundFunction
 from eagerflow.function.cache_entry import CacheEntry, NothingDone
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup.lookup import Lookup, Options, warn
-from eagerflow.function.lookup.shortcuts import MISSED, form_of
+from eagerflow.function.lookup.shortcuts import MISSED, form_of, leaves_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.name_scopes import name_scope
 from eagerflow.hardware import Device
@@ -155,8 +155,10 @@ class TracedFunction(Generic[_P, _R_co]):
         if left or differs:
             raise NothingDone(entry.failure)
         leaves = [leaf.value for leaf in call.leaves]
-        if form is not None and entry.is_direct(call, args):
-            self._shortcuts.add(form, entry, args, leaves[len(args) :])
+        if form is not None:
+            given = leaves_of(args)
+            if entry.is_direct(call, given):
+                self._shortcuts.add(form, entry, args, leaves[len(given) :])
         return entry.run(leaves, captured, call.values)
 
     @overload

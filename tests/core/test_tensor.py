@@ -287,6 +287,11 @@ def test_numpys_reductions_take_tensors_and_variables(name: str) -> None:
             getattr(np, name)(ef.tensor(array), out=np.zeros(()))
 
 
+def test_item_of_several_elements_tells_what_gives_them_all() -> None:
+    with pytest.raises(errors.TensorValueError, check=says("are all of them")):
+        ef.zeros(3).item()
+
+
 def test_numpys_arguments_of_methods() -> None:
     array = np.array([[0.5, -1.0], [3.0, 0.26]], dtype=np.float32)
     x = ef.tensor(array)

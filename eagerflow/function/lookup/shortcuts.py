@@ -11,9 +11,9 @@ tensors it is::
          if scope_of_call() != scope: return missed
         x0, x1, = args
         if type(x0) is not Tensor: return missed
-        if x0._lane is not lane0 or x0._data.shape != shape0: return missed
+        if x0._lane is not lane_x0 or x0._data.shape != shape_x0: return missed
         if type(x1) is not Tensor: return missed
-        if x1._lane is not lane1 or x1._data.shape != shape1: return missed
+        if x1._lane is not lane_x1 or x1._data.shape != shape_x1: return missed
         if x0 is x1: return missed
         captured = guards.read()
         if captured is None: return missed
@@ -22,11 +22,13 @@ tensors it is::
         result = Tensor()
         result._data, result._lane, result._mark = results[0], entry.single, None
         return result
+
+Tuples, lists and dicts with strings for keys are taken apart by such statements as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from types import CodeType, FunctionType
@@ -45,9 +47,14 @@ MISSED: Final = object()
 _MOST: Final = 1024
 #: traces of one form, as of answers that alternate; the one found last comes first
 _WAYS: Final = 4
+#: a form of more parts is none: the code of its shortcut would be long, or nested deeply
+_LONGEST: Final = 512
+#: variables of which each pair is compared; of more, the set of all ids is shorter
+_FEW: Final = 3
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
 _ARRAY: Final = as_device("cpu:0").backend.array_type
+_TAKEN: Final = frozenset({Tensor, _ARRAY, tuple, list, dict})
 _stack: Final = stack
 _NAMES: Final = {
     "__name__": __name__, "stack": _stack, "scope_of_call": scope_of_call, "missed": MISSED,
@@ -115,27 +122,69 @@ def form_of(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     if _stack.installed:
         return None
     form: list[Any] = [scope_of_call()]
-    for i, x in enumerate(args):
+    return tuple(form) if _describe(args, form, set()) else None
+
+
+def _describe(values: Iterable[Any], form: list[Any], seen: set[int]) -> bool:
+    """Add to a form what these values are; False if they have none.
+
+    Args:
+        values: arguments, or what a container among them holds.
+        form: what is before them.
+        seen: ids of tensors, arrays and containers before them. One that comes again is one input,
+            or one place to store into, and not two. A tuple may, as it cannot be changed.
+    """
+    for x in values:
         kind = type(x)
-        if kind is Tensor:
-            form += (x._lane, x._data.shape)
-        elif kind is float or kind is int:
+        if kind is float or kind is int:
             form.append(kind)
-            continue
         elif kind in _PLAIN:
             form.append(x)
-            continue
-        elif kind is _ARRAY and x.dtype.isnative:
-            form += (as_tensor(x)._lane, x.shape, _ARRAY)
+        elif kind in _TAKEN:
+            if len(form) > _LONGEST or not _describe_one(x, form, seen):
+                return False
         elif kind.__hash__ is _BY_IDENTITY:
             form.append(id(x))  # forgotten when the object dies
-            continue
         else:
-            return None
-        for other in args[:i]:
-            if other is x:  # which is one input, and not two
-                return None
-    return tuple(form)
+            return False
+    return True
+
+
+def _describe_one(x: Any, form: list[Any], seen: set[int]) -> bool:
+    """Add what a tensor, an array or a container is; False if it has no form."""
+    kind = type(x)
+    if kind is tuple:
+        form += (tuple, len(x))
+        return _describe(x, form, seen)
+    if id(x) in seen:
+        return False
+    seen.add(id(x))
+    if kind is Tensor:
+        form += (x._lane, x._data.shape)
+        return True
+    if kind is list:
+        form += (list, len(x))
+        return _describe(x, form, seen)
+    if kind is dict:
+        form += (dict, tuple(x))
+        return all(type(key) is str for key in x) and _describe(x.values(), form, seen)
+    if x.dtype.isnative:
+        form += (as_tensor(x)._lane, x.shape, _ARRAY)
+        return True
+    return False
+
+
+def leaves_of(values: Iterable[Any]) -> list[Any]:
+    """The leaves of arguments that have a form, in the order in which a call parses them."""
+    leaves: list[Any] = []
+    for x in values:
+        if type(x) is tuple or type(x) is list:
+            leaves += leaves_of(x)
+        elif type(x) is dict:
+            leaves += leaves_of(x[key] for key in sorted(x))
+        elif x is not None:
+            leaves.append(x)
+    return leaves
 
 
 def _write(
@@ -143,69 +192,129 @@ def _write(
 ) -> Shortcut:  # fmt: skip
     """The shortcut of calls like this one."""
     names = {**_NAMES, "scope": scope, "entry": entry, "guards": entry.guards, "rest": rest}
-    checks = _checks(args, names)
+    arguments = _Arguments(args, names)
+    checks = arguments.statements()
     if scope is not None:
         checks.insert(0, "if not (stack.scoped or stack.refusing): return missed")
     if entry.asks_numbers:
-        leaves = "".join(f"x{i}, " for i in range(len(args)))
-        checks.append(f"if not entry.agrees(({leaves}*rest, )): return missed")
+        checks.append(f"if not entry.agrees(({arguments.listed()}*rest, )): return missed")
     lines = [
         f"if stack.installed or len(args) != {len(args)}: return missed",
         "if stack.scoped or stack.refusing:",
         " if scope_of_call() != scope: return missed",
-        *([f"{''.join(f'x{i}, ' for i in range(len(args)))}= args"] if args else ()),
         *checks,
         # tensors among what is read have types, which the entry checks as well
         f"captured = {'entry' if entry.checks else 'guards'}.read()",
         "if captured is None: return missed",
         "entry.used = next(uses)",
-        *_run(entry, args, rest),
+        *_run(entry, arguments, rest),
     ]
     return FunctionType(_compiled("\n ".join(["def call(args):", *lines])), names)
 
 
-def _checks(args: tuple[Any, ...], names: dict[str, Any]) -> list[str]:
-    """The statements that leave if arguments are of another form; arrays become tensors."""
-    checks: list[str] = []
-    conversions: list[str] = []
-    for i, x in enumerate(args):
-        kind = type(x)
+@final
+class _Arguments:
+    """The arguments of a shortcut: the statements that take containers apart and check each part.
+
+    Args:
+        args: the arguments of a call of its form.
+        names: the global names of the shortcut, which get lanes, shapes and other values.
+
+    Attributes:
+        leaves: the variable of each leaf, and the leaf of this call.
+    """
+
+    def __init__(self, args: tuple[Any, ...], names: dict[str, Any]) -> None:
+        self.leaves: list[tuple[str, Any]] = []
+        self._names = names
+        self._count = 0
+        self._checks: list[str] = []
+        self._conversions: list[str] = []
+        self._distinct: list[str] = []
+        for x, value in zip(self._taken_apart("args", len(args)), args, strict=True):
+            self._check(x, value)
+
+    def listed(self) -> str:
+        """The leaves, with a comma after each."""
+        return "".join([f"{x}, " for x, _ in self.leaves])
+
+    def statements(self) -> list[str]:
+        """The statements that leave if arguments are of another form; arrays become tensors."""
+        return [*self._checks, *_differ(self._distinct), *self._conversions]
+
+    def _taken_apart(self, whole: str, size: int) -> list[str]:
+        """The new variables of what a container holds."""
+        parts = [f"x{i}" for i in range(self._count, self._count + size)]
+        self._count += size
+        if parts:
+            self._checks.append(f"{', '.join(parts)}, = {whole}")
+        return parts
+
+    def _miss(self, condition: str) -> None:
+        self._checks.append(f"if {condition}: return missed")
+
+    def _check(self, x: str, value: Any) -> None:
+        kind = type(value)
+        if kind is tuple or kind is list or kind is dict:
+            self._check_container(x, value)
+            return
         if kind is Tensor:
-            checks += [f"if type(x{i}) is not Tensor: return missed", *_typed(i, x, names)]
+            self._miss(f"type({x}) is not Tensor")
+            self._checks += self._typed(x, value)
+            self._distinct.append(x)
         elif kind is _ARRAY:
-            checks.append(f"if type(x{i}) is not Array or not x{i}.dtype.isnative: return missed")
-            conversions += [f"x{i} = as_tensor(x{i})", *_typed(i, as_tensor(x), names)]
+            self._miss(f"type({x}) is not Array or not {x}.dtype.isnative")
+            self._conversions += [f"{x} = as_tensor({x})", *self._typed(x, as_tensor(value))]
+            self._distinct.append(x)
         elif kind is float or kind is int:
-            checks.append(f"if type(x{i}) is not {kind.__name__}: return missed")
+            self._miss(f"type({x}) is not {kind.__name__}")
         elif kind is str:
-            names[f"value{i}"] = x
-            checks.append(f"if type(x{i}) is not str or x{i} != value{i}: return missed")
+            self._names[f"value_{x}"] = value
+            self._miss(f"type({x}) is not str or {x} != value_{x}")
         elif kind in _PLAIN:
-            checks.append(f"if x{i} is not {x}: return missed")
+            self._miss(f"{x} is not {value}")
         else:  # not the object itself, which it would keep alive
-            checks.append(f"if id(x{i}) != {id(x)}: return missed")
-    arrays = [i for i, x in enumerate(args) if type(x) is Tensor or type(x) is _ARRAY]
-    pairs = combinations(arrays, 2)
-    checks += [
-        f"if x{i} is x{j}: return missed" for i, j in pairs if type(args[i]) is type(args[j])
-    ]
-    return checks + conversions
+            self._miss(f"id({x}) != {id(value)}")
+        if value is not None:
+            self.leaves.append((x, value))
+
+    def _check_container(self, x: str, value: tuple[Any, ...] | list[Any] | dict[str, Any]) -> None:
+        if isinstance(value, dict):
+            self._names[f"keys_{x}"] = keys = list(value)
+            self._miss(f"type({x}) is not dict or [*{x}] != keys_{x}")
+            self._miss(f"any([type(key) is not str for key in {x}])")
+            parts = dict(zip(keys, self._taken_apart(f"{x}.values()", len(keys)), strict=True))
+            for key in sorted(keys):
+                self._check(parts[key], value[key])
+        else:
+            self._miss(f"type({x}) is not {type(value).__name__} or len({x}) != {len(value)}")
+            for part, held in zip(self._taken_apart(x, len(value)), value, strict=True):
+                self._check(part, held)
+        if not isinstance(value, tuple):
+            self._distinct.append(x)
+
+    def _typed(self, x: str, value: Tensor) -> list[str]:
+        """The statements that leave if a tensor has another dtype, device or shape."""
+        self._names[f"lane_{x}"], self._names[f"shape_{x}"] = value._lane, value._data.shape
+        return [f"if {x}._lane is not lane_{x} or {x}._data.shape != shape_{x}: return missed"]
 
 
-def _typed(i: int, x: Tensor, names: dict[str, Any]) -> list[str]:
-    """The statements that leave if a tensor has another dtype, device or shape."""
-    names[f"lane{i}"], names[f"shape{i}"] = x._lane, x._data.shape
-    return [f"if x{i}._lane is not lane{i} or x{i}._data.shape != shape{i}: return missed"]
+def _differ(variables: Sequence[str]) -> list[str]:
+    """The statements that leave if two of these are one object."""
+    if len(variables) <= _FEW:
+        pairs = combinations(variables, 2)
+        return [f"if {x} is {y}: return missed" for x, y in pairs]
+    ids = ", ".join([f"id({x})" for x in variables])
+    return [f"if len({{{ids}}}) != {len(variables)}: return missed"]
 
 
-def _run(entry: CacheEntry, args: tuple[Any, ...], rest: tuple[Any, ...]) -> list[str]:
+def _run(entry: CacheEntry, arguments: _Arguments, rest: tuple[Any, ...]) -> list[str]:
     """The statements that run the trace and give the result."""
     if rest or entry.single is None or entry.catches:
-        leaves = "".join(f"x{i}, " for i in range(len(args)))
-        return [f"return entry.run(({leaves}*rest, ), captured)"]
+        return [f"return entry.run(({arguments.listed()}*rest, ), captured)"]
+    used = [arguments.leaves[i] for i in entry.leaves]
     inputs = "".join(
-        f"x{i}._data, " if isinstance(args[i], (Tensor, _ARRAY)) else f"x{i}, "
-        for i in entry.leaves
+        [f"{x}._data, " if isinstance(value, (Tensor, _ARRAY)) else f"{x}, " for x, value in used]
     )
     if entry.captured:
         inputs += "*[x._data if type(x) is Tensor else x for x in captured]"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, tensor_of
+from eagerflow.errors import DTypeError
 from eagerflow.ops.random.continuous import normal, uniform
 from eagerflow.ops.random.discrete import randint
 
@@ -74,8 +75,18 @@ def randint_like(
         high: one more than the largest.
         generator: where to take the draw from; the process's own by default.
 
+    Raises:
+        DTypeError: ``x`` has no integer dtype.
+
     >>> ef.random.randint_like(ef.zeros(4, dtype=ef.int32), 0, 10).dtype
     int32
     """
     like = tensor_of(x)
+    if not like.dtype.is_integer:
+        raise DTypeError(
+            f"randint_like: {like.dtype.name} is no integer dtype",
+            given=f"x={type_of(like)}",
+            hint="whole numbers of that dtype are ef.random.randint(x.shape, low, high)"
+            ".astype(x.dtype)",
+        )
     return randint(like.shape, low, high, dtype=like.dtype, generator=generator, device=like.device)

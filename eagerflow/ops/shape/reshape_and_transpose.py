@@ -90,12 +90,20 @@ def _batched_reshape(at: BatchSite) -> Tensor:
     return result
 
 
+def _inline_reshape(at: InlineSite) -> tuple[str, str] | None:
+    """The method, where all sizes are known, so that nothing can fail."""
+    shape = at.attrs["shape"]
+    plain = len(at.attrs) == 1 and all(type(s) is int for s in (*shape, *at.types[0].shape))
+    return (f"{at.operands[0]}.reshape({shape!r})", "") if plain else None
+
+
 _reshape = define(
     "reshape",
     infer=_reshape_type,
     vjp=(lambda g, out, x, **attrs: reshape(g, x.shape),),
     cost=FREE,
     order="joined",
+    inline=_inline_reshape,
     fails_on=lambda attrs: "values" if attrs.get("copy") is False else "sizes",
     batch=_batched_reshape,
 )
@@ -244,7 +252,7 @@ def _permute_vjp(g: Tensor, out: Tensor, x: Tensor, *, axes: tuple[int, ...]) ->
     return permute_dims(g, tuple(inverse))
 
 
-def _inline(at: InlineSite) -> tuple[str, str] | None:
+def _inline_permutation(at: InlineSite) -> tuple[str, str] | None:
     return f"{at.operands[0]}.transpose({at.attrs['axes']!r})", ""
 
 
@@ -259,7 +267,7 @@ _permute_dims = define(
     infer=_permute_type,
     vjp=(_permute_vjp,),
     order="permuted",
-    inline=_inline,
+    inline=_inline_permutation,
     batch=_batched_permutation,
 )
 
@@ -392,10 +400,17 @@ def _expand_type(x: TensorType, *, axis: tuple[int, ...]) -> TensorType:
     return x.like(shape=tuple(1 if i in axis else next(rest) for i in range(x.ndim + len(axis))))
 
 
+def _inline_expansion(at: InlineSite) -> tuple[str, str] | None:
+    axes = at.attrs["axis"]
+    index = ["None" if i in axes else ":" for i in range(at.types[0].ndim + len(axes))]
+    return f"{at.operands[0]}[{', '.join(index)},]", ""
+
+
 _expand_dims = define(
     "expand_dims",
     infer=_expand_type,
     vjp=(lambda g, out, x, *, axis: squeeze(g, axis),),
+    inline=_inline_expansion,
     batch=shifted("axis"),
 )
 

@@ -127,3 +127,107 @@ def test_a_function_whose_traces_are_dropped_has_no_shortcut() -> None:
     f._lookup.clear()
     assert _shortcut(f)((X,)) is MISSED
     np.testing.assert_array_equal(f(X).numpy(), [2, 3])
+
+
+def _sum(x: Any) -> Any:
+    """Of all that a container holds, each weighed by its place in the function's own walk."""
+    if isinstance(x, dict):
+        return sum(len(key) * _sum(value) for key, value in x.items())
+    if isinstance(x, (tuple, list)):
+        return sum((i + 1) * _sum(value) for i, value in enumerate(x))
+    return x * 1.0
+
+
+def _copy(x: Any) -> Any:
+    """A new container of new values."""
+    if isinstance(x, dict):
+        return {key: _copy(value) for key, value in x.items()}
+    return type(x)(map(_copy, x)) if isinstance(x, (tuple, list)) else x * 1
+
+
+def _tensors() -> tuple[ef.Tensor, ef.Tensor]:
+    return ef.tensor([1.0, 2.0]), ef.tensor([3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x, y: (x, y),
+        lambda x, y: [x, [y, 2.0]],
+        lambda x, y: {"weight": x, "b": 1.0, "a_": 2.0, "layers": [(y, 3), {}]},
+        lambda x, y: ((), {"w": (x,), "v": y}, np.ones(2, "float32")),
+    ],
+    ids=["tuple", "list", "dict", "all"],
+)
+def test_containers_are_taken_apart(make: Any) -> None:
+    f = _known(ef.trace(lambda tree, scale: _sum(tree) * scale), make(*_tensors()), 2.0)
+    x, y = ef.tensor([5.0, -6.0]), ef.tensor([7.0, 8.0])
+    got = _shortcut(f)((make(x, y), 3.0))
+    np.testing.assert_array_equal(got, (_sum(make(x.numpy(), y.numpy())) * 3.0))
+
+
+class _Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("known", "other"),
+    [
+        ((X, Y), [X, Y]),
+        ((X, Y), (X, Y, Y)),
+        ((X, Y), (X, ef.ones(3))),
+        ([X, Y], [X, X]),
+        ([[X], [Y]], [_SHARED := [X], _SHARED]),
+        ({"a": X, "b": Y}, {"b": Y, "a": X}),
+        ({"a": X}, {"b": X}),
+        ({"a": X}, {_Text("a"): X}),
+        ({"a": X}, {}),
+        (((X, 1),), ((X, 1.0),)),
+    ],
+    ids=[
+        "kind", "size", "shape", "one tensor twice", "one list twice", "order", "keys",
+        "class of keys", "fewer keys", "number",
+    ],
+)  # fmt: skip
+def test_other_containers_are_missed(known: Any, other: Any) -> None:
+    f = _known(ef.trace(_copy), known)
+    assert _shortcut(f)((other,)) is MISSED
+    got = f(other)
+    assert type(got) is type(other)
+    assert repr(got) == repr(other)
+
+
+def test_nothing_in_place_of_a_tensor_has_a_shortcut() -> None:
+    f = _known(ef.trace(lambda x, mask, y: x + y if mask is None else x), X, None, Y)
+    np.testing.assert_array_equal(_shortcut(f)((X, None, X + 1)), [3, 5])
+    assert _shortcut(f)((X, Y, Y)) is MISSED
+
+
+def test_what_is_done_to_a_container_is_done_to_that_of_each_call() -> None:
+    @ef.trace
+    def f(x: ef.Tensor, seen: list[ef.Tensor]) -> ef.Tensor:
+        seen.append(x + 1)
+        return x
+
+    for _ in range(3):
+        seen = [Y]
+        f(X, seen)
+        np.testing.assert_array_equal(seen[1], [2, 3])
+
+
+def test_containers_that_hold_themselves_have_no_form() -> None:
+    endless: list[Any] = [X]
+    endless.append(endless)
+    assert form_of((endless,)) is None
+    deep: Any = X
+    for _ in range(600):
+        deep = (deep,)
+    assert form_of((deep,)) is None
+
+
+def test_a_default_that_is_given_as_another_argument_is_seen() -> None:
+    default = ef.tensor([1.0, 2.0])
+    f = ef.trace(lambda x, y=default: x + 1 if x is y else x - 1)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(ef.tensor([5.0, 6.0])), [4, 5])
+    np.testing.assert_array_equal(f(default), [2, 3])

@@ -88,6 +88,11 @@ def test_draws_like_an_array() -> None:
         (lambda: ef.random.beta((), 1.0, ef.tensor(-1.0)), errors.TensorValueError, "not positive"),
         (lambda: ef.random.poisson((), -1.0), errors.TensorValueError, "negative"),
         (lambda: ef.random.dirichlet((), 1.0), errors.ShapeError, "no categories"),
+        (
+            lambda: ef.random.randint_like(ef.zeros(2), 0, 3),
+            errors.DTypeError,
+            "whole numbers of that dtype are ef.random.randint",
+        ),
     ],
 )
 def test_what_is_refused(call: Any, error: type[Exception], text: str) -> None:
