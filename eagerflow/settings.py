@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple, final
+from weakref import ref
 
 from eagerflow.errors import SettingError
 
@@ -90,6 +91,8 @@ def _state_of(called: Settings, blocks: tuple[Changes, ...]) -> _State:
 _lock: Final = threading.RLock()
 _hooks: Final[list[Hook]] = []
 _state = _state_of(Settings(), ())
+#: the calls that may turn out to be blocks, in their order
+_calls: Final[list[ref[config]]] = []
 #: what the blocks of this thread set, of the per-thread settings
 _own: ContextVar[Changes] = ContextVar("settings", default={})  # noqa: B039 - never changed
 
@@ -182,7 +185,7 @@ class config:
     ['cpu:0', 'cpu:1', 'cpu:2', 'cpu:3']
     """
 
-    __slots__ = ("_before", "_changes", "_tokens")
+    __slots__ = ("__weakref__", "_before", "_changes", "_tokens")
 
     def __init__(self, **changes: Any) -> None:
         _check(changes)
@@ -192,6 +195,7 @@ class config:
             called = _state.called
             #: what the call replaced; None once it has turned out to be a block
             self._before: Changes | None = {n: getattr(called, n) for n in changes}
+            _calls[:] = [*(one for one in _calls if one() is not None), ref(self)]
             _change(replace(called, **changes), _state.blocks)
 
     def __enter__(self) -> config:
@@ -202,12 +206,26 @@ class config:
             raise SettingError(f"config: {min(fixed)} is for the whole process, not for a block")
         # until here it could not be known that this is no call: that much is taken back
         with _lock:
-            called = replace(_state.called, **(self._before or {}))
+            called = replace(_state.called, **self._taken_back())
             _change(called, (*_state.blocks, self._changes))
             self._before = None
         own = {n: v for n, v in self._changes.items() if n in _PER_THREAD}
         self._tokens.append(_own.set({**_own.get(), **own}))
         return self
+
+    def _taken_back(self) -> Changes:
+        """The settings as they were before the call, but for those that a later call has changed.
+
+        Such a call, of another thread, say, may turn out to be a block as well: so it has to take
+        back to what was before this one.
+        """
+        others = [one for one in (reference() for reference in _calls) if one is not None]
+        back = dict(self._before or {})
+        for later in others[others.index(self) + 1 :] if self in others else ():
+            for name in [n for n in back if n in later._changes]:
+                later._before = {**(later._before or {}), name: back.pop(name)}
+        _calls[:] = [ref(one) for one in others if one is not self]
+        return back
 
     def __exit__(self, *raised: object) -> None:
         _own.reset(self._tokens.pop())

@@ -170,6 +170,16 @@ def test_wrong_settings_are_named(changes_made, words) -> None:
     assert current() == Settings()
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_calls_that_turn_out_to_be_blocks_in_whatever_order(first: int) -> None:
+    """As two threads make them: each takes back what it has changed, and nothing of the other."""
+    blocks = [ef.config(verify=True, cpu_devices=2), ef.config(verify=True, threads=1)]
+    assert current().cpu_devices == 2
+    with blocks[first], blocks[1 - first]:
+        assert (current().verify, current().cpu_devices, current().threads) == (True, 2, 1)
+    assert current() == Settings()
+
+
 def test_many_threads_change_settings_at_once() -> None:
     def work(i: int) -> None:
         for _ in range(50):
