@@ -8,12 +8,7 @@ from time import process_time
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.cluster.processes.server_grants import ServerGrants
-from eagerflow.cluster.processes.session_values import (
-    SessionWork,
-    Told,
-    announced_device,
-    shape_head,
-)
+from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Head, Heads, NumberHead
@@ -307,7 +302,7 @@ class TaskWork:
             data = decode_array(message.value, left)
             first = make_tensor(data, as_device("cpu:0").lanes[as_dtype(message.value.dtype)])
         codec.all_taken(left)
-        where = announced_device(message.device).lanes[first.dtype]
+        where = as_device(message.device).lanes[first.dtype]
         what = f"variable {TensorType(where.dtype, first.shape).on(where.device)}"
         container = self._container(session, message.container)
         container.join(

@@ -27,7 +27,7 @@ from eagerflow.core.execute import execute
 from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import ProtocolError
-from eagerflow.hardware import Device, devices
+from eagerflow.hardware import as_device
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.threads.workers import shared
 
@@ -35,22 +35,6 @@ from eagerflow.runtime.threads.workers import shared
 _LONG_SECONDS: Final = 1e-3
 #: bytes of inputs from which on nobody knows how long the first run takes
 _LARGE: Final = 1 << 20
-
-
-def announced_device(name: str) -> Device:
-    """A device of this task by the name that it told its clients; no other is made for them.
-
-    Raises:
-        ProtocolError: it told none of that name.
-
-    >>> from eagerflow.cluster.processes.session_values import announced_device
-    >>> announced_device("cpu:0")
-    Device('cpu:0')
-    """
-    known = {str(device): device for device in devices("cpu")}
-    if name not in known:
-        raise ProtocolError("a device that this task has not", given=name, expected=str([*known]))
-    return known[name]
 
 
 @final
@@ -192,7 +176,7 @@ class SessionWork:
             data = decode_value(action.value, rest)
             if not hasattr(data, "dtype"):
                 raise ProtocolError("a value that is held is an array", given=str(action.value))
-            lane = announced_device(action.device).lanes[data.dtype]
+            lane = as_device(action.device).lanes[data.dtype]
             self.values[action.handle] = make_tensor(data, lane)
         elif type(action) is DefineOp:
             try:
