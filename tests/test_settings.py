@@ -171,7 +171,7 @@ def test_wrong_settings_are_named(changes_made, words) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_calls_that_turn_out_to_be_blocks_in_whatever_order(first: int) -> None:
+def test_calls_that_become_blocks_in_whatever_order(first: int) -> None:
     """As two threads make them: each takes back what it has changed, and nothing of the other."""
     blocks = [ef.config(verify=True, cpu_devices=2), ef.config(verify=True, threads=1)]
     assert current().cpu_devices == 2
