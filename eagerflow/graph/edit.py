@@ -87,7 +87,10 @@ def named_axes(kind: ValueType | ValueSpec) -> Iterator[tuple[int, str]]:
 
 def tells_size(kind: ValueType | ValueSpec) -> bool:
     """Whether the size of some axis is a name alone."""
-    return any(isinstance(size, Dim) and size.is_name for size in kind.shape)
+    for size in kind.shape:  # asked of each value of a graph: no generator
+        if type(size) is not int and isinstance(size, Dim) and size.is_name:
+            return True
+    return False
 
 
 def size_places(types: Iterable[ValueType]) -> dict[str, tuple[int, int]]:

@@ -11,7 +11,6 @@ from eagerflow.hardware.device_blocks import colocate as colocate
 from eagerflow.hardware.device_blocks import device as device
 from eagerflow.hardware.device_scopes import DeviceScope as DeviceScope
 from eagerflow.hardware.device_scopes import beside as beside
-from eagerflow.hardware.device_scopes import current_device as current_device
 from eagerflow.hardware.device_scopes import current_device_scope as current_device_scope
 from eagerflow.hardware.device_scopes import home_of as home_of
 from eagerflow.hardware.lanes import Lane as Lane
@@ -26,6 +25,7 @@ from eagerflow.hardware.null import NullArray as NullArray
 from eagerflow.hardware.null import NullBackend as NullBackend
 from eagerflow.hardware.registry import Device as Device
 from eagerflow.hardware.registry import as_device as as_device
+from eagerflow.hardware.registry import current_device as current_device
 from eagerflow.hardware.registry import devices as devices
 from eagerflow.hardware.registry import forget_kernel as forget_kernel
 from eagerflow.hardware.registry import note_put as note_put

@@ -12,7 +12,6 @@ from eagerflow.errors import DeviceError
 from eagerflow.hardware.device_scopes import (
     DeviceScope,
     OpenScope,
-    current_device,
     current_device_scope,
     end_since,
     latest,
@@ -189,8 +188,6 @@ class colocate(AbstractScopeBlock):
 
 
 def _of_scope(name: object) -> Device | None:
-    if name is None:
-        return current_device()
     return name.device if isinstance(name, AbstractScopeBlock) else None
 
 

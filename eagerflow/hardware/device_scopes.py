@@ -16,11 +16,7 @@ from typing import Any, Final, final
 from weakref import WeakValueDictionary
 
 from eagerflow.hardware.device_names import DeviceName
-from eagerflow.hardware.registry import (
-    Device,
-    first_cpu,
-    latest_scope,
-)
+from eagerflow.hardware.registry import Device, latest_scope
 
 # --- what a block asks for ------------------------------------------------------------------
 
@@ -140,6 +136,7 @@ class _Unsure:
 
     __slots__ = ()
     usual: Final = None
+    device: Final = None
 
 
 _UNSURE: Final = _Unsure()
@@ -159,7 +156,8 @@ class OpenScope:
         ended: whether its block was left.
         is_plain: whether neither it nor one below belongs to a generator, so that it is in force.
         certain: its scope if it has one and is in force as long as this is the latest; its
-            ``usual`` is all that an op with nothing to move looks at.
+            ``usual`` is all that an op with nothing to move looks at, and its ``device`` all that
+            one looks at which makes a tensor.
         anchor: of a colocation, what the value was that it is for, if a trace made it.
         opened: the code and the offset of the line that opened it, if the user's code did.
     """
@@ -288,14 +286,6 @@ def current_device_scope() -> DeviceScope | None:
     """What the scope in force asks for."""
     one = open_scope()
     return None if one is None else one.scope
-
-
-def current_device() -> Device:
-    """The device on which new tensors are made."""
-    if _current.get() is None:
-        return first_cpu()
-    one = open_scope()
-    return first_cpu() if one is None or one.scope is None else one.scope.device
 
 
 def without_scope() -> OpenScope:

@@ -209,7 +209,7 @@ latest_scope: Final[ContextVar[Any]] = ContextVar("device scope", default=None)
 
 
 def scopes_by(find: Callable[[object], Device | None]) -> None:
-    """Let a function from above say which device None and scopes stand for."""
+    """Let a function from above say which device scopes stand for."""
     global _of_scope
     _of_scope = find
 
@@ -229,14 +229,26 @@ def as_device(name: Any) -> Device:
     """
     if type(name) is Device:
         return name
-    if name is None and latest_scope.get() is None:
-        return first_cpu()
+    if name is None:
+        return current_device()
     if not isinstance(name, str):
         device = _of_scope(name)
         if device is not None:
             return device
     candidate = _devices.get(name) if isinstance(name, str) else None
     return existing(find(known_name(name)) if candidate is None else candidate)
+
+
+def current_device() -> Device:
+    """The device on which new tensors are made."""
+    latest = latest_scope.get()
+    if latest is None:
+        return _devices.get("cpu:0") or _local("cpu", 0)
+    device: Device | None = latest.certain.device
+    if device is not None:  # the usual case in a scope
+        return device
+    one = latest.innermost()
+    return first_cpu() if one is None or one.scope is None else one.scope.device
 
 
 def first_cpu() -> Device:

@@ -36,7 +36,7 @@ class FramePaths:
     def __init__(self, graph: Graph) -> None:
         self.nodes: dict[Node, FramePath] = {}
         self.values: dict[Value, FramePath] = dict.fromkeys(graph.inputs, ())
-        if all(lead_of(node.op) in _STAYING for node in graph.nodes):
+        if all(lead_of(op) in _STAYING for op in {node.op for node in graph.nodes}):
             self.nodes = dict.fromkeys(graph.nodes, ())
             self.values = dict.fromkeys(graph.values(), ())
             return
