@@ -357,12 +357,18 @@ class CacheEntry:
         alone = type(top) is Tape and top.below is interpreter.BASE and not self.updates
         if alone and next(interpreter.monitors(), None) is None:
             assert type(top) is Tape
-            if self._derivative is False:
-                self._derivative = Derivative.of(self.graph, self.rules, self.compile)
-            if self._derivative is not None:
-                return self._derivative.call(top, inputs)
-        outputs: Sequence[Any] = self._replay(self.graph, inputs)
-        return outputs
+            one = self if self.trial is None else self.trial
+            outputs = one.differentiated(top, inputs)
+            if outputs is not None:
+                return outputs
+        replayed: Sequence[Any] = self._replay(self.graph, inputs)
+        return replayed
+
+    def differentiated(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
+        """Run it as one step of a tape; None where the tape has to see each op."""
+        if self._derivative is False:
+            self._derivative = Derivative.of(self.graph, self.rules, self.compile)
+        return None if self._derivative is None else self._derivative.call(tape, inputs)
 
     def _finish(
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]

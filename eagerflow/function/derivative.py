@@ -7,7 +7,7 @@ results need is forward, the rest is backward, and what crosses is a residual.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from eagerflow.autodiff.tape import Tape
@@ -29,6 +29,9 @@ from eagerflow.runtime.background_compilation import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
+
+#: runs an executable on tensors and numbers; gives the same
+Run = Callable[[Executable, Sequence[Any]], list[Any]]
 
 
 @final
@@ -108,22 +111,30 @@ class Derivative:
         """What runs the graphs, as far as there was need of it."""
         return [self._forward, *[executable for _, executable in list(self._backward.values())]]
 
-    def call(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor]:
-        """The outputs for these inputs (tensors and numbers), as one step of ``tape``."""
+    def call(
+        self, tape: Tape, inputs: Sequence[Any], run: Run = Executable.apply
+    ) -> Sequence[Tensor]:
+        """The outputs for these inputs (tensors and numbers), as one step of ``tape``.
+
+        Args:
+            tape: the tape.
+            inputs: tensors and numbers.
+            run: how the two graphs are run.
+        """
         tensors = [x for x in inputs if type(x) is Tensor]
 
         def body(*xs: Tensor) -> tuple[Any, ...]:
             return tuple(replay(self._graph, _mixed(inputs, xs)))
 
         def forward(*xs: Tensor) -> Passed:
-            return self._run(_mixed(inputs, xs))
+            return self._run(_mixed(inputs, xs), run)
 
         return tape.call(Composite(self._graph.name, body, forward, own_rule=False), tensors)
 
-    def _run(self, inputs: Sequence[Any]) -> Passed:
+    def _run(self, inputs: Sequence[Any], run: Run) -> Passed:
         reads = [bind(get_op(node.op), **node.attrs) for node in self._reads]
         everything = [*inputs, *reads]
-        values = self._forward.apply(everything)
+        values = run(self._forward, everything)
         tensors = [type(x) is Tensor for x in everything]
         residuals = values[self._count :]
         numbers = [None if type(x) is Tensor else x for x in residuals]
@@ -133,18 +144,18 @@ class Derivative:
         ) -> Sequence[Any]:
             flags, rest = iter(wanted), iter(given)
             whole = [next(rest) if x is None else x for x in numbers]
-            return self._pull(whole, gs, [next(flags) if t else False for t in tensors])
+            return self._pull(whole, gs, [next(flags) if t else False for t in tensors], run)
 
         kept = [x for x in residuals if type(x) is Tensor]
         return Passed(values[: self._count], kept, pull, reads)
 
     def _pull(
-        self, residuals: Sequence[Any], gs: Sequence[Any], wanted: Sequence[bool]
+        self, residuals: Sequence[Any], gs: Sequence[Any], wanted: Sequence[bool], run: Run
     ) -> Sequence[Any]:
         """The cotangents of all inputs that are tensors, then of the reads."""
         graph, executable = self._part(tuple(wanted))
         inputs = [*residuals, *[g for g in gs if g is not None]]
-        rest = iter(replay(graph, inputs) if is_watched() else executable.apply(inputs))
+        rest = iter(replay(graph, inputs) if is_watched() else run(executable, inputs))
         cotangents: list[Any] = []
         kinds = [type(v.type) is TensorType for v in self._joint.inputs]
         for gradient, want, tensor in zip(self._joint.gradients, wanted, kinds, strict=True):

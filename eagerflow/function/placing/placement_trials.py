@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Final, Protocol, final
 
+from eagerflow.autodiff.tape import Tape
+from eagerflow.core.tensor import Tensor
 from eagerflow.formatting import seconds_text
+from eagerflow.function.derivative import Derivative
 from eagerflow.function.placing.watched_steps import Seen, StepWatcher
 from eagerflow.graph.edit import size_places
 from eagerflow.graph.ir import Graph, Value
@@ -54,6 +57,8 @@ from eagerflow.runtime.scheduled.scheduled_tier import find_acts
 #: steps of either placement that are timed; before them are one that compiles, and watched ones
 _TIMED_STEPS: Final = 9
 _WATCHED: Final = 3
+#: the graphs of a step with its gradient
+_PARTS: Final = 2
 #: how often a placement is planned
 _ROUNDS: Final = 2
 
@@ -72,6 +77,9 @@ class PlacedTrace(Protocol):
     @property
     def trial(self) -> PlacementTrial | None:
         """What its steps go through now."""
+
+    def differentiated(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
+        """Run it as one step of a tape; None where the tape has to see each op."""
 
 
 @final
@@ -177,99 +185,202 @@ class PlacementTrial:
         self._planned = entry.executable
         self._own: Executable | None = None
         self._lock = threading.Lock()
-        self._begun = 0
         alternates = made.chosen is not made.own and not made.own.too_much
-        #: as planned, and where the program says
-        self._seconds: list[list[float]] = [[], []] if alternates else [[]]
+        self._count = 2 if alternates else 1
+        self._derivatives: list[Derivative | None] = []
+        self._alone, self._with_gradient = _Times(self._count), _Times(self._count)
         self._over = False
 
     @property
     def executables(self) -> list[Executable]:
         """What runs the steps besides the executable of the trace."""
-        return [] if self._own is None else [self._own]
+        own = [] if self._own is None else [self._own]
+        return own + [one for d in self._derivatives if d is not None for one in d.executables]
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
         """Run a step, by the one or the other."""
         if self._plan.waits_for_sizes:
-            return self._with_sizes(inputs)
-        with self._lock:
-            number, self._begun = self._begun, self._begun + 1
-            if self._own is None and len(self._seconds) > 1:
-                graph = optimise(self._entry.graph)[0]
-                self._own = Executable(graph, self._entry.compile)
+            trial = self._planned_for(inputs)
+            return self._entry.executable(*inputs) if trial is None else trial(*inputs)
         if self._over:
             return self._planned(*inputs)
-        before, which = divmod(number, len(self._seconds))
+        with self._lock:
+            if self._own is None and self._count > 1:
+                graph = optimise(self._entry.graph)[0]
+                self._own = Executable(graph, self._entry.compile)
+            which, before = self._alone.next()
         executable = self._own if which and self._own is not None else self._planned
-        watched = 0 < before <= _WATCHED
         graph = self._entry.graph
         wait_for(graph.inputs, inputs, graph)
-        with StepWatcher(executable, self._plan.seen) if watched else nullcontext():
+        with self._watching(executable, before):
             start = perf_counter()
             results = executable(*inputs)
             wait_for(graph.outputs, results, graph)
             seconds = perf_counter() - start
-        if before > _WATCHED:
-            self._took(which, seconds)
+        self._took(self._alone, which, before, seconds)
         return results
 
-    def _with_sizes(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Plan for the sizes of this call, then run it."""
+    def differentiated(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
+        """Run a step of which a tape takes the derivative, by the one or the other.
+
+        The step ends with its backward graph, so one that is never gone back over is not counted.
+
+        Args:
+            tape: the tape.
+            inputs: tensors and numbers.
+
+        Returns:
+            The outputs; None where each op has to be seen by the tape.
+        """
+        if self._plan.waits_for_sizes:
+            trial = self._planned_for(inputs)
+            if trial is not None:
+                return trial.differentiated(tape, inputs)
+            return self._entry.differentiated(tape, inputs)
+        with self._lock:
+            if not self._derivatives:
+                entry, rules = self._entry, (self._entry.rules, None)[: self._count]
+                self._derivatives = [Derivative.of(entry.graph, r, entry.compile) for r in rules]
+            which, before = self._with_gradient.next()
+        derivative = self._derivatives[0 if self._over else which]
+        if derivative is None:
+            return None
+        run = Executable.apply if self._over else _GradientStep(self, which, before).run
+        return derivative.call(tape, inputs, run)
+
+    def _planned_for(self, inputs: Sequence[Any]) -> PlacementTrial | None:
+        """Plan for the sizes of a call; give the trial of that plan."""
         entry, owner = self._entry, self._plan.owner
         places = size_places([v.type for v in entry.graph.inputs])
         sizes = {name: inputs[i].shape[axis] for name, (i, axis) in places.items()}
         made = owner.plan(entry.graph, sizes)
         owner.begin(entry, made.rules(owner.request.source))
-        trial = entry.trial
-        return entry.executable(*inputs) if trial is None else trial(*inputs)
+        return entry.trial
 
-    def _took(self, which: int, seconds: float) -> None:
+    def _watching(self, executable: Executable, before: int) -> AbstractContextManager[Any]:
+        """What a step is run within, after so many others of its placement."""
+        watched = 0 < before <= _WATCHED
+        return StepWatcher(executable, self._plan.seen) if watched else nullcontext()
+
+    def _took(self, times: _Times, which: int, before: int, seconds: float) -> None:
+        """Count a step that has ended."""
         with self._lock:
-            self._seconds[which].append(seconds)
-            if self._over or min(map(len, self._seconds)) < _TIMED_STEPS:
+            times.add(which, seconds if before > _WATCHED else None)
+            if self._over or not times.enough:
                 return
             self._over = True
         if self._entry.trial is self:  # else the user has placed it otherwise meanwhile
-            self._decide()
+            self._decide(times)
 
-    def _decide(self) -> None:
+    def _decide(self, times: _Times) -> None:
         """Keep the faster placement; plan once more by what was seen."""
         made, owner, entry = self._plan, self._plan.owner, self._entry
-        winner, result = self._compared()
+        winner, result = self._compared(times)
         tried = {one.assignment for one in made.alternatives if one.measured is not None}
         again = owner.plan(entry.graph, made.sizes, made.seen)
         again.round = made.round + 1
         again.recall(made)
         again.calibrate()
         new = again.chosen.assignment not in tried
-        least = min(map(median, self._seconds))
+        least = min(map(median, times.seconds))
         if new and again.round < _ROUNDS and again.chosen.predicted < GAIN * least:
             owner.begin(entry, again.rules(owner.request.source))
             return
         again.choose(winner.assignment)
-        again.verdict = f"tried in {sum(map(len, self._seconds))} steps: {result}"
+        kind = " with their gradients" if times is self._with_gradient else ""
+        again.verdict = f"tried in {sum(map(len, times.seconds))} steps{kind}: {result}"
         owner.begin(entry, again.rules(owner.request.source))
 
-    def _compared(self) -> tuple[Alternative, str]:
+    def _compared(self, times: _Times) -> tuple[Alternative, str]:
         """Note what was measured; give the placement that is kept, and in words why."""
         made = self._plan
-        planned = made.chosen.measured = median(self._seconds[0])
-        took = _took_text(made.chosen)
-        if len(self._seconds) == 1:
+        planned = made.chosen.measured = median(times.seconds[0])
+        without = " without" if times is self._with_gradient else ""
+        took = _took_text(made.chosen, without)
+        if self._count == 1:
             timed = [one for one in made.alternatives if one.measured is not None]
             fastest = min(timed, key=lambda one: one.measured or 0.0)
             return fastest, f"{made.chosen.name}: {took}"
-        own = made.own.measured = median(self._seconds[1])
+        own = made.own.measured = median(times.seconds[1])
         kept = planned <= GAIN * own
         result = "is kept" if kept else "is not faster and was given up"
-        text = f"{made.chosen.name} {result}: {took}, {OWN} {_took_text(made.own)}"
+        text = f"{made.chosen.name} {result}: {took}, {OWN} {_took_text(made.own, without)}"
         return made.chosen if kept else made.own, text
 
 
-def _took_text(one: Alternative) -> str:
-    """What was measured of a placement, and what the plan had predicted for it before."""
+@final
+class _Times:
+    """How long steps of the placements of a trial took.
+
+    Args:
+        count: of placements.
+
+    Attributes:
+        seconds: of each placement those of the steps that are compared.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.seconds: list[list[float]] = [[] for _ in range(count)]
+        self._ended = [0] * count
+
+    def next(self) -> tuple[int, int]:
+        """Which placement has had fewer steps, and how many.
+
+        Only steps that have ended count: one that fails is tried again.
+        """
+        before = min(self._ended)
+        return self._ended.index(before), before
+
+    def add(self, which: int, seconds: float | None) -> None:
+        """Count a step that has ended; None of one that is not compared."""
+        self._ended[which] += 1
+        if seconds is not None:
+            self.seconds[which].append(seconds)
+
+    @property
+    def enough(self) -> bool:
+        """Whether so many were timed that the placements can be compared."""
+        return min(map(len, self.seconds)) >= _TIMED_STEPS
+
+
+@final
+class _GradientStep:
+    """One step of a trial under a tape: its forward graph, and later its backward graph.
+
+    Args:
+        trial: the trial.
+        which: of its placements.
+        before: how many steps of that placement have ended.
+    """
+
+    def __init__(self, trial: PlacementTrial, which: int, before: int) -> None:
+        self._trial = trial
+        self._which, self._before = which, before
+        self._parts: list[float] = []
+
+    def run(self, executable: Executable, values: Sequence[Any]) -> list[Any]:
+        """Run one of the two graphs on tensors and numbers; gives the same."""
+        trial = self._trial
+        _wait_for_tensors(values)
+        with trial._watching(executable, self._before):
+            start = perf_counter()
+            results = executable.apply(values)
+            _wait_for_tensors(results)
+            self._parts.append(perf_counter() - start)
+        if len(self._parts) == _PARTS:  # of one that is gone back over twice the first time counts
+            trial._took(trial._with_gradient, self._which, self._before, sum(self._parts))
+        return results
+
+
+def _took_text(one: Alternative, gradients: str) -> str:
+    """What was measured of a placement, and what the plan had predicted for it before.
+
+    Args:
+        one: the placement.
+        gradients: that what was predicted is without those that were measured, in words.
+    """
     measured = seconds_text(one.measured or 0.0, precise=True)
-    return f"{measured} (predicted {seconds_text(one.predicted, precise=True)})"
+    return f"{measured} (predicted {seconds_text(one.predicted, precise=True)}{gradients})"
 
 
 def wait_for(values: Sequence[Value], arrays: Sequence[Any], graph: Graph) -> None:
@@ -283,3 +394,10 @@ def wait_for(values: Sequence[Value], arrays: Sequence[Any], graph: Graph) -> No
     pairs += [(s.device, s.read()) for s in states if not s.device.is_ready_at_once]
     for device, data in pairs:
         wait_for_data(data, device)
+
+
+def _wait_for_tensors(values: Sequence[Any]) -> None:
+    """Wait until the tensors among ``values`` are there."""
+    for x in values:
+        if type(x) is Tensor:
+            wait_for_data(x._data, x._lane.device)

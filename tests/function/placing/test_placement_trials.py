@@ -254,6 +254,59 @@ def test_derivatives_are_placed_as_their_function() -> None:
     np.testing.assert_array_equal(ef.grad(f)(x).numpy(), want)
 
 
+@pytest.mark.parametrize("planned", [1.0, 4.0])
+def test_steps_with_gradients_are_tried(monkeypatch: pytest.MonkeyPatch, planned: float) -> None:
+    f, x = scattered(), ef.ones(20)
+    want = ef.grad(scattered())(x).numpy()
+    times = chain.from_iterable((i, i + (planned, 2.0)[i // 20 % 2]) for i in range(0, 10_000, 10))
+    monkeypatch.setattr(placement_trials, "perf_counter", lambda: next(times))
+    f.place("auto")
+    step = ef.grad(f)
+    ended = []
+    for _ in range(STEPS):
+        np.testing.assert_array_equal(step(x).numpy(), want)
+        ended.append(f.latest().trial is None)
+    assert ended == [False] * (STEPS - 1) + [True]
+    plan, text = f.latest().rules.plan, str(f.explain("placement"))
+    assert (plan.own.measured, plan.chosen.name == OWN) == (4.0, planned > 2.0)  # forward, backward
+    assert "tried in 18 steps with their gradients: all on cpu:0 is " in text
+    assert re.search(r"where the program says 4 s \(predicted .* without\)", text)
+    step(x)
+    backward = f.latest()._derivative.backward
+    homes = {str(n.device) for n in backward.nodes if n.op in ("cos", "multiply")}
+    assert homes == ({"cpu:0", "cpu:1", "cpu:2"} if planned > 2.0 else {"cpu:0"})
+
+
+def test_a_step_without_its_gradient_is_not_counted() -> None:
+    f, x = scattered(), ef.ones(20)
+    f.place("auto")
+    for _ in range(STEPS):
+        with ef.GradientTape() as tape:
+            tape.watch(x)
+            f(x)
+    assert f.latest().trial is not None
+    for _ in range(STEPS):
+        ef.grad(f)(x)
+    assert f.latest().trial is None
+
+
+def test_a_trial_ends_though_every_second_step_fails() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        with ef.device("cpu:1"):
+            y = ef.linalg.inv(x)
+        with ef.device("cpu:2"):
+            return (ef.sin(y) + y).sum()
+
+    f.place("auto")
+    for _ in range(STEPS):
+        f(ef.eye(3))
+        with pytest.raises(ef.errors.EagerflowError, check=says("singular")):
+            f(ef.zeros((3, 3)))
+    assert f.latest().trial is None
+    assert f.latest().rules.plan.own.measured is not None
+
+
 def test_costs_are_told_with_what_was_measured() -> None:
     f, x = scattered(), ef.ones(20)
     f(x)
