@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import process_time
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
@@ -22,7 +22,7 @@ from eagerflow.hardware import as_device, memory
 from eagerflow.resources.containers import ResourceContainer
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
-from eagerflow.runtime.rendezvous.transport import Transport
+from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result, calls_python
 from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light, is_short
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
@@ -50,6 +50,13 @@ class _Registered(NamedTuple):
     tier: ScheduledTier
     light: LightProgram | None
     pool: JobPool | None
+
+
+class OwnersJobs(JobPool, Protocol):
+    """Runs work in the thread that owns the sockets."""
+
+    def run_here(self, job: Callable[[], object], /) -> None:
+        """Run it now, or soon if this is not that thread."""
 
 
 @final
@@ -100,7 +107,7 @@ class TaskWork:
     """
 
     def __init__(
-        self, task: str, transport: Transport, did: Did, here: JobPool, limits: Limits,
+        self, task: str, transport: Station, did: Did, here: OwnersJobs, limits: Limits,
         grants: ServerGrants, who: Callable[[int], str],
     ) -> None:  # fmt: skip
         self._grants = grants
@@ -231,8 +238,8 @@ class TaskWork:
         _check_feeds(tier, feeds)
         ended = partial(self._ended, key, message, held, tier)
         if light is not None:
-            short = LightStep(light, message.step, self._transport, ended)
-            self._here.submit(partial(_begin_light, opened, short, feeds))
+            short = LightStep(light, message.step, self._transport.at_once, ended)
+            self._here.run_here(partial(_begin_light, opened, short, feeds))
             return
         step = DetachedStep(tier, ended, number=message.step, pool=pool)
         step.begin(feeds)
