@@ -7,6 +7,7 @@ from functools import partial
 from time import process_time
 from typing import Any, Final, NamedTuple, Protocol, final
 
+from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
@@ -104,15 +105,17 @@ class TaskWork:
         limits: on messages.
         grants: what ops may reach besides values and state.
         who: says what the client of a session is, for messages to others.
+        devices: of the task.
     """
 
     def __init__(
         self, task: str, transport: Station, did: Did, here: OwnersJobs, limits: Limits,
-        grants: ServerGrants, who: Callable[[int], str],
+        grants: ServerGrants, who: Callable[[int], str], devices: AnnouncedDevices,
     ) -> None:  # fmt: skip
         self._grants = grants
         self._who = who
         self._allows = grants.allows
+        self._devices = devices
         self._task = task
         self._transport = transport
         self._did = did
@@ -152,7 +155,7 @@ class TaskWork:
         if known is None:
             known = self._sessions[session] = SessionWork(
                 self._task, partial(self._find, session), self._limits,
-                partial(self._drop, session), self._allows,
+                partial(self._drop, session), self._devices, self._allows,
             )  # fmt: skip
         return known
 
@@ -200,7 +203,9 @@ class TaskWork:
         self, session: int, message: Register, frames: list[Frame]
     ) -> tuple[Heads, list[Frame]]:
         find = partial(self._find, session)
-        graphs = read_partition(message, frames, find, self._limits, self._allows)
+        graphs = read_partition(
+            message, frames, find, self._limits, self._allows, find_device=self._devices.find
+        )
         routes = {edge: Route(*route) for edge, route in message.routes.items()}
         tier = ScheduledTier(graphs, routes=routes, transport=self._transport)
         light = LightProgram(tier) if is_light(tier) else None
@@ -309,7 +314,7 @@ class TaskWork:
             data = decode_array(message.value, left)
             first = make_tensor(data, as_device("cpu:0").lanes[as_dtype(message.value.dtype)])
         codec.all_taken(left)
-        where = as_device(message.device).lanes[first.dtype]
+        where = self._devices.find(message.device).lanes[first.dtype]
         what = f"variable {TensorType(where.dtype, first.shape).on(where.device)}"
         container = self._container(session, message.container)
         container.join(

@@ -18,6 +18,7 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Final, final
 
+from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import CLIENT, Credentials
 from eagerflow.cluster.processes.listening import Doors, check_folder, is_address, is_within
@@ -119,8 +120,9 @@ class TaskServer:
         self._sockets: Final = ServerSockets(doors, limits, credentials, self._log)
         self.doors: Final = self._sockets.doors
         self._slabs: Final = Slabs(self.doors, limits, self._log)
+        known = AnnouncedDevices(task)
         self._machine = ServerMachine(
-            task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits,
+            task, PROCESS.incarnation, versions(version), known.names, limits,
             allows=grants.allows, allows_peer=self._allows_peer,
         )  # fmt: skip
         self._station = Station(task, self._end_of, self._put, self._ring)
@@ -129,8 +131,9 @@ class TaskServer:
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._jobs = _Jobs(self._sockets.bell.ring)
         self._work = TaskWork(
-            task, self._station, self._did, self._jobs, limits, grants, self._machine.who
-        )
+            task, self._station, self._did, self._jobs, limits, grants, self._machine.who,
+            known,
+        )  # fmt: skip
         self._packets: list[tuple[str, Packet]] = []
         self._asked = False  # whether the station was asked for something
         self._peers: dict[str, int] = {}

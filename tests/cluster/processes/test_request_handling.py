@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.request_handling import TaskWork
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.protocol.message_heads import ErrorHead, step_number
@@ -46,8 +47,9 @@ def work(told: SimpleQueue[tuple[Any, ...]]) -> Iterator[TaskWork]:
     station = Station("ps:0", lambda device: "ps:0", lambda *what: None, lambda: None)
     with Owner(1) as owner:
         yield TaskWork(
-            "ps:0", station, lambda *what: told.put(what), owner, LIMITS, ServerGrants(), str
-        )
+            "ps:0", station, lambda *what: told.put(what), owner, LIMITS, ServerGrants(), str,
+            AnnouncedDevices("ps:0"),
+        )  # fmt: skip
 
 
 @pytest.fixture
