@@ -350,7 +350,7 @@ class Failed(AbstractMessage, tag="failed", frozen=True):
 
 
 @final
-class Output(AbstractMessage, tag="output", frozen=True):
+class Printed(AbstractMessage, tag="printed", frozen=True):
     """What a function that was called for the client has printed; it answers nothing.
 
     Attributes:
@@ -466,5 +466,5 @@ Request = (
     | TaskLoad
     | Goodbye
 )
-Answer = Welcome | Done | Failed | Output
+Answer = Welcome | Done | Failed | Printed
 AnyMessage = Request | Answer | PacketMessage | SlabMessage

@@ -48,7 +48,7 @@ from eagerflow.cluster.protocol.messages import (
     Done,
     Failed,
     Hello,
-    Output,
+    Printed,
     Renew,
     RunStep,
     Versions,
@@ -72,7 +72,7 @@ ClientInstruction = tuple[Any, ...]
 #: outputs, and the stream that it belongs to
 StepPart = tuple[int, Feeds, list[Frame], Handles, int]
 
-_FROM_SERVERS: Final = (Welcome, Done, Failed, Output)
+_FROM_SERVERS: Final = (Welcome, Done, Failed, Printed)
 
 
 @final
@@ -374,7 +374,7 @@ class ClientMachine:
             self._greeted(task, link, message)
         elif isinstance(message, Welcome):
             self._lose(task, "it has greeted twice")
-        elif isinstance(message, Output):
+        elif isinstance(message, Printed):
             self._out.append(("printed", task, message.lines, message.left_out))
         elif isinstance(message, Failed) and message.answers == 0:
             self._lose(task, message.error.wrong)

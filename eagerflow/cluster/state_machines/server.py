@@ -51,9 +51,9 @@ from eagerflow.cluster.protocol.messages import (
     Goodbye,
     Hello,
     MakeVariable,
-    Output,
     PacketMessage,
     Peers,
+    Printed,
     Register,
     Release,
     Renew,
@@ -209,7 +209,7 @@ class ServerMachine:
     def _printed(self, number: int, lines: tuple[str, ...], left_out: int) -> None:
         session = self._sessions.get(number)
         if session is not None:
-            told = Output(session.next_number(), lines, left_out)
+            told = Printed(session.next_number(), lines, left_out)
             self._out.append(("send", session.peer, told, []))
 
     def _registered(self, session: Session, partition: int, error: ErrorHead | None) -> None:

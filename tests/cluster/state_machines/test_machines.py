@@ -21,7 +21,6 @@ from eagerflow.cluster.protocol.messages import (
     Fetch,
     Goodbye,
     Hello,
-    Output,
     PacketMessage,
     Peers,
     Register,
@@ -594,10 +593,3 @@ class Chaos(RuleBasedStateMachine):
 
 TestChaos = Chaos.TestCase
 TestChaos.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
-
-
-def test_what_is_printed_for_a_session_is_told_to_it_alone() -> None:
-    server = greeted()
-    out = server.handle(("printed", 77, ("a line",), 2), 0.0)
-    assert [one[:3] for one in out] == [("send", "a", Output(2, ("a line",), 2))]
-    assert server.handle(("printed", 78, ("a line",), 0), 0.0) == []
