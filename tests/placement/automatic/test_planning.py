@@ -15,7 +15,7 @@ from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import as_device, register_backend
 from eagerflow.placement.apply_rules import place
-from eagerflow.placement.automatic.cost_model import CostModel, CostTable, ObservedTimes
+from eagerflow.placement.automatic.cost_model import CostModel, CostTable, ObservedTimes, where
 from eagerflow.placement.automatic.planning import OWN, PlacementPlan, as_request, plan
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
 from eagerflow.placement.automatic.search import Problem, contiguous, improve, schedule
@@ -203,3 +203,21 @@ def test_there_has_to_be_a_device() -> None:
         as_request([], None, None)
     with pytest.raises(ef.errors.DeviceError):
         as_request(["timed:9"], None, None)
+
+
+def test_a_loop_over_numbers_is_where_the_ops_in_it_are() -> None:
+    """No operand and no result of it says where that is."""
+    graph = Graph.parse(
+        '''graph f(%n: int) {
+          %y = while_loop(%n) {
+            cond=graph (%i: int) {
+              %z = pause() {seconds=0.1, shape=()} : f32[]@timed:1
+              %p = isfinite(%z) : bool[]@timed:1
+              return %p
+            },
+            body=graph (%i: int) { %j = python_mul(%i, %i) : int return %j }
+          } : int
+          return %y
+        }'''
+    )
+    assert where(graph.nodes[0]) == "timed:1"
