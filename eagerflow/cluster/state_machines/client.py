@@ -314,8 +314,9 @@ class ClientMachine:
     def _run(self, request: Any, step: int, parts: Mapping[str, StepPart]) -> None:
         if self._begin(request, step, set(parts)):
             for task, (partition, feeds, frames, keep, stream) in parts.items():
-                message = RunStep(0, step, partition, feeds, keep, stream)
-                self._send(task, message, frames, request)
+                link = self.links[task]
+                message = RunStep(link.said + 1, step, partition, feeds, keep, stream)
+                self._post(task, link, message, frames, request)
 
     def _begin(self, request: Any, step: int, tasks: set[str]) -> bool:
         """Take note of what is asked; whether all the tasks that it needs are there."""
@@ -343,12 +344,18 @@ class ClientMachine:
     def _send(self, task: str, message: Any, frames: list[Frame], *request: Any) -> None:
         """Send a message with the next number; it is answered if there is a request."""
         link = self.links[task]
+        self._post(task, link, replace(message, number=link.said + 1), frames, *request)
+
+    def _post(
+        self, task: str, link: TaskLink, message: Any, frames: list[Frame], *request: Any
+    ) -> None:
+        """Send a message that has the next number."""
         link.said += 1
-        for one in request:
-            link.asked[link.said] = one
+        if request:
+            (link.asked[link.said],) = request
         if link.usable:
             link.renew_at = self._now + link.lease * RENEWAL_SHARE  # later than it was
-        self._out.append(("send", task, replace(message, number=link.said), frames))
+        self._out.append(("send", task, message, frames))
 
     # --- answers ---
 
