@@ -8,6 +8,7 @@ from time import process_time
 from typing import Any, Final, NamedTuple, Protocol, final
 
 from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
+from eagerflow.cluster.processes.overheard_output import Listener
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
@@ -106,16 +107,20 @@ class TaskWork:
         grants: what ops may reach besides values and state.
         who: says what the client of a session is, for messages to others.
         devices: of the task.
+        printed: told what functions print that are called for a session, and how many lines of it
+            were left out; by any thread.
     """
 
     def __init__(
         self, task: str, transport: Station, did: Did, here: OwnersJobs, limits: Limits,
         grants: ServerGrants, who: Callable[[int], str], devices: AnnouncedDevices,
+        printed: Callable[[int, tuple[str, ...], int], object],
     ) -> None:  # fmt: skip
         self._grants = grants
         self._who = who
         self._allows = grants.allows
         self._devices = devices
+        self._printed = printed
         self._task = task
         self._transport = transport
         self._did = did
@@ -126,6 +131,7 @@ class TaskWork:
         self._shared: dict[str, ResourceContainer] = {}
         self._steps: dict[tuple[int, int], _OpenStep] = {}
         self._sessions: dict[int, SessionWork] = {}
+        self._listeners: dict[int, Listener] = {}
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
         """Do what a message asks for."""
@@ -196,6 +202,7 @@ class TaskWork:
             del self._partitions[key]
         self._private.pop(session, None)
         self._sessions.pop(session, None)
+        self._listeners.pop(session, None)
 
     # --- partitions ---
 
@@ -295,9 +302,16 @@ class TaskWork:
 
     def _find(self, session: int, container: str, name: str) -> Any:
         if container.startswith(_OWN):
-            return self._grants.find(container, name)
+            return self._grants.find(container, name, self._listener(session).calling)
         known = self._private.get(session) if container == _PRIVATE else self._shared.get(container)
         return None if known is None else known.find(name)
+
+    def _listener(self, session: int) -> Listener:
+        """Who hears what functions print that are called for a session."""
+        known = self._listeners.get(session)
+        if known is None:
+            known = self._listeners[session] = Listener(partial(self._printed, session))
+        return known
 
     def _drop(self, session: int, name: str) -> None:
         known = self._private.get(session)

@@ -132,7 +132,7 @@ class TaskServer:
         self._jobs = _Jobs(self._sockets.bell.ring)
         self._work = TaskWork(
             task, self._station, self._did, self._jobs, limits, grants, self._machine.who,
-            known,
+            known, self._printed,
         )  # fmt: skip
         self._packets: list[tuple[str, Packet]] = []
         self._asked = False  # whether the station was asked for something
@@ -184,7 +184,7 @@ class TaskServer:
 
     def _settle(self) -> float:
         """Do what there is to do, one thing leading to another; gives when the station wakes."""
-        wake, due = 0.0, True  # packets, or what the station has to send again
+        due = True  # packets, or what the station has to send again
         jobs = self._jobs.waiting
         while due or jobs or self._inbox:
             while jobs:
@@ -193,9 +193,9 @@ class TaskServer:
                 self._handle(self._inbox.popleft())
             if due or self._asked:
                 packets, self._packets = self._packets, []
-                wake = self._station.work(self._station.now, packets)
+                self._station.work(self._station.now, packets)
                 self._asked = due = False  # other threads that ask ring the bell
-        return wake
+        return self._station.soonest  # which what was done since may have changed
 
     def stop(self) -> None:
         """End `serve`; from any thread."""
@@ -213,6 +213,11 @@ class TaskServer:
     def _did(self, *what: Any) -> None:
         session, number, results, frames, error = what
         self._inbox.append(("did", session, number, results, list(frames), error))
+        if get_ident() != self._jobs.owner:
+            self._sockets.bell.ring()
+
+    def _printed(self, *what: Any) -> None:
+        self._inbox.append(("printed", *what))
         if get_ident() != self._jobs.owner:
             self._sockets.bell.ring()
 

@@ -22,6 +22,7 @@ caller's name for what it asks for, and is answered once::
                   | ("refused", task, error)
                   | ("warn", text)
                   | ("suspect", task)
+                  | ("printed", task, lines, left_out)   # there, for this client
                   | ("lost", task)
                   | ("close", task)
                   | ("done", request, {task: (results, frames)})
@@ -47,6 +48,7 @@ from eagerflow.cluster.protocol.messages import (
     Done,
     Failed,
     Hello,
+    Printed,
     Renew,
     RunStep,
     Versions,
@@ -70,7 +72,7 @@ ClientInstruction = tuple[Any, ...]
 #: outputs, and the stream that it belongs to
 StepPart = tuple[int, Feeds, list[Frame], Handles, int]
 
-_ANSWERS: Final = (Welcome, Done, Failed)
+_FROM_SERVERS: Final = (Welcome, Done, Failed, Printed)
 
 
 @final
@@ -363,7 +365,7 @@ class ClientMachine:
         link = self.links[task]
         if link.state in ("absent", "lost"):
             return  # it was on its way
-        if not isinstance(message, _ANSWERS) or message.number != link.heard + 1:
+        if not isinstance(message, _FROM_SERVERS) or message.number != link.heard + 1:
             self._lose(task, "it has sent a message that does not come next")
             return
         link.heard += 1
@@ -372,6 +374,8 @@ class ClientMachine:
             self._greeted(task, link, message)
         elif isinstance(message, Welcome):
             self._lose(task, "it has greeted twice")
+        elif isinstance(message, Printed):
+            self._out.append(("printed", task, message.lines, message.left_out))
         elif isinstance(message, Failed) and message.answers == 0:
             self._lose(task, message.error.wrong)
         elif message.answers not in link.asked:

@@ -9,6 +9,7 @@ keys::
                   | ("closed", peer)                    # the connection is gone
                   | ("refused", peer)                   # its key is not on the list any more
                   | ("did", session, number, results, frames, error)   # of a "do"; error or None
+                  | ("printed", session, lines, left_out)   # by a function that it has called
                   | ("tick",)                           # it may be the time that was asked for
     instruction ::= ("send", peer, message, frames)
                   | ("do", session, message, frames)    # answered by "did", in any order
@@ -52,6 +53,7 @@ from eagerflow.cluster.protocol.messages import (
     MakeVariable,
     PacketMessage,
     Peers,
+    Printed,
     Register,
     Release,
     Renew,
@@ -203,6 +205,12 @@ class ServerMachine:
         self._answer(session, answers, results, frames, error)
         if partition is not None:
             self._registered(session, partition, error)
+
+    def _printed(self, number: int, lines: tuple[str, ...], left_out: int) -> None:
+        session = self._sessions.get(number)
+        if session is not None:
+            told = Printed(session.next_number(), lines, left_out)
+            self._out.append(("send", session.peer, told, []))
 
     def _registered(self, session: Session, partition: int, error: ErrorHead | None) -> None:
         """Let the steps of a partition run, or fail, now that it was read."""
@@ -452,6 +460,7 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     "closed": ServerMachine._closed,
     "refused": ServerMachine._refused,
     "did": ServerMachine._did,
+    "printed": ServerMachine._printed,
     "tick": ServerMachine._tick,
 }
 _REQUESTS: Final[dict[type, Callable[..., None]]] = {

@@ -90,6 +90,8 @@ class Station:
         channels: by the name of the other end.
         now: the time; whoever uses `at_once` outside of `work` sets it before.
         at_once: the same transport for the owner.
+        soonest: when to call `work` again if nothing happens before: an early look finds none due,
+            and when there is one.
         refused: how many packets were dropped because they cannot have come.
     """
 
@@ -110,8 +112,7 @@ class Station:
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self.now = 0.0
         self._wakes: dict[str, float] = {}
-        #: when one of them may be due: an early look finds none, and when there is one
-        self._soonest = inf
+        self.soonest = inf
         self._urged: set[str] = set()  # ends that have told what they want
         self._open: dict[int, StepEnd] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
@@ -217,14 +218,14 @@ class Station:
                 self._handle(end, ("arrived", packet))
             except RendezvousError:
                 self.refused += 1
-        if self._soonest <= now:
+        if self.soonest <= now:
             for end in [end for end, wake in self._wakes.items() if wake <= now]:
                 self._handle(end, ("tick",))
-            self._soonest = min(self._wakes.values(), default=inf)
+            self.soonest = min(self._wakes.values(), default=inf)
         while self._inbox:
             call, arguments = self._inbox.popleft()
             call(*arguments)
-        return self._soonest
+        return self.soonest
 
     def _handle(self, end: str, event: tuple[Any, ...]) -> None:
         channel = self.channels.get(end)
@@ -237,8 +238,8 @@ class Station:
                 self._put(end, what)
             elif kind == "wake":
                 self._wakes[end] = what
-                if what < self._soonest:
-                    self._soonest = what
+                if what < self.soonest:
+                    self.soonest = what
             elif kind == "sent":
                 if self._sending[what.key] is not _UNHEARD:
                     self._sending[what.key].go_on(None)

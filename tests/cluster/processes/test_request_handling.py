@@ -48,7 +48,7 @@ def work(told: SimpleQueue[tuple[Any, ...]]) -> Iterator[TaskWork]:
     with Owner(1) as owner:
         yield TaskWork(
             "ps:0", station, lambda *what: told.put(what), owner, LIMITS, ServerGrants(), str,
-            AnnouncedDevices("ps:0"),
+            AnnouncedDevices("ps:0"), lambda *what: None,
         )  # fmt: skip
 
 
