@@ -122,6 +122,8 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     take(1, "queues")
     tab(dashboard, "nodes")
     take(1, "nodes")
+    tab(dashboard, "layers")
+    take(1, "layers")
     notebook.allow("taken")
     notebook.wait_for_end(2)
     notebook.run(3, 4)
