@@ -138,6 +138,7 @@ def _serve(options: argparse.Namespace) -> None:
         listening,
     )
     from eagerflow.cluster.processes.keys import server_credentials
+    from eagerflow.cluster.processes.overheard_output import OverheardOutput
     from eagerflow.cluster.processes.server import TaskServer
     from eagerflow.cluster.processes.server_grants import ServerGrants
 
@@ -162,6 +163,7 @@ def _serve(options: argparse.Namespace) -> None:
     left = options.with_parent
     if left is not None:  # nobody reads what functions print there, but the log
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout, sys.stderr = OverheardOutput(sys.stdout), OverheardOutput(sys.stderr)
     server.serve(None if left is None else sys.stdin.fileno(), left)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback as _traceback
 from typing import Any, Literal, TypeVar
 
+from eagerflow.listed_names import module_dir as _module_dir
 from eagerflow.source import (
     Source,
     capture,
@@ -500,3 +501,6 @@ def note_place(error: BaseException, note: str) -> None:
     """
     if not getattr(error, "_settled", False):
         error.add_note(note)
+
+
+__dir__ = _module_dir(globals())

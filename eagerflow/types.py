@@ -22,6 +22,7 @@ import numpy as np
 
 from eagerflow.dims import broadcast, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.listed_names import module_dir as _module_dir
 from eagerflow_kernels.lists import LIST_DTYPE
 
 #: One size per axis. A size is an int, or in a trace a `eagerflow.dims.Dim`.
@@ -454,3 +455,6 @@ class TensorSpec:
     def like(self, shape: Shape | None = None, dtype: DType | None = None) -> TensorSpec:
         """The same device, and a type with another shape or dtype."""
         return TensorSpec(self.type.like(shape, dtype), self.device)
+
+
+__dir__ = _module_dir(globals())

@@ -91,6 +91,23 @@ def test_names_exist() -> None:
     check_each([*STANDARD, *OWN], lookup)
 
 
+@pytest.mark.parametrize(
+    "space",
+    [*SPACES[:-1], "cluster", "errors", "events", "fft", "hardware", "io", "placement", "types"],
+)
+def test_completion_lists_what_users_call(space: str) -> None:
+    """Names of eagerflow's, each of which is there; of modules only those that are documented."""
+    module = lookup(space)
+    names = dir(module)
+    assert names
+    for name in names:
+        value = getattr(module, name)
+        if isinstance(value, types.ModuleType):
+            assert name in ("functional", "init", "metrics", "tree")
+        assert not name.startswith("_")
+        assert name not in ("Any", "Callable", "Final", "annotations")
+
+
 def test_nothing_strange_is_public() -> None:
     """No helper, no typing name, no module of ops leaks into ``ef``."""
     for name, value in vars(ef).items():
@@ -110,7 +127,7 @@ def test_nothing_strange_is_public() -> None:
         "resources", "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "option_checks", "extending", "hints", "plugins", "progress", "state_loading",
-            "formatting", "unknown_names", "views", "watching", "wrong_calls",
+            "formatting", "listed_names", "unknown_names", "views", "watching", "wrong_calls",
     }  # fmt: skip
 
 

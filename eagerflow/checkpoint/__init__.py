@@ -7,8 +7,10 @@ with the rest. It is complete or it is not there, and every byte of it is covere
 from eagerflow.checkpoint.loading import load
 from eagerflow.checkpoint.manager import Manager, Restored
 from eagerflow.checkpoint.saving import save
+from eagerflow.extending import module_dir as _module_dir
 from eagerflow.extending import module_getattr as _module_getattr
 
 __all__ = ["Manager", "Restored", "load", "save"]
 
 __getattr__ = _module_getattr("eagerflow.checkpoint", globals())
+__dir__ = _module_dir(globals())

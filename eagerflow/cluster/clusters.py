@@ -368,22 +368,27 @@ def local(
     ...     cluster
     Cluster(ps:0, ps:1)
     """
-    if not isinstance(cpu_devices, int) or cpu_devices < 1:
-        raise TensorValueError(
-            "local: how many devices has a task?", given=f"cpu_devices={cpu_devices!r}",
-            expected="a positive int",
-        )  # fmt: skip
+    options = _device_options("local", cpu_devices)
     names = task_names("local", jobs)
     if transport not in _TRANSPORTS:
         raise TensorValueError(
             "local: there is no such transport", given=repr(transport),
             expected=", ".join(map(repr, _TRANSPORTS)),
         )  # fmt: skip
-    options = ["--cpu-devices", str(cpu_devices)]
     return Cluster(LocalProvisioner(transport, options), names, owned=True)
 
 
-def on_dask(client: Any, jobs: Mapping[str, int]) -> Cluster:
+def _device_options(function: str, cpu_devices: int) -> list[str]:
+    """The options of ``eagerflow serve`` for so many devices; ``function`` was called with it."""
+    if not isinstance(cpu_devices, int) or isinstance(cpu_devices, bool) or cpu_devices < 1:
+        raise TensorValueError(
+            f"{function}: how many devices has a task?", given=f"cpu_devices={cpu_devices!r}",
+            expected="a positive int",
+        )  # fmt: skip
+    return ["--cpu-devices", str(cpu_devices)]
+
+
+def on_dask(client: Any, jobs: Mapping[str, int], *, cpu_devices: int = 1) -> Cluster:
     """Start tasks on the workers of a Dask cluster; those that die are started again.
 
     What a task had held is lost with it, as always; a checkpoint brings it back.
@@ -391,13 +396,15 @@ def on_dask(client: Any, jobs: Mapping[str, int]) -> Cluster:
     Args:
         client: a ``dask.distributed.Client``, whose scheduler is on this host or under TLS.
         jobs: how many tasks each job has.
+        cpu_devices: how many devices each task has, as of `local`.
 
     Raises:
         AuthenticationError: what goes to the scheduler could be read and changed on the way.
-        TensorValueError: this names no tasks.
+        TensorValueError: this names no tasks, or they would have no device.
         TaskLost: one has not come up.
     """
-    return Cluster(DaskProvisioner(client), task_names("on_dask", jobs), owned=True)
+    options = _device_options("on_dask", cpu_devices)
+    return Cluster(DaskProvisioner(client, options), task_names("on_dask", jobs), owned=True)
 
 
 def task_names(function: str, jobs: Mapping[str, int]) -> list[str]:

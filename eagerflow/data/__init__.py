@@ -13,8 +13,10 @@ from eagerflow.data.dataset import Dataset
 from eagerflow.data.iterator import DatasetIterator
 from eagerflow.data.sources.files import write_records
 from eagerflow.data.sources.images import decode_image
+from eagerflow.extending import module_dir as _module_dir
 from eagerflow.extending import module_getattr as _module_getattr
 
 __all__ = ["Dataset", "DatasetIterator", "decode_image", "write_records"]
 
 __getattr__ = _module_getattr("eagerflow.data", globals())
+__dir__ = _module_dir(globals())

@@ -14,7 +14,7 @@ from eagerflow.distributions.continuous import Exponential, Laplace, Normal, Uni
 from eagerflow.distributions.discrete import Bernoulli, Categorical, Poisson
 from eagerflow.distributions.divergence import kl
 from eagerflow.distributions.gamma import Beta, Dirichlet, Gamma
-from eagerflow.extending import module_getattr
+from eagerflow.extending import module_dir, module_getattr
 
 __all__ = [
     "AbstractDistribution",
@@ -32,7 +32,4 @@ __all__ = [
 ]
 
 __getattr__ = module_getattr("eagerflow.distributions", globals())
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = module_dir(globals())

@@ -45,6 +45,7 @@ from eagerflow.events.step_context import (
     next_step,
     step_of,
 )
+from eagerflow.listed_names import module_dir as _module_dir
 
 __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefLevel", "BriefRegion", "BriefStep",
@@ -53,3 +54,5 @@ __all__ = [
     "add_instrument", "begin", "check_stopped", "describe", "end", "next_step", "open_waits",
     "remove_instrument", "step_of", "told",
 ]  # fmt: skip
+
+__dir__ = _module_dir(globals())

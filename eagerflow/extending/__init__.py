@@ -20,6 +20,7 @@ from eagerflow.core.op import is_part
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Size, maximum, may_equal, same
 from eagerflow.formatting import table_html, table_lines
+from eagerflow.listed_names import module_dir
 from eagerflow.ops.random.draws import in_range, is_weak
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.state.variables import keep_together
@@ -55,12 +56,16 @@ __all__ = [
     "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source",
     "TensorLike", "begin_told", "call_in_scope", "capture", "children", "ending",
     "first_names", "hint_about", "hint_at", "in_range", "is_part", "is_traced", "is_weak",
-    "keep_together", "matched", "maximum", "may_equal", "module_getattr", "nearest",
+    "keep_together", "matched", "maximum", "may_equal", "module_dir",
+    "module_getattr", "nearest",
     "new_file", "note_set", "note_walk", "number_now", "one_of", "pack", "packed_size",
     "progress_bar", "put_state", "renaming", "replaced", "require", "same", "slept",
     "sync_folder", "table_html", "table_lines", "to_html", "tree", "undo_by", "unknown_name",
     "unpack", "unwritable", "walk", "warn",
 ]  # fmt: skip
+
+
+__dir__ = module_dir(globals())
 
 
 def __getattr__(name: str) -> _Any:

@@ -331,10 +331,12 @@ class TracedFunction(Generic[_P, _R_co]):
                 decide: by a cost model at first, then by steps, which run alternately as planned
                 and where the program says; the faster stays. ``f.explain("placement")`` shows what
                 was weighed, ``f.place(None)`` ends it.
-            devices: of automatic placement, where nodes may be; by default all devices of the kind
-                that the program uses, since kinds differ in bits.
-            memory: of automatic placement, the bytes that each device may hold, or those of some
-                devices by name; limits of devices count as well.
+            devices: of automatic placement, where nodes may be put; what is not put there stays
+                where the program says. By default all devices of the kind that the program uses,
+                since kinds differ in bits.
+            memory: of automatic placement, the bytes that each device may hold, those of the
+                program among them, or the bytes of some devices by name; limits of devices count as
+                well. Sizes that are symbols count as in the call by which a trace is planned.
 
         Returns:
             The function itself.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
-from eagerflow.dims import Dim, Size, substitute
+from eagerflow.dims import Dim, Size, evaluate, substitute
 from eagerflow.dims.polynomial import Atom, name_atoms
+from eagerflow.errors import EagerflowError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.value_types import NumberType, ValueSpec, ValueType
 from eagerflow.hardware import Device
@@ -138,16 +140,35 @@ def sizes_named_by(node: Node) -> Iterator[str]:
             yield from named_sizes(value.type.shape)
 
 
-def nbytes(values: Iterable[Value]) -> int | None:
-    """How much memory values take, in bytes; None if a size of theirs is not known."""
+def nbytes(
+    values: Iterable[Value], sizes: Mapping[str, int] = MappingProxyType({})
+) -> int | None:  # fmt: skip
+    """How much memory values take, in bytes; None if a size of theirs is not known.
+
+    Args:
+        values: the values, of which numbers take none.
+        sizes: what names of sizes stand for, as far as that is known.
+    """
     total = 0
     for value in values:
         kind = value.type
         if isinstance(kind, TensorType):
-            if any(type(size) is not int for size in kind.shape):
+            shape = _sized(kind.shape, sizes)
+            if shape is None:
                 return None
-            total += prod(kind.shape) * kind.dtype.itemsize
+            total += prod(shape) * kind.dtype.itemsize
     return total
+
+
+def _sized(shape: Sequence[Size], sizes: Mapping[str, int]) -> list[int] | None:
+    """A shape in numbers; None if a size is not known, or if there is none for these names."""
+    known = [size for size in shape if type(size) is int]
+    if len(known) == len(shape):  # the usual case
+        return known
+    try:
+        return [evaluate(size, sizes) for size in shape]
+    except (EagerflowError, ZeroDivisionError):
+        return None
 
 
 # --- copying ----------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def parse(name: object) -> DeviceName:
         raise DeviceError(
             f"{name!r} is not a device name",
             expected="kind:index, such as 'cpu:0' or 'gpu:1'",
-            hint="x.astype(dtype) converts" if hasattr(name, "itemsize") else None,
+            hint=_hint(name),
         )
     kind = match["kind"]
     return DeviceName(
@@ -86,6 +86,12 @@ def parse(name: object) -> DeviceName:
         None if kind is None else kind.lower(),
         _number(match["index"]),
     )
+
+
+def _hint(name: object) -> str | None:
+    if hasattr(name, "device"):
+        return "x.device is the device of a tensor"
+    return "x.astype(dtype) converts" if hasattr(name, "itemsize") else None
 
 
 def _text(number: int | None) -> str:

@@ -309,7 +309,7 @@ def end_since(latest: OpenScope | None) -> None:
 
 
 def within(scope: DeviceScope | None) -> AbstractContextManager[None]:
-    """Open a scope anew: in another thread, or for a trace, which knows nothing of moves before.
+    """Open a scope in another thread.
 
     Args:
         scope: what `current_device_scope` gave; within None there is none.
@@ -355,6 +355,12 @@ def beside(x: Any) -> AbstractContextManager[Any]:
     Device('cpu:1')
     """
     return runs_at(x.device) or nullcontext()
+
+
+def anew() -> OpenScope | None:
+    """Open the scope in force anew for a trace, which knows nothing of what was moved before."""
+    around = open_scope()
+    return None if around is None else OpenScope(around.scope, opened=around.opened)
 
 
 def part_of_trace(top: Any) -> OpenScope | None:

@@ -10,6 +10,7 @@ from eagerflow.errors import DeviceError, OutOfMemoryError
 from eagerflow.hardware.contract import MemoryStats
 from eagerflow.hardware.registry import Device, as_device, gpus
 from eagerflow.types import TensorType
+from eagerflow_kernels.lists import ListData
 
 _SHOWN: Final = 4  # kinds of arrays in a message
 _LINES: Final = 2  # for each of them
@@ -88,10 +89,14 @@ def wait_for_data(data: Any, device: Device) -> None:
     """Wait until a raw array is there. If it failed it is, too: whoever reads it gets the error.
 
     Args:
-        data: the array.
+        data: the array, or a list of some.
         device: its device.
     """
     if device.is_ready_at_once or not device.holds_data:
+        return
+    if type(data) is ListData:
+        for _, item in data.items():
+            wait_for_data(item, device)
         return
     there = threading.Event()
     work = device.backend.when_ready(data, lambda _: there.set())

@@ -25,6 +25,19 @@ class NullArray:
         """The number of axes."""
         return len(self.shape)
 
+    def __bool__(self) -> NoReturn:
+        """A predicate that nobody can know.
+
+        Raises:
+            DeviceError: always.
+        """
+        raise DeviceError(
+            "a branch or a loop depends on a tensor on a null device, which has no values",
+            hint="null devices know types only",
+        )
+
+    __int__ = __bool__
+
 
 @final
 class NullBackend:

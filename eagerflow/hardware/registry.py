@@ -236,7 +236,23 @@ def as_device(name: Any) -> Device:
         if device is not None:
             return device
     candidate = _devices.get(name) if isinstance(name, str) else None
-    return existing(find(known_name(name)) if candidate is None else candidate)
+    return existing(find(_one_name(name)) if candidate is None else candidate)
+
+
+def _one_name(text: object) -> DeviceName:
+    """The parts of the name of one device.
+
+    Raises:
+        DeviceError: it is no name, or one of several devices.
+    """
+    name = known_name(text)
+    if name.is_pattern:
+        raise DeviceError(
+            f"{text!r} may be any of several devices",
+            expected="one of them, such as 'cpu:0'",
+            hint=f"a block of ef.device({text!r}) leaves the choice to operands",
+        )
+    return name
 
 
 def current_device() -> Device:

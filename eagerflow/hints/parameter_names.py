@@ -141,6 +141,8 @@ SHAPES: Final = "the shape is one tuple, such as (2, 3), and what follows has na
 CALLED_MODULES: Final = {
     "checkpoint": "ef.remat(f) computes again what gradients need; ef.checkpoint.save(path, tree) "
     "writes files",
+    "data": "ef.data.Dataset is what data comes from",
+    "function": "@ef.trace makes a graph of a function",
     "profiling": "ef.profile() is the block that measures",
 }
 #: attributes of tensors that are methods elsewhere, and what is written

@@ -5,6 +5,7 @@
 (8, 10)
 """
 
+from eagerflow.extending import module_dir as _module_dir
 from eagerflow.extending import module_getattr as _module_getattr
 from eagerflow.nn import functional as functional
 from eagerflow.nn import init as init
@@ -23,3 +24,4 @@ from eagerflow.nn.module import Module as Module
 from eagerflow.nn.summary import Summary as Summary
 
 __getattr__ = _module_getattr("eagerflow.nn", globals())
+__dir__ = _module_dir(globals(), ("functional", "init", "metrics"))

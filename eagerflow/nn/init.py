@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.extending import module_getattr
+from eagerflow.extending import module_dir, module_getattr
 
 __all__ = [
     "constant",
@@ -330,3 +330,4 @@ kaiming_uniform = he_uniform
 kaiming_normal = he_normal
 
 __getattr__ = module_getattr("eagerflow.nn.init", globals())
+__dir__ = module_dir(globals())

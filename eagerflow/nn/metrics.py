@@ -12,7 +12,7 @@ from typing import Final, Literal, final
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError
-from eagerflow.extending import matched, may_equal, one_of, require
+from eagerflow.extending import matched, may_equal, module_dir, one_of, require
 
 __all__ = [
     "Accuracy",
@@ -444,3 +444,6 @@ class ConfusionMatrix(AbstractMetric):
         """The F1 score of all that was counted; as the function `f1_score`."""
         require("f1_score", _AVERAGE, average=average)
         return _f1(self.counts.value, average)
+
+
+__dir__ = module_dir(globals())

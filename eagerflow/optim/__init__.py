@@ -8,6 +8,7 @@
 Variable([ 0.9, -1.9], f32[2]@cpu:0, name='v')
 """
 
+from eagerflow.extending import module_dir as _module_dir
 from eagerflow.extending import module_getattr as _module_getattr
 from eagerflow.optim.accumulation import *
 from eagerflow.optim.adam import *
@@ -20,3 +21,4 @@ from eagerflow.optim.schedules import *
 from eagerflow.optim.sgd import *
 
 __getattr__ = _module_getattr("eagerflow.optim", globals())
+__dir__ = _module_dir(globals())

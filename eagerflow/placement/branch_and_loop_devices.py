@@ -64,7 +64,7 @@ def settle_operands(graph: Graph, ends: Ends) -> None:
                 _take(param, operand)
         elif is_loop(node.op):
             body: Graph = node.attrs["body"]
-            for i, (before, after) in enumerate(_carried(node)):
+            for i, (before, after) in enumerate(carried(node)):
                 if before is after and _take(before, node.inputs[i]):
                     ends[body][i] = node.outputs[i].stated = before.device
             _tell(node)
@@ -101,7 +101,7 @@ def _settle(node: Node, ends: Ends) -> None:
     changes = True
     while changes:  # what is made may be handed from one to the other
         changes = False
-        for i, (before, after) in enumerate(_carried(node)):
+        for i, (before, after) in enumerate(carried(node)):
             if _moves_on(before, after):
                 changes = True
                 before.stated = ends[body][i] = after.device
@@ -117,7 +117,7 @@ def _tell(node: Node) -> None:
             value.stated = first.stated
 
 
-def _carried(node: Node) -> list[tuple[Value, Value]]:
+def carried(node: Node) -> list[tuple[Value, Value]]:
     """What each loop-carried value is in an iteration, before and after."""
     body: Graph = node.attrs["body"]
     count = node.attrs["carry"] if node.op == "scan" else len(body.inputs)
@@ -203,7 +203,7 @@ def _alike(node: Node) -> Iterator[Sequence[Value]]:
         if key == "body" or key.startswith("branches"):
             yield from zip(graph.outputs, node.outputs, strict=False)
             if is_loop(node.op):
-                yield from _carried(node)
+                yield from carried(node)
 
 
 def _home(nodes: Sequence[Node]) -> Device | None:

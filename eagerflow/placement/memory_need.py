@@ -2,7 +2,7 @@
 
 Values are alive from the node that makes them to the last that takes them, in the order of the
 graph; what moves is sent early. What a graph is given, constants and variables are there all the
-time. Sizes that are symbols count as nothing, and so does what may be written over an operand or
+time. Sizes that are not known count as nothing, and so does what may be written over an operand or
 share its memory: what is found is needed in any case, as long as nodes run in this order.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import prod
+from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 from eagerflow.core.op import find_op
@@ -32,12 +33,15 @@ class Peak(NamedTuple):
     node: Node | None
 
 
-def peaks(graph: Graph, devices: frozenset[Any]) -> Mapping[Any, Peak]:
+def peaks(
+    graph: Graph, devices: frozenset[Any], sizes: Mapping[str, int] = MappingProxyType({})
+) -> Mapping[Any, Peak]:  # fmt: skip
     """The most that a graph holds at one time on some devices.
 
     Args:
         graph: the graph.
         devices: the devices.
+        sizes: what names of sizes stand for, as far as that is known.
 
     >>> from eagerflow.placement.memory_need import peaks
     >>> graph = ef.Graph.parse('''
@@ -49,7 +53,7 @@ def peaks(graph: Graph, devices: frozenset[Any]) -> Mapping[Any, Peak]:
     >>> peaks(graph, frozenset([ef.hardware.as_device("cpu:0")]))
     {Device('cpu:0'): Peak(bytes=12, node=<node z: matmul>)}
     """
-    occupancy = _Occupancy(graph, devices, given=True)
+    occupancy = _Occupancy(graph, devices, sizes, given=True)
     for state in states_of(graph):
         if state.device in devices:
             occupancy.hold(state.device, prod(state.shape) * state.dtype.itemsize, None)
@@ -70,13 +74,17 @@ class _Occupancy:
     Args:
         graph: the graph.
         devices: the devices that count.
+        sizes: what names of sizes stand for.
         given: whether what it is given counts, as it does not of a subgraph.
     """
 
-    def __init__(self, graph: Graph, devices: frozenset[Any], *, given: bool) -> None:
+    def __init__(
+        self, graph: Graph, devices: frozenset[Any], sizes: Mapping[str, int], *, given: bool
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.nodes = _sent_early(graph)
         self.devices = devices
+        self.sizes = sizes
         self.held: Counter[Any] = Counter()
         self.peaks: dict[Any, Peak] = {}
         self.kept: set[Value] = set(graph.inputs)  # from the beginning to the end
@@ -96,7 +104,7 @@ class _Occupancy:
             self.peaks[device] = Peak(size, node)
 
     def size(self, value: Value) -> int:
-        return 0 if value.device not in self.devices else nbytes((value,)) or 0
+        return 0 if value.device not in self.devices else nbytes((value,), self.sizes) or 0
 
     def base(self, value: Value) -> Value:
         return self.bases.get(value, value)
@@ -127,7 +135,7 @@ class _Occupancy:
         """By node the values that nothing takes after it."""
         last: dict[Value, Node] = {}
         for node in self.nodes:
-            if _may_share(node):
+            if _may_share(node, self.sizes):
                 self.bases.update(dict.fromkeys(node.outputs, self.base(node.inputs[0])))
             if _is_constant(node) or is_read(node.op):
                 self.kept.update(node.outputs)
@@ -143,7 +151,7 @@ class _Occupancy:
         """What is held besides in the subgraphs of a node, of which one runs at a time."""
         if is_structured(node.op):
             for _, graph in node.subgraphs():
-                inner = _Occupancy(graph, self.devices, given=False).run()
+                inner = _Occupancy(graph, self.devices, self.sizes, given=False).run()
                 yield from ((device, peak.bytes) for device, peak in inner.items())
 
 
@@ -170,13 +178,14 @@ def _is_constant(node: Node) -> bool:
     return is_transfer(node.op) and all(v.node and _is_constant(v.node) for v in node.inputs)
 
 
-def _may_share(node: Node) -> bool:
+def _may_share(node: Node, sizes: Mapping[str, int]) -> bool:
     """Whether its output may lie in the memory of its first input, as a reshaped array does."""
     op = find_op(node.op)
     if op is None or op.moves or not node.inputs or op.storage == "fresh":
         return False
-    moves = op.precision == "exact" and nbytes(node.inputs[:1]) == nbytes(node.outputs)
-    return op.storage in ("same", "view") or moves
+    if op.storage in ("same", "view"):
+        return True
+    return op.precision == "exact" and nbytes(node.inputs[:1], sizes) == nbytes(node.outputs, sizes)
 
 
 def _is_elementwise(node: Node) -> bool:

@@ -2,7 +2,8 @@
 
 Placing changes where, never what. State stays where it is, and results are where the program says:
 what a placed node takes from elsewhere, or gives to elsewhere, is moved by transfers. What a loop
-carries, and the lists that it fills, are where its body makes it.
+carries, and the lists that it fills, are where its body makes it; constants are with what takes
+them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from eagerflow.placement.branch_and_loop_devices import (
     settle_operands,
     settle_results,
 )
+from eagerflow.placement.constant_devices import settle_constants
 from eagerflow.placement.node_homes import source_of
 from eagerflow.types import LIST, TensorType
 
@@ -88,6 +90,7 @@ def placed(
         elif stay is not None:
             made.because = stay(node) or made.because
     settle_results(copy, ends)
+    settle_constants(copy, ends)
     settle_operands(copy, ends)
     settle_lists(copy, ends, returned)
     for one, devices in ends.items():

@@ -40,7 +40,7 @@ from eagerflow.graph.name_scopes import current_forward, current_scope, name_of
 from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.device_rules import common_device
-from eagerflow.hardware.device_scopes import current_device_scope, part_of_trace, within
+from eagerflow.hardware.device_scopes import anew, part_of_trace
 from eagerflow.source import Source, capture, position
 from eagerflow.tracing.constant_values import Constants
 from eagerflow.tracing.device_errors import with_decisions
@@ -173,11 +173,7 @@ class Tracer(AbstractTracer):
 
     def _open_scope(self, opened: ExitStack) -> None:
         """Open the device scope anew: what is moved in the trace belongs to it."""
-        if self.parent is None:
-            scope: Any = current_device_scope()
-            again = None if scope is None else within(scope)
-        else:
-            again = part_of_trace(current())
+        again = anew() if self.parent is None else part_of_trace(current())
         if again is not None:
             opened.enter_context(again)
 

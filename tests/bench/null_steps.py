@@ -11,7 +11,8 @@ each one an update:
 
 Workers run their steps at once, each as one thread of the client asks for.
 
-Run: ``python -m tests.bench.null_steps``; ``--ps 16 --workers 1 --steps 200 --only sparse``.
+Run: ``python -m tests.bench.null_steps``; ``--ps 16 --workers 1 --steps 200 --only sparse``;
+``--transport tcp`` is encrypted, ``--transport "plain tcp"`` is not.
 """
 
 from __future__ import annotations
@@ -150,14 +151,16 @@ def main() -> None:
     parser.add_argument("--ps", type=int, default=16)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--transport", choices=("ipc", "plain tcp", "tcp"), default="ipc")
     options = parser.parse_args()
     ps, steps, size = options.ps, options.steps, _DENSE
     if options.smallest:
         ps, steps, size = 1, 3, 1_000
     workers = options.workers
     kinds = [kind for kind in KINDS if options.only in kind]
-    with ef.cluster.local({"worker": workers, "ps": ps}) as cluster:
-        print(f"{workers} workers, {ps} ps\n")
+    jobs = {"worker": workers, "ps": ps}
+    with ef.cluster.local(jobs, transport=options.transport) as cluster:
+        print(f"{workers} workers, {ps} ps, {options.transport}\n")
         print("| null step | median ms | p10 | p90 | processor ms: client | a worker | a ps |")
         print("|---|---|---|---|---|---|---|")
         notes = []

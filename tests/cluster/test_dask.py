@@ -45,6 +45,42 @@ def test_schedulers_that_it_takes(address: str) -> None:
     assert "asynchronous" in str(caught.value).splitlines()[0]
 
 
+@pytest.mark.parametrize("cpu_devices", [0, -1, 1.5, True])
+def test_a_task_has_a_device_at_least(cpu_devices: Any) -> None:
+    with pytest.raises(ef.errors.TensorValueError, match="how many devices has a task"):
+        ef.cluster.on_dask(
+            dask_at("tcp://127.0.0.1:8786"), {"ps": 1}, cpu_devices=cpu_devices
+        )  # fmt: skip
+
+
+def test_tasks_on_dask_have_as_many_devices_as_was_said() -> None:
+    """The actor that Dask would make, made here, is asked for what the client asks Dask for."""
+    hosts = []
+
+    class Actor:
+        def __init__(self, host: TaskHost) -> None:
+            self._host = host
+
+        def __getattr__(self, name: str) -> Any:
+            def call(*given: Any) -> Any:
+                made = getattr(self._host, name)(*given)
+                return SimpleNamespace(result=lambda timeout: made)
+
+            return call
+
+    def submit(kind: type[TaskHost], *given: Any, **_: Any) -> Any:
+        hosts.append(kind(*given))
+        return SimpleNamespace(result=lambda timeout: Actor(hosts[-1]))
+
+    dask = dask_at("tcp://127.0.0.1:8786")
+    dask.scheduler_info = lambda n_workers: {"workers": {"tcp://127.0.0.1:4000": {}}}
+    dask.submit = submit
+    with ef.cluster.on_dask(dask, {"dasked": 1}, cpu_devices=2) as cluster:
+        assert cluster.devices == ["dasked:0/cpu:0", "dasked:0/cpu:1"]
+        with ef.device("dasked:0/cpu:1"):
+            assert float((ef.ones(3) * 2).sum()) == 6.0
+
+
 def test_a_host_lets_in_the_client_and_the_tasks_alone() -> None:
     """Only public keys leave it, and nothing is left of it."""
     provisioner = DaskProvisioner(dask_at("tcp://127.0.0.1:8786"))

@@ -113,6 +113,10 @@ class FakeNetwork:
         """The one that a device belongs to."""
         return self.station(self._end_of(device))
 
+    def used(self, name: str) -> None:
+        """The owner of a station has used its `Station.at_once`, and calls `work` next."""
+        self._ring(name)
+
     def _ring(self, name: str) -> None:
         with self._bell:
             self._rung[name] = None

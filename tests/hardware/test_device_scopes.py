@@ -137,6 +137,7 @@ def test_moves_can_be_refused() -> None:
             for call in (lambda: x + y, lambda: double(x), lambda: ef.Variable(x)):
                 with pytest.raises(errors.DeviceError, match="refuses to move it") as caught:
                     call()
+                assert "by the scope cpu:1 at " in str(caught.value)
             assert x.to("cpu:1").device == "cpu:1"
         assert double(x).device == "cpu:1"
     text = str(caught.value)

@@ -6,7 +6,7 @@ import copy
 import gc
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import ref
 
@@ -36,10 +36,8 @@ def _four_cpus() -> Iterator[None]:
     [
         ("cpu", "cpu:0"),
         ("cpu:3", "cpu:3"),
-        ("cpu:*", "cpu:0"),
         ("cpu:03", "cpu:3"),
         ("/device:CPU:2", "cpu:2"),
-        ("/device:cpu:*", "cpu:0"),
         ("/cpu:1", "cpu:1"),
         ("null:999999", "null:999999"),
     ],
@@ -460,3 +458,30 @@ def test_a_block_object_and_any_case_name_a_device() -> None:
     assert ef.tensor([1.0], device="Cpu:0").to(block).device is block.device
     with pytest.raises(errors.DeviceError, match="not a backend"):
         hardware.register_backend(type("Loud", (FakeBackend,), {"kind": "LOUD"})())
+
+
+def test_what_is_asked_of_one_device_takes_no_pattern() -> None:
+    x = ef.ones(3)
+    calls: list[Callable[[], Any]] = [
+        lambda: ef.hardware.as_device("cpu:*"),
+        lambda: x.to("cpu:*"),
+        lambda: ef.zeros(2, device="async:*"),
+        lambda: ef.trace(ef.exp).place("auto", devices="cpu:*"),
+        lambda: ef.trace(ef.exp).place("auto", memory={"cpu:*": 100}),
+    ]
+    for call in calls:
+        with pytest.raises(errors.DeviceError, match="may be any of several devices"):
+            call()
+
+
+def test_branches_and_loops_know_no_values_of_null_devices() -> None:
+    x = ef.ones(3, device="null:0")
+    programs: list[Callable[[Any], Any]] = [
+        lambda x: ef.cond(x.sum() > 0, ef.exp, ef.sin, x),
+        lambda x: ef.switch((x.sum() > 0).astype("int64"), [ef.exp, ef.sin], x),
+        lambda x: ef.while_loop(lambda c: c.sum() < 30, ef.exp, x),
+    ]
+    for program in programs:
+        for function in (program, ef.trace(program)):
+            with pytest.raises(errors.DeviceError, match="no values"):
+                function(x)

@@ -88,6 +88,17 @@ def test_sizes_that_are_not_known_count_as_nothing() -> None:
     assert peaks(graph, frozenset()) == {}
 
 
+def test_sizes_that_are_told_count() -> None:
+    graph = Graph.parse("""
+        graph f(%x: f32[n]@cpu:0) {
+          %y = exp(%x) : f32[n]@cpu:0
+          %z = concat(%x, %y) {axis=0} : f32[2*n]@cpu:0
+          return %z
+        }""")
+    assert peaks(graph, frozenset([CPU]), {"n": 5})[CPU].bytes == 20 + 20 + 40
+    assert peaks(graph, frozenset([CPU]), {"m": 5})[CPU].bytes == 0
+
+
 # --- placing --------------------------------------------------------------------------------------
 
 

@@ -10,13 +10,14 @@ import pytest
 
 import eagerflow as ef
 from tests.placement.scattered import by_scheduler
+from tests.source_tree import ROOT
 
 #: folders and files whose functions make something of a graph
 _MAKING = (
     "/eagerflow/placement/", "/eagerflow/graph/passes/", "/eagerflow/graph/lowering/",
     "/eagerflow/tracing/", "/eagerflow/runtime/strands/text.py",
     "/eagerflow/runtime/strands/translation.py", "/eagerflow/runtime/scheduled/scheduled_nodes.py",
-    "/eagerflow/runtime/region_graphs.py",
+    "/eagerflow/runtime/node_region_graphs.py",
 )  # fmt: skip
 
 
@@ -103,6 +104,12 @@ def test_the_second_step_makes_nothing(program: Callable[[], Any]) -> None:
     _, step = program()
     step()
     assert made_in(step) == set()
+
+
+@pytest.mark.parametrize("part", _MAKING)
+def test_what_makes_something_is_there(part: str) -> None:
+    """Else nothing would be found in it, whatever a step makes."""
+    assert (ROOT / part.strip("/")).exists()
 
 
 def test_a_changed_rule_takes_hold_once() -> None:

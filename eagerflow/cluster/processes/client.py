@@ -6,6 +6,7 @@ station, which the same thread works for.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +52,8 @@ from eagerflow.source import warn
 _BATCH: Final = 2_000
 #: actions that nobody waits for, until they are sent
 _LEFT: Final = 500
+#: calls at tasks whose output nobody has shown, the latest
+_PRINTED: Final = 100
 
 
 _KEYS: Final = "eagerflow keys says which are; a file of before they were made anew is of no use"
@@ -135,6 +138,7 @@ class Connections:
         self._changed = threading.Condition()
         self._warnings: deque[str] = deque()
         self._suspects: set[str] = set()
+        self._printed: deque[tuple[Any, ...]] = deque(maxlen=_PRINTED)
         self._refused: dict[str, EagerflowError] = {}
         self._greeted: set[str] = set()  # by the latest connection
         self._introducing: set[_Introduction] = set()
@@ -253,6 +257,10 @@ class Connections:
 
     def warn(self) -> None:
         """Say in the thread of the user what the other one has heard."""
+        while self._printed:
+            task, lines, left_out = self._printed.popleft()
+            left = [f"… {left_out} more lines are in its log"] * bool(left_out)
+            sys.stdout.write("".join(f"[{task}] {line}\n" for line in (*lines, *left)))
         while self._warnings:
             warn(self._warnings.popleft(), ClusterWarning)
         while self._suspects:
@@ -446,6 +454,8 @@ class Connections:
                 self._sockets.connect(task, self._doors[task])
             elif kind == "warn":
                 self._warnings.append(task)
+            elif kind == "printed":
+                self._printed.append((task, *what))
             self._changed.notify_all()
 
     def _tell_peers(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import process_time
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
+from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
+from eagerflow.cluster.processes.overheard_output import Listener
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
@@ -22,7 +24,7 @@ from eagerflow.hardware import as_device, memory
 from eagerflow.resources.containers import ResourceContainer
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
-from eagerflow.runtime.rendezvous.transport import Transport
+from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result, calls_python
 from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light, is_short
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
@@ -50,6 +52,13 @@ class _Registered(NamedTuple):
     tier: ScheduledTier
     light: LightProgram | None
     pool: JobPool | None
+
+
+class OwnersJobs(JobPool, Protocol):
+    """Runs work in the thread that owns the sockets."""
+
+    def run_here(self, job: Callable[[], object], /) -> None:
+        """Run it now, or soon if this is not that thread."""
 
 
 @final
@@ -97,15 +106,21 @@ class TaskWork:
         limits: on messages.
         grants: what ops may reach besides values and state.
         who: says what the client of a session is, for messages to others.
+        devices: of the task.
+        printed: told what functions print that are called for a session, and how many lines of it
+            were left out; by any thread.
     """
 
     def __init__(
-        self, task: str, transport: Transport, did: Did, here: JobPool, limits: Limits,
-        grants: ServerGrants, who: Callable[[int], str],
+        self, task: str, transport: Station, did: Did, here: OwnersJobs, limits: Limits,
+        grants: ServerGrants, who: Callable[[int], str], devices: AnnouncedDevices,
+        printed: Callable[[int, tuple[str, ...], int], object],
     ) -> None:  # fmt: skip
         self._grants = grants
         self._who = who
         self._allows = grants.allows
+        self._devices = devices
+        self._printed = printed
         self._task = task
         self._transport = transport
         self._did = did
@@ -116,6 +131,7 @@ class TaskWork:
         self._shared: dict[str, ResourceContainer] = {}
         self._steps: dict[tuple[int, int], _OpenStep] = {}
         self._sessions: dict[int, SessionWork] = {}
+        self._listeners: dict[int, Listener] = {}
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
         """Do what a message asks for."""
@@ -145,7 +161,7 @@ class TaskWork:
         if known is None:
             known = self._sessions[session] = SessionWork(
                 self._task, partial(self._find, session), self._limits,
-                partial(self._drop, session), self._allows,
+                partial(self._drop, session), self._devices, self._allows,
             )  # fmt: skip
         return known
 
@@ -186,6 +202,7 @@ class TaskWork:
             del self._partitions[key]
         self._private.pop(session, None)
         self._sessions.pop(session, None)
+        self._listeners.pop(session, None)
 
     # --- partitions ---
 
@@ -193,7 +210,9 @@ class TaskWork:
         self, session: int, message: Register, frames: list[Frame]
     ) -> tuple[Heads, list[Frame]]:
         find = partial(self._find, session)
-        graphs = read_partition(message, frames, find, self._limits, self._allows)
+        graphs = read_partition(
+            message, frames, find, self._limits, self._allows, find_device=self._devices.find
+        )
         routes = {edge: Route(*route) for edge, route in message.routes.items()}
         tier = ScheduledTier(graphs, routes=routes, transport=self._transport)
         light = LightProgram(tier) if is_light(tier) else None
@@ -231,8 +250,8 @@ class TaskWork:
         _check_feeds(tier, feeds)
         ended = partial(self._ended, key, message, held, tier)
         if light is not None:
-            short = LightStep(light, message.step, self._transport, ended)
-            self._here.submit(partial(_begin_light, opened, short, feeds))
+            short = LightStep(light, message.step, self._transport.at_once, ended)
+            self._here.run_here(partial(_begin_light, opened, short, feeds))
             return
         step = DetachedStep(tier, ended, number=message.step, pool=pool)
         step.begin(feeds)
@@ -283,9 +302,16 @@ class TaskWork:
 
     def _find(self, session: int, container: str, name: str) -> Any:
         if container.startswith(_OWN):
-            return self._grants.find(container, name)
+            return self._grants.find(container, name, self._listener(session).calling)
         known = self._private.get(session) if container == _PRIVATE else self._shared.get(container)
         return None if known is None else known.find(name)
+
+    def _listener(self, session: int) -> Listener:
+        """Who hears what functions print that are called for a session."""
+        known = self._listeners.get(session)
+        if known is None:
+            known = self._listeners[session] = Listener(partial(self._printed, session))
+        return known
 
     def _drop(self, session: int, name: str) -> None:
         known = self._private.get(session)
@@ -302,7 +328,7 @@ class TaskWork:
             data = decode_array(message.value, left)
             first = make_tensor(data, as_device("cpu:0").lanes[as_dtype(message.value.dtype)])
         codec.all_taken(left)
-        where = as_device(message.device).lanes[first.dtype]
+        where = self._devices.find(message.device).lanes[first.dtype]
         what = f"variable {TensorType(where.dtype, first.shape).on(where.device)}"
         container = self._container(session, message.container)
         container.join(

@@ -18,6 +18,7 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Final, final
 
+from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import CLIENT, Credentials
 from eagerflow.cluster.processes.listening import Doors, check_folder, is_address, is_within
@@ -51,26 +52,29 @@ class _Jobs:
 
     Args:
         ring: wakes that thread.
+
+    Attributes:
+        owner: that thread.
+        waiting: what it is to run.
     """
 
     def __init__(self, ring: Callable[[], object]) -> None:
         self._ring = ring
-        self._jobs: deque[Callable[[], object]] = deque()
+        self.waiting: Final[deque[Callable[[], object]]] = deque()
         self.owner = 0
-
-    def __len__(self) -> int:
-        return len(self._jobs)
 
     def submit(self, job: Callable[[], object], /) -> None:
         """Run it soon; from any thread."""
-        self._jobs.append(job)
+        self.waiting.append(job)
         if get_ident() != self.owner:
             self._ring()
 
-    def run(self) -> None:
-        """Run what there is."""
-        while self._jobs:
-            self._jobs.popleft()()
+    def run_here(self, job: Callable[[], object], /) -> None:
+        """Run it now, or soon if this is not that thread."""
+        if get_ident() == self.owner:
+            job()
+        else:
+            self.submit(job)
 
 
 @final
@@ -116,8 +120,9 @@ class TaskServer:
         self._sockets: Final = ServerSockets(doors, limits, credentials, self._log)
         self.doors: Final = self._sockets.doors
         self._slabs: Final = Slabs(self.doors, limits, self._log)
+        known = AnnouncedDevices(task)
         self._machine = ServerMachine(
-            task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits,
+            task, PROCESS.incarnation, versions(version), known.names, limits,
             allows=grants.allows, allows_peer=self._allows_peer,
         )  # fmt: skip
         self._station = Station(task, self._end_of, self._put, self._ring)
@@ -126,15 +131,16 @@ class TaskServer:
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._jobs = _Jobs(self._sockets.bell.ring)
         self._work = TaskWork(
-            task, self._station, self._did, self._jobs, limits, grants, self._machine.who
-        )
+            task, self._station, self._did, self._jobs, limits, grants, self._machine.who,
+            known, self._printed,
+        )  # fmt: skip
         self._packets: list[tuple[str, Packet]] = []
         self._asked = False  # whether the station was asked for something
         self._peers: dict[str, int] = {}
         self._wake = float("inf")
         self._over = False
         self._follow: dict[str, Callable[..., object]] = {
-            "send": self._send, "do": self._work.do, "packet": self._packet,
+            "send": self._send, "do": self._work.do,
             "wake": self._wake_at, "connect": self._connect, "lost": self._forget,
             "abort": self._work.abort, "free": self._free, "release": self._work.release,
             "count": self._count, "let go": self._work.let_go,
@@ -159,12 +165,13 @@ class TaskServer:
                 if self._credentials is not None:
                     wake = min(wake, monotonic() + REVOKED_SECONDS)
                 self._sockets.wait(wake)
+                self._station.now = monotonic()
                 for received in self._sockets.receive():
                     self._take(received)
                 if self._credentials is not None:
                     for received in self._sockets.revoked():
                         self._take(received)
-                if self._wake <= monotonic():
+                if self._wake <= self._station.now:
                     self._handle(("tick",))
                 wake = min(self._settle(), self._wake)
                 if parent is not None and self._sockets.has_something(parent):
@@ -177,16 +184,18 @@ class TaskServer:
 
     def _settle(self) -> float:
         """Do what there is to do, one thing leading to another; gives when the station wakes."""
-        wake, due = 0.0, True  # packets, or what the station has to send again
-        while due or self._jobs or self._inbox:
-            self._jobs.run()
+        due = True  # packets, or what the station has to send again
+        jobs = self._jobs.waiting
+        while due or jobs or self._inbox:
+            while jobs:
+                jobs.popleft()()
             while self._inbox:
                 self._handle(self._inbox.popleft())
             if due or self._asked:
                 packets, self._packets = self._packets, []
-                wake = self._station.work(monotonic(), packets)
+                self._station.work(self._station.now, packets)
                 self._asked = due = False  # other threads that ask ring the bell
-        return wake
+        return self._station.soonest  # which what was done since may have changed
 
     def stop(self) -> None:
         """End `serve`; from any thread."""
@@ -207,6 +216,11 @@ class TaskServer:
         if get_ident() != self._jobs.owner:
             self._sockets.bell.ring()
 
+    def _printed(self, *what: Any) -> None:
+        self._inbox.append(("printed", *what))
+        if get_ident() != self._jobs.owner:
+            self._sockets.bell.ring()
+
     # --- what comes ---
 
     def _take(self, received: Received) -> None:
@@ -219,13 +233,11 @@ class TaskServer:
         except EagerflowError as error:
             self._handle(("malformed", received.peer, failure_of(error)))
             return
+        if type(message) is PacketMessage:
+            self._packet(received, message, frames)
+            return
         if self._credentials is not None:
             self._users[received.peer] = received.user
-            if type(message) is PacketMessage and not self._may_send(received.user, message.sender):
-                what = "a packet that says that it is another task's"
-                self._machine.counts[what] += 1
-                self._count(what)
-                return
         self._handle(("message", received.peer, received.role, message, frames))
 
     def _log(self, text: str) -> None:
@@ -236,7 +248,7 @@ class TaskServer:
             sys.stderr.flush()
 
     def _handle(self, event: tuple[Any, ...]) -> None:
-        for kind, *what in self._machine.handle(event, monotonic()):
+        for kind, *what in self._machine.handle(event, self._station.now):
             follow = self._follow.get(kind)
             if follow is not None:
                 follow(*what)
@@ -291,7 +303,15 @@ class TaskServer:
     def _count(self, what: str) -> None:
         self._log(f"{what} was refused or dropped")
 
-    def _packet(self, message: PacketMessage, frames: list[Frame]) -> None:
+    def _packet(self, received: Received, message: PacketMessage, frames: list[Frame]) -> None:
+        """A packet for the station, if it may come by this connection."""
+        wrong = self._machine.wrong_of_packet(received.role, message)
+        if self._credentials is not None and not self._may_send(received.user, message.sender):
+            wrong = "a packet that says that it is another task's"
+        if wrong is not None:
+            self._machine.counts[wrong] += 1
+            self._count(wrong)
+            return
         try:
             packet = read_packet(message, frames)
         except EagerflowError:

@@ -50,8 +50,16 @@ class ServerGrants:
         own = () if files is None else ("files",)
         self.allows: Final = (*own, *[PYTHON + name for name in self._functions])
 
-    def find(self, container: str, name: str) -> Any:
+    def find(
+        self, container: str, name: str,
+        calling: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
+    ) -> Any:  # fmt: skip
         """The files, or the call of a function; None if the container has neither.
+
+        Args:
+            container: in which it is.
+            name: of what is wanted there.
+            calling: gives for a function what is called in its place.
 
         Raises:
             ResourceError: the function is not listed.
@@ -59,7 +67,9 @@ class ServerGrants:
         """
         if (container, name) == FILES.identity[2:]:
             return self._files
-        return imported_call(name, self._functions) if container == CONTAINER else None
+        if container != CONTAINER:
+            return None
+        return imported_call(name, {n: calling(one) for n, one in self._functions.items()})
 
 
 def _imported(name: str) -> Callable[..., Any]:

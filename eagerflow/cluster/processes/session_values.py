@@ -8,6 +8,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any, Final, final
 
+from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, ShapeHead
@@ -27,7 +28,6 @@ from eagerflow.core.execute import execute
 from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import ProtocolError
-from eagerflow.hardware import as_device
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.threads.workers import shared
 
@@ -81,6 +81,7 @@ class SessionWork:
         find: finds resources.
         limits: on what it is told to define.
         release: lets go of a variable.
+        devices: of the task.
         allows: what ops may reach besides values and state.
 
     Attributes:
@@ -89,8 +90,9 @@ class SessionWork:
 
     def __init__(
         self, task: str, find: Find, limits: Limits, release: Callable[[str], object],
-        allows: Sequence[str] = (),
+        devices: AnnouncedDevices, allows: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        self._devices = devices
         self._allows = allows
         self.values: dict[int, Tensor | tuple[Tensor, ...] | ErrorHead] = {}
         self._task = task
@@ -176,11 +178,14 @@ class SessionWork:
             data = decode_value(action.value, rest)
             if not hasattr(data, "dtype"):
                 raise ProtocolError("a value that is held is an array", given=str(action.value))
-            lane = as_device(action.device).lanes[data.dtype]
+            lane = self._devices.find(action.device).lanes[data.dtype]
             self.values[action.handle] = make_tensor(data, lane)
         elif type(action) is DefineOp:
             try:
-                defined = _Template(*read_op(action, rest, self._find, self._limits, self._allows))
+                defined = _Template(*read_op(
+                    action, rest, self._find, self._limits, self._allows,
+                    find_device=self._devices.find,
+                ))  # fmt: skip
             except Exception as error:
                 self._templates[action.template] = write_error(error, self._task)
             else:

@@ -418,7 +418,10 @@ def framed(
     slabs: Slabs, name: str | None, message: AnyMessage, frames: Sequence[Frame | WrittenSlab]
 ) -> list[Frame]:
     """A message as it goes to a process, its long frames in a slab where that is possible."""
-    held = slabs.put(name, frames) if frames and name is not None else None
+    if not frames or name is None or max(map(len, frames)) < LONG:
+        held = None
+    else:
+        held = slabs.put(name, frames)
     made = None if held is None else codec.write_in_slab(held[0], message, held[1])
     return codec.write(message, [_frame(f) for f in frames]) if made is None else made
 

@@ -53,6 +53,8 @@ def _pieces(frame: Frame) -> Iterator[Frame]:
 
 def _joined(frames: Sequence[Frame], limits: Limits) -> list[Frame]:
     """The frames of what came in pieces; what was put together is owned by who gets it."""
+    if len(frames) == 1 and len(frames[0]) < min(limits.chunk, limits.frame + 1):  # nearly all
+        return list(frames)
     whole: list[Frame] = []
     pieces: list[Frame] = []
     size = 0

@@ -27,13 +27,14 @@ from eagerflow.cluster.protocol.message_heads import (
     Heads,
     Loops,
     Places,
+    Prose,
     Serial,
     Size,
     Word,
 )
 
 #: of the messages here; another one is refused when a connection begins
-PROTOCOL: Final = 4
+PROTOCOL: Final = 5
 #: of the text form of graphs
 GRAPH_TEXT: Final = 2
 
@@ -348,6 +349,19 @@ class Failed(AbstractMessage, tag="failed", frozen=True):
     error: ErrorHead
 
 
+@final
+class Printed(AbstractMessage, tag="printed", frozen=True):
+    """What a function that was called for the client has printed; it answers nothing.
+
+    Attributes:
+        lines: the lines.
+        left_out: how many more there were.
+    """
+
+    lines: Annotated[tuple[Prose, ...], Meta(max_length=1_000)]
+    left_out: Serial
+
+
 # --- between tasks -----------------------------------------------------------------------------
 
 
@@ -452,5 +466,5 @@ Request = (
     | TaskLoad
     | Goodbye
 )
-Answer = Welcome | Done | Failed
+Answer = Welcome | Done | Failed | Printed
 AnyMessage = Request | Answer | PacketMessage | SlabMessage

@@ -23,7 +23,7 @@ from eagerflow.core.to_tensor import array_tensor, bytes_tensor
 from eagerflow.errors import GraphError, ProtocolError, ResourceError
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.signatures import lead_of, signatures
-from eagerflow.graph.text.parser import parse_graph
+from eagerflow.graph.text.parser import FindDevice, parse_graph
 from eagerflow.graph.text.printer import Printer
 from eagerflow.graph.value_types import Reference
 from eagerflow.graph.verify import verify
@@ -104,14 +104,14 @@ def _place(name: str, resource: Any) -> tuple[str, str]:
 
 def read_op(
     message: DefineOp, frames: Iterator[Frame], find: Find, limits: Limits = LIMITS,
-    allows: Collection[str] = (),
+    allows: Collection[str] = (), *, find_device: FindDevice = as_device,
 ) -> tuple[Op, dict[str, Any]]:  # fmt: skip
     """An op and its attributes (see `write_op`); takes its frames from ``frames``.
 
     Raises:
         EagerflowError: as of `read_partition`.
     """
-    (graph,) = _read(message, 1, frames, find, limits, allows)
+    (graph,) = _read(message, 1, frames, find, limits, allows, find_device)
     if len(graph.nodes) != 1 or graph.inputs:
         raise GraphError("an eager op is a graph of one node", given=f"{len(graph.nodes)} nodes")
     (node,) = graph.nodes
@@ -123,7 +123,7 @@ def read_op(
 
 def read_partition(
     message: Register, frames: Sequence[Frame], find: Find, limits: Limits = LIMITS,
-    allows: Collection[str] = (),
+    allows: Collection[str] = (), *, find_device: FindDevice = as_device,
 ) -> list[Graph]:  # fmt: skip
     """The graphs of a partition, one for each device.
 
@@ -133,6 +133,7 @@ def read_partition(
         find: finds resources.
         limits: how large it may be.
         allows: what its ops may reach.
+        find_device: gives the device of a name; of others nothing is loaded.
 
     Raises:
         ProtocolError: the frames do not fit the message, or the limits.
@@ -140,7 +141,7 @@ def read_partition(
         GraphError: the text is none of a graph, or of one that may not run here.
     """
     rest = iter(frames)
-    graphs = _read(message, message.graphs, rest, find, limits, allows)
+    graphs = _read(message, message.graphs, rest, find, limits, allows, find_device)
     all_taken(rest)
     for node in [node for graph in graphs for node in graph.nodes]:
         for name in ("to", "source"):
@@ -158,7 +159,7 @@ def read_partition(
 
 def _read(
     message: Register | DefineOp, count: int, frames: Iterator[Frame], find: Find, limits: Limits,
-    allows: Collection[str],
+    allows: Collection[str], find_device: FindDevice,
 ) -> list[Graph]:  # fmt: skip
     texts = _texts([next(frames, None) for _ in range(count)], limits)
     arrays = {name: _tensor(head, frames) for name, head in message.arrays.items()}
@@ -167,7 +168,7 @@ def _read(
         for name, (container, known) in message.resources.items()
     }
     try:
-        graphs = [parse_graph(text, resources, arrays) for text in texts]
+        graphs = [parse_graph(text, resources, arrays, find_device=find_device) for text in texts]
         _check_nodes(graphs, limits, allows)
     except RecursionError:
         raise GraphError("a graph is nested too deeply") from None

@@ -12,7 +12,7 @@ from eagerflow import events
 from eagerflow.cluster.processes.client import Connections
 from eagerflow.cluster.processes.pending_answers import Pending
 from eagerflow.cluster.protocol.failures import read_error
-from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Handles
 from eagerflow.cluster.protocol.messages import Release
 from eagerflow.cluster.protocol.op_permissions import may_be_sent
 from eagerflow.cluster.protocol.partitions import resources_of, write_partition
@@ -151,7 +151,7 @@ class RemoteTier:
             assert self._tier is not None
             return self._tier.run(self._given(inputs))
         tasks = {share: share.task for share in self._shares}
-        parts = {share: self._part(share, inputs) for share in self._shares}
+        parts = {share: self._part(share, task, inputs) for share, task in tasks.items()}
         step = _Running(self._connections)
         try:
             step.begin({tasks[share].task: part for share, part in parts.items()})
@@ -200,9 +200,8 @@ class RemoteTier:
         finally:
             step_of.step = around
 
-    def _part(self, share: _Share, inputs: Sequence[Any]) -> StepPart:
+    def _part(self, share: _Share, task: RemoteTask, inputs: Sequence[Any]) -> StepPart:
         """What a task has to do in a step."""
-        task = share.task
         task.check()
         known = share.registered
         if known is None or known[0] is not task:
@@ -217,7 +216,9 @@ class RemoteTier:
                     continue
                 x = x.read()
             feeds.append(encode_value(x, frames))
-        keep = tuple([task.new_handle() if kept else _SENT for kept in share.kept])
+        keep: Handles = ()
+        if share.kept:
+            keep = tuple([task.new_handle() if kept else _SENT for kept in share.kept])
         return known[1], tuple(feeds), frames, keep, streams.number
 
     def _register(self, share: _Share, task: RemoteTask) -> tuple[RemoteTask, int]:
@@ -272,11 +273,12 @@ class _Share:
         counts = [len(p.graph.outputs) for p in partitions]
         self.first_output = dict(zip(partitions, accumulate(counts, initial=0), strict=False))
         self.registered: tuple[RemoteTask, int] | None = None
+        self._backend = _backend(partitions[0].device)
 
     @property
     def task(self) -> RemoteTask:
         """The process that the task is now."""
-        return _backend(self.partitions[0].device).task
+        return self._backend.task
 
 
 @final

@@ -22,6 +22,7 @@ caller's name for what it asks for, and is answered once::
                   | ("refused", task, error)
                   | ("warn", text)
                   | ("suspect", task)
+                  | ("printed", task, lines, left_out)   # there, for this client
                   | ("lost", task)
                   | ("close", task)
                   | ("done", request, {task: (results, frames)})
@@ -47,6 +48,7 @@ from eagerflow.cluster.protocol.messages import (
     Done,
     Failed,
     Hello,
+    Printed,
     Renew,
     RunStep,
     Versions,
@@ -70,7 +72,7 @@ ClientInstruction = tuple[Any, ...]
 #: outputs, and the stream that it belongs to
 StepPart = tuple[int, Feeds, list[Frame], Handles, int]
 
-_ANSWERS: Final = (Welcome, Done, Failed)
+_FROM_SERVERS: Final = (Welcome, Done, Failed, Printed)
 
 
 @final
@@ -314,8 +316,9 @@ class ClientMachine:
     def _run(self, request: Any, step: int, parts: Mapping[str, StepPart]) -> None:
         if self._begin(request, step, set(parts)):
             for task, (partition, feeds, frames, keep, stream) in parts.items():
-                message = RunStep(0, step, partition, feeds, keep, stream)
-                self._send(task, message, frames, request)
+                link = self.links[task]
+                message = RunStep(link.said + 1, step, partition, feeds, keep, stream)
+                self._post(task, link, message, frames, request)
 
     def _begin(self, request: Any, step: int, tasks: set[str]) -> bool:
         """Take note of what is asked; whether all the tasks that it needs are there."""
@@ -343,12 +346,18 @@ class ClientMachine:
     def _send(self, task: str, message: Any, frames: list[Frame], *request: Any) -> None:
         """Send a message with the next number; it is answered if there is a request."""
         link = self.links[task]
+        self._post(task, link, replace(message, number=link.said + 1), frames, *request)
+
+    def _post(
+        self, task: str, link: TaskLink, message: Any, frames: list[Frame], *request: Any
+    ) -> None:
+        """Send a message that has the next number."""
         link.said += 1
-        for one in request:
-            link.asked[link.said] = one
+        if request:
+            (link.asked[link.said],) = request
         if link.usable:
             link.renew_at = self._now + link.lease * RENEWAL_SHARE  # later than it was
-        self._out.append(("send", task, replace(message, number=link.said), frames))
+        self._out.append(("send", task, message, frames))
 
     # --- answers ---
 
@@ -356,7 +365,7 @@ class ClientMachine:
         link = self.links[task]
         if link.state in ("absent", "lost"):
             return  # it was on its way
-        if not isinstance(message, _ANSWERS) or message.number != link.heard + 1:
+        if not isinstance(message, _FROM_SERVERS) or message.number != link.heard + 1:
             self._lose(task, "it has sent a message that does not come next")
             return
         link.heard += 1
@@ -365,6 +374,8 @@ class ClientMachine:
             self._greeted(task, link, message)
         elif isinstance(message, Welcome):
             self._lose(task, "it has greeted twice")
+        elif isinstance(message, Printed):
+            self._out.append(("printed", task, message.lines, message.left_out))
         elif isinstance(message, Failed) and message.answers == 0:
             self._lose(task, message.error.wrong)
         elif message.answers not in link.asked:

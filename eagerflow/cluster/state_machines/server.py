@@ -9,6 +9,7 @@ keys::
                   | ("closed", peer)                    # the connection is gone
                   | ("refused", peer)                   # its key is not on the list any more
                   | ("did", session, number, results, frames, error)   # of a "do"; error or None
+                  | ("printed", session, lines, left_out)   # by a function that it has called
                   | ("tick",)                           # it may be the time that was asked for
     instruction ::= ("send", peer, message, frames)
                   | ("do", session, message, frames)    # answered by "did", in any order
@@ -18,10 +19,12 @@ keys::
                   | ("let go", session, handles)      # of a step that is not done
                   | ("connect", task, address, incarnation, key)
                   | ("lost", task, incarnation)         # another one has taken its place
-                  | ("packet", message, frames)          # a packet for the station
                   | ("close", peer)                     # nothing more is sent to it
                   | ("count", what)                     # for the log: what was refused or dropped
                   | ("wake", time)                      # when the next tick is wanted, inf: never
+
+Packets between tasks belong to no session and change nothing here: `wrong_of_packet` says whether
+one is to be dropped.
 
 Every message of a session has the next number. One that came before is dropped, so what is recorded
 and sent again does nothing; a gap ends the session. A session is over when its connection closes,
@@ -50,6 +53,7 @@ from eagerflow.cluster.protocol.messages import (
     MakeVariable,
     PacketMessage,
     Peers,
+    Printed,
     Register,
     Release,
     Renew,
@@ -158,9 +162,7 @@ class ServerMachine:
     # --- events ---
 
     def _message(self, peer: str, role: str, message: AnyMessage, frames: list[Frame]) -> None:
-        if type(message) is PacketMessage:
-            self._packet(role, message, frames)
-        elif role != "client":
+        if role != "client":
             self._count("a message that tasks do not send")
         elif type(message) is Hello:
             self._hello(peer, message)
@@ -203,6 +205,12 @@ class ServerMachine:
         self._answer(session, answers, results, frames, error)
         if partition is not None:
             self._registered(session, partition, error)
+
+    def _printed(self, number: int, lines: tuple[str, ...], left_out: int) -> None:
+        session = self._sessions.get(number)
+        if session is not None:
+            told = Printed(session.next_number(), lines, left_out)
+            self._out.append(("send", session.peer, told, []))
 
     def _registered(self, session: Session, partition: int, error: ErrorHead | None) -> None:
         """Let the steps of a partition run, or fail, now that it was read."""
@@ -425,15 +433,15 @@ class ServerMachine:
 
     # --- other tasks ---
 
-    def _packet(self, role: str, message: PacketMessage, frames: list[Frame]) -> None:
+    def wrong_of_packet(self, role: str, message: PacketMessage) -> str | None:
+        """Why a packet of a connection is to be dropped; None if it is for the station."""
         if role != "task":
-            self._count("a packet that no task has sent")
-        elif message.receiver != self._incarnation:
-            self._count("a packet for an earlier incarnation")
-        elif message.incarnation != self._peers.get(message.sender):
-            self._count("a packet of another incarnation")
-        else:
-            self._out.append(("packet", message, frames))
+            return "a packet that no task has sent"
+        if message.receiver != self._incarnation:
+            return "a packet for an earlier incarnation"
+        if message.incarnation != self._peers.get(message.sender):
+            return "a packet of another incarnation"
+        return None
 
     def _failure(
         self, wrong: str, *, given: str | None = None, expected: str | None = None,
@@ -452,6 +460,7 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     "closed": ServerMachine._closed,
     "refused": ServerMachine._refused,
     "did": ServerMachine._did,
+    "printed": ServerMachine._printed,
     "tick": ServerMachine._tick,
 }
 _REQUESTS: Final[dict[type, Callable[..., None]]] = {

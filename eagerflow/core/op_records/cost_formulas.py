@@ -90,6 +90,13 @@ def picking(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     return Cost(float(sum(map(size_of, outputs))), 2 * written + bytes_of(inputs[1:]))
 
 
+def writing_rows(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+    """The rule of ops that write rows of a variable, which is their output: indices, then rows."""
+    (variable,) = outputs
+    rows = size_of(inputs[0]) * size_of(variable) // max(1, int(variable.shape[0]))
+    return Cost(float(rows), 2 * rows * variable.dtype.itemsize + bytes_of(inputs))
+
+
 def product(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     """The rule of products along the last axis of the first input."""
     flops = 2.0 * size_of(outputs[0]) * _last(inputs[0])

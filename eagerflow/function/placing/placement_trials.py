@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, TypeVar, final
 
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core.tensor import Tensor
+from eagerflow.errors import EagerflowError, PlacementWarning
 from eagerflow.formatting import seconds_text
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.placing.watched_steps import Seen, StepWatcher
 from eagerflow.graph.edit import size_places
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
-from eagerflow.hardware import as_device, wait_for_data
+from eagerflow.hardware import Device, as_device, wait_for_data
 from eagerflow.placement.apply_rules import Placement, place
 from eagerflow.placement.automatic.cost_model import (
     CostModel,
@@ -53,14 +54,18 @@ from eagerflow.runtime.scheduled.node_seconds import (
     worker_count,
 )
 from eagerflow.runtime.scheduled.scheduled_tier import find_acts
+from eagerflow.source import warn
 
 #: steps of either placement that are timed; before them are one that compiles, and watched ones
 _TIMED_STEPS: Final = 9
 _WATCHED: Final = 3
-#: the graphs of a step with its gradient
-_PARTS: Final = 2
 #: how often a placement is planned
 _ROUNDS: Final = 2
+
+
+_Results = TypeVar("_Results", bound=Sequence[Any])
+#: an array, with the device that it is on
+_Placed = tuple[Device, Any]
 
 
 class PlacedTrace(Protocol):
@@ -183,18 +188,18 @@ class PlacementTrial:
         self._entry = entry
         self._plan = made
         self._planned = entry.executable
-        self._own: Executable | None = None
+        self._programs: Executable | None = None  # where the program says
         self._lock = threading.Lock()
         alternates = made.chosen is not made.own and not made.own.too_much
-        self._count = 2 if alternates else 1
+        self._placements = 2 if alternates else 1
         self._derivatives: list[Derivative | None] = []
-        self._alone, self._with_gradient = _Times(self._count), _Times(self._count)
-        self._over = False
+        self._results_alone, self._with_gradients = (_Times(self._placements) for _ in range(2))
+        self._decides = False  # some thread does, or has
 
     @property
     def executables(self) -> list[Executable]:
         """What runs the steps besides the executable of the trace."""
-        own = [] if self._own is None else [self._own]
+        own = [] if self._programs is None else [self._programs]
         return own + [one for d in self._derivatives if d is not None for one in d.executables]
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
@@ -202,23 +207,18 @@ class PlacementTrial:
         if self._plan.waits_for_sizes:
             trial = self._planned_for(inputs)
             return self._entry.executable(*inputs) if trial is None else trial(*inputs)
-        if self._over:
+        if self._decides:
             return self._planned(*inputs)
-        with self._lock:
-            if self._own is None and self._count > 1:
-                graph = optimise(self._entry.graph)[0]
-                self._own = Executable(graph, self._entry.compile)
-            which, before = self._alone.next()
-        executable = self._own if which and self._own is not None else self._planned
         graph = self._entry.graph
-        wait_for(graph.inputs, inputs, graph)
-        with self._watching(executable, before):
-            start = perf_counter()
-            results = executable(*inputs)
-            wait_for(graph.outputs, results, graph)
-            seconds = perf_counter() - start
-        self._took(self._alone, which, before, seconds)
-        return results
+        with self._lock:
+            if self._programs is None and self._placements > 1:
+                self._programs = Executable(optimise(graph)[0], self._entry.compile)
+            step = _TrialStep(self, self._results_alone, parts=1)
+        executable = (self._planned, self._programs)[step.which] or self._planned
+        return step.part(
+            executable, lambda: executable(*inputs), _arrays_of(graph, graph.inputs, inputs),
+            lambda results: _arrays_of(graph, graph.outputs, results),
+        )  # fmt: skip
 
     def differentiated(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
         """Run a step of which a tape takes the derivative, by the one or the other.
@@ -232,21 +232,24 @@ class PlacementTrial:
         Returns:
             The outputs; None where each op has to be seen by the tape.
         """
+        entry = self._entry
         if self._plan.waits_for_sizes:
             trial = self._planned_for(inputs)
-            if trial is not None:
-                return trial.differentiated(tape, inputs)
-            return self._entry.differentiated(tape, inputs)
+            return (entry if trial is None else trial).differentiated(tape, inputs)
         with self._lock:
             if not self._derivatives:
-                entry, rules = self._entry, (self._entry.rules, None)[: self._count]
+                rules = (entry.rules, None)[: self._placements]
                 self._derivatives = [Derivative.of(entry.graph, r, entry.compile) for r in rules]
-            which, before = self._with_gradient.next()
-        derivative = self._derivatives[0 if self._over else which]
+            step = _TrialStep(self, self._with_gradients, parts=2)
+        derivative = self._derivatives[0 if self._decides else step.which]
         if derivative is None:
             return None
-        run = Executable.apply if self._over else _GradientStep(self, which, before).run
-        return derivative.call(tape, inputs, run)
+
+        def run(executable: Executable, values: Sequence[Any]) -> list[Any]:
+            given = _arrays_among(values)
+            return step.part(executable, lambda: executable.apply(values), given, _arrays_among)
+
+        return derivative.call(tape, inputs, Executable.apply if self._decides else run)
 
     def _planned_for(self, inputs: Sequence[Any]) -> PlacementTrial | None:
         """Plan for the sizes of a call; give the trial of that plan."""
@@ -254,57 +257,75 @@ class PlacementTrial:
         places = size_places([v.type for v in entry.graph.inputs])
         sizes = {name: inputs[i].shape[axis] for name, (i, axis) in places.items()}
         made = owner.plan(entry.graph, sizes)
-        owner.begin(entry, made.rules(owner.request.source))
+        if entry.trial is self:  # else it was placed otherwise meanwhile
+            owner.begin(entry, made.rules(owner.request.source))
         return entry.trial
 
-    def _watching(self, executable: Executable, before: int) -> AbstractContextManager[Any]:
+    def watching(self, executable: Executable, before: int) -> AbstractContextManager[Any]:
         """What a step is run within, after so many others of its placement."""
         watched = 0 < before <= _WATCHED
         return StepWatcher(executable, self._plan.seen) if watched else nullcontext()
 
-    def _took(self, times: _Times, which: int, before: int, seconds: float) -> None:
-        """Count a step that has ended."""
+    def took(self, times: _Times, which: int, before: int, seconds: float) -> None:
+        """Count a step that has ended; the last one decides."""
         with self._lock:
             times.add(which, seconds if before > _WATCHED else None)
-            if self._over or not times.enough:
+            if self._decides or not times.enough:
                 return
-            self._over = True
-        if self._entry.trial is self:  # else the user has placed it otherwise meanwhile
-            self._decide(times)
+            self._decides = True
+        try:
+            if self._entry.trial is self:  # else the user has placed it otherwise meanwhile
+                self._decide(times)
+        except BaseException:  # Ctrl-C: a later step decides
+            self._decides = False
+            raise
 
     def _decide(self, times: _Times) -> None:
-        """Keep the faster placement; plan once more by what was seen."""
-        made, owner, entry = self._plan, self._plan.owner, self._entry
+        """Keep the faster placement; plan once more by what was seen.
+
+        What fails there, as since the limit of a device was lowered meanwhile, fails for a step
+        that has ended well: the function then runs where the program says.
+        """
+        owner, entry = self._plan.owner, self._entry
+        try:
+            owner.begin(entry, self._next_plan(times).rules(owner.request.source))
+        except EagerflowError as error:
+            entry.replace(None, None)
+            text = f"{owner.name}: automatic placement was given up: {error.wrong}"
+            warn(text, PlacementWarning)
+
+    def _next_plan(self, times: _Times) -> PlacementPlan:
+        """What is tried next, or the placement that is kept, with the verdict."""
+        made, owner = self._plan, self._plan.owner
         winner, result = self._compared(times)
         tried = {one.assignment for one in made.alternatives if one.measured is not None}
-        again = owner.plan(entry.graph, made.sizes, made.seen)
+        again: PlacementPlan = owner.plan(self._entry.graph, made.sizes, made.seen)
         again.round = made.round + 1
         again.recall(made)
         again.calibrate()
         new = again.chosen.assignment not in tried
         least = min(map(median, times.seconds))
         if new and again.round < _ROUNDS and again.chosen.predicted < GAIN * least:
-            owner.begin(entry, again.rules(owner.request.source))
-            return
+            return again
         again.choose(winner.assignment)
-        kind = " with their gradients" if times is self._with_gradient else ""
+        kind = " with their gradients" if times is self._with_gradients else ""
         again.verdict = f"tried in {sum(map(len, times.seconds))} steps{kind}: {result}"
-        owner.begin(entry, again.rules(owner.request.source))
+        return again
 
     def _compared(self, times: _Times) -> tuple[Alternative, str]:
         """Note what was measured; give the placement that is kept, and in words why."""
         made = self._plan
         planned = made.chosen.measured = median(times.seconds[0])
-        without = " without" if times is self._with_gradient else ""
-        took = _took_text(made.chosen, without)
-        if self._count == 1:
+        of = " of the results alone" if times is self._with_gradients else ""
+        took = _took_text(made.chosen, of)
+        if self._placements == 1:
             timed = [one for one in made.alternatives if one.measured is not None]
             fastest = min(timed, key=lambda one: one.measured or 0.0)
             return fastest, f"{made.chosen.name}: {took}"
         own = made.own.measured = median(times.seconds[1])
         kept = planned <= GAIN * own
         result = "is kept" if kept else "is not faster and was given up"
-        text = f"{made.chosen.name} {result}: {took}, {OWN} {_took_text(made.own, without)}"
+        text = f"{made.chosen.name} {result}: {took}, {OWN} {_took_text(made.own, of)}"
         return made.chosen if kept else made.own, text
 
 
@@ -344,60 +365,78 @@ class _Times:
 
 
 @final
-class _GradientStep:
-    """One step of a trial under a tape: its forward graph, and later its backward graph.
+class _TrialStep:
+    """One step of a trial: one graph, or a forward graph and later a backward graph.
 
     Args:
         trial: the trial.
-        which: of its placements.
-        before: how many steps of that placement have ended.
+        times: where it counts.
+        parts: how many graphs it has.
+
+    Attributes:
+        which: of the placements.
     """
 
-    def __init__(self, trial: PlacementTrial, which: int, before: int) -> None:
-        self._trial = trial
-        self._which, self._before = which, before
-        self._parts: list[float] = []
+    def __init__(self, trial: PlacementTrial, times: _Times, parts: int) -> None:
+        self.which, self._before = times.next()
+        self._trial, self._times, self._parts = trial, times, parts
+        self._seconds: list[float] = []
 
-    def run(self, executable: Executable, values: Sequence[Any]) -> list[Any]:
-        """Run one of the two graphs on tensors and numbers; gives the same."""
-        trial = self._trial
-        _wait_for_tensors(values)
-        with trial._watching(executable, self._before):
+    def part(
+        self, executable: Executable, run: Callable[[], _Results], given: Iterable[_Placed],
+        made: Callable[[_Results], Iterable[_Placed]],
+    ) -> _Results:  # fmt: skip
+        """Run one of the graphs.
+
+        Args:
+            executable: of the graph.
+            run: runs it.
+            given: the arrays that it takes, for which is waited before.
+            made: those among the results, which count as there only when they are.
+        """
+        _wait_for(given)
+        with self._trial.watching(executable, self._before):
             start = perf_counter()
-            results = executable.apply(values)
-            _wait_for_tensors(results)
-            self._parts.append(perf_counter() - start)
-        if len(self._parts) == _PARTS:  # of one that is gone back over twice the first time counts
-            trial._took(trial._with_gradient, self._which, self._before, sum(self._parts))
+            results = run()
+            _wait_for(made(results))
+            self._seconds.append(perf_counter() - start)
+        if len(self._seconds) == self._parts:  # whoever goes back twice is timed once
+            self._trial.took(self._times, self.which, self._before, sum(self._seconds))
         return results
 
 
-def _took_text(one: Alternative, gradients: str) -> str:
+def _took_text(one: Alternative, of: str) -> str:
     """What was measured of a placement, and what the plan had predicted for it before.
 
     Args:
         one: the placement.
-        gradients: that what was predicted is without those that were measured, in words.
+        of: of what it was predicted, if not of all that was measured, in words.
     """
     measured = seconds_text(one.measured or 0.0, precise=True)
-    return f"{measured} (predicted {seconds_text(one.predicted, precise=True)}{gradients})"
+    return f"{measured} (predicted {seconds_text(one.predicted, precise=True)}{of})"
 
 
-def wait_for(values: Sequence[Value], arrays: Sequence[Any], graph: Graph) -> None:
-    """Wait until values of a graph are there, and those of its variables.
+# --- waiting ----------------------------------------------------------------------------------
+
+
+def _wait_for(arrays: Iterable[_Placed]) -> None:
+    """Wait until arrays are there, each with its device.
 
     A device that works later has done nothing yet when its step has been issued. What has failed
     is there, too: whoever reads it gets the error.
     """
-    states = [s for s in graph.resources.values() if type(s) is VariableState]
-    pairs = [(as_device(v.device), x) for v, x in zip(values, arrays, strict=True) if v.device]
-    pairs += [(s.device, s.read()) for s in states if not s.device.is_ready_at_once]
-    for device, data in pairs:
+    for device, data in arrays:
         wait_for_data(data, device)
 
 
-def _wait_for_tensors(values: Sequence[Any]) -> None:
-    """Wait until the tensors among ``values`` are there."""
-    for x in values:
-        if type(x) is Tensor:
-            wait_for_data(x._data, x._lane.device)
+def _arrays_of(graph: Graph, values: Sequence[Value], arrays: Sequence[Any]) -> list[_Placed]:
+    """What values of a graph are, and its variables."""
+    pairs = zip(values, arrays, strict=True)
+    placed = [(as_device(value.device), data) for value, data in pairs if value.device]
+    states = [s for s in graph.resources.values() if type(s) is VariableState]
+    return placed + [(s.device, s.read()) for s in states if not s.device.is_ready_at_once]
+
+
+def _arrays_among(values: Sequence[Any]) -> list[_Placed]:
+    """The arrays of the tensors among values."""
+    return [(x._lane.device, x._data) for x in values if type(x) is Tensor]

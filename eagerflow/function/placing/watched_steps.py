@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, Final, final
 
 from eagerflow import events
+from eagerflow.errors import DeviceError
 from eagerflow.events import AbstractEvent, TransferEvent
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node
@@ -187,7 +188,10 @@ class StepWatcher:
         assert isinstance(event, TransferEvent)
         if event.executable != self._executable.number or event.nbytes is None:
             return
-        source, target = as_device(event.origin), as_device(event.device)
+        try:
+            source, target = as_device(event.origin), as_device(event.device)
+        except DeviceError:  # there are fewer than when the step began
+            return
         if target.is_ready_at_once and source.backend is not target.backend:
             with self._lock:
                 self._seen.links[source.kind, target.kind, event.nbytes].append(event.seconds)

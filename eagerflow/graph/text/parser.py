@@ -32,12 +32,16 @@ _NUMBERS: Final[dict[str, type[int] | type[float] | type[complex]]] = {
 #: our short names; NumPy would read "i8" as int64
 _DTYPES: Final[dict[str, DType]] = {d.short: d for d in (*DTYPES.values(), LIST, BYTES)}
 _DEPTH_LIMIT: Final = 40
+#: gives the device of a name, or raises a `DeviceError`
+FindDevice = Callable[[str], Device]
 
 
 def parse_graph(
     text: str,
     resources: Mapping[str, Any] | None = None,
     arrays: Mapping[str, Tensor | memoryview] | None = None,
+    *,
+    find_device: FindDevice = as_device,
 ) -> Graph:
     """The graph that ``text`` describes.
 
@@ -45,11 +49,13 @@ def parse_graph(
         text: the text form.
         resources: what ``@name`` in it refers to; a `Reference` where it is not given.
         arrays: what ``$name`` in it refers to, likewise: tensors, or the bytes of their elements.
+        find_device: gives the device of a name, or raises a `DeviceError` where there is none;
+            then the name stands for it.
 
     Raises:
         GraphSyntaxError: the text does not follow the grammar; names line and column.
     """
-    parser = _Parser(text, dict(resources or {}), arrays or {})
+    parser = _Parser(text, dict(resources or {}), arrays or {}, find_device)
     graph = parser.graph()
     parser.at.end()
     return graph
@@ -69,8 +75,12 @@ class _Scope:
 
 @final
 class _Parser:
-    def __init__(self, text: str, resources: dict[str, Any], arrays: Mapping[str, Any]) -> None:
+    def __init__(
+        self, text: str, resources: dict[str, Any], arrays: Mapping[str, Any],
+        find_device: FindDevice,
+    ) -> None:  # fmt: skip
         self.at = Cursor(text)
+        self.find_device = find_device
         self.resources = resources
         self.used: dict[str, Any] = {}  # those of the graph, subgraphs included
         self.arrays = arrays
@@ -188,7 +198,7 @@ class _Parser:
             if self.at.word("into"):
                 node.reuses = self.reused(node, scope)
             if self.at.word("on"):
-                on = _device(self.at.string())
+                on = self.device(self.at.string())
                 if self.at.word("because"):
                     node.because = self.at.string()
             if self.at.word("within"):
@@ -241,7 +251,7 @@ class _Parser:
                 self.at.fail(what, position)
             else:
                 shape = self.shape(dims, position + len(name) + 1)
-                spec = TensorType(_DTYPES[name], shape).on(_device(device))
+                spec = TensorType(_DTYPES[name], shape).on(self.device(device))
             self.specs[text] = spec
         return spec
 
@@ -382,8 +392,15 @@ class _Parser:
 
     def device_form(self) -> Device | Reference:
         name = self.at.string()
-        device = _device(name)
+        device = self.device(name)
         return device if isinstance(device, Device) else Reference("device", name)
+
+    def device(self, name: str | None) -> Device | str | None:
+        """The device, or its name where this process does not have it."""
+        try:
+            return None if name is None else self.find_device(name)
+        except DeviceError:
+            return name
 
     def tensor_form(self) -> Any:
         position = self.at.skip()
@@ -428,14 +445,6 @@ _FORMS: Final[dict[str, Callable[[_Parser], Any]]] = {
     "slice": _Parser.slice_form,
     "tensor": _Parser.tensor_form,
 }
-
-
-def _device(name: str | None) -> Device | str | None:
-    """The device, or its name where this process does not have it."""
-    try:
-        return None if name is None else as_device(name)
-    except DeviceError:
-        return name
 
 
 def _is_fixed(kind: TensorType) -> bool:

@@ -7,6 +7,7 @@ Usually imported as ``F``; layers and losses are made of these.
 Tensor([0., 2.], f32[2]@cpu:0)
 """
 
+from eagerflow.extending import module_dir as _module_dir
 from eagerflow.extending import module_getattr as _module_getattr
 from eagerflow.nn.functional.activations import *
 from eagerflow.nn.functional.attention import *
@@ -20,3 +21,4 @@ from eagerflow.nn.functional.pooling import *
 from eagerflow.nn.functional.resize import *
 
 __getattr__ = _module_getattr("eagerflow.nn.functional", globals())
+__dir__ = _module_dir(globals())

@@ -1,5 +1,6 @@
 """Discrete Fourier transforms: `eagerflow.fft`."""
 
+from eagerflow.listed_names import module_dir
 from eagerflow.ops.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from eagerflow.ops.fft.transforms import (
     fft,
@@ -41,7 +42,4 @@ __all__ = [
 ]
 
 __getattr__ = module_getattr("eagerflow.fft", globals())
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = module_dir(globals())

@@ -3,6 +3,7 @@
 All of it works eagerly and in traced functions, where each function here is a node.
 """
 
+from eagerflow.listed_names import module_dir
 from eagerflow.ops.io.examples import encode_example, parse_example
 from eagerflow.ops.io.files import read_file, write_file
 from eagerflow.ops.io.parsing import decode_csv, decode_image, decode_raw, length, parse_numbers
@@ -31,7 +32,4 @@ __all__ = [
 ]
 
 __getattr__ = module_getattr("eagerflow.io", globals())
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = module_dir(globals())

@@ -3,6 +3,7 @@
 Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
+from eagerflow.listed_names import module_dir
 from eagerflow.ops.linalg.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, lu, qr
 from eagerflow.ops.linalg.derived import block_diag, cho_solve, cond
 from eagerflow.ops.linalg.norms import matrix_norm, norm, vector_norm
@@ -63,7 +64,4 @@ __all__ = [
 ]
 
 __getattr__ = module_getattr("eagerflow.linalg", globals())
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = module_dir(globals())

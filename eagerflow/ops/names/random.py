@@ -24,6 +24,7 @@ from typing import Any, Concatenate, Final, ParamSpec, final
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError, TraceError
+from eagerflow.listed_names import module_dir
 from eagerflow.ops.random.continuous import (
     exponential,
     gumbel,
@@ -185,7 +186,4 @@ def seed(value: int) -> None:
 
 
 __getattr__ = module_getattr("eagerflow.random", globals())
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = module_dir(globals())

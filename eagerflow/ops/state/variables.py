@@ -12,7 +12,7 @@ from eagerflow.core.infer import infer_specs
 from eagerflow.core.interpreter import BASE, current, is_traced, use
 from eagerflow.core.moves_to_scopes import note_read, to_home
 from eagerflow.core.op import Op, bind, define
-from eagerflow.core.op_records.cost_formulas import FREE
+from eagerflow.core.op_records.cost_formulas import FREE, writing_rows
 from eagerflow.core.op_records.op_facts import InlineSite, OpFacts
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
@@ -127,8 +127,10 @@ def _writing(
 _assign = _writing("assign", _assign_type, 1, takes_bytes=True)
 _assign_add = _writing("assign_add", _combine_type, 1, updates="add", array_scalars=True)
 _assign_sub = _writing("assign_sub", _combine_type, 1, updates="subtract", array_scalars=True)
-_scatter_update = _writing("variable_scatter_update", _scatter_type, 2, takes_bytes=True)
-_scatter_add = _writing("variable_scatter_add", _scatter_type, 2)
+_scatter_update = _writing(
+    "variable_scatter_update", _scatter_type, 2, takes_bytes=True, cost=writing_rows
+)
+_scatter_add = _writing("variable_scatter_add", _scatter_type, 2, cost=writing_rows)
 
 
 def _stand_in(value: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What simulations of a step have in common: the work of devices and links, and its sum."""
+"""What simulations of a step have in common: the work of devices and links."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class AbstractSimulation(ABC):
         clock = begin + region.overhead
         for i in region.ops:
             op = self.step.ops[i]
-            clock += op.call
+            clock = max([clock, *map(self.when, op.reads)]) + op.call
             if later:
                 start = max([clock, self._free[region.device], *map(self.when, op.needs)])
                 self._free[region.device] = end = start + op.seconds
@@ -96,38 +96,4 @@ class AbstractSimulation(ABC):
         """What it comes to, of a step with which the host has done then."""
         ends = [time for time in self.done if time is not None]
         spans = [(a, a if b is None else b) for a, b in zip(self._began, self.done, strict=True)]
-        simulated = Simulated(max([*ends, until], default=0.0), spans)
-        self._count(simulated)
-        return simulated
-
-    def _count(self, simulated: Simulated) -> None:
-        """Add up the work of devices, and the bytes that they hold at one time."""
-        step = self.step
-        changes: dict[int, list[tuple[float, int]]] = {}
-        last = dict.fromkeys(step.results, simulated.seconds)
-        where: dict[int, int] = {}
-        for region in step.regions:
-            for i in region.ops:
-                where[i] = region.device
-                begin, end = simulated.spans[i]
-                name = step.devices[region.device].name
-                simulated.busy[name] = simulated.busy.get(name, 0.0) + end - begin
-                for value in step.ops[i].needs:
-                    last[value] = max(last.get(value, 0.0), end)
-        for i, move in enumerate(step.moves):
-            where[self.first_move + i] = move.target
-            if move.value != GIVEN:
-                end = simulated.spans[self.first_move + i][1]
-                last[move.value] = max(last.get(move.value, 0.0), end)
-        sizes = [*[op.nbytes for op in step.ops], *[move.nbytes for move in step.moves]]
-        for i, size in enumerate(sizes):
-            if size and i in where:
-                begin, end = simulated.spans[i]
-                held = changes.setdefault(where[i], [])
-                held += [(begin, size), (max(last.get(i, end), end), -size)]
-        for device, held in changes.items():
-            most = now = 0
-            for _, size in sorted(held):
-                now += size
-                most = max(most, now)
-            simulated.peaks[step.devices[device].name] = most
+        return Simulated(max([*ends, until], default=0.0), spans)

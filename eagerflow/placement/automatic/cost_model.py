@@ -6,8 +6,9 @@ the machine. Virtual CPUs are the cores of one machine: a node is as fast on eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, final
 
@@ -110,7 +111,7 @@ class CostModel:
     def _estimated(self, node: Node, device: Device) -> float:
         if not _is_called(node):
             return 0.0
-        threads = self.threads if device.kind == "cpu" else 1
+        threads = 1 if works_later(device) else self.threads
         return self.rates.of(device.kind).seconds(self.work.cost(node), threads)
 
     def measured(self, node: Node, device: Device) -> float | None:
@@ -147,9 +148,9 @@ class CostModel:
 
     def crowding(self, node: Node, device: Device) -> float:
         """How many times as long a node takes while all cores of the host work."""
-        if device.kind != "cpu":
+        if works_later(device):
             return 1.0
-        rates, cost = self.rates.of("cpu"), self.work.total(node)
+        rates, cost = self.rates.of(device.kind), self.work.total(node)
         if cost.matrix / rates.matrix > cost.bytes / rates.bytes:
             return self.rates.crowded_matrix
         return self.rates.crowded_bytes if cost.bytes >= _CACHED else 1.0
@@ -184,12 +185,24 @@ def _is_called(node: Node) -> bool:
     return kind_of(node.op) == "op" and not is_transfer(node.op)
 
 
+def works_later(device: Device) -> bool:
+    """Whether a device works beside the host, as null devices are thought to do.
+
+    All others, virtual CPUs foremost, share the cores of the host.
+    """
+    return not (device.is_ready_at_once and device.holds_data)
+
+
 def where(node: Node) -> Device | None:
-    """The device of a node, of a branch or a loop that of its results; None for one of none."""
+    """The device of a node; None for one of none.
+
+    A branch or a loop is where its results are, or else its operands, or else the first node in it.
+    """
     if isinstance(node.device, Device):
         return node.device
-    devices: Any = (v.device for v in (*node.outputs, *node.inputs))
-    return next((d for d in devices if isinstance(d, Device)), None)
+    values: Iterator[Any] = (v.device for v in (*node.outputs, *node.inputs))
+    within = (where(n) for _, graph in node.subgraphs() for n in graph.nodes)
+    return next((d for d in chain(values, within) if isinstance(d, Device)), None)
 
 
 @final

@@ -12,7 +12,7 @@ from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, find_size_values
 from eagerflow.graph.signatures import is_structured, late_reads, lead_of
 from eagerflow.hardware import Device, as_device
-from eagerflow.placement.automatic.cost_model import CostModel
+from eagerflow.placement.automatic.cost_model import CostModel, works_later
 from eagerflow.placement.automatic.simulated_step import (
     GIVEN,
     Simulated,
@@ -85,11 +85,6 @@ class Prediction:
     seconds: float
     simulated: Simulated
 
-    @property
-    def peaks(self) -> dict[str, int]:
-        """Bytes held at one time, by device."""
-        return self.simulated.peaks
-
 
 def predict(graph: Graph, model: CostModel, executor: ExecutorTraits) -> Prediction:
     """How long a step of a graph takes that is placed.
@@ -109,7 +104,7 @@ def predict(graph: Graph, model: CostModel, executor: ExecutorTraits) -> Predict
         return _predicted(replayed.of_cut(cut(low), graph))
     device = next(iter(devices), None) or as_device(None)
     steps = [replayed.of_one(low, device, straight=True)]
-    if executor.threads > 1 and not _works_later(device):
+    if executor.threads > 1 and not works_later(device):
         steps.append(replayed.of_one(low, device, straight=False))
     return min(map(_predicted, steps), key=lambda prediction: prediction.seconds)
 
@@ -121,9 +116,10 @@ def _with_single(graph: Graph, regions: list[list[Node]]) -> list[list[Node]]:
     return regions + [[n] for n in alone if lead_of(n.op) not in ("send", "receive")]
 
 
-def _works_later(device: Device) -> bool:
-    """Whether a device works beside the host, as null devices are thought to do."""
-    return not (device.is_ready_at_once and device.holds_data)
+def _read_late(node: Node) -> list[Node]:
+    """The nodes whose values the host waits for and reads before it runs a node."""
+    makers = [node.inputs[i].node for i in late_reads(node)]
+    return [maker for maker in makers if maker is not None]
 
 
 def _predicted(step: SimulatedStep) -> Prediction:
@@ -138,7 +134,7 @@ class _Made:
 
     Attributes:
         devices: their numbers.
-        ops: the ops, and for each what it takes: nodes of its partition.
+        ops: the ops, in the order of their nodes.
         numbers: of the ops, by node.
         regions: the regions, with their nodes.
         region_of: the number of the region of each node.
@@ -152,7 +148,7 @@ class _Made:
     """
 
     devices: dict[Device, int] = field(default_factory=dict)
-    ops: list[tuple[SimulatedOp, list[Node]]] = field(default_factory=list)
+    ops: list[SimulatedOp] = field(default_factory=list)
     numbers: dict[Node, int] = field(default_factory=dict)
     regions: list[tuple[SimulatedRegion, list[Node]]] = field(default_factory=list)
     region_of: dict[Node, int] = field(default_factory=dict)
@@ -244,11 +240,10 @@ class _Replay:
             op = SimulatedOp(
                 times * self.model.seconds(node, device),
                 0.0 if is_structured(node.op) else times * self.model.call(node, device),
-                nbytes=sum(map(self.model.nbytes, node.outputs)),
                 crowding=self.model.crowding(node, device),
             )
             made.numbers[node] = len(made.ops)
-            made.ops.append((op, [v.node for v in node.inputs if v.node is not None]))
+            made.ops.append(op)
             made.region_of[node] = number
         traits = self.executor
         heavy = not straight and sum(map(traits.weight, nodes)) >= traits.heavy
@@ -280,15 +275,15 @@ class _Replay:
             SimulatedMove(
                 of, region, made.devices[source], made.devices[target],
                 times * self.model.move(source, target, nbytes),
-                times * self.model.rates.send, nbytes=nbytes,
-                waits=source.backend is not target.backend, places=places,
+                times * self.model.rates.send, waits=source.backend is not target.backend,
+                places=places,
             )
         )  # fmt: skip
 
     def step(self, made: _Made, results: Sequence[Node | None]) -> SimulatedStep:
         """What was made, as a step: with numbers for nodes."""
         rates, first_move = self.model.rates, len(made.ops)
-        devices = [SimulatedDevice(str(d), _works_later(d)) for d in made.devices]
+        devices = [SimulatedDevice(str(d), works_later(d)) for d in made.devices]
         # strands hand values to each other, and their regions are not scheduled
         overhead = 0.0 if made.acts or len(made.regions) == 1 else rates.region
 
@@ -301,10 +296,14 @@ class _Replay:
                     items.append(first_move + made.arrivals[node])
             return tuple(dict.fromkeys(items))
 
-        ops = [replace(op, needs=numbers(taken)) for op, taken in made.ops]
-        regions = []
+        ops, regions = [], []
+        for node, op in zip(made.numbers, made.ops, strict=True):
+            own = [m for m in _read_late(node) if made.region_of.get(m) == made.region_of[node]]
+            needs = numbers([value.node for value in node.inputs])
+            ops.append(replace(op, needs=needs, reads=numbers(own)))
         for (region, nodes), waits in zip(made.regions, made.waits, strict=True):
-            late = [n.inputs[i].node for n in nodes for i in late_reads(n)]
+            others = set(waits)
+            late = [maker for n in nodes for maker in _read_late(n) if maker in others]
             regions.append(
                 replace(
                     region, overhead=overhead,

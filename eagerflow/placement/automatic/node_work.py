@@ -28,12 +28,18 @@ class NodeWork:
         sizes: what names of sizes stand for, as far as that is known.
         learned: how often the bodies of loops ran, as far as that was seen.
         unknown: what the other names are taken for.
+
+    Attributes:
+        known: what names of sizes stand for, as far as that is known.
+        sizes: the same, with what others are taken for.
+        learned: how often the bodies of loops ran, as far as that was seen.
     """
 
     def __init__(
         self, sizes: Mapping[str, int] = MappingProxyType({}),
         learned: Mapping[OpSite, int] = MappingProxyType({}), unknown: int = _SIZE,
     ) -> None:  # fmt: skip
+        self.known = sizes
         self.sizes = defaultdict(lambda: unknown, sizes)
         self._unknown = unknown
         self.learned = learned

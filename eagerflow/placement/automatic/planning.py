@@ -9,14 +9,14 @@ the own has no room.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.errors import PlacementError
 from eagerflow.formatting import seconds_text
-from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.edit import devices_in, inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Device, as_device, devices, memory
@@ -32,7 +32,7 @@ from eagerflow.placement.automatic.search import (
 )
 from eagerflow.placement.memory_need import Peak, peaks, states_of
 from eagerflow.placement.placed_graph import is_movable, placed
-from eagerflow.placement.rules import Rules, forward_of, line_of, path_of
+from eagerflow.placement.rules import Rules, forward_of, here, line_of, path_of
 from eagerflow.source import Source
 
 #: the part of the own placement's time that another one must stay below
@@ -47,8 +47,10 @@ class Request(NamedTuple):
     """What ``f.place("auto")`` was asked for.
 
     Attributes:
-        devices: where nodes may be; None for those of the kind that the program uses.
-        memory: bytes that devices may hold, one number for each of them; None for their limits.
+        devices: where nodes may be put besides where the program has them; None for those of the
+            kind that the program uses.
+        memory: bytes that devices may hold, one number for each device that the program or the
+            plan uses; None for their limits.
         source: the line that asked.
     """
 
@@ -88,7 +90,7 @@ class PlacementPlan:
         alternatives: what was weighed, the best first.
         own: that where the program has everything.
         chosen: the one that is taken.
-        devices: where nodes may be.
+        devices: where nodes may be put.
         choice: the device of each node that can be placed.
         choices: gives the same for another assignment.
         verdict: what trying it has shown, in words; empty as long as that is not known.
@@ -177,7 +179,7 @@ def plan(
         name: of the function, for messages.
 
     Raises:
-        PlacementError: it fits nowhere, or a device cannot be used.
+        PlacementError: it fits nowhere, or no device that was named can run any of it.
     """
     return _Planner(graph, request, model, executor, name).run()
 
@@ -192,7 +194,8 @@ class _Planner:
         self.graph, self.request = graph, request
         self.model, self.executor, self.name = model, executor, name
         self.devices = _devices(graph, request)
-        self.limits = _limits(self.devices, request)
+        used = {d for d in devices_in(graph.nodes) if isinstance(d, Device) and d.task is None}
+        self.limits = _limits({*self.devices, *used}, request)
         self.problem = Problem(
             graph, self.devices, model, self.limits, self.held(), mixed=request.devices is not None
         )
@@ -208,6 +211,8 @@ class _Planner:
         return dict(held)
 
     def run(self) -> PlacementPlan:
+        if self.request.devices is not None:
+            self.check_devices()
         own = self.judged(OWN, self.problem.own)
         weighed = [own]
         for name, assignment in self.candidates():
@@ -270,7 +275,8 @@ class _Planner:
                 return None if device is None else (device, "automatic placement")
 
             result = placed(self.graph, choose)
-        held = peaks(result, frozenset(self.limits)) if self.limits else {}
+        known = self.model.work.known
+        held = peaks(result, frozenset(self.limits), known) if self.limits else {}
         over = [d for d, peak in held.items() if peak.bytes > self.limits[d]]
         too_much = ", ".join(
             f"{d} would hold {held[d].bytes:,} bytes, of {self.limits[d]:,}" for d in over
@@ -281,7 +287,29 @@ class _Planner:
     def predicted(self, graph: Graph) -> Prediction:
         return predict(optimise(graph)[0], self.model, self.executor)
 
-    # --- no room ---
+    # --- what is impossible ---
+
+    def check_devices(self) -> None:
+        """Refuse devices none of which can run any node that could be placed.
+
+        Raises:
+            PlacementError: they are such devices; says why of the first node.
+        """
+        constraints = self.problem.constraints
+        inside = [n for one in inner_graphs(self.graph.nodes) for n in one.nodes]
+        movable = [n for n in (*self.graph.nodes, *inside) if is_movable(n)]
+        obstacles = (constraints.obstacle(n, device) for n in movable for device in self.devices)
+        first = next(obstacles, None)
+        if first is None or None in obstacles:
+            return
+        names, node = ", ".join(map(str, self.devices)), movable[0]
+        raise PlacementError(
+            f"place: nothing of {self.name or 'the graph'} can be placed on {names}: {first.wrong}",
+            given=f"devices={list(map(str, self.devices))}, for {line_of(node)} on {node.device}",
+            expected=f"some of {here(constraints.could(node))}",
+            hint=first.hint,
+            source=self.request.source,
+        )
 
     def no_room(self, best: Alternative) -> PlacementError:
         """The error where nothing fits: how much the nearest takes, and by which values."""
@@ -319,7 +347,7 @@ class _Planner:
 
 
 def _devices(graph: Graph, request: Request) -> list[Device]:
-    """Where nodes may be.
+    """Where nodes may be put.
 
     Raises:
         PlacementError: on devices of tasks, which this process does not plan for.
@@ -340,10 +368,10 @@ def _devices(graph: Graph, request: Request) -> list[Device]:
     return list(dict.fromkeys([*devices(kind), *sorted(used, key=str)]))
 
 
-def _limits(allowed: Sequence[Device], request: Request) -> dict[Device, int]:
+def _limits(used: Iterable[Device], request: Request) -> dict[Device, int]:
     """Bytes that devices may hold: the budget, and what devices allow."""
     limits: dict[Device, int] = {}
-    for device in allowed:
+    for device in used:
         budget = request.memory
         if isinstance(budget, Mapping):
             budget = budget.get(device)
@@ -378,5 +406,6 @@ def _bytes(given: Any, source: Source | None) -> int:
         return given
     raise PlacementError(
         f"place: {given!r} is no number of bytes", expected="an int of at least 0",
-        hint="memory=2**30 is a budget of 1 GiB for each device", source=source,
+        hint=f"memory={int(given)}" if isinstance(given, float) and 0 <= given < 1e18
+        else "memory=2**30 is a budget of 1 GiB for each device", source=source,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.signatures import is_number, is_structured, is_transfer
 from eagerflow.hardware import Device
-from eagerflow.placement.automatic.cost_model import CostModel, where
+from eagerflow.placement.automatic.cost_model import CostModel, where, works_later
 from eagerflow.placement.constraints import Constraints
 from eagerflow.placement.node_homes import source_of
 from eagerflow.placement.placed_graph import is_movable
@@ -119,7 +119,7 @@ class Problem:
         self._scattered: dict[int, int] = {}
         self.constraints = Constraints()
         self.units = list(self._units())
-        self.on_cores = [device.kind == "cpu" for device in self.devices]
+        self.on_cores = [not works_later(device) for device in self.devices]
         self.limits = [limits.get(device) for device in self.devices]
         self.held = [held.get(device, 0) for device in self.devices]
         self.links = [
@@ -143,6 +143,8 @@ class Problem:
                 outer |= {n: node for graph in inner_graphs([node]) for n in graph.nodes}
         for node in self.graph.nodes:
             if is_transfer(node.op) or node.op == "constant" or is_number(node.op):
+                continue
+            if where(node) is None:  # it makes numbers of numbers
                 continue
             inside = [n for graph in inner_graphs([node]) for n in graph.nodes]
             firsts = [outer.get(forward_of(n)) for n in (node, *inside) if n.forward is not None]
@@ -194,8 +196,10 @@ class Problem:
         return not any("resource" in n.attrs for n in inside)
 
     def _home(self, node: Node) -> int:
+        """The number of the device of a node that has one."""
         device = where(node)
-        return 0 if device is None else self.numbers[device]
+        assert device is not None
+        return self.numbers[device]
 
     # --- tasks ---
 

@@ -6,7 +6,7 @@ There are numbers instead of nodes: what is simulated may be no graph at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, final
 
 #: the number of what is there from the beginning
@@ -36,14 +36,14 @@ class SimulatedOp:
         seconds: of work on data.
         call: seconds of the host to call or issue it.
         needs: the numbers of the ops and moves whose values it takes.
-        nbytes: of its results, which take memory.
+        reads: the numbers of the ops of its region whose values the host reads before it.
         crowding: how many times as long it takes while other threads of the host work.
     """
 
     seconds: float
     call: float = 0.0
     needs: tuple[int, ...] = ()
-    nbytes: int = 0
+    reads: tuple[int, ...] = ()
     crowding: float = 1.0
 
 
@@ -57,7 +57,8 @@ class SimulatedRegion:
         ops: their numbers.
         after: the numbers of the regions that have to be run before.
         receives: the numbers of the moves that have to arrive before.
-        waits: the numbers of ops and moves whose values the host reads before it begins.
+        waits: the numbers of ops of others, and of moves, whose values the host reads before it
+            begins.
         heavy: whether any thread may run it, not only that of the step.
         overhead: seconds of the host.
     """
@@ -83,7 +84,6 @@ class SimulatedMove:
         target: that of the one to which it goes.
         seconds: of the copy.
         host: seconds of the thread of the step.
-        nbytes: of the copy, which takes memory.
         waits: whether the host sends it when it is there; else the copy is issued before.
         places: of the Send and of the Recv among the nodes of their partitions.
     """
@@ -94,7 +94,6 @@ class SimulatedMove:
     target: int
     seconds: float
     host: float = 0.0
-    nbytes: int = 0
     waits: bool = False
     places: tuple[int, int] = (0, 0)
 
@@ -138,18 +137,14 @@ class SimulatedStep:
 
 
 @final
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Simulated:
     """What a simulation found.
 
     Attributes:
         seconds: until all is done.
         spans: for each op and move when it began and when it was done.
-        busy: seconds of work by device.
-        peaks: bytes of values held at one time, by device.
     """
 
     seconds: float
     spans: list[tuple[float, float]]
-    busy: dict[str, float] = field(default_factory=dict)
-    peaks: dict[str, int] = field(default_factory=dict)

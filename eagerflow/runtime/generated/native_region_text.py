@@ -28,7 +28,7 @@ from eagerflow.graph.passes.rewrite import may_be_large
 from eagerflow.resources.variable import VariableState, in_order
 from eagerflow.runtime.generated.buffer_reuse import if_alone
 from eagerflow.runtime.generated.expressions import Expressions
-from eagerflow.runtime.generated.float_warnings import quietly
+from eagerflow.runtime.generated.float_warnings import quietly, row_by_row
 from eagerflow.runtime.generated.instructions import Instruction
 from eagerflow.types import TensorType
 
@@ -84,6 +84,12 @@ def _lies_as(one: object, other: TensorType) -> bool:
     return list(map(str, one.shape)) == list(map(str, other.shape))
 
 
+def _takes_part(line: Instruction) -> bool:
+    """Whether an instruction takes a part of an array that has rows."""
+    makers = () if line.node is None else [(v.node, v.type) for v in line.node.inputs]
+    return any(m is not None and m.op == "getitem" and len(kind.shape) > 1 for m, kind in makers)
+
+
 @final
 class RegionText:
     """Writes the function of one region.
@@ -116,6 +122,8 @@ class RegionText:
         self.inputs = [*dict.fromkeys([*self.arrays, *sizes])]
         self.outputs = [r.register for r in self.kernel.results if r.register >= 0]
         self.states = in_order(self.kernel.states)
+        #: whether it takes parts of arrays, element by element
+        self.takes_parts = self.kernel.layout is None and any(map(_takes_part, region.lines))
         self.dying: Collection[int] = ()
 
     def write_alone(self, name: str) -> None:
@@ -273,6 +281,9 @@ class RegionText:
             for i, result in enumerate(results)
         ]
         targets = f"{', '.join(made)} = " if set(made) != {"_"} else ""
+        if self.takes_parts:
+            arguments.insert(0, function)
+            function = self.expressions.bound(row_by_row, "row_by_row")
         text = f"{targets}{function}({', '.join(arguments)})"
         self.add(f"{indent}{text}" if alone else f"{indent}try: {text}", self.index)
         if otherwise:

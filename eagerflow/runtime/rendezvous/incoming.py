@@ -18,11 +18,14 @@ class Incoming:
         credit: how many values may lie here that nobody has taken.
         credit_bytes: from how many bytes of them on there is no credit for another one.
         timing: how long it waits with an answer.
+
+    Attributes:
+        wake: when the other end has to be told what has come.
     """
 
-    __slots__ = ("_answer", "_bytes", "_credit", "_credit_bytes", "_early", "_early_urgent",
+    __slots__ = ("_bytes", "_credit", "_credit_bytes", "_early", "_early_urgent",
                  "_limit", "_limit_bytes", "_next", "_next_urgent", "_taken", "_taken_bytes",
-                 "_timing", "_told_bytes", "_told_limit")  # fmt: skip
+                 "_timing", "_told_bytes", "_told_limit", "wake")  # fmt: skip
 
     def __init__(self, credit: int, credit_bytes: int, timing: ChannelTiming) -> None:
         self._credit = credit
@@ -35,7 +38,7 @@ class Incoming:
         self._limit = self._told_limit = credit
         self._bytes = self._taken_bytes = 0  # of all values that came in order, and were taken
         self._limit_bytes = self._told_bytes = credit_bytes
-        self._answer = inf  # when the other end has to be told
+        self.wake = inf
 
     @property
     def held(self) -> int:
@@ -46,11 +49,6 @@ class Incoming:
     def exhausted(self) -> bool:
         """Whether the other end has no credit left."""
         return self._limit < self._next or self._limit_bytes <= self._bytes
-
-    @property
-    def wake(self) -> float:
-        """When the other end has to be told what has come."""
-        return self._answer
 
     def fits(self, packet: Packet) -> bool:
         """Whether there was credit for a packet."""
@@ -63,31 +61,36 @@ class Incoming:
         elif packet.kind == "urgent":
             self._urgent(packet, now, out)
         elif packet.kind == "probe":
-            self._answer = now
+            self.wake = now
 
     def _value(self, packet: Packet, now: float, out: list[Any]) -> None:
         number = packet.number
         if number < self._next or number in self._early:
-            self._answer = now  # the other end does not know that it came
+            self.wake = now  # the other end does not know that it came
             return
-        self._early[number] = packet.message, packet.nbytes
-        if number != self._next:
-            self._answer = now  # one before it may be lost
+        if number == self._next:
+            self._next_value(packet.message, packet.nbytes, now, out)
+        else:
+            self._early[number] = packet.message, packet.nbytes
+            self.wake = now  # one before it may be lost
         while self._next in self._early:
-            message, nbytes = self._early.pop(self._next)
-            self._next += 1
-            self._bytes += nbytes
-            if message is None:
-                self._taken += 1
-                self._taken_bytes += nbytes
-            else:
-                out.append(("deliver", message))
-        self._grant(now)
-        self._answer = min(self._answer, now + self._timing.answer)
+            self._next_value(*self._early.pop(self._next), now, out)
+        answer = now + self._timing.answer
+        if answer < self.wake:
+            self.wake = answer
+
+    def _next_value(self, message: Message | None, nbytes: int, now: float, out: list[Any]) -> None:
+        """The value comes that comes next."""
+        self._next += 1
+        self._bytes += nbytes
+        if message is None:  # it was dropped, so nobody takes it
+            self.taken(nbytes, now)
+        else:
+            out.append(("deliver", message))
 
     def _urgent(self, packet: Packet, now: float, out: list[Any]) -> None:
         number = packet.number
-        self._answer = now
+        self.wake = now
         if number < self._next_urgent or number in self._early_urgent:
             return
         self._early_urgent.add(number)
@@ -105,9 +108,9 @@ class Incoming:
         """
         self._taken += 1
         self._taken_bytes += nbytes
-        before = self._answer
+        before = self.wake
         self._grant(now)
-        return self._answer != before
+        return self.wake != before
 
     def _grant(self, now: float) -> None:
         """Give credit for what was taken; tell it at once if it matters."""
@@ -120,11 +123,11 @@ class Incoming:
                 or 2 * (limit - self._told_limit) >= self._credit
                 or 2 * (limit_bytes - self._told_bytes) >= self._credit_bytes
             ):  # fmt: skip
-                self._answer = now
+                self.wake = now
 
     def tells(self, packet: Packet) -> Packet:
         """A packet that tells the other end what has come."""
-        self._answer = inf
+        self.wake = inf
         self._told_limit, self._told_bytes = self._limit, self._limit_bytes
         early = tuple(sorted(self._early)) if self._early else ()
         return Packet(

@@ -68,6 +68,8 @@ class Outgoing:
     @property
     def wake(self) -> float:
         """When there is something to be sent again."""
+        if not self._values and not self._urgent:
+            return self._probe
         due = inf
         for flights in (self._values, self._urgent):
             for flight in flights.values():
@@ -128,19 +130,20 @@ class Outgoing:
 
     def answered(self, packet: Packet, now: float, out: list[Any]) -> None:
         """The other end tells what has come, and how much more may."""
-        self._arrived(self._values, packet.upto, packet.early, out)
-        self._arrived(self._urgent, packet.urgent_upto, (), out)
+        if self._values:
+            self._arrived(self._values, packet.upto, packet.early, out)
+        if self._urgent:
+            self._arrived(self._urgent, packet.urgent_upto, (), out)
         if packet.limit > self._limit:
             self._limit, self._limit_bytes = packet.limit, packet.limit_bytes
             self._probes = 0
             self._probe = inf
-        self._release(now, out)
+        if self._queue:
+            self._release(now, out)
 
     def _arrived(
         self, flights: dict[int, _Flight], upto: int, early: Iterable[int], out: list[Any]
     ) -> None:
-        if not flights:
-            return
         numbers = [number for number in flights if number <= upto]
         for number in (*numbers, *early):
             flight = flights.pop(number, None)

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 from eagerflow.errors import RendezvousError
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, Credits, Sent, nbytes_of
@@ -113,6 +113,7 @@ class Rendezvous:
     []
     """
 
+    takes_at_once: ClassVar = False
     __slots__ = ("_answered", "_credits", "_due", "_error", "_lock", "_open", "_others_know",
                  "_receivers", "_transport", "_values", "routes", "step")  # fmt: skip
 

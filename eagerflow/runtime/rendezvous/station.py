@@ -49,6 +49,28 @@ class _Sending:
             call_and_report(partial(sent, error))
 
 
+#: nobody waits
+_UNHEARD: Final = _Sending(None, None)
+
+
+@final
+class AtOnce:
+    """The transport of a station as its owner alone may use it: what is asked for is done at once.
+
+    Args:
+        station: whose.
+    """
+
+    __slots__ = ("abort", "begin", "end", "send", "wanted")
+
+    def __init__(self, station: Station) -> None:
+        self.begin: Final = station._begin
+        self.send: Final = partial(station._give, station._send)
+        self.wanted: Final = station.wanted
+        self.abort: Final = station._abort
+        self.end: Final = station._end
+
+
 @final
 class Station:
     """One end, with a channel to each of the others.
@@ -66,6 +88,10 @@ class Station:
     Attributes:
         name: the same.
         channels: by the name of the other end.
+        now: the time; whoever uses `at_once` outside of `work` sets it before.
+        at_once: the same transport for the owner.
+        soonest: when to call `work` again if nothing happens before: an early look finds none due,
+            and when there is one.
         refused: how many packets were dropped because they cannot have come.
     """
 
@@ -84,10 +110,9 @@ class Station:
             Channel, credit, timing, credit_bytes=credit_bytes, log=log
         )
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
-        self._now = 0.0
+        self.now = 0.0
         self._wakes: dict[str, float] = {}
-        #: when one of them may be due: an early look finds none, and when there is one
-        self._soonest = inf
+        self.soonest = inf
         self._urged: set[str] = set()  # ends that have told what they want
         self._open: dict[int, StepEnd] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
@@ -96,6 +121,7 @@ class Station:
         self._failed: OrderedDict[int, Exception] = OrderedDict()
         self._wanted: set[Key] = set()  # of which the other ends were told
         self._sending: dict[Key, _Sending] = {}
+        self.at_once: Final = AtOnce(self)
 
     @property
     def held(self) -> int:
@@ -114,6 +140,13 @@ class Station:
         self, rendezvous: StepEnd, route: Route, key: Key, value: Any, dead: bool,
         sent: Sent | None, /,
     ) -> None:  # fmt: skip
+        self._give(partial(self._ask, self._send), rendezvous, route, key, value, dead, sent)
+
+    def _give(
+        self, send: Callable[..., object], rendezvous: StepEnd, route: Route, key: Key, value: Any,
+        dead: bool, sent: Sent | None, /,
+    ) -> None:  # fmt: skip
+        """Bring a value to its end: here at once, elsewhere by ``send``."""
         event = None
         if TransferEvent.listeners and not dead:
             event = transfer(route, key, value)
@@ -125,7 +158,7 @@ class Station:
             rendezvous.put(key, value, dead, sent, route)
         else:
             message = Message("value", key.step, key, value, dead, nbytes_of(value))
-            self._ask(self._send, rendezvous, end, message, sent, event)
+            send(rendezvous, end, message, sent, event)
 
     def wanted(self, rendezvous: StepEnd, route: Route, key: Key, /) -> None:
         end = self._end_of(route.source)
@@ -179,39 +212,47 @@ class Station:
         Returns:
             The time at which to call again, if nothing happens before; inf for never.
         """
-        self._now = now
+        self.now = now
         for end, packet in packets:
             try:
                 self._handle(end, ("arrived", packet))
             except RendezvousError:
                 self.refused += 1
-        if self._soonest <= now:
+        if self.soonest <= now:
             for end in [end for end, wake in self._wakes.items() if wake <= now]:
                 self._handle(end, ("tick",))
-            self._soonest = min(self._wakes.values(), default=inf)
+            self.soonest = min(self._wakes.values(), default=inf)
         while self._inbox:
             call, arguments = self._inbox.popleft()
             call(*arguments)
-        return self._soonest
+        return self.soonest
 
     def _handle(self, end: str, event: tuple[Any, ...]) -> None:
         channel = self.channels.get(end)
         if channel is None:
             channel = self.channels[end] = self._make()
-        for kind, what in channel.handle(event, self._now):
+        brought = []
+        for instruction in channel.handle(event, self.now):
+            kind, what = instruction
             if kind == "put":
                 self._put(end, what)
             elif kind == "wake":
                 self._wakes[end] = what
-                self._soonest = min(self._soonest, what)
-            elif kind == "deliver":
-                self._deliver(end, what, owes=True)
-            elif kind == "bring":
-                self._bring(end, what)
+                if what < self.soonest:
+                    self.soonest = what
             elif kind == "sent":
-                self._sending[what.key].go_on(None)
-            elif what.key is not None:
-                self._settle(self._sending.pop(what.key), None)
+                if self._sending[what.key] is not _UNHEARD:
+                    self._sending[what.key].go_on(None)
+            elif kind == "gone":
+                if what.key is not None:
+                    self._settle(self._sending.pop(what.key), None)
+            else:
+                brought.append(instruction)
+        for kind, message in brought:  # behind the rest: who takes it may send at once
+            if kind == "deliver":
+                self._deliver(end, message, owes=True)
+            else:
+                self._bring(end, message)
 
     # --- what goes to the other ends ---
 
@@ -225,13 +266,16 @@ class Station:
             call_and_report(partial(rendezvous.abort, twice(key, "sent")))
         error = rendezvous.error
         if error is None:
-            self._sending[key] = _Sending(sent, event)
+            heard = sent is not None or event is not None
+            self._sending[key] = _Sending(sent, event) if heard else _UNHEARD
             self._handle(end, ("send", message))
         else:
             self._settle(_Sending(sent, event), error)
 
     def _settle(self, sending: _Sending, error: Exception | None) -> None:
         """A value has come at the other end, or never will."""
+        if sending is _UNHEARD:
+            return
         sending.go_on(error)
         if sending.event is not None:
             if error is not None:
@@ -259,13 +303,24 @@ class Station:
         rendezvous = self._open.get(step)
         self._wanted.discard(message.key)
         if rendezvous is not None:
-            self._hand_over(rendezvous, end, message, owes)
+            hand_over = self._give_over if rendezvous.takes_at_once else self._hand_over
+            hand_over(rendezvous, end, message, owes)
         elif step not in self._over and step not in self._failed:
             self._early.setdefault(step, []).append((end, message, owes))
         elif owes:
             self._ask(self._handle, end, ("taken", message.nbytes))
         if self.channels[end].exhausted:
             self._want(end, [key for one in self._open.values() for key in self._from(one, end)])
+
+    def _give_over(self, rendezvous: StepEnd, end: str, message: Message, owes: bool) -> None:
+        """Put a value into a step that takes it at once."""
+        assert message.key is not None
+        try:
+            rendezvous.put(message.key, message.value, message.dead, None)
+        except Exception as error:  # sent twice, or of the receiver
+            call_and_report(partial(rendezvous.abort, error))
+        if owes:
+            self._handle(end, ("taken", message.nbytes))
 
     def _hand_over(self, rendezvous: StepEnd, end: str, message: Message, owes: bool) -> None:
         """Put a value into the rendezvous of its step."""

@@ -17,6 +17,7 @@ class StepEnd(Protocol):
         step: the number of the step.
         routes: by the name of each edge, from where to where it goes.
         error: what the step was aborted with.
+        takes_at_once: whether `put` has taken a value when it returns.
     """
 
     @property
@@ -25,6 +26,8 @@ class StepEnd(Protocol):
     def routes(self) -> Mapping[str, Route]: ...
     @property
     def error(self) -> Exception | None: ...
+    @property
+    def takes_at_once(self) -> bool: ...
 
     def put(
         self, key: Key, value: Any, dead: bool, sent: Sent | None, route: Route | None = None

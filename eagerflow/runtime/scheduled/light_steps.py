@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, NoReturn, final
 
 from eagerflow.core.op import find_op
 from eagerflow.errors import RendezvousError, relocate
@@ -30,7 +30,6 @@ from eagerflow.runtime.scheduled.actions import Action, asynchronous
 from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.plan import RUN
-from eagerflow.runtime.scheduled.step_values import FrameValues
 from eagerflow.runtime.threads.deadline import broken_off
 from eagerflow.types import TensorType
 
@@ -80,6 +79,36 @@ def _may_take_long(graph: Graph) -> bool:
 
 
 @final
+class _Region(NamedTuple):
+    """A node that computes.
+
+    Attributes:
+        call: takes what the slots hold that it reads; gives a tuple for ``outputs``.
+        outputs: the slots of its results.
+        writes: what it has written when it is done.
+    """
+
+    call: Callable[..., Any]
+    outputs: Sequence[int]
+    writes: Written | None
+
+
+@final
+class _Sending(NamedTuple):
+    """A node that sends.
+
+    Attributes:
+        edge: along which.
+        route: of the edge.
+        moved: what it sends of a value; None if it tells that a node has run.
+    """
+
+    edge: str
+    route: Route
+    moved: Moved | None
+
+
+@final
 class LightProgram:
     """What light steps of a partition run.
 
@@ -94,30 +123,38 @@ class LightProgram:
         targets: the nodes that wait for each.
         roots: the nodes that wait for nothing.
         receives: by edge, the node that receives.
-        sends: by node, the edge along which it sends, the route, and what it sends of a value.
+        acts: what each node does, with the slots that it reads; None of one that receives.
+        readers: of each slot how many nodes read it.
     """
 
-    __slots__ = ("frame", "needs", "receives", "roots", "routes", "sends", "targets", "tier")
+    __slots__ = ("acts", "frame", "needs", "readers", "receives", "roots", "routes", "targets",
+                 "tier")  # fmt: skip
 
     def __init__(self, tier: ScheduledTier) -> None:
         self.tier = tier
         self.routes: Mapping[str, Route] = tier.routes or {}
         self.frame = tier.frames[0]
         plan = tier.plan.frames[0]
+        self.readers = list(self.frame.readers)
         self.needs = list(plan.needs)
         self.targets = [targets or () for targets in plan.targets]
         self.receives: dict[str, int] = {}
-        self.sends: dict[int, tuple[str, Route, Moved | None]] = {}
+        self.acts: list[tuple[Sequence[int], _Region | _Sending | None]] = []
         for i, action in enumerate(self.frame.actions):
             node = action.node
             if action.begin is None:
+                assert action.call is not None  # a region has one
+                region = _Region(action.call, action.outputs, action.writes)
+                self.acts.append((action.takes, region))
                 continue
             edge = node.attrs["edge"]
             if lead_of(node.op) == "receive":
                 self.receives[edge] = i
                 self.needs[i] += 1  # the value
+                self.acts.append(((), None))
             else:
-                self.sends[i] = edge, self.routes[edge], self._moved(node)
+                sends = _Sending(edge, self.routes[edge], self._moved(node))
+                self.acts.append((action.takes, sends))
         self.roots = [i for i, needs in enumerate(self.needs) if not needs]
 
     def _moved(self, node: Node) -> Moved | None:
@@ -150,8 +187,9 @@ class LightStep:
         error: what it has failed with.
     """
 
-    __slots__ = ("_begun", "_done", "_left", "_missing", "_over", "_program", "_ready", "_runs",
-                 "_transport", "_values", "_waits", "_written", "error", "routes",
+    takes_at_once: ClassVar = True
+    __slots__ = ("_begun", "_done", "_left", "_missing", "_over", "_program", "_readers", "_ready",
+                 "_runs", "_slots", "_transport", "_waits", "_written", "error", "routes",
                  "step")  # fmt: skip
 
     def __init__(
@@ -164,11 +202,12 @@ class LightStep:
         self._program = program
         self._transport = transport
         self._done = done
-        self._values = FrameValues(program.frame, -1, 0)
+        self._readers = program.readers.copy()
+        self._slots: list[Any] = [None] * len(self._readers)
         self._missing = program.needs.copy()
         self._left = len(self._missing)
         self._waits = program.receives.copy()
-        self._written = Written()
+        self._written: list[Written] = []
         self._ready: list[int] = []
         self._runs = False
         self._begun = False
@@ -183,13 +222,14 @@ class LightStep:
         if self._over:
             return
         self._begun = True
-        program, values = self._program, self._values
+        program = self._program
         for slot, value in zip(program.tier.inputs, inputs, strict=True):
-            if values.left[slot]:
-                values.slots[slot] = value
+            if self._readers[slot]:
+                self._slots[slot] = value
+        self._ready += program.roots
+        self._runs = True  # what has come before is taken first
         if self.routes:
             self._transport.begin(self)
-        self._ready += program.roots
         self._run()
 
     def cancel(self, reason: str) -> None:
@@ -222,14 +262,19 @@ class LightStep:
             sent(None)
 
     def _take(self, receiver: int, value: Any) -> None:
-        slots = self._values.slots
-        for slot in self._program.frame.actions[receiver].outputs:
-            slots[slot] = value
-        self._missing[receiver] -= 1
-        if not self._missing[receiver]:
-            self._ready.append(receiver)
-            if not self._runs:  # else one of its own nodes has sent the value
-                self._run()
+        program, missing = self._program, self._missing
+        for slot in program.frame.actions[receiver].outputs:
+            self._slots[slot] = value
+        missing[receiver] -= 1
+        if missing[receiver]:
+            return
+        self._left -= 1
+        for target in program.targets[receiver]:
+            missing[target] -= 1
+            if not missing[target]:
+                self._ready.append(target)
+        if not self._runs and (self._ready or not self._left):  # else one of its own nodes sent it
+            self._run()
 
     def _refuse(self, key: Key) -> NoReturn:
         if key.edge in self._program.receives and not key.path:
@@ -266,7 +311,7 @@ class LightStep:
         token, step_of.step = error_state.set(QUIET), self.step
         self._runs, node = True, -1
         try:
-            while ready:
+            while ready and not self._over:
                 node = ready.pop()
                 self._node(node)
                 self._left -= 1
@@ -281,30 +326,26 @@ class LightStep:
         finally:
             self._runs, step_of.step = False, 0
             error_state.reset(token)
-        if not self._left:
+        if not self._left and not self._over:
             self._end(None)
 
     def _node(self, number: int) -> None:
-        action = self._program.frame.actions[number]
-        if action.begin is not None:
-            self._pass_on(number, action)
-            return
-        values = self._values
-        results = action.call(values.take(action.takes))  # type: ignore[misc]  # a region has one
-        slots = values.slots
-        for slot, value in zip(action.outputs, results, strict=False):
-            slots[slot] = value
-        if action.writes is not None:
-            self._written.add(action.writes)
-
-    def _pass_on(self, number: int, action: Action) -> None:
-        """Send a value; what was received is there already."""
-        sends = self._program.sends.get(number)
-        if sends is not None:
-            edge, route, moved = sends
-            taken = self._values.take(action.takes)
-            value = None if moved is None else moved(taken[0])
-            self._transport.send(self, route, Key(self.step, edge), value, False, None)
+        takes, act = self._program.acts[number]
+        slots, readers, taken = self._slots, self._readers, []
+        for slot in takes:
+            taken.append(slots[slot])
+            readers[slot] -= 1
+            if not readers[slot]:  # so the last one may write into it
+                slots[slot] = None
+        if type(act) is _Region:
+            for slot, value in zip(act.outputs, act.call(taken), strict=False):
+                slots[slot] = value
+            if act.writes is not None:
+                self._written.append(act.writes)
+        elif act is not None:
+            value = None if act.moved is None else act.moved(taken[0])
+            key = Key(self.step, act.edge)
+            self._transport.send(self, act.route, key, value, False, None)
 
     # --- the end ---
 
@@ -320,12 +361,15 @@ class LightStep:
             self._transport.begin(self)
         if error is not None:
             self.error = error
-            self._written.note(error)
+            written = Written()
+            for one in self._written:
+                written.add(one)
+            written.note(error)
             if self.routes and not told:
                 self._transport.abort(self, error)
         if self.routes:
             self._transport.end(self)
-        slots = self._values.slots
+        slots = self._slots
         given = partial(self._program.tier.results, slots)
         self._done(given if error is None else partial(_raised, error))
         slots.clear()  # the traceback of an error refers to the step

@@ -39,11 +39,20 @@ class _Held(NamedTuple):
 
     Attributes:
         array: a weak reference to it.
-        explain: what `KernelCall.issued` gave, with the line.
+        explain: what `KernelCall.issued` gave, with the line; None of what no kernel made.
     """
 
     array: Any
     explain: Any
+
+
+def _is_large(x: Any) -> bool:
+    """Whether an array is worth to be named if there is no memory left."""
+    return getattr(x, "nbytes", 0) >= _LARGE
+
+
+def _line(explain: Any) -> str:
+    return "" if explain is None else str(explain.source or "")
 
 
 @final
@@ -136,7 +145,9 @@ class CudaBackend:
                 inputs = self._placed(arrays, index, call.host_inputs(len(arrays), attrs))
                 copies.use(inputs)
                 results = self._with_room(lambda: kernel(*inputs, **attrs), index)
-            self._remember(results, call, arrays, attrs, index)
+            for x in results if isinstance(results, tuple) else (results,):
+                if _is_large(x):
+                    self._remember(x, index, call.issued(arrays, attrs))
             return results
 
         return launch
@@ -152,16 +163,14 @@ class CudaBackend:
             inputs.append(x)
         return inputs
 
-    def _remember(
-        self, results: Any, call: Any, arrays: Sequence[Any], attrs: dict[str, Any], index: int
-    ) -> None:
-        """Keep in mind which line made what is large."""
-        for x in results if isinstance(results, tuple) else (results,):
-            if getattr(x, "nbytes", 0) >= _LARGE and type(x) is self.array_type:
-                held = self._held.setdefault(index, [])
-                held.append(_Held(weakref.ref(x), call.issued(arrays, attrs)))
-                if len(held) % 64 == 0:
-                    held[:] = [one for one in held if one.array() is not None]
+    def _remember(self, x: Any, index: int, explain: Any = None) -> Any:
+        """Keep in mind that something large is there, and which line made it; gives it."""
+        if _is_large(x) and type(x) is self.array_type:
+            held = self._held.setdefault(index, [])
+            held.append(_Held(weakref.ref(x), explain))
+            if len(held) % 64 == 0:
+                held[:] = [one for one in held if one.array() is not None]
+        return x
 
     # --- memory ---
 
@@ -185,7 +194,8 @@ class CudaBackend:
             MemoryError: there is not enough.
         """
         self._check(dtype)
-        return self._with_room(lambda: self.cupy.empty(shape, dtype), index)
+        made = self._with_room(lambda: self.cupy.empty(shape, dtype), index)
+        return self._remember(made, index)
 
     def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> Any:
         """An array with the values of one of the host, which are staged before this returns.
@@ -195,7 +205,8 @@ class CudaBackend:
             TypeError: no array on a GPU has such a dtype.
         """
         self._check(array.dtype)
-        return self._with_room(lambda: self.copies(index).copy_in(array), index)
+        made = self._with_room(lambda: self.copies(index).copy_in(array), index)
+        return self._remember(made, index)
 
     def _check(self, dtype: np.dtype[Any]) -> None:
         if dtype.char not in "?bBhHiIlLqQefdFD":
@@ -219,7 +230,7 @@ class CudaBackend:
             with self.cupy.cuda.Device(index):
                 return self.copies(index).copy_to(self.copies(peer), data)
 
-        return self._with_room(copy, peer)
+        return self._remember(self._with_room(copy, peer), peer)
 
     def memory(self, index: int) -> GpuMemory:
         """What the pool holds for living arrays, and for those to come; what the GPU has."""
@@ -238,11 +249,11 @@ class CudaBackend:
         self._limits[index] = nbytes
 
     def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
-        """The large arrays that are alive with the lines that made them, the largest first."""
+        """The large arrays that are alive, the largest first; results of kernels with lines."""
         alive = [(one.array(), one.explain) for one in self._held.get(index, ())]
         rows = [(x.nbytes, x.dtype, x.shape, e) for x, e in alive if x is not None]
         rows.sort(key=lambda row: -row[0])
-        return [(dtype, shape, str(explain.source or "")) for _, dtype, shape, explain in rows]
+        return [(dtype, shape, _line(explain)) for _, dtype, shape, explain in rows]
 
     def release(self, index: int) -> None:
         """Give what the pool has for later arrays back to the driver."""

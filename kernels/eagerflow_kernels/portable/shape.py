@@ -111,10 +111,12 @@ def pad(xp: Any, x: Array, *, widths: tuple[tuple[int, int], ...], value: comple
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError("a width cannot be negative")
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
-    out = xp.full(shape, value, dtype=x.dtype)
-    inside = tuple(
-        slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)
-    )
+    out = xp.empty(shape, dtype=x.dtype)
+    inside: tuple[slice, ...] = ()
+    for n, (before, after) in zip(x.shape, widths, strict=True):
+        for part in (slice(before), slice(before + n, None)) if before or after else ():
+            out[(*inside, part, ...)] = value  # each element is written once
+        inside = (*inside, slice(before, before + n))
     out[(*inside, ...)] = x
     return out
 

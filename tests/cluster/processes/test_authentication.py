@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket as sockets
 import threading
 from collections.abc import Callable, Iterator
@@ -204,7 +205,7 @@ def test_a_pair_made_anew_ends_the_session_of_the_old_one(
 
 
 def test_packets_come_from_those_whose_they_are(
-    server: TaskServer, keys: KeyFolder, connect: Any
+    server: TaskServer, keys: KeyFolder, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = connect(pair_of(keys, "alice"))
     alice.send_multipart(hello(5))
@@ -227,7 +228,11 @@ def test_packets_come_from_those_whose_they_are(
         ))  # fmt: skip
 
     taken: list[str] = []
-    server._follow["packet"] = lambda message, frames: taken.append(message.sender)
+    monkeypatch.setattr(
+        "eagerflow.cluster.processes.server.read_packet",
+        lambda message, frames: taken.append(message.sender),
+    )
+    monkeypatch.setattr(server._station, "work", lambda now, packets=(): math.inf)
     task = connect(task_keys(keys.path, "auth:1"), role="task")
     bob = connect(pair_of(keys, "bob"), role="task")
     mine = connect(pair_of(keys, "alice"), role="task")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from threading import Event
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.request_handling import TaskWork
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.protocol.message_heads import ErrorHead, step_number
@@ -29,6 +30,13 @@ GRAPHS = {
 }
 
 
+class Owner(ThreadPoolExecutor):
+    """The thread that owns the sockets."""
+
+    def run_here(self, job: Callable[[], object], /) -> None:
+        self.submit(job)
+
+
 @pytest.fixture
 def told() -> SimpleQueue[tuple[Any, ...]]:
     return SimpleQueue()
@@ -37,10 +45,11 @@ def told() -> SimpleQueue[tuple[Any, ...]]:
 @pytest.fixture
 def work(told: SimpleQueue[tuple[Any, ...]]) -> Iterator[TaskWork]:
     station = Station("ps:0", lambda device: "ps:0", lambda *what: None, lambda: None)
-    with ThreadPoolExecutor(1) as owner:
+    with Owner(1) as owner:
         yield TaskWork(
-            "ps:0", station, lambda *what: told.put(what), owner, LIMITS, ServerGrants(), str
-        )
+            "ps:0", station, lambda *what: told.put(what), owner, LIMITS, ServerGrants(), str,
+            AnnouncedDevices("ps:0"), lambda *what: None,
+        )  # fmt: skip
 
 
 @pytest.fixture

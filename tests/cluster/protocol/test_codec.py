@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eagerflow import errors
+from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.session_values import SessionWork, Told
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
@@ -72,7 +73,7 @@ def take(frames: Frames) -> Any:
 
 def _session() -> SessionWork:
     """A new one for each message: a stream that was broken by one tells it once."""
-    return SessionWork("ps:0", find, LIMITS, lambda name: None)
+    return SessionWork("ps:0", find, LIMITS, lambda name: None, AnnouncedDevices("ps:0"))
 
 
 def refused(frames: Frames) -> EagerflowError | None:

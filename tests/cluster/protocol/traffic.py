@@ -25,6 +25,7 @@ from eagerflow.cluster.protocol.messages import (
     IssueOp,
     MakeVariable,
     Peers,
+    Printed,
     PutValue,
     Release,
     Renew,
@@ -122,6 +123,7 @@ def messages() -> list[Frames]:
         (Goodbye(7), []),
         (Done(8, 4, heads), frames),
         (Failed(9, 4, ERROR), []),
+        (Printed(10, ("said", ""), 3), []),
     ]
     key = Key(step_number(77, 1), "y -> cpu:1", (("while_loop", 3),))
     carried = [

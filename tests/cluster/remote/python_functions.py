@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 
 import eagerflow as ef
 
@@ -26,6 +27,14 @@ def positive(x: ef.Tensor) -> ef.Tensor:
 def tell(x: ef.Tensor) -> None:
     """Nothing but a line."""
     print("told", x.tolist())
+
+
+def tells_much(x: ef.Tensor) -> ef.Tensor:
+    """As many lines as there are elements."""
+    for i in range(x.size):
+        print("line", i)
+    sys.stderr.write("not ended")
+    return x
 
 
 def fails(x: ef.Tensor) -> ef.Tensor:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from time import sleep
 from typing import Any
 
 import pytest
@@ -15,11 +18,19 @@ from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.protocol.messages import Register
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.errors import EagerflowError, GraphError, ResourceError, TensorValueError
-from tests.cluster.remote.python_functions import both, fails, positive, process, tell, unlisted
+from tests.cluster.remote.python_functions import (
+    both,
+    fails,
+    positive,
+    process,
+    tell,
+    tells_much,
+    unlisted,
+)
 from tests.cluster.warm import warm
 
 MODULE = "tests.cluster.remote.python_functions"
-LISTED = [f"{MODULE}:{one.__name__}" for one in (process, both, positive, tell, fails)]
+LISTED = [f"{MODULE}:{one.__name__}" for one in (process, both, positive, tell, tells_much, fails)]
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +189,36 @@ def test_names_of_functions_that_are_none(name: str) -> None:
 def test_only_what_is_listed_is_told_to_clients(cluster: Cluster) -> None:
     backend: Any = ef.hardware.as_device("py:0").backend
     assert backend.task.allows == {f"python:{name}" for name in LISTED}
+
+
+@ways
+def test_what_a_function_prints_is_shown_where_its_call_is_waited_for(
+    call: Any, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sleep(1.1)  # other tests have used up what may be told in a second
+    call(tells_much, "f32[3]", ef.zeros(3)).numpy()
+    assert capsys.readouterr().out == (
+        "[py:0] line 0\n[py:0] line 1\n[py:0] line 2\n[py:0] not ended\n"
+    )
+    call(tells_much, "f32[500]", ef.zeros(500)).numpy()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "[py:0] line 0"
+    assert lines[-1] == f"[py:0] … {500 + 1 - (len(lines) - 1)} more lines are in its log"
+    assert len(lines) <= 101
+    assert "line 499\n" in cluster.logs("py:0")
+
+
+def test_other_clients_are_not_told(capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    """One hears its own call, also when another one waits at the same time."""
+    program = (
+        "import eagerflow as ef\n"
+        f"with ef.cluster.connect({str(cluster.folder)!r}) as c, ef.device('py:0'):\n"
+        f"    from {MODULE} import tells_much\n"
+        "    ef.py_call(tells_much, 'f32[1]', ef.zeros(1)).numpy()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert done.stdout == "[py:0] line 0\n[py:0] not ended\n"
+    eagerly(process, "i64[1]", ef.zeros(1)).numpy()
+    assert capsys.readouterr().out == ""

@@ -424,11 +424,12 @@ def test_roles() -> None:
     server = greeted()
     said(server, Peers(2, {"ps:1": ("ipc:///x", 5, "")}))
     packet = PacketMessage(1, "ps:1", 5, 12, "ack", None, 0, 0, (), 0, 0, 0)
-    assert said(server, packet) == []
-    assert said(server, packet, "p", "task") == [("packet", packet, [])]
-    assert said(server, replace(packet, incarnation=4), "p", "task") == []
-    assert said(server, replace(packet, receiver=11), "p", "task") == []
-    assert said(server, replace(packet, sender="ps:2"), "p", "task") == []
+    wrong = server.wrong_of_packet
+    assert wrong("task", packet) is None
+    assert wrong("client", packet) == "a packet that no task has sent"
+    assert wrong("task", replace(packet, incarnation=4)) == "a packet of another incarnation"
+    assert wrong("task", replace(packet, receiver=11)) == "a packet for an earlier incarnation"
+    assert wrong("task", replace(packet, sender="ps:2")) == "a packet of another incarnation"
     assert said(server, Hello(1, VERSIONS, 78, 1, "a task"), "p", "task") == []
     assert said(server, Done(3, 1)) == []
     out = said(server, Peers(3, {"ps:1": ("ipc:///y", 9, ""), "ps:0": ("ipc:///z", 99, "")}))

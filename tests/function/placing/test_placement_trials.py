@@ -12,8 +12,9 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import PlacementError
+from eagerflow.events import TransferEvent
 from eagerflow.function.placing import placement_trials
-from eagerflow.function.placing.watched_steps import Seen
+from eagerflow.function.placing.watched_steps import Seen, StepWatcher
 from eagerflow.hardware import register_backend, registry
 from eagerflow.placement.automatic import planning
 from eagerflow.placement.automatic.cost_model import ObservedTimes
@@ -270,7 +271,7 @@ def test_steps_with_gradients_are_tried(monkeypatch: pytest.MonkeyPatch, planned
     plan, text = f.latest().rules.plan, str(f.explain("placement"))
     assert (plan.own.measured, plan.chosen.name == OWN) == (4.0, planned > 2.0)  # forward, backward
     assert "tried in 18 steps with their gradients: all on cpu:0 is " in text
-    assert re.search(r"where the program says 4 s \(predicted .* without\)", text)
+    assert re.search(r"where the program says 4 s \(predicted .* of the results alone\)", text)
     step(x)
     backward = f.latest()._derivative.backward
     homes = {str(n.device) for n in backward.nodes if n.op in ("cos", "multiply")}
@@ -288,6 +289,69 @@ def test_a_step_without_its_gradient_is_not_counted() -> None:
     for _ in range(STEPS):
         ef.grad(f)(x)
     assert f.latest().trial is None
+
+
+def test_gradients_of_loops_are_tried_on_devices_that_work_later() -> None:
+    def grow(x: Any) -> Any:
+        return ef.while_loop(lambda c: c.sum() < 30, lambda c: ef.exp(c) * 0.9 + c, x)
+
+    x = ef.ones(3, device="async:0")
+    want = ef.grad(lambda x: grow(x).sum())(x).numpy()
+    f = ef.trace(grow).place("auto")
+    for _ in range(STEPS):
+        np.testing.assert_array_equal(ef.grad(lambda x: f(x).sum())(x).numpy(), want)
+    assert f.latest().trial is None
+
+
+def test_ctrl_c_while_it_decides_leaves_that_to_the_next_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f, x = scattered(), ef.ones(20)
+    f.place("auto")
+    run(f, x, STEPS - 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(placement_trials, "plan", raises(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            f(x)
+    assert f.latest().trial is not None
+    f(x)
+    assert f.latest().trial is None
+    assert "tried in" in str(f.explain("placement"))
+
+
+def test_a_step_does_not_fail_since_nothing_can_be_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f, x = scattered(), ef.ones(20)
+    f.place("auto")
+    want = run(f, x, STEPS - 1).item()
+    with monkeypatch.context() as patch:
+        patch.setattr(placement_trials, "plan", raises(PlacementError("place: it fits nowhere")))
+        with pytest.warns(ef.errors.PlacementWarning, match="given up: place: it fits nowhere"):
+            assert f(x).item() == want
+    assert f.latest().trial is None
+    assert f.latest().rules is None
+    assert f(x).item() == want
+
+
+def test_devices_may_go_while_a_step_is_watched() -> None:
+    f, x, seen = scattered(), ef.ones(20), Seen()
+    f(x)
+    executable = f.latest().executable
+    watcher = StepWatcher(executable, seen)
+    watcher.end(
+        TransferEvent(device="cpu:9", origin="async:0", nbytes=80, executable=executable.number)
+    )
+    assert not seen.links
+
+
+def raises(error: BaseException) -> Any:
+    """A function that raises it, whatever it is called with."""
+
+    def function(*args: Any) -> Any:
+        raise error
+
+    return function
 
 
 def test_a_trial_ends_though_every_second_step_fails() -> None:

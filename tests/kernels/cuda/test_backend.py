@@ -138,6 +138,13 @@ def test_arrays_under_way_are_waited_for_where_memory_is_short(driver: Driver) -
     assert float((x + y)[0]) == 3.0
 
 
+def test_what_was_copied_to_a_gpu_is_named_where_memory_is_short(driver: Driver) -> None:
+    with ef.config(gpu_memory_limit=10 << 20):
+        batch = ef.tensor(np.ones(2 << 20, "float32"), device="gpu:0")  # 8 MiB
+        with pytest.raises(OutOfMemoryError, match=r"held: f32\[2097152\]"):
+            batch + 1.0
+
+
 def test_a_second_try_does_not_hold_what_the_first_one_made(driver: Driver) -> None:
     driver.busy = True
     backend, size = _backend(), 1 << 20

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.callable_ops import along_axes, native_ufunc
-from eagerflow_kernels.native.interpreter import interpret
+from eagerflow_kernels.native.interpreter import DTYPES, interpret
 from eagerflow_kernels.native.loop_form import (
     FLOATS,
     INTEGERS,
@@ -319,3 +319,31 @@ def test_places_of_extremes_are_those_of_numpy(kind: Kind) -> None:
     for name, function in (("argmax", np.argmax), ("argmin", np.argmin)):
         for target, (axis, given) in product(TARGETS, enumerate((x.T, x))):
             assert same(run(loops_of(name, kind), given, target=target)[0], function(x, axis=axis))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "i32"])
+def test_the_first_place_is_found_wherever_it_is(kind: Kind) -> None:
+    """At every place of short rows, and around the ends of vectors and chunks of longer ones."""
+    for length in (1, 7, 33, 65, 513, 1100):
+        places = [i for i in range(length) if length < 70 or i % 128 in (0, 1, 31, 127)]
+        x = np.zeros((len(places), length), DTYPES[kind])
+        for row, place in zip(x, places, strict=True):
+            row[place] = row[(place + length) // 2] = -1  # and another one behind it
+        for target, given in product(
+            TARGETS, (x, np.asfortranarray(x), x[:, ::-1].copy()[:, ::-1])
+        ):
+            assert run(loops_of("argmin", kind), given, target=target)[0].tolist() == places
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 600])
+def test_where_nothing_fulfils_a_condition_the_place_is_the_size(length: int) -> None:
+    b = LoopBuilder([LoopArray("f32", inner=True), LoopArray("f32")])
+    met = b.apply("less", b.load(0), b.load(1))
+    first = b.reduce("min", b.apply("select", met, b.index(), b.size("i64")))
+    loops = b.build("first", [first])
+    x = np.linspace(1, 0, 3 * length, dtype="f4").reshape(3, length)
+    bounds = np.array([-1, 2, 0.5], "f4")
+    (expected,) = interpret(loops, [x, bounds])
+    for target in TARGETS:
+        assert same(run(loops, x, bounds, target=target)[0], expected)
+    assert expected[0] == (length or np.iinfo("i8").max)

@@ -15,7 +15,7 @@ from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import as_device, register_backend
 from eagerflow.placement.apply_rules import place
-from eagerflow.placement.automatic.cost_model import CostModel, CostTable, ObservedTimes
+from eagerflow.placement.automatic.cost_model import CostModel, CostTable, ObservedTimes, where
 from eagerflow.placement.automatic.planning import OWN, PlacementPlan, as_request, plan
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
 from eagerflow.placement.automatic.search import Problem, contiguous, improve, schedule
@@ -203,3 +203,52 @@ def test_there_has_to_be_a_device() -> None:
         as_request([], None, None)
     with pytest.raises(ef.errors.DeviceError):
         as_request(["timed:9"], None, None)
+
+
+def test_a_loop_over_numbers_is_where_the_ops_in_it_are() -> None:
+    """No operand and no result of it says where that is."""
+    graph = Graph.parse(
+        """graph f(%n: int) {
+          %y = while_loop(%n) {
+            cond=graph (%i: int) {
+              %z = pause() {seconds=0.1, shape=()} : f32[]@timed:1
+              %p = isfinite(%z) : bool[]@timed:1
+              return %p
+            },
+            body=graph (%i: int) { %j = python_mul(%i, %i) : int return %j }
+          } : int
+          return %y
+        }"""
+    )
+    assert where(graph.nodes[0]) == "timed:1"
+
+
+def _program(device: str) -> Graph:
+    return Graph.parse(f"""graph f(%x: f32[n]@{device}) {{
+      %y = exp(%x) : f32[n]@{device}
+      %z = multiply(%y, %y) : f32[n]@{device}
+      return %z }}""")
+
+
+def test_sizes_that_a_call_tells_count_within_a_budget() -> None:
+    request = as_request(None, 1_000, None)
+    told = CostModel(MachineRates(), {"n": 1_000})
+    with pytest.raises(PlacementError, check=says("cpu:0 may hold 1,000 bytes, and needs")):
+        plan(_program("cpu:0"), request, told, traits(), "f")
+    made = plan(_program("cpu:0"), request, CostModel(MachineRates()), traits(), "f")
+    assert made.own.peaks[as_device("cpu:0")].bytes == 0  # as long as no call tells them
+
+
+def test_a_budget_holds_where_the_program_is_as_well() -> None:
+    costs = CostModel(MachineRates(), {"n": 1_000})
+    with ef.config(cpu_devices=2), pytest.raises(PlacementError, check=says("cpu:0 may hold 100")):
+        plan(_program("cpu:0"), as_request(["cpu:1"], 100, None), costs, traits(), "f")
+
+
+@pytest.mark.parametrize(("program", "named"), [("cpu:0", "null:0"), ("null:0", "cpu:0")])
+def test_devices_that_can_run_nothing_are_refused(program: str, named: str) -> None:
+    request = as_request([named], None, None)
+    wrong = f"nothing of f can be placed on {named}: null:0 holds no values"
+    with pytest.raises(PlacementError, check=says(wrong)) as caught:
+        plan(_program(program), request, CostModel(MachineRates()), traits(), "f")
+    assert f"got: devices=['{named}'], for &y on {program}" in str(caught.value)

@@ -196,14 +196,10 @@ def test_copies_to_one_device_queue_and_run_beside_kernels() -> None:
     assert found.seconds == 6.0
 
 
-def test_bytes_are_held_from_the_op_that_makes_them_to_the_last_that_takes_them() -> None:
-    ops = [
-        SimulatedOp(1.0, nbytes=10), SimulatedOp(1.0, needs=(0,), nbytes=20),
-        SimulatedOp(1.0, needs=(1,), nbytes=5),
-    ]  # fmt: skip
-    found = simulate(_step(ops, [SimulatedRegion(0, (0, 1, 2))], later=False))
-    assert found.peaks == {"a": 30}
-    assert found.busy == {"a": 3.0}
+def test_the_host_reads_values_of_its_own_region_as_it_comes_to_them() -> None:
+    ops = [SimulatedOp(3.0, call=0.5), SimulatedOp(1.0, call=0.5, reads=(0,)), SimulatedOp(1.0)]
+    found = simulate(_step(ops, [SimulatedRegion(0, (0, 1, 2))], later=True))
+    assert found.spans == [(0.5, 3.5), (4.0, 5.0), (5.0, 6.0)]
 
 
 def test_regions_that_wait_for_each_other_are_seen() -> None:

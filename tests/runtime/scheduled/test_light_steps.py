@@ -48,7 +48,7 @@ class Step:
             self.told[partition] = []
             done = partial(self._done, self.told[partition])
             program = LightProgram(tier)
-            self.steps[str(partition.device)] = LightStep(program, 12, station, done)
+            self.steps[str(partition.device)] = LightStep(program, 12, station.at_once, done)
 
     def _done(self, told: list[tuple[Any, ...] | Exception], result: Result) -> None:
         try:
@@ -61,6 +61,7 @@ class Step:
             if not devices or str(partition.device) in devices:
                 inputs = [self._inputs[i] for i in partition.inputs]
                 self.steps[str(partition.device)].begin(inputs)
+                self.network.used(str(partition.device))
 
     def results(self) -> list[Any]:
         """What it gives; nothing is left."""
@@ -211,3 +212,17 @@ def test_sizes_of_which_only_the_name_is_known_may_be_large() -> None:
 
     assert is_light(of_names(lambda x: x + 1, (3,), (4,)))
     assert not is_light(of_names(lambda x: x @ x, (3, 3), (4, 4)))
+
+
+@pytest.mark.parametrize("rows", [1_000, 64_000])
+def test_rows_of_a_large_table_are_light(rows: int) -> None:
+    """What is read and written counts, not what it is read from."""
+    table = ef.Variable(ef.zeros((rows, 64)))
+
+    def step(which: ef.Tensor) -> ef.Tensor:
+        taken = ef.take(table, which, axis=0)
+        table.scatter_add(which, taken)
+        return taken
+
+    graph = ef.trace(step).graph(ef.zeros(32, ef.int64))
+    assert is_light(ScheduledTier(lower(graph, waits_nowhere)))

@@ -221,6 +221,36 @@ class Emitter:
         self._begin(after)
         return names
 
+    def search(self, stop: str, step: int, body: Callable[[str], str]) -> str:
+        """What ``body(i)`` gives, an i64, as soon as that is not negative.
+
+        Args:
+            stop: an i64.
+            step: how far i goes, from 0 to before ``stop``.
+            body: writes the body; gives an i64, which is negative where the search goes on.
+
+        Returns:
+            An i64, -1 if all that the body gave is negative.
+        """
+        before, head = self._block, self._name_of("head")
+        inside, after = self._name_of("body"), self._name_of("after")
+        self.line(f"br label %{head}")
+        self._begin(head)
+        place = len(self.lines)
+        index, result = self._name_of("%i"), self._name_of("%v")
+        self.line(f"{index}.go = icmp slt i64 {index}, {stop}")
+        self.line(f"br i1 {index}.go, label %{inside}, label %{after}")
+        self._begin(inside)
+        found = body(index)
+        self.line(f"{index}.next = add i64 {index}, {step}")
+        self.line(f"{index}.on = icmp slt i64 {found}, 0")
+        self.line(f"br i1 {index}.on, label %{head}, label %{after}")
+        last = self._block
+        self.lines.insert(place, f"{index} = phi i64 [0, %{before}], [{index}.next, %{last}]")
+        self._begin(after)
+        self.line(f"{result} = phi i64 [-1, %{head}], [{found}, %{last}]")
+        return result
+
     def return_if(self, condition: str) -> None:
         """Leave the function, which gives nothing, if a condition holds."""
         leave, on = self._name_of("leave"), self._name_of("on")

@@ -13,6 +13,7 @@ from typing import Final
 
 from eagerflow_kernels.native.llvm.columns import render_columns
 from eagerflow_kernels.native.llvm.elementwise import render_elementwise
+from eagerflow_kernels.native.llvm.passes import vector_kinds
 from eagerflow_kernels.native.llvm.reductions import tree_functions
 from eagerflow_kernels.native.llvm.rows import has_columns, render_rows
 from eagerflow_kernels.native.llvm.streams import copy_functions
@@ -150,6 +151,9 @@ def _entry(loops: Loops, target: TargetName, controlled: bool) -> str:
 
 
 def width_for(loops: Loops, target: TargetName) -> int:
-    """How many elements a vector has: a register of the widest kind."""
-    kinds = {t.kind for t in loops.terms} | {a.kind for a in (*loops.inputs, *loops.outputs)}
+    """How many elements a vector has: a register of the widest kind of which there are vectors."""
+    if loops.inner:
+        kinds = vector_kinds(loops)
+    else:
+        kinds = {t.kind for t in loops.terms} | {a.kind for a in (*loops.inputs, *loops.outputs)}
     return REGISTERS[target] // max(4, *(BYTES[kind] for kind in kinds))

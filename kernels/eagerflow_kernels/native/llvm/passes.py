@@ -9,12 +9,12 @@ memory besides their outputs.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, final
 
 from eagerflow_kernels.native.compiler_slices import breathe
-from eagerflow_kernels.native.loop_form import PICK, REDUCTIONS, SCANS, Loops
+from eagerflow_kernels.native.loop_form import PICK, REDUCTIONS, SCANS, Kind, Loops
 
 #: operations that cost no more than to read a value back
 _CHEAP: Final = frozenset({"load", "constant", "size", "index", PICK})
@@ -33,6 +33,8 @@ class RowPass:
         kept: of these, the ones that are read back, with the output that holds each.
         reductions: the terms that it reduces to.
         stores: numbers of outputs, with the term that is written to each.
+        condition: the term that says whether an element is the one that is looked for, if all that
+            the pass reduces to is the place of the first such element; else None.
     """
 
     row_terms: tuple[int, ...]
@@ -40,13 +42,30 @@ class RowPass:
     kept: dict[int, int]
     reductions: tuple[int, ...]
     stores: tuple[tuple[int, int], ...]
+    condition: int | None = None
 
 
 @lru_cache(maxsize=4)
-def passes_of(loops: Loops) -> tuple[RowPass, ...]:
-    """The passes, in order; the last one may have nothing but terms of the row."""
+def passes_of(loops: Loops, *, searching: bool = False) -> tuple[RowPass, ...]:
+    """The passes, in order; the last one may have nothing but terms of the row.
+
+    Args:
+        loops: the loops.
+        searching: whether passes may look for a first element, where that is all they are for.
+    """
     keeping = _Keeping(loops)
-    return tuple([_pass(keeping, stage) for stage in range(keeping.last + 1)])
+    passes = [_pass(keeping, stage) for stage in range(keeping.last + 1)]
+    return tuple([_search(keeping, p) for p in passes] if searching else passes)
+
+
+def vector_kinds(loops: Loops) -> set[Kind]:
+    """The kinds of which vectors are computed along rows."""
+    arrays = {a.kind for a in (*loops.inputs, *loops.outputs) if a.inner}
+    passes = passes_of(loops, searching=True)
+    numbers = {n for p in passes for n in p.terms}
+    numbers |= {n for p in passes if p.condition is None for n in p.reductions}
+    operands = {x for n in numbers for x in loops.terms[n].operands}
+    return arrays | {loops.terms[n].kind for n in numbers | operands}
 
 
 def scans_in(loops: Loops, row_pass: RowPass) -> list[int]:
@@ -207,3 +226,21 @@ def _pass(keeping: _Keeping, stage: int) -> RowPass:
         ),
         stores=tuple(stores),
     )  # fmt: skip
+
+
+def _search(keeping: _Keeping, row_pass: RowPass) -> RowPass:
+    """The pass as a search, if it is for the least place of what fulfils a condition alone."""
+    loops = keeping.loops
+    if row_pass.stores or len(row_pass.reductions) != 1 or scans_in(loops, row_pass):
+        return row_pass
+    least = loops.terms[row_pass.reductions[0]]
+    choice = loops.terms[least.operands[0]]
+    names = [loops.terms[x].operation for x in choice.operands]
+    if (least.operation, choice.operation, names[1:]) != ("min", "select", ["index", "size"]):
+        return row_pass
+    condition = choice.operands[0]
+    terms = _made_of(loops, [condition], row_pass.kept)
+    if not terms:  # one for the row
+        return row_pass
+    kept = {number: output for number, output in row_pass.kept.items() if number in terms}
+    return replace(row_pass, terms=tuple(sorted(terms)), kept=kept, condition=condition)

@@ -42,6 +42,17 @@ def fold(
     e.line(f"call void @fold.{reduction}.{kind}({given})")
 
 
+def halved(e: Emitter, reduction: str, kind: Kind, width: int, places: list[str]) -> str:
+    """The vectors at ``places``, a power of 2 of them, as `fold` halves them: one vector."""
+    of, operation = type_of(kind, width), REDUCTIONS[reduction]
+    vectors = [e.value(f"load {of}, ptr {place}, align 16") for place in places]
+    while len(vectors) > 1:
+        half = len(vectors) // 2
+        pairs = zip(vectors[:half], vectors[half:], strict=True)
+        vectors = [combine(e, operation, kind, width, *pair) for pair in pairs]
+    return vectors[0]
+
+
 def across(e: Emitter, reduction: str, kind: Kind, width: int, x: str) -> str:
     """The reduction of one vector by halves."""
     while width > 1:

@@ -5,6 +5,7 @@ Also the function ``body``, which takes rows side by side (`columns`) where they
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, final
 
 from eagerflow_kernels.native.llvm.elementwise import COPIES, Vectors, vectors_of_chunk
@@ -14,12 +15,14 @@ from eagerflow_kernels.native.llvm.reductions import (
     across,
     empty,
     fold,
+    halved,
     push,
     scanned,
     stack_bytes,
     start,
     vectors_of_row,
 )
+from eagerflow_kernels.native.llvm.searches import first_true
 from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
 from eagerflow_kernels.native.llvm.ticks import tick
@@ -97,7 +100,9 @@ class _Rows:
 
     Attributes:
         e: writes it.
+        passes: over a row.
         length: of the inner axis, an i64.
+        one_block: an i1, whether a row is one block, whose tallies wait for no others.
         streams: arrays with an inner axis, by number; outputs after inputs.
         bases: pointers to the row of each array.
         values: of the terms of the row that are known.
@@ -107,10 +112,11 @@ class _Rows:
 
     def __init__(self, loops: Loops, width: int, e: Emitter, weight: int) -> None:
         self.loops, self.width, self.e = loops, width, e
+        self.passes = passes_of(loops, searching=True)
         #: of an element in one pass over a row
-        self.weight = weight and max(1, weight // len(list(passes_of(loops))))
+        self.weight = weight and max(1, weight // len(self.passes))
         self.arrays = (*loops.inputs, *loops.outputs)
-        self.length = ""
+        self.length = self.one_block = ""
         self.streams: dict[int, ChunkedArray] = {}
         self.bases: list[str] = []
         self.values: dict[int, str] = {}
@@ -121,6 +127,7 @@ class _Rows:
         """Write the body."""
         e, loops = self.e, self.loops
         self.length = e.integer("%dims", 1)
+        self.one_block = e.value(f"icmp sle i64 {self.length}, {BLOCK}")
         steps = [e.integer("%steps", i) for i in range(len(self.arrays))]
         origins = [e.pointer("%args", i) for i in range(len(self.arrays))]
         for i, array in enumerate(self.arrays):
@@ -128,8 +135,9 @@ class _Rows:
                 step = e.integer("%steps", inner_step(loops, i))
                 self.streams[i] = ChunkedArray(e, array.kind, step, self.width)
         parts = vectors_of_row(self.width)
+        searched = {n for p in self.passes if p.condition is not None for n in p.reductions}
         for number, term in enumerate(loops.terms):
-            if term.operation in REDUCTIONS:
+            if term.operation in REDUCTIONS and number not in searched:
                 kind = term.kind
                 stack = e.slot("i8", stack_bytes(kind, self.width, parts))
                 tallies = e.slot(type_of(kind, self.width), parts)
@@ -142,7 +150,7 @@ class _Rows:
             self.bases = [e.item(o, r, s) for o, s in zip(origins, steps, strict=True)]
             for i, stream in self.streams.items():
                 stream.begin(self.bases[i])
-            for row_pass in passes_of(loops):
+            for row_pass in self.passes:
                 self._row_terms(row_pass)
                 self._pick_rows(row_pass)
                 self._pass(row_pass)
@@ -205,16 +213,14 @@ class _Rows:
     def _pass(self, row_pass: RowPass) -> None:
         if not row_pass.reductions and not row_pass.stores:
             return
-        e, first_output = self.e, len(self.loops.inputs)
+        if row_pass.condition is not None:
+            self._search(row_pass, row_pass.condition)
+            return
+        e = self.e
         splats = self._splats(row_pass)
         self._start_scans(row_pass)
-        loaded = {
-            self.loops.terms[n].constant
-            for n in row_pass.terms
-            if self.loops.terms[n].operation in ("load", PICK)
-        }
-        reads = loaded | {first_output + output for output in row_pass.kept.values()}
-        writes = {first_output + output for output, _ in row_pass.stores}
+        reads = self._reads(row_pass)
+        writes = {len(self.loops.inputs) + output for output, _ in row_pass.stores}
 
         def chunk(begin: str, _carried: list[str]) -> list[str]:
             count = e.least(e.value(f"sub i64 {self.length}, {begin}"), str(CHUNK))
@@ -236,6 +242,14 @@ class _Rows:
         e.loop(self.length, CHUNK, chunk)
         for number in row_pass.reductions:
             self.values[number] = self._folded(number)
+
+    def _reads(self, row_pass: RowPass) -> set[int]:
+        """The numbers of the arrays whose elements a pass reads."""
+        terms, first_output = self.loops.terms, len(self.loops.inputs)
+        loaded = {
+            terms[n].constant for n in row_pass.terms if terms[n].operation in ("load", PICK)
+        }  # fmt: skip
+        return loaded | {first_output + output for output in row_pass.kept.values()}
 
     def _start_scans(self, row_pass: RowPass) -> None:
         for number in scans_in(self.loops, row_pass):
@@ -273,6 +287,39 @@ class _Rows:
                 at = e.item(targets[first_output + output], i, BYTES[kind])
                 e.store(kind, width, known[x], at, mask)
         return values
+
+    # --- the first element ------------------------------------------------------------------
+
+    def _search(self, row_pass: RowPass, condition: int) -> None:
+        """The place of the first element that fulfils a condition; what follows is not looked at.
+
+        It is the size if none does. A row without elements has the largest number, as the least of
+        no numbers is.
+        """
+        e, (number,) = self.e, row_pass.reductions
+        splats, reads = self._splats(row_pass), sorted(self._reads(row_pass))
+
+        def chunk(begin: str) -> str:
+            count = e.least(e.value(f"sub i64 {self.length}, {begin}"), str(CHUNK))
+            tick(e, count, self.weight)
+            sources = {i: self.streams[i].open(begin, count) for i in reads}
+
+            def vectors(at: list[str], masks: list[str | None]) -> list[str]:
+                known = self._vectors(row_pass, splats, sources, {}, begin, at, masks)
+                return [one[condition] for one in known]
+
+            at = first_true(e, self.width, count, vectors)
+            place = e.value(f"add i64 {begin}, {at}")
+            return e.value(f"select i1 {e.value(f'icmp slt i64 {at}, 0')}, i64 -1, i64 {place}")
+
+        place = e.search(self.length, CHUNK, chunk)
+        none = e.value(f"icmp slt i64 {place}, 0")
+        place = e.value(f"select i1 {none}, i64 {self.length}, i64 {place}")
+        nothing = e.value(f"icmp eq i64 {self.length}, 0")
+        initial = empty("min", "i64", 1)
+        self.values[number] = e.value(f"select i1 {nothing}, i64 {initial}, i64 {place}")
+
+    # --- blocks -----------------------------------------------------------------------------
 
     def _blocks(self, row_pass: RowPass, begin: str, count: str, vectors: Vectors) -> None:
         """The blocks of a chunk: as many side by side as there may be, then fewer, one at last."""
@@ -374,7 +421,11 @@ class _Rows:
                 to = e.offset(tallies, str(part * size))
                 e.line(f"store {of} {total}, ptr {to}, align 16")
             level = blocks.bit_length() - 1
-            push(e, term.operation, term.kind, stack, tallies, last, parts, level)
+            given = e, term.operation, term.kind, stack, tallies, last, parts, level
+            if blocks > 1:
+                push(*given)
+            else:
+                e.when(self.one_block, lambda: None, partial(push, *given))
 
     def _of_blocks(self, term: Term, tallies: list[str]) -> str:
         """One tally of blocks, a power of 2 of them, added pairwise as a counter carries."""
@@ -398,15 +449,25 @@ class _Rows:
         stack, tallies, result = self.memory[number]
         of = type_of(term.kind, 1)
 
-        def total() -> None:
+        parts = vectors_of_row(width)
+
+        def of_blocks() -> None:
             more = e.value(f"add i64 {self.length}, {BLOCK - 1}")
             blocks = e.value(f"lshr i64 {more}, {BLOCK.bit_length() - 1}")
-            parts = vectors_of_row(width)
             times = parts.bit_length() - 1
             fold(e, term.operation, term.kind, stack, tallies, blocks, parts, times)
-            x = e.value(f"load {type_of(term.kind, width)}, ptr {tallies}, align 16")
+            finish(e.value(f"load {type_of(term.kind, width)}, ptr {tallies}, align 16"))
+
+        def of_one_block() -> None:
+            places = [e.offset(tallies, str(i * width * BYTES[term.kind])) for i in range(parts)]
+            finish(halved(e, term.operation, term.kind, width, places))
+
+        def finish(x: str) -> None:
             x = across(e, term.operation, term.kind, width, x)
             e.line(f"store {of} {x}, ptr {result}, align 8")
+
+        def total() -> None:
+            e.when(self.one_block, of_one_block, of_blocks)
 
         nothing = e.value(f"icmp eq i64 {self.length}, 0")
         initial = empty(term.operation, term.kind, 1)

@@ -1,0 +1,129 @@
+"""What functions of clients print at a task, which is told to those clients.
+
+A task writes all that is printed into its log. What is printed while it calls a function for a
+client goes to that client as well, line by line and not more than so many a second.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from time import monotonic
+from typing import Any, Final, TextIO, final
+
+#: told the lines, and how many were left out
+Told = Callable[[tuple[str, ...], int], object]
+
+#: lines of one call, and of one client in a second
+_LINES: Final = 100
+#: characters of a line
+_LONGEST: Final = 2_000
+
+
+@final
+class _Heard:
+    """What one call prints.
+
+    Attributes:
+        lines: those that are told, the last one perhaps not ended.
+        left_out: how many more there were.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.left_out = 0
+        self._ended = True
+
+    def hear(self, text: str) -> None:
+        """Take a part of the output."""
+        for part in text.splitlines(keepends=True):
+            if self._ended and len(self.lines) >= _LINES:
+                self.left_out += 1
+            elif self._ended:
+                self.lines.append(part.rstrip("\r\n")[:_LONGEST])
+            elif not self.left_out:
+                self.lines[-1] = (self.lines[-1] + part.rstrip("\r\n"))[:_LONGEST]
+            self._ended = part.endswith(("\n", "\r"))
+
+
+_heard: Final[ContextVar[_Heard | None]] = ContextVar("what a call prints", default=None)
+
+
+@final
+class OverheardOutput(io.TextIOBase):
+    """A text stream, which whoever calls a function for a client hears as well.
+
+    Args:
+        stream: where it goes.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # of the stream, which is not written
+        return self._stream.encoding
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        heard = _heard.get()
+        if heard is not None:
+            heard.hear(text)
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+@final
+class Listener:
+    """Calls functions for one client, and tells it what they print.
+
+    Args:
+        told: told of what each call has printed, in the thread of the call.
+
+    >>> import contextlib, sys
+    >>> from eagerflow.cluster.processes.overheard_output import Listener, OverheardOutput
+    >>> hello = Listener(lambda lines, left_out: sys.stdout.write(f"told {lines}")).calling(print)
+    >>> with contextlib.redirect_stdout(OverheardOutput(sys.stdout)):
+    ...     hello("Hello")
+    Hello
+    told ('Hello',)
+    """
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._since = 0.0
+        self._lines = 0
+
+    def calling(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, whose output is heard."""
+
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            heard = _Heard()
+            token = _heard.set(heard)
+            try:
+                return function(*arguments)
+            finally:
+                _heard.reset(token)
+                if heard.lines:
+                    self._tell(heard)
+
+        return call
+
+    def _tell(self, heard: _Heard) -> None:
+        """Tell so many lines as there is room for in this second."""
+        now = monotonic()
+        if now >= self._since + 1.0:
+            self._since, self._lines = now, 0
+        lines = heard.lines[: max(0, _LINES - self._lines)]
+        self._lines += len(lines)
+        self._told(tuple(lines), heard.left_out + len(heard.lines) - len(lines))

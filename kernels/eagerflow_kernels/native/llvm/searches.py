@@ -1,0 +1,52 @@
+"""Searches along a row: the place of the first element that fulfils a condition.
+
+Several vectors are looked at at once, and what lies behind the first one is not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from eagerflow_kernels.native.llvm.elementwise import COPIES
+from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
+
+#: computes vectors of truth that begin at some places, each with a mask or whole
+Conditions = Callable[[list[str], list[str | None]], list[str]]
+
+
+def first_true(e: Emitter, width: int, count: str, vectors: Conditions) -> str:
+    """The place of the first element of a chunk that fulfils a condition, -1 if there is none.
+
+    Args:
+        e: writes the function.
+        width: how many elements a vector has.
+        count: how many the chunk has, an i64.
+        vectors: computes the condition.
+    """
+    size = width * COPIES
+    of = type_of("bool", width)
+    found = e.slot("i64")
+
+    def some(first: str, *, masked: bool = False) -> str:
+        places = [e.value(f"add i64 {first}, {k * width}") for k in range(COPIES)]
+        left = [e.value(f"sub i64 {count}, {x}") if masked else "" for x in places]
+        masks = [e.mask(width, x) if masked else None for x in left]
+        bits = "0"
+        for k, (x, mask) in enumerate(zip(vectors(places, masks), masks, strict=True)):
+            true = x if mask is None else e.value(f"and {of} {x}, {mask}")
+            part = e.value(f"zext i{width} {e.value(f'bitcast {of} {true} to i{width}')} to i64")
+            bits = e.value(f"or i64 {bits}, {e.value(f'shl i64 {part}, {k * width}')}")
+        at = e.call("i64", "llvm.cttz.i64", f"i64 {bits}, i1 false", "i64, i1")
+        none = e.value(f"icmp eq i64 {bits}, 0")
+        return e.value(f"select i1 {none}, i64 -1, i64 {e.value(f'add i64 {first}, {at}')}")
+
+    whole = e.value(f"and i64 {count}, {-size}")
+    e.line(f"store i64 {e.search(whole, size, some)}, ptr {found}, align 8")
+    none = e.value(f"icmp slt i64 {e.value(f'load i64, ptr {found}, align 8')}, 0")
+    rest = e.value(f"icmp slt i64 {whole}, {count}")
+
+    def last() -> None:
+        e.line(f"store i64 {some(whole, masked=True)}, ptr {found}, align 8")
+
+    e.when(e.value(f"and i1 {none}, {rest}"), last)
+    return e.value(f"load i64, ptr {found}, align 8")

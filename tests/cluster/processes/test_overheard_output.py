@@ -1,0 +1,98 @@
+"""What functions print is told to those for whom they are called, so many lines a second."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import pytest
+
+from eagerflow.cluster.processes import overheard_output
+from eagerflow.cluster.processes.overheard_output import Listener, OverheardOutput
+
+Told = list[tuple[tuple[str, ...], int]]
+
+
+@pytest.fixture
+def told() -> Told:
+    return []
+
+
+@pytest.fixture
+def listener(told: Told, monkeypatch: pytest.MonkeyPatch) -> Listener:
+    monkeypatch.setattr(overheard_output, "monotonic", lambda: 10.0)
+    return Listener(lambda *what: told.append(what))
+
+
+def test_lines_are_put_together(listener: Listener, told: Told) -> None:
+    log = io.StringIO()
+    stream = OverheardOutput(log)
+
+    def speak(*parts: str) -> str:
+        for part in parts:
+            stream.write(part)
+        return "done"
+
+    assert listener.calling(speak)("a", "b\nc\n", "\n", "d") == "done"
+    assert told == [(("ab", "c", "", "d"), 0)]
+    speak("alone\n")  # nobody has asked for it
+    assert told[1:] == []
+    assert log.getvalue() == "ab\nc\n\ndalone\n"
+    listener.calling(speak)()
+    assert told[1:] == []
+
+
+def test_output_of_a_call_that_fails_is_told(listener: Listener, told: Told) -> None:
+    stream = OverheardOutput(io.StringIO())
+
+    def fail() -> None:
+        stream.write("before")
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        listener.calling(fail)()
+    assert told == [(("before",), 0)]
+
+
+def test_there_is_an_end_to_what_is_told(
+    listener: Listener, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = OverheardOutput(io.StringIO())
+
+    def speak(lines: int) -> None:
+        for i in range(lines):
+            stream.write(f"{i}\n")
+
+    call = listener.calling(speak)
+    call(150)
+    call(2)
+    assert [(len(lines), left_out) for lines, left_out in told] == [(100, 50), (0, 2)]
+    monkeypatch.setattr(overheard_output, "monotonic", lambda: 11.0)
+    call(60)
+    call(60)
+    assert [(len(lines), left_out) for lines, left_out in told[2:]] == [(60, 0), (40, 20)]
+    monkeypatch.setattr(overheard_output, "monotonic", lambda: 12.0)
+    listener.calling(lambda: stream.write("x" * 5_000))()
+    assert told[-1] == (("x" * 2_000,), 0)
+
+
+def test_calls_at_once_are_told_apart(told: Told) -> None:
+    stream = OverheardOutput(io.StringIO())
+    barrier = threading.Barrier(2)
+
+    def speak(name: str) -> None:
+        for _ in range(3):
+            barrier.wait(10)
+            stream.write(f"{name}\n")
+
+    def run(name: str, heard: Any) -> None:
+        Listener(lambda *what: heard.append(what)).calling(speak)(name)
+
+    both: dict[str, Told] = {"a": [], "b": []}
+    threads = [threading.Thread(target=run, args=each) for each in both.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert both == {name: [((name,) * 3, 0)] for name in "ab"}
