@@ -51,6 +51,8 @@ export class GraphView {
   private layers: Layers | null = null;
   private contents: Contents | null = null;
   private open = new Set<string>();
+  /** how often something else was to be open, or laid out anew */
+  private opened = 0;
   private chosen: Box | null = null;
   private colouring: Colouring = "device";
   /** a node to be shown once what hides it is open, and whether the reader has chosen it here */
@@ -164,17 +166,19 @@ export class GraphView {
   /** Open what can be read, and lay it out: fewer groups where there is little room. */
   private async begin(tree: GroupTree): Promise<void> {
     const { room } = this.canvas;
+    const opened = this.opened;
     for (const [limit, forward] of FIRST) {
       const open = groupsToOpen(tree, limit, false, forward);
       const contents = contentsOf(tree, open);
       for await (const layout of this.arrangement.anew(contents, room)) {
-        if (tree !== this.tree) return;
+        if (tree !== this.tree || opened !== this.opened) return;
         const isReadable = scaleIn(layout, room) >= READABLE;
         if (!isReadable && layout.engine === "graphviz" && limit !== FEWEST) continue;
         this.open = open;
         this.put(contents, layout, false);
         if (isReadable && layout.engine === "graphviz") return;
       }
+      if (opened !== this.opened) return; // by the reader, meanwhile
     }
   }
 
@@ -227,6 +231,7 @@ export class GraphView {
   /** Lay out all that is open, anew: boxes may come to lie anywhere. */
   private async arrange(): Promise<void> {
     if (!this.tree) return;
+    this.opened += 1;
     const contents = contentsOf(this.tree, this.open);
     for await (const layout of this.arrangement.anew(contents, this.canvas.room)) this.put(contents, layout, false);
   }
@@ -234,6 +239,7 @@ export class GraphView {
   /** What is open has changed: what is there stays about where it is. */
   private async draw(): Promise<void> {
     if (!this.tree) return;
+    this.opened += 1;
     const contents = contentsOf(this.tree, this.open);
     const versions = this.arrangement.next(contents, this.canvas.window);
     for await (const layout of versions) this.put(contents, layout, true);
