@@ -283,9 +283,9 @@ class AbstractMethods(ABC):
         """With another dtype; see `eagerflow.astype`."""
         return functions["astype"](self, dtype, copy=copy, device=device)
 
-    def to(self, device: Any) -> Tensor:
-        """On another device; the same tensor if it is there already."""
-        return functions["to_device"](self, device)
+    def to(self, device: Any, *, sent_as: DTypeLike | None = None) -> Tensor:
+        """On another device; the same tensor if it is there already (`eagerflow.to_device`)."""
+        return functions["to_device"](self, device, sent_as=sent_as)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """On another device (the name in the array API standard)."""

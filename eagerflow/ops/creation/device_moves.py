@@ -10,9 +10,11 @@ from eagerflow.core.op_records.batch_rules import aligned
 from eagerflow.core.op_records.op_facts import MOVING, of_family
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, check_holds, tensor_of
-from eagerflow.errors import DeviceError
+from eagerflow.errors import DeviceError, DTypeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import BYTES, TensorType
+from eagerflow.hardware.device_scopes import beside
+from eagerflow.ops.rules.promotion import cast
+from eagerflow.types import BYTES, DType, DTypeLike, TensorType, as_dtype
 
 __all__ = ["to_device"]
 
@@ -42,15 +44,20 @@ _transfer = define(
 )
 
 
-def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
+def to_device(
+    x: TensorLike, device: Device | str, /, *, sent_as: DTypeLike | None = None
+) -> Tensor:
     """``x`` on another device; the same tensor if it is there already.
 
     Args:
         x: any dtype.
         device: a device or its name.
+        sent_as: of floats, the dtype with fewer bits that they have on the way, such as
+            ``"bfloat16"``: half the bytes of float32, rounded. Gradients are sent alike.
 
     Raises:
         DeviceError: no such device.
+        DTypeError: these are no floats, or have no more bits than ``sent_as``.
 
     >>> ef.to_device(ef.tensor([1.0]), "cpu:0").device
     Device('cpu:0')
@@ -65,4 +72,21 @@ def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
     if caller.f_code.co_name in _METHODS:
         caller = caller.f_back or caller
     target.put = caller.f_code, caller.f_lasti
+    if sent_as is not None:
+        return _sent_as(before, as_dtype(sent_as), target)
     return bind(_transfer, before, device=target, source=lane.device)
+
+
+def _sent_as(x: Tensor, dtype: DType, target: Device) -> Tensor:
+    """``x`` on another device, with another dtype on the way."""
+    floats = x.dtype.kind == dtype.kind == "real floating"
+    if not floats or dtype.itemsize >= x.dtype.itemsize:
+        raise DTypeError(
+            "sent_as: floats are sent as floats with fewer bits",
+            given=f"{x.type} as {dtype.short}", expected="float32 as bfloat16, for one",
+        )  # fmt: skip
+    with beside(x):
+        short = cast(x, dtype)
+    there = bind(_transfer, short, device=target, source=x.device)
+    with beside(there):
+        return cast(there, x.dtype)

@@ -254,6 +254,19 @@ def test_large_values_cross() -> None:
     assert got.tobytes() == (np.ones(2_000_000, np.float32) * 4).tobytes()
 
 
+@pytest.mark.parametrize("way", [lambda f: f, ef.trace])
+def test_floats_cross_with_fewer_bits(way: Callable[..., Any]) -> None:
+    @way
+    def f(x: Any) -> Any:
+        return (x.to("ps:0") * 3).to("worker:0", sent_as="bfloat16") + 0.0
+
+    x = ef.tensor(np.linspace(-3, 5, 1_000, dtype="f4"))
+    got = f(x)
+    assert str(got.device) == "worker:0/cpu:0"
+    want = (x * 3).astype("bfloat16").astype("float32").numpy()
+    assert got.numpy().tobytes() == want.tobytes()
+
+
 def test_a_step_is_a_short_message_and_the_graph_goes_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
