@@ -82,7 +82,7 @@ def _scope_of(node: Node) -> str:
 
 def _detail(node: Node, general: str) -> str:
     if general == _OPERANDS:
-        return device_text(next(v for v in node.inputs if v.device is not None))
+        return _operand_text(next(v for v in node.inputs if v.device is not None))
     if general == _STATE:
         resource = node.attrs["resource"]
         return f"{resource_text(resource)} on {resource.device}"
@@ -92,6 +92,21 @@ def _detail(node: Node, general: str) -> str:
         (value,) = node.inputs
         return f"%{value.name}, from {value.device} to {node.outputs[0].device}"
     return ""
+
+
+def _operand_text(value: Value) -> str:
+    """Where an operand is, and why; of one that was moved where it comes from.
+
+    Readers of a table of ops know nothing of the node that moves it.
+    """
+    maker = value.node
+    if maker is None or not is_transfer(maker.op):
+        return device_text(value)
+    first = value
+    while first.node is not None and is_transfer(first.node.op):
+        first = first.node.inputs[0]
+    by = "" if maker.source is None else f", by {maker.source}"
+    return f"%{first.name} moved to {value.device}{by}"
 
 
 def resource_text(resource: Any) -> str:

@@ -86,7 +86,7 @@ class Crossing:
 
     def cells(self) -> list[str]:
         """A row of the table."""
-        size = "size not known" if self.bytes is None else f"{self.bytes:,} bytes"
+        size = "size not known" if self.bytes is None else _bytes_text(self.bytes)
         way = f"{self.source} -> {self.target}"
         return [f"%{self.value.name}", str(self.value.type), way, size, self.when]
 
@@ -116,8 +116,8 @@ class PlacementExplanation:
     ...     print(f.explain("placement"))  # doctest: +ELLIPSIS
     f: 3 nodes on 2 devices, by 'double': cpu:1 at ...
     device  scope   nodes     why
-    cpu:0   -       exp       where its operands are: %transfer_2 on cpu:0, by ...
-    cpu:1   double  constant  a constant, of which each device that needs it has a copy
+    cpu:0   -       exp       where its operands are: %multiply moved to cpu:0, by ...
+    cpu:1   -       constant  a constant, of which each device that needs it has a copy
     cpu:1   double  multiply  rule 'double'
     24 bytes cross:
     %x         f32[3]  cpu:0 -> cpu:1  12 bytes
@@ -185,7 +185,8 @@ class PlacementExplanation:
 
     def _total(self) -> str:
         sizes = [one.bytes for one in self.crossings]
-        total = f"{sum(size or 0 for size in sizes):,} bytes cross"
+        count = sum(size or 0 for size in sizes)
+        total = f"{_bytes_text(count)} cross{'es' if count == 1 else ''}"
         more = " and some whose size is not known" if None in sizes else ""
         again = any(one.when for one in self.crossings)
         return f"{total}{more}{', each loop and branch counted once' if again else ''}"
@@ -245,6 +246,10 @@ def _walk(
             else:
                 text = f"in a branch of &{node.name}" if kind == "branches" else when
                 yield from _walk(inner, text)
+
+
+def _bytes_text(count: int) -> str:
+    return f"{count:,} byte{'' if count == 1 else 's'}"
 
 
 def _predicate(node: Node) -> Value | None:

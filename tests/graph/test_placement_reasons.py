@@ -30,7 +30,7 @@ REASONS = {
     "a": "where its operands are: %x on cpu:0",
     "b": "where its operands are: %a on cpu:0, by the input %x",
     "m": "moves a value: %b, from cpu:0 to null:0",
-    "c": "where its operands are: %m on null:0, by cell 2: b.to",
+    "c": "where its operands are: %b moved to null:0, by cell 2: b.to",
     "n": "numbers are in the memory of the host",
     "z": "made where the program says",
     "e": "where its operands are: %z on null:1, by &z",

@@ -124,3 +124,16 @@ def test_the_predicate_of_a_loop_crosses_in_each_iteration() -> None:
     told = f.explain("placement")
     (row,) = [c for c in told.crossings if str(c.value.type) == "bool[]"]
     assert (row.bytes, row.when) == (1, "in each iteration of &while_loop")
+
+
+def test_one_byte_is_one_byte_and_reasons_name_what_is_listed() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        return (x > 0).to("cpu:1").any()
+
+    f(ef.ones(()))
+    text = str(f.explain("placement"))
+    assert "1 byte crosses:\n" in text
+    assert "1 bytes" not in text
+    assert "where its operands are: %greater moved to cpu:1, by " in text
+    assert "%transfer" not in text
