@@ -10,7 +10,6 @@ from __future__ import annotations
 import traceback as _traceback
 from typing import Any, Literal, TypeVar
 
-from eagerflow.listed_names import module_dir as _module_dir
 from eagerflow.source import (
     Source,
     capture,
@@ -503,4 +502,5 @@ def note_place(error: BaseException, note: str) -> None:
         error.add_note(note)
 
 
-__dir__ = _module_dir(globals())
+def __dir__() -> list[str]:
+    return sorted(__all__)

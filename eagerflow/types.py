@@ -22,7 +22,7 @@ import numpy as np
 
 from eagerflow.dims import broadcast, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError
-from eagerflow.listed_names import module_dir as _module_dir
+from eagerflow.unknown_names import module_dir as _module_dir
 from eagerflow_kernels.lists import LIST_DTYPE
 
 #: One size per axis. A size is an int, or in a trace a `eagerflow.dims.Dim`.

@@ -1,11 +1,11 @@
-"""Errors for names that are not there, in modules and in classes, with a hint.
+"""Names of modules and classes: which are listed, and errors for those that are not there.
 
 What there is in the place of names of other frameworks: `eagerflow/hints`, which an error loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, final
 
@@ -58,6 +58,37 @@ def unknown_name(
         suggestion = longer[0] if len(longer) == 1 else nearest(name, public, 0.8)
         hint = f"did you mean {suggestion!r}?" if suggestion else None
     return UnknownNameError(f"{owner} has no {name!r}", hint=hint)
+
+
+def module_dir(
+    namespace: Mapping[str, Any], modules: Sequence[str] = ()
+) -> Callable[[], list[str]]:
+    """The ``__dir__`` of a module: ``__all__`` if it has that, else what it has of eagerflow's.
+
+    The modules of a package are not listed, nor is what a module imports from elsewhere for itself.
+
+    Args:
+        namespace: ``globals()`` of the module.
+        modules: those of its modules that are public.
+
+    >>> module_dir({"exp": ef.exp, "sequence": list, "layers": ef.nn, "_rule": ef.exp})()
+    ['exp']
+    """
+
+    def names() -> list[str]:
+        listed = namespace.get("__all__")
+        if listed is not None:
+            return sorted(listed)
+        own = {name for name, value in namespace.items() if _is_own(name, value)}
+        return sorted(own.union(modules))
+
+    return names
+
+
+def _is_own(name: str, value: Any) -> bool:
+    if name.startswith("_") or isinstance(value, ModuleType):
+        return False
+    return str(getattr(value, "__module__", "")).partition(".")[0] == "eagerflow"
 
 
 def module_getattr(owner: str, namespace: Mapping[str, object]) -> Callable[[str], Any]:

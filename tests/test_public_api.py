@@ -127,7 +127,7 @@ def test_nothing_strange_is_public() -> None:
         "resources", "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "option_checks", "extending", "hints", "plugins", "progress", "state_loading",
-            "formatting", "listed_names", "unknown_names", "views", "watching", "wrong_calls",
+            "formatting", "unknown_names", "views", "watching", "wrong_calls",
     }  # fmt: skip
 
 

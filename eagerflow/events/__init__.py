@@ -45,7 +45,7 @@ from eagerflow.events.step_context import (
     next_step,
     step_of,
 )
-from eagerflow.listed_names import module_dir as _module_dir
+from eagerflow.unknown_names import module_dir as _module_dir
 
 __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefLevel", "BriefRegion", "BriefStep",

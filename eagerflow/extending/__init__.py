@@ -20,7 +20,6 @@ from eagerflow.core.op import is_part
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Size, maximum, may_equal, same
 from eagerflow.formatting import table_html, table_lines
-from eagerflow.listed_names import module_dir
 from eagerflow.ops.random.draws import in_range, is_weak
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.state.variables import keep_together
@@ -38,7 +37,14 @@ from eagerflow.option_checks import (
 from eagerflow.progress import progress_bar
 from eagerflow.source import Source, capture, warn
 from eagerflow.state_loading import first_names, put_state, renaming
-from eagerflow.unknown_names import hint_about, hint_at, module_getattr, nearest, unknown_name
+from eagerflow.unknown_names import (
+    hint_about,
+    hint_at,
+    module_dir,
+    module_getattr,
+    nearest,
+    unknown_name,
+)
 
 if _TYPE_CHECKING:
     from eagerflow.extending.pipelines import *

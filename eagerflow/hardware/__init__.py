@@ -31,6 +31,6 @@ from eagerflow.hardware.registry import forget_kernel as forget_kernel
 from eagerflow.hardware.registry import note_put as note_put
 from eagerflow.hardware.registry import on_replaced as on_replaced
 from eagerflow.hardware.registry import register_backend as register_backend
-from eagerflow.listed_names import module_dir as _module_dir
+from eagerflow.unknown_names import module_dir as _module_dir
 
 __dir__ = _module_dir(globals())

@@ -229,7 +229,7 @@ def _times(numbers: Iterable[int]) -> Iterable[str]:
 def cost_lines(costs: Sequence[NodeCost]) -> list[str]:
     """The slowest nodes, a line each."""
     return [
-        f"  {cost.share:4.0%} {cost.node}{f' in {cost.scope}' * bool(cost.scope)}, "
+        f"  {cost.share:4.0%} {cost.node}{f' in {cost.layer}' * bool(cost.layer)}, "
         f"{seconds_text(cost.seconds)} (of {cost.steps} observed steps)"
         for cost in costs[:_SLOWEST]
     ]

@@ -53,11 +53,11 @@ class QueueActivity:
 
 
 @final
-class LateSeconds:
-    """Seconds that were spent, by the second in which that ended, of the last ones.
+class LateSums:
+    """Sums of what came lately, such as seconds that were spent, by the second in which it ended.
 
-    >>> from eagerflow.watching.activity import LateSeconds
-    >>> late = LateSeconds()
+    >>> from eagerflow.watching.activity import LateSums
+    >>> late = LateSums()
     >>> late.add(0.5, 1.2), late.add(0.25, 1.9), late.add(0.1, 7.0)
     (None, None, None)
     >>> late.since(1.0), late.since(6.5)
@@ -69,16 +69,16 @@ class LateSeconds:
     def __init__(self) -> None:
         self._ended: deque[tuple[int, float]] = deque(maxlen=SECONDS_OF_WAITS)
 
-    def add(self, seconds: float, stop: float) -> None:
-        """They have ended then."""
+    def add(self, amount: float, stop: float) -> None:
+        """So much has ended then."""
         second = int(stop)
         if self._ended and self._ended[-1][0] == second:
-            seconds += self._ended.pop()[1]
-        self._ended.append((second, seconds))
+            amount += self._ended.pop()[1]
+        self._ended.append((second, amount))
 
     def since(self, since: float) -> float:
-        """Those that have ended since then, to a second."""
-        return sum(seconds for second, seconds in self._ended if second + 1 > since)
+        """The sum of what has ended since then, to a second."""
+        return sum(amount for second, amount in self._ended if second + 1 > since)
 
 
 @final
@@ -104,7 +104,7 @@ class WaitActivity:
     runner: str
     count: int = 0
     seconds: float = 0.0
-    lately: LateSeconds = field(default_factory=LateSeconds)
+    lately: LateSums = field(default_factory=LateSums)
 
     def add(self, seconds: float, stop: float) -> None:
         """A wait has ended."""
@@ -158,6 +158,7 @@ class Activity:
         counts: how many transfers, and waits, have ended in all.
         retraces: the last ones.
         retraced: how many traces each function made, by its name.
+        retraced_lately: how many it made of late.
         taken: for each stage of a pipeline how many elements it handed over, and the seconds that
             its reader waited for them.
         taken_lately: what readers waited for all stages, of the last ones.
@@ -182,8 +183,9 @@ class Activity:
         self.counts = 0, 0
         self.retraces: deque[RetraceEvent] = deque(maxlen=RETRACES)
         self.retraced: dict[str, int] = {}
+        self.retraced_lately: dict[str, LateSums] = {}
         self.taken: dict[str, tuple[int, float]] = {}
-        self.taken_lately = LateSeconds()
+        self.taken_lately = LateSums()
         self.told = 0
 
     def collect(self) -> None:
@@ -203,8 +205,7 @@ class Activity:
             elif isinstance(event, TransferEvent):
                 self._transfer(event)
             elif isinstance(event, RetraceEvent):
-                self.retraces.append(event)
-                self.retraced[event.name] = self.retraced.get(event.name, 0) + 1
+                self._retrace(event)
             elif isinstance(event, TakeEvent):
                 count, waited = self.taken.get(event.name, (0, 0.0))
                 self.taken[event.name] = count + 1, waited + event.waited
@@ -217,6 +218,15 @@ class Activity:
         self.counts = self.counts[0] + len(moves), self.counts[1] + len(waits)
         for wait in waits:
             self._wait(wait)
+
+    def _retrace(self, event: RetraceEvent) -> None:
+        self.retraces.append(event)
+        if event.name not in self.retraced:
+            _make_room(self.retraced)
+            _make_room(self.retraced_lately)
+        self.retraced[event.name] = self.retraced.get(event.name, 0) + 1
+        lately = self.retraced_lately.setdefault(event.name, LateSums())
+        lately.add(1, event.start if event.stop is None else event.stop)
 
     def know(self, level: Level) -> None:
         """How a queue stands of which nothing was told yet."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -27,6 +27,7 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import kind_of
 from eagerflow.pictures.contents import constant_text, resource_type
 from eagerflow.pictures.groups import is_move
+from eagerflow.pictures.layers import layers_of
 from eagerflow.types import DType, text_of
 
 VERSION: Final = 1
@@ -74,6 +75,11 @@ class NodeIndex:
         self._names: dict[str, int] = {}
         for number, node in enumerate(self.nodes):
             self._names.setdefault(node.name, number)
+
+    @cached_property
+    def layers(self) -> list[str]:
+        """For each node the layer that it works for (`eagerflow.pictures.layers`)."""
+        return layers_of(self.graph, self.nodes, self.parents)
 
     def of(self, node: Node) -> int | None:
         """The number of a node, or of the one whose name it has, if it was made of it."""
@@ -125,13 +131,13 @@ class _Types:
 def encode_structure(index: NodeIndex) -> bytes:
     """The columns of a graph, compressed (see above).
 
-    Of each node: ``op``, ``name``, ``scope``, ``device``, ``reason``, ``source``, ``type`` (of its
-    outputs) are texts, ``parent`` is the node whose subgraph it is in, ``forward`` the one whose
-    derivative it is part of, both -1 for none. ``within`` names that subgraph; ``kind`` is
-    ``move``, or says what kind of node it is (`eagerflow.graph.signatures`), ``value`` is that of a
-    constant; ``resources`` are the names and types of those that it uses, a line each, and
-    ``effect`` is what it does to them; ``attributes`` are those that are numbers, texts and the
-    like, a line each; ``bytes`` is the size of its outputs, -1 if that is not known.
+    Of each node: ``op``, ``name``, ``scope``, ``layer`` (`layers_of`), ``device``, ``reason``,
+    ``source``, ``type`` (of its outputs) are texts, ``parent`` is the node whose subgraph it is in,
+    ``forward`` the one whose derivative it is part of, both -1 for none. ``within`` names that
+    subgraph; ``kind`` is ``move``, or says what kind of node it is (`eagerflow.graph.signatures`),
+    ``value`` is that of a constant; ``resources`` are the names and types of those that it uses, a
+    line each, and ``effect`` is what it does to them; ``attributes`` are those that are numbers,
+    texts and the like, a line each; ``bytes`` is the size of its outputs, -1 if that is not known.
 
     Of each edge: ``from`` and ``to`` are nodes, -1 - i for input i, and output i, of the graph;
     ``output`` says which output of the first, -1 for a control edge.
@@ -146,6 +152,7 @@ def encode_structure(index: NodeIndex) -> bytes:
         "op": ("u4", strings(n.op for n in nodes)),
         "name": ("u4", strings(n.name for n in nodes)),
         "scope": ("u4", strings(n.scope for n in nodes)),
+        "layer": ("u4", strings(index.layers)),
         "device": ("u4", strings(str(n.device or "") for n in nodes)),
         "reason": ("u4", strings(n.because for n in nodes)),
         "source": ("u4", strings(source_text(n.source or "") for n in nodes)),

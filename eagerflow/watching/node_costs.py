@@ -31,7 +31,7 @@ class NodeCost:
     Attributes:
         index: its number among the nodes (see `NodeIndex`).
         node: its name.
-        scope: its name scope.
+        layer: the layer that it works for (`eagerflow.pictures.layers`).
         seconds: of one step, all runs of the node in it together; as the unobserved step has it.
         p95: the same of the step that 95 % of the observed ones did not exceed.
         share: of the step, from 0 to 1.
@@ -42,7 +42,7 @@ class NodeCost:
 
     index: int
     node: str
-    scope: str
+    layer: str
     seconds: float
     p95: float
     share: float
@@ -169,7 +169,7 @@ class NodeCosts:
         rows = [
             NodeCost(
                 index=index, node=self._index.nodes[index].name,
-                scope=self._index.nodes[index].scope, seconds=took * scale / count,
+                layer=self._index.layers[index], seconds=took * scale / count,
                 p95=ranked[index][high] * scale / count, share=took * scale / whole,
                 runs=runs[index] / count, steps=count, seen=seen,
             )
@@ -211,20 +211,20 @@ def _summed(parts: Sequence[dict[int, float]]) -> dict[int, float]:
     return whole
 
 
-def scope_shares(costs: Iterable[NodeCost]) -> dict[str, float]:
-    """The share of a step that is spent in each scope, those around it included; "" is the step.
+def layer_shares(costs: Iterable[NodeCost]) -> dict[str, float]:
+    """The share of a step that each layer takes, those around it included; "" is the step.
 
-    >>> from eagerflow.watching.node_costs import NodeCost, scope_shares
+    >>> from eagerflow.watching.node_costs import NodeCost, layer_shares
     >>> cost = NodeCost(0, "exp", "net/layer2", 0.2, 0.3, 0.5, 1.0, 1, 0.0)
-    >>> scope_shares([cost])
+    >>> layer_shares([cost])
     {'': 0.5, 'net': 0.5, 'net/layer2': 0.5}
     """
     shares: dict[str, float] = {}
     for cost in costs:
-        names = cost.scope.split("/") if cost.scope else []
+        names = cost.layer.split("/") if cost.layer else []
         for length in range(len(names) + 1):
-            scope = "/".join(names[:length])
-            shares[scope] = shares.get(scope, 0.0) + cost.share
+            layer = "/".join(names[:length])
+            shares[layer] = shares.get(layer, 0.0) + cost.share
     return shares
 
 

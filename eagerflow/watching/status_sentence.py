@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from eagerflow.formatting import seconds_text
 from eagerflow.watching.naming import name_of
-from eagerflow.watching.node_costs import NodeCost, scope_shares
+from eagerflow.watching.node_costs import NodeCost, layer_shares
 from eagerflow.watching.step_times import LATELY, StepTimes
 
 if TYPE_CHECKING:
     from eagerflow.watching.watcher import Watcher
 
 #: a scope with more is the step itself, about: those within say more
-_ALL: Final = 0.95
+_ALL: Final = 0.8
 _MUCH: Final = 0.2
 #: shares below are not worth a word
 _LITTLE: Final = 0.05
@@ -54,9 +54,9 @@ def _beside(seconds: float, other: float) -> str:
 
 
 def largest_part(costs: Sequence[NodeCost]) -> tuple[str, float] | None:
-    """Where most of a step goes: the name of a scope or a node, and its share.
+    """Where most of a step goes: the name of a layer or a node, and its share.
 
-    Scopes that hold about all of it are opened.
+    A layer has its derivatives and updates as well. One that holds most of a step is opened.
 
     >>> from eagerflow.watching.node_costs import NodeCost
     >>> from eagerflow.watching.status_sentence import largest_part
@@ -66,7 +66,7 @@ def largest_part(costs: Sequence[NodeCost]) -> tuple[str, float] | None:
     """
     if not costs:
         return None
-    shares = scope_shares(costs)
+    shares = layer_shares(costs)
     outer, whole = "", shares[""]
     while True:
         depth = outer.count("/") + 1 if outer else 0
@@ -77,7 +77,7 @@ def largest_part(costs: Sequence[NodeCost]) -> tuple[str, float] | None:
         if not scope or within[scope] < _ALL * whole:
             break
         outer = scope
-    inside = [c for c in costs if c.scope == outer]
+    inside = [c for c in costs if c.layer == outer]
     node = max(inside, key=lambda c: c.share, default=None)
     dearest = (scope.rpartition("/")[2], within[scope]) if scope else ("", 0.0)
     if node is not None and node.share > dearest[1]:

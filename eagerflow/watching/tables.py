@@ -96,7 +96,7 @@ TABLES: Final = (
             "mean:f8 nans:f8 infs:f8 histogram:u4 seen:f8"),
     _schema("cost", "list", 0, "share:f4 observed:f8 dropped:f8"),
     _schema("panels", "rows", 1, "panel:u4 text:text"),
-    _schema("summary", "list", 0, "busiest:u4 sentence:text"),
+    _schema("summary", "list", 0, "busiest:u4 sentence:text undecided:text"),
     _schema("diagnoses", "list", 0,
             "kind:text text:text executable:u4 node:i4 queue:u4 device:u4 path:text"),
 )  # fmt: skip

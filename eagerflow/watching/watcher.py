@@ -15,7 +15,7 @@ from eagerflow.running_node import node_at, nodes_of_threads, places_of_threads
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
 from eagerflow.watching.connection import Comm, Connection
-from eagerflow.watching.diagnosing.diagnosis import diagnoses
+from eagerflow.watching.diagnosing.diagnosis import diagnoses, undecided
 from eagerflow.watching.graph_columns import encode_structure, pieces
 from eagerflow.watching.observed_steps import Observed, StepObserver
 from eagerflow.watching.refreshed_texts import Panels
@@ -246,7 +246,8 @@ class Watcher:
         if now >= self._summary_due:
             self._summary_due = now + _SUMMARY
             busiest = self.log.busiest(now)
-            row = (0 if busiest is None else busiest.executable, sentence(self, now))
+            number = 0 if busiest is None else busiest.executable
+            row = (number, sentence(self, now), undecided(self, now))
             self.board.put("summary", [row])
             name = self.board.name
             self.board.put("diagnoses", [

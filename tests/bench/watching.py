@@ -60,12 +60,12 @@ class View:
 # --- programs ------------------------------------------------------------------------------------
 
 
-def tiny() -> Step:
-    """200 ops on eight numbers."""
+def tiny(count: int) -> Step:
+    """Ops on eight numbers."""
 
     @ef.trace
     def ops(x: ef.Tensor) -> ef.Tensor:
-        for i in range(200):
+        for i in range(count):
             x = x * 1.0001 if i % 2 else x - 0.1
         return x
 
@@ -73,9 +73,9 @@ def tiny() -> Step:
     return lambda: ops(x)
 
 
-def lstm() -> Step:
-    """A training step of an LSTM over 28 times, written as a loop."""
-    return with_eagerflow.lstm(28, 32, 28, 64, "loop")
+def lstm(times: int, batch: int, hidden: int) -> Step:
+    """A training step of an LSTM, written as a loop."""
+    return with_eagerflow.lstm(times, batch, 28, hidden, "loop")
 
 
 @contextmanager
@@ -122,8 +122,10 @@ def programs(smallest: bool) -> Iterator[tuple[str, Any]]:
     for batch, hidden in sizes:
         name = f"MLP, batch {batch}, hidden {hidden}"
         yield name, lambda b=batch, h=hidden: plain(with_eagerflow.mlp(b, h, traced=True))
-    yield "LSTM", lambda: plain(lstm())
-    yield "200 tiny ops", lambda: plain(tiny())
+    recurrent = (3, 4, 8) if smallest else (28, 32, 64)
+    yield "LSTM", lambda: plain(lstm(*recurrent))
+    count = 20 if smallest else 200
+    yield f"{count} tiny ops", lambda: plain(tiny(count))
     yield "pipeline", pipeline
 
 

@@ -101,6 +101,14 @@ class Camera:
             (self.folder / f"view-{what}-{theme}.png").write_bytes(shot)
 
 
+def choose_first(notebook: Notebook, cell: int, op: str) -> None:
+    """Search for an op in a graph, which opens what hides it."""
+    search = notebook.view(cell).get_by_role("searchbox", name="search")
+    search.fill(op)
+    search.press("Enter")
+    expect(notebook.view(cell).locator(".ef-chosen")).to_contain_text(op)
+
+
 def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     size = {"width": 1240, "height": 1000}
     notebook = lab.open(browser, "pictures", CELLS, viewport=size, device_scale_factor=1.25)
@@ -122,6 +130,8 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     take(1, "queues")
     tab(dashboard, "nodes")
     take(1, "nodes")
+    tab(dashboard, "layers")
+    take(1, "layers")
     notebook.allow("taken")
     notebook.wait_for_end(2)
     notebook.run(3, 4)
@@ -140,8 +150,7 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     expect(notebook.view(7).locator("img")).to_be_visible()
     take(7, "tensor")
     notebook.run(8)
-    box = notebook.view(8).locator('.ef-box:has-text("matmul")').first
-    box.click()
+    choose_first(notebook, 8, "matmul")
     take(8, "devices")
     notebook.run(9)
     notebook.start(10)

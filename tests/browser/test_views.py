@@ -33,7 +33,7 @@ def test_views_update_while_a_cell_computes(notebook: Notebook, graph: Locator, 
     # ten a second, or six where looking would cost too much
     updated = int(graph.get_attribute("data-updates") or 0) - updates
     assert updated >= 5 * SECONDS
-    expect(graph.locator(".ef-now")).to_contain_text("last step")
+    expect(graph.locator(".ef-now")).to_contain_text("stands still for")
     printed = re.fullmatch(r"(\d+) steps in (\d+) rounds\n", notebook.printed(AT[busy]))
     assert printed is not None
     expected = re.compile(f"^{before + int(printed[1]):,} steps · ")
@@ -54,6 +54,9 @@ def test_each_tab_shows_something(notebook: Notebook, dashboard: Locator) -> Non
     notebook.run(AT["few"])
     expect(tab(dashboard, "timeline").locator(".ef-summary")).to_contain_text("median")
     expect(tab(dashboard, "nodes")).to_contain_text("matmul")
+    layers = tab(dashboard, "layers").locator("tbody tr")
+    expect(layers.first).to_contain_text("Sequential/layers.")
+    expect(layers.filter(has_text="Sequential/layers.4")).to_contain_text("1,290")  # parameters
     expect(tab(dashboard, "queues")).to_contain_text(re.compile("No queue|batches|letters"))
     boxes = tab(dashboard, "graph").locator(".ef-box")
     expect(boxes.first).to_be_visible()

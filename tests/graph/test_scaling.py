@@ -33,7 +33,7 @@ def calls(work: Callable[[Any], Any], graph: Any) -> int:
 
 
 def exponent(work: Callable[[Any], Any]) -> float:
-    small, large = (calls(work, prepared(make(count))) for count in (500, 5_000))
+    small, large = (calls(work, prepared(make(count))) for count in (250, 2_500))
     return math.log10(large / small)
 
 

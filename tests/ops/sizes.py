@@ -209,8 +209,7 @@ def check_sizes(case: OpCase, order: int = 0) -> None:
         if case.specialises:  # which is told from the third trace on
             warnings.simplefilter("ignore", TraceWarning)
         for i, args in enumerate(rows):
-            every_way = i == 1 or i >= len(rows) - (1 if order else 2)
-            run_again(f, function, args, state, every_way)
+            run_again(f, function, args, state, every_way=i in (1, len(rows) - 1))
     if case.specialises:
         assert len(f.traces) > 2, f"{case.id} does not specialise"
         assert any("axis" in line for line in f.traces[-1].static), f.explain()

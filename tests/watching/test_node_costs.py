@@ -15,7 +15,7 @@ from eagerflow.runtime.generated import generated_tier, observer
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.watching import Watcher
 from eagerflow.watching.graph_columns import NodeIndex
-from eagerflow.watching.node_costs import Duty, NodeCosts, scope_shares
+from eagerflow.watching.node_costs import Duty, NodeCosts, layer_shares
 
 
 class _Line:
@@ -218,7 +218,7 @@ def test_shown_shares_are_true(
         clock.spent = dict.fromkeys(clock.CALLS, 0.0)
         program(x)
     (costs,) = [o.costs for o in watcher.observer.executables.values() if o.costs.steps]
-    shown, whole = scope_shares(costs.table()), sum(clock.spent.values())
+    shown, whole = layer_shares(costs.table()), sum(clock.spent.values())
     true = {
         "small": (clock.spent["multiply"] + clock.spent["subtract"]) / whole,
         other.__name__: (clock.spent["sin"] + clock.spent["matmul"]) / whole,

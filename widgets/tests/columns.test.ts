@@ -21,7 +21,7 @@ async function lay(structure: Structure): Promise<[Contents, Layout]> {
     ready: true,
     abandon: () => undefined,
     lay: (part: Contents) =>
-      Promise.resolve(readLayout(graphviz.layout(writeDot(part), "json0" as "json", "dot"), part)),
+      Promise.resolve(readLayout(graphviz.layout(writeDot(part, "down"), "json0" as "json", "dot"), part, "down")),
   } as unknown as Layouts;
   return [contents, (await last(new Arrangement(layouts).anew(contents)))!];
 }

@@ -118,8 +118,8 @@ test("Graphviz and the layout of our own place every box, none on another", asyn
   const graphviz = await Graphviz.load();
   const tree = new GroupTree(trainingStep(), "scope");
   const contents = contentsOf(tree, all(tree));
-  const text = graphviz.layout(writeDot(contents), "json0" as "json", "dot");
-  for (const layout of [readLayout(text, contents), layered(contents)]) {
+  const text = graphviz.layout(writeDot(contents, "down"), "json0" as "json", "dot");
+  for (const layout of [readLayout(text, contents, "down"), layered(contents)]) {
     expect([...layout.boxes.keys()].sort()).toEqual(contents.boxes.map((b) => b.id).sort());
     expect(overlaps(layout)).toBe(0);
     expect([...layout.edges.values()].every((path) => path.startsWith("M"))).toBe(true);
@@ -144,7 +144,7 @@ test("a derivative is drawn beside its op, from below to above", async () => {
   { inputs: ["x: f32[2]"], outputs: ["f32[]", "f32[2]"] }); // prettier-ignore
   const contents = contentsOf(new GroupTree(s, "scope"), all(new GroupTree(s, "scope")));
   const graphviz = await Graphviz.load();
-  const layout = readLayout(graphviz.layout(writeDot(contents), "json0" as "json", "dot"), contents);
+  const layout = readLayout(graphviz.layout(writeDot(contents, "down"), "json0" as "json", "dot"), contents, "down");
   const at = (node: number): { x: number; y: number } => layout.boxes.get(`n${node}`)!;
   for (const [op, derivative] of [[0, 5], [1, 4], [2, 3]] as const) {
     expect(Math.abs(at(op).y - at(derivative).y)).toBeLessThan(1);

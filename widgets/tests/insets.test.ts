@@ -17,7 +17,7 @@ beforeAll(async () => {
 /** Graphviz in this thread, or none. */
 function engine(kind: Layout["engine"]): Layouts {
   const lay = (contents: Contents): Layout =>
-    readLayout(graphviz.layout(writeDot(contents), "json0" as "json", "dot"), contents);
+    readLayout(graphviz.layout(writeDot(contents, "down"), "json0" as "json", "dot"), contents, "down");
   const has = kind === "graphviz";
   return {
     ready: has, abandon: () => undefined, lay: (c: Contents) => Promise.resolve(has ? lay(c) : null),
@@ -176,7 +176,7 @@ test("where Graphviz takes longer than readers wait there is another layout, and
     const graphviz = engine("graphviz");
     const late = async (contents: Contents): Promise<Layout | null> => {
       await new Promise((resolve) => setTimeout(resolve, 20_000));
-      return graphviz.lay(contents);
+      return graphviz.lay(contents, "down");
     };
     const arrangement = new Arrangement({ ready: true, abandon: () => undefined, lay: late } as unknown as Layouts);
     const versions = async (of: AsyncIterable<Layout>): Promise<Layout[]> => {

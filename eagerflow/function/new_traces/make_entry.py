@@ -49,8 +49,8 @@ from eagerflow.tracing.numbers import NumberRoot
 from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
-#: the names of symbolic sizes, in the order in which they are given
-_LETTERS: Final = "nmpqrstuvw"
+#: the names of symbolic sizes, in the order in which they are given; u1 is a dtype in texts
+_LETTERS: Final = "nmpqrstvwy"
 
 
 @final

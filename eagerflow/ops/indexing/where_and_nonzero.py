@@ -65,9 +65,12 @@ def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.where(x > 0, x, 0)
     Tensor([1., 0., 3.], f32[3]@cpu:0)
     """
-    like = x1 if isinstance(x1, AbstractArray) else x2
-    chosen = _truth(condition if type(condition) is Tensor else _beside(condition, like))
-    a, b = _choices(chosen, x1, x2)
+    if type(condition) is Tensor:
+        chosen = _truth(condition)
+    else:
+        chosen = _truth(_beside(condition, x1 if isinstance(x1, AbstractArray) else x2))
+    some = type(x1) is Tensor or type(x2) is Tensor  # the usual case
+    a, b = pair(x1, x2) if some else _choices(chosen, x1, x2)
     return bind(_where, chosen, a, b)
 
 

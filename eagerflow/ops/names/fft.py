@@ -1,6 +1,5 @@
 """Discrete Fourier transforms: `eagerflow.fft`."""
 
-from eagerflow.listed_names import module_dir
 from eagerflow.ops.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from eagerflow.ops.fft.transforms import (
     fft,
@@ -18,7 +17,7 @@ from eagerflow.ops.fft.transforms import (
     rfft2,
     rfftn,
 )
-from eagerflow.unknown_names import module_getattr
+from eagerflow.unknown_names import module_dir, module_getattr
 
 __all__ = [
     "fft",

@@ -3,7 +3,6 @@
 All of it works eagerly and in traced functions, where each function here is a node.
 """
 
-from eagerflow.listed_names import module_dir
 from eagerflow.ops.io.examples import encode_example, parse_example
 from eagerflow.ops.io.files import read_file, write_file
 from eagerflow.ops.io.parsing import decode_csv, decode_image, decode_raw, length, parse_numbers
@@ -13,7 +12,7 @@ from eagerflow.ops.io.readers import (
     TextLineReader,
     WholeFileReader,
 )
-from eagerflow.unknown_names import module_getattr
+from eagerflow.unknown_names import module_dir, module_getattr
 
 __all__ = [
     "FixedLengthReader",

@@ -3,7 +3,6 @@
 Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
-from eagerflow.listed_names import module_dir
 from eagerflow.ops.linalg.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, lu, qr
 from eagerflow.ops.linalg.derived import block_diag, cho_solve, cond
 from eagerflow.ops.linalg.norms import matrix_norm, norm, vector_norm
@@ -23,7 +22,7 @@ from eagerflow.ops.linalg.solvers import triangular_solve as solve_triangular
 from eagerflow.ops.shape.diagonals import matrix_diagonal as diagonal
 from eagerflow.ops.shape.diagonals import trace
 from eagerflow.ops.shape.reshape_and_transpose import matrix_transpose
-from eagerflow.unknown_names import module_getattr
+from eagerflow.unknown_names import module_dir, module_getattr
 
 __all__ = [
     "adjugate",

@@ -24,7 +24,6 @@ from typing import Any, Concatenate, Final, ParamSpec, final
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError, TraceError
-from eagerflow.listed_names import module_dir
 from eagerflow.ops.random.continuous import (
     exponential,
     gumbel,
@@ -37,7 +36,7 @@ from eagerflow.ops.random.draws import default_state, set_state
 from eagerflow.ops.random.likes import normal_like, randint_like, uniform_like
 from eagerflow.ops.random.rejection import beta, dirichlet, gamma, poisson
 from eagerflow.resources.generator import GeneratorState
-from eagerflow.unknown_names import module_getattr
+from eagerflow.unknown_names import module_dir, module_getattr
 
 __all__ = [
     "Generator",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from eagerflow.formatting import seconds_text
 from eagerflow.watching.diagnosing.first_nan import takes_arguments
 from eagerflow.watching.diagnosing.queue_causes import queue_causes, waiting_share
-from eagerflow.watching.diagnosing.slowness import slow_node, straggler
-from eagerflow.watching.naming import place_of, share_text
+from eagerflow.watching.diagnosing.slowness import ENOUGH_STEPS, slow_node, straggler
+from eagerflow.watching.naming import name_of, place_of, share_text
 from eagerflow.watching.step_times import LATELY
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class Diagnosis(NamedTuple):
         queue: the name of the queue.
         device: the device.
         path: functions and queues in turn, from the cause to what waits for it; the first is empty
-            where no function is the cause. Empty for what holds up nobody.
+            where no function is the cause. Of retraces the function alone. Empty for what is in
+            the graph of the step itself.
     """
 
     kind: str
@@ -60,6 +61,29 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
     if observed is not None:
         told += _slow(observed, 1.0 - waiting_share(watcher, observed.executable, now))
     return [*told, *_retraces(watcher, now)]
+
+
+def undecided(watcher: Watcher, now: float) -> str:
+    """What cannot be judged yet of what runs, in words; empty where all can be.
+
+    Nodes and devices are held against each other by steps that were observed, which are few at
+    first: that none of them stands out then says nothing.
+
+    Args:
+        watcher: what has looked.
+        now: the time, in seconds of ``time.perf_counter``.
+    """
+    times = watcher.log.busiest(now)
+    if times is None:
+        return ""
+    observed = watcher.observed(times.executable)
+    steps = 0 if observed is None else observed.costs.steps
+    if steps >= ENOUGH_STEPS:
+        return ""
+    return (
+        f"too few observed steps to judge nodes and devices of {name_of(times.executable)}: "
+        f"{steps} of {ENOUGH_STEPS}"
+    )
 
 
 def _nans(watcher: Watcher, now: float) -> list[Diagnosis]:
@@ -95,11 +119,14 @@ def _all_checked(watcher: Watcher, now: float) -> bool:
 
 def _slow(observed: Observed, busy: float) -> list[Diagnosis]:
     """A device that is slower than others at the same, or else one node that is too slow."""
+    shares = {cost.index: cost.share for cost in observed.costs.table()}
     device = straggler(observed, busy)
     if device is not None:
+        nodes = observed.index.nodes
+        share = sum(s for i, s in shares.items() if str(nodes[i].device or "") == device.name)
         text = (
             f"{device.name} takes {device.factor:.0f} times as long as other devices for the same "
-            f"ops: {share_text(device.share)} of what a step computes"
+            f"ops: {share_text(share)} of a step"
         )
         return [Diagnosis("straggler", text, observed.executable, -1, "", device.name)]
     slow = slow_node(observed, busy)
@@ -108,8 +135,8 @@ def _slow(observed: Observed, busy: float) -> list[Diagnosis]:
     node = observed.index.nodes[slow.number]
     text = (
         f"{place_of(node)} on {node.device} takes {seconds_text(slow.seconds)}, "
-        f"{share_text(slow.share)} of what a step computes: {_factor(slow.factor)} what its size "
-        "lets expect"
+        f"{share_text(shares[slow.number])} of a step: {_factor(slow.factor)} what its size lets "
+        "expect"
     )
     return [
         Diagnosis("slow", text, observed.executable, slow.number, "", str(node.device or ""))
@@ -122,12 +149,17 @@ def _factor(factor: float) -> str:
 
 def _retraces(watcher: Watcher, now: float) -> list[Diagnosis]:
     """Functions that are traced again and again."""
-    lately: dict[str, list[str]] = {}
-    for event in watcher.activity.retraces:
-        if event.start >= now - LATELY:
-            lately.setdefault(event.name, []).append(event.reason)
+    activity, since = watcher.activity, now - LATELY
+    reasons = {event.name: event.reason for event in activity.retraces if event.start >= since}
     return [
-        Diagnosis("retraces", f"{name} is traced anew again and again, {len(reasons)} times in "
-                  f"{LATELY:.0f} s, because of {reasons[-1]}")
-        for name, reasons in lately.items() if len(reasons) >= _OFTEN
+        Diagnosis("retraces", f"{name} is traced anew again and again, {times:.0f} times in "
+                  f"{LATELY:.0f} s, because of {reasons[name]}",
+                  _latest(watcher, name), path=(name,))
+        for name, lately in activity.retraced_lately.items()
+        if name in reasons and (times := lately.since(since)) >= _OFTEN
     ]  # fmt: skip
+
+
+def _latest(watcher: Watcher, name: str) -> int:
+    """The number of the executable of this name that was made last; 0 if none has run."""
+    return max((n for n in watcher.log.executables if name_of(n) == name), default=0)

@@ -38,7 +38,7 @@ _OPS: Final = 3
 #: observed steps that this has to stand on; and for a node that is so short that it may have waited
 #: for the interpreter's lock in each of a few, which other threads give back after an interval
 _STEPS: Final = 3
-_MORE_STEPS: Final = 9
+ENOUGH_STEPS: Final = 9
 
 
 class SlowNode(NamedTuple):
@@ -153,7 +153,7 @@ def slow_node(observed: Observed, busy: float = 1.0) -> SlowNode | None:
         return None
     if slowest.seconds < _LEAST:
         return None
-    if observed.costs.steps < _MORE_STEPS and slowest.seconds < 2 * sys.getswitchinterval():
+    if observed.costs.steps < ENOUGH_STEPS and slowest.seconds < 2 * sys.getswitchinterval():
         return None
     return SlowNode(slowest.number, slowest.seconds, slowest.share, factor)
 

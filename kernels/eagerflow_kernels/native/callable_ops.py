@@ -351,6 +351,8 @@ def along_axes(
 
 def rows_of(x: Array, axis: tuple[int, ...]) -> Array:
     """The axes as one last one, in the order of their numbers; a copy if it must be."""
+    if len(axis) == x.ndim:  # the usual case
+        return x.reshape(-1)
     kept = [i for i in range(x.ndim) if i not in axis]
     length = math.prod(x.shape[i] for i in axis)
     shape = [x.shape[i] for i in kept]

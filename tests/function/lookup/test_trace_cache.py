@@ -40,6 +40,21 @@ def test_200_lengths_are_two_traces() -> None:
     assert len(f.traces) == 2
 
 
+def test_forty_sizes_have_names() -> None:
+    """More than there are letters: names go on with digits, and u1 would be a dtype."""
+
+    @ef.trace
+    def f(xs):
+        return [x.sum() for x in xs]
+
+    for length in (3, 4, 5):
+        sums = f([ef.ones((length, length + i)) for i in range(20)])
+        assert [y.item() for y in sums] == [length * (length + i) for i in range(20)]
+    assert len(f.traces) == 2
+    names = {str(dim) for value in f.latest().graph.inputs for dim in value.type.shape}
+    assert len(names) == 40
+
+
 def test_100_floats_are_one_trace() -> None:
     @ef.trace
     def f(x, rate):

@@ -126,8 +126,9 @@ def test_rows_of_a_table(target: Any, kind: Any) -> None:
         table, y = elements(rng, "f32", (count, length)), elements(rng, "f32", (length,))
         places = rng.integers(0, count, rows).astype({"i32": "i4", "i64": "i8"}[kind])
         expected = table[places], _alone("softmax", _alone("multiply", table[places], y))
-        defined = interpret(loops, [table.tolist(), places.tolist(), [y.tolist()] * rows])
-        assert all(map(same, defined, expected))
+        some = places[:7].tolist()  # rows do not meet, and what is interpreted takes its time
+        defined = interpret(loops, [table.tolist(), some, [y.tolist()] * len(some)])
+        assert all(same(rows, whole[:7]) for rows, whole in zip(defined, expected, strict=True))
         for given in layouts(table).values():
             assert all(map(same, shared(region.ufunc, [given.T, places, y], 3), expected))
 

@@ -31,7 +31,7 @@ def native(f, *arguments):
     region.trial = None  # kernels stay, whether they are faster or not
     return region
 
-x = ef.tensor(np.linspace(0, 1, 6_000_000, dtype="f4"))
+x = ef.tensor(np.linspace(0, 1, 2_000_000, dtype="f4"))
 """
 
 
@@ -46,7 +46,7 @@ def _run(code: str, folder: Path) -> str:
 
 _INTERRUPTED = """
 first, last = (ef.Variable(np.zeros(1000, "f4")) for _ in range(2))
-large = ef.Variable(np.zeros(3_000_000, "f4"))
+large = ef.Variable(np.zeros(1_000_000, "f4"))
 
 @ef.trace(compile="now")
 def step(x):
@@ -78,7 +78,7 @@ for _ in range(40):
     counts = [int(a[0]) for a in held]
     assert counts[0] >= counts[1] >= counts[2] >= counts[0] - 1, counts
     last.assign(first.numpy())
-    large.assign(np.full(3_000_000, first.numpy()[0], "f4"))
+    large.assign(np.full(1_000_000, first.numpy()[0], "f4"))
 print(interrupts > 10)
 """
 

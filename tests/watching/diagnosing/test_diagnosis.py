@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from math import inf
+from time import perf_counter, sleep
 
 import pytest
 
 import eagerflow as ef
 from eagerflow.watching import Watcher
-from eagerflow.watching.diagnosing.diagnosis import diagnoses
+from eagerflow.watching.diagnosing.diagnosis import diagnoses, undecided
+from eagerflow.watching.limits import RETRACES
+from eagerflow.watching.naming import name_of, share_text
 from eagerflow.watching.node_costs import Duty
 
 
@@ -20,11 +23,11 @@ def quiet() -> Watcher:
     return watcher
 
 
-def observe(watcher: Watcher) -> None:
-    """Have the next step observed, whatever was before."""
+def observe(watcher: Watcher, nans: bool = True) -> None:
+    """Have the next step observed, whatever was before; if need be for its times alone."""
     watcher.collect()
     for known in watcher.observer.executables.values():
-        known.next, known.check = 0.0, (0.0, 0.0)
+        known.next, known.check = 0.0, (0.0 if nans else inf, 0.0)
     watcher.observer.step(perf_counter())
 
 
@@ -70,6 +73,57 @@ def test_a_function_that_is_traced_again_and_again() -> None:
     assert found.kind == "retraces"
     assert found.text.startswith("scale is traced anew again and again, 4 times in 10 s, because")
     assert later == []
+
+
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")  # it is meant
+def test_traces_are_counted_beyond_those_that_are_remembered() -> None:
+    @ef.trace
+    def scale(x: ef.Tensor, label: str) -> ef.Tensor:
+        return x * len(label)
+
+    many = RETRACES + 16
+    with quiet() as watcher:
+        for i in range(many):
+            scale(ef.ones(2), f"step {i}")
+        watcher.collect()
+        (found,) = diagnoses(watcher, perf_counter())
+    assert f"{many} times in 10 s" in found.text
+    assert found.path == ("scale",)
+    assert name_of(found.executable) == "scale"
+    assert found.executable == scale.latest().executable.number
+
+
+def test_too_few_observed_steps_are_no_judgement() -> None:
+    f = ef.trace(lambda x: ef.exp(x @ x).sum())
+    x = ef.zeros((64, 64))
+    f(x)
+    said = []
+    with quiet() as watcher:
+        for _ in range(20):
+            f(x)
+            observe(watcher, nans=False)
+            said.append(undecided(watcher, perf_counter()))
+    assert said[0].endswith(": 0 of 9")
+    assert any(text.endswith(": 2 of 9") for text in said)
+    assert said[-1] == ""
+
+
+def test_shares_that_are_told_are_those_of_the_table() -> None:
+    def late(x: ef.Tensor) -> ef.Tensor:
+        sleep(0.02)
+        return x
+
+    slow = ef.trace(lambda x: ef.py_call(late, "f32[64,64]", ef.exp(x @ x)).sum())
+    x = ef.zeros((64, 64))
+    slow(x)
+    with quiet() as watcher:
+        for _ in range(8):
+            slow(x)
+            observe(watcher)
+        (found,) = diagnoses(watcher, perf_counter())
+        (observed,) = [o for o in watcher.observer.executables.values() if o.costs.steps]
+        cost = next(c for c in observed.costs.table() if c.index == found.node)
+    assert f"{share_text(cost.share)} of a step" in found.text
 
 
 def test_runs_as_they_should_be_have_none() -> None:

@@ -26,7 +26,7 @@ interface Asked {
 export type Status = "waiting" | "live" | "lost";
 
 const VERSION = 1;
-const KEPT = 4096;
+export const KEPT = 4096;
 const ACKNOWLEDGED = 8;
 const SHARED = Symbol.for("eagerflow.feed");
 

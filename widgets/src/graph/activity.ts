@@ -69,9 +69,18 @@ export class Activity {
   faults(): (node: number, device: string) => boolean {
     const rows = this.feed.list("diagnoses").filter((r) => number(r, "executable") === this.executable);
     const nodes = new Set(rows.map((row) => number(row, "node")));
+    nodes.delete(-1);
     const devices = new Set(rows.filter((r) => number(r, "node") < 0).map((r) => this.feed.name(r, "device")));
     devices.delete("");
     return (node, device) => nodes.has(node) || devices.has(device);
+  }
+
+  /** What the kernel says of the function as a whole, such as that it is traced anew all the time. */
+  faultOfAll(): string {
+    const rows = this.feed.list("diagnoses").filter((r) => r["kind"] === "retraces");
+    const mine = this.feed.row("executables", this.executable);
+    const name = mine && this.feed.name(mine, "name");
+    return (rows.find((row) => row["path"] === name)?.["text"] as string | undefined) ?? "";
   }
 
   /** Whether the kernel says that something is wrong at a queue. */

@@ -2,8 +2,8 @@
 
 import { deviceColour } from "../colours";
 import { KEYS, setText, svg, unique } from "../dom";
-import { sizeOf } from "../layout/dot";
-import type { Layout, Placed } from "../layout/types";
+import { LINE, sizeOf } from "../layout/dot";
+import { scaleIn, type Layout, type Placed, type Size } from "../layout/types";
 import { Cluster } from "./cluster";
 import { edgeKey, type Box, type Contents } from "./contents";
 import { EdgeLabels } from "./edge_labels";
@@ -12,15 +12,19 @@ import type { Group } from "./groups";
 import { arrowHead, outline, setNumbers } from "./shapes";
 
 const [LEAST, MOST] = [0.05, 4];
+/** from this on types are well read: what is open at first is chosen so */
+export const READABLE = 0.86;
 /** below this names cannot be read: then the picture begins at its top, and the minimap has all */
-const READABLE = 0.55;
+const LEGIBLE = 0.6;
 /** the same of two pictures side by side, where it matters more that all is seen */
 const PAIRED = 0.38;
 /** likewise the second line of a box, and below that all lines */
 const [SHORT, MUTE] = [0.45, 0.16];
 /** what is looked at closely is drawn so large */
-const CLOSE = 0.9;
-const ROOM = 20;
+const CLOSE = 1;
+const ROOM = 16;
+/** nothing is drawn larger than this unasked */
+const LARGE = 1.25;
 /** pixels at the foot of the picture, for the legend */
 const FOOT = 14;
 /** pixels of the picture that stay in sight */
@@ -175,9 +179,9 @@ export class Canvas {
     const shape = outline(box, width, height);
     shape.classList.add("ef-shape");
     const lid = box.kind === "variable" || box.kind === "queue" ? 5 : 0;
-    const first = -height / 2 + 19 + lid;
+    const first = -height / 2 + 16.5 + lid;
     const lines = box.lines.map((line, i) =>
-      svg("text", { x: box.kind === "queue" ? -4 : 0, y: first + 14.5 * i, class: i ? "ef-second" : "ef-first" }, line));
+      svg("text", { x: box.kind === "queue" ? -4 : 0, y: first + LINE * i, class: i ? "ef-second" : "ef-first" }, line));
     const stubs = box.taken.length
       ? [svg("path", { class: "ef-stub", d: `M0,${-height / 2}v-9m-3,3l3,-3l3,3` },
           svg("title", {}, `also takes ${box.taken.join(", ")}`))]
@@ -242,12 +246,14 @@ export class Canvas {
 
   /** How large the picture is drawn when it fits. */
   private fitting(whole: boolean): number {
+    const scale = Math.min(scaleIn(this.layout!, this.room), LARGE);
+    return Math.max(scale, whole ? LEAST : this.partner ? PAIRED : LEGIBLE);
+  }
+
+  /** What a picture that is fitted has room in. */
+  get room(): Size {
     const { width, height } = this.seen();
-    const layout = this.layout!;
-    const scale = Math.min(
-      (width - 2 * ROOM) / Math.max(layout.width, 1), (height - 2 * ROOM - FOOT) / Math.max(layout.height, 1), 1.25,
-    ); // prettier-ignore
-    return Math.max(scale, whole ? LEAST : this.partner ? PAIRED : READABLE);
+    return { width: width - 2 * ROOM, height: height - 2 * ROOM - FOOT };
   }
 
   private centre(scale: number): void {
@@ -303,7 +309,7 @@ export class Canvas {
     if (!at) return;
     const { width, height } = this.seen();
     const far = at.scale * this.view.scale;
-    if (legible && far < READABLE) this.zoom(CLOSE / far);
+    if (legible && far < LEGIBLE) this.zoom(CLOSE / far);
     const { scale } = this.view;
     const [x, y] = [at.x * scale + this.view.x, at.y * scale + this.view.y];
     const out = x < 40 || y < 20 || x > width - 40 || y > height - 20;
@@ -316,7 +322,7 @@ export class Canvas {
     if (!at) return;
     const { width, height } = this.seen();
     const fitting = Math.min((width - 2 * ROOM) / at.width, (height - 2 * ROOM) / at.height);
-    this.zoom(Math.min(fitting, 1.25 / at.scale) / this.view.scale);
+    this.zoom(Math.min(fitting, LARGE / at.scale) / this.view.scale);
     const { x, y, scale } = this.view;
     this.move(width / 2 - (at.x + at.width / 2) * scale - x, height / 2 - (at.y + at.height / 2) * scale - y);
   }
@@ -343,7 +349,7 @@ export class Canvas {
     else this.fit();
   }
 
-  private seen(): { width: number; height: number } {
+  private seen(): Size {
     if (!this.size.width) this.size = { width: this.element.clientWidth, height: this.element.clientHeight };
     const { width, height } = this.size;
     return { width: width || 640, height: height || 400 };

@@ -6,7 +6,7 @@ import type { Placed, Scaled } from "../layout/types";
 import type { Group } from "./groups";
 
 /** pixels of a letter of a name, and the height of one, at full size */
-const [LETTER, HIGH] = [6.6, 20];
+const [LETTER, HIGH] = [7.2, 20];
 
 export class Cluster {
   readonly frame: SVGGElement;

@@ -2,6 +2,7 @@
 
 import { clip, count } from "../format";
 import { walk, type Group, type GroupTree } from "./groups";
+import { typeOf } from "./types_of_nodes";
 import type { Structure } from "./structure";
 
 export type BoxKind =
@@ -64,8 +65,9 @@ export function boxesIn(group: Group): number {
 /**
  * Groups to open so that about so many boxes are seen: level by level, small ones first.
  * @param folded whether equal groups, and runs of nodes, are opened too where they are many
+ * @param forward whether of a training step no more than the forward pass is opened
  */
-export function groupsToOpen(tree: GroupTree, limit: number, folded = false): Set<string> {
+export function groupsToOpen(tree: GroupTree, limit: number, folded = false, forward = false): Set<string> {
   const open = new Set([tree.root.id]);
   let seen = boxesIn(tree.root);
   let level = tree.root.groups;
@@ -73,6 +75,7 @@ export function groupsToOpen(tree: GroupTree, limit: number, folded = false): Se
     const next: Group[] = [];
     for (const g of [...level].sort((a, b) => boxesIn(a) - boxesIn(b))) {
       if (seen + boxesIn(g) - 1 > limit) continue;
+      if (forward && g.kind === "phase" && g.name !== "forward") continue;
       if (!folded && (g.kind === "run" || g.kind === "fold") && boxesIn(g) > 4) continue;
       seen += boxesIn(g) - 1;
       open.add(g.id);
@@ -164,13 +167,32 @@ class Drawing {
       const name = group.kind === "run" && !group.name
         ? `${s.text("name", first)} … ${s.text("name", last)}` : group.name; // prettier-ignore
       const total = `${count(group.total)} node${group.total === 1 ? "" : "s"}`;
-      const lines = group.owner < 0 ? [clip(name, 28), total]
+      const lines = group.owner < 0 ? [clip(name, 28), this.gives(group) || total]
         : [clip(s.text("op", group.owner), 28), `${count(group.total - 1)} inside`]; // prettier-ignore
       return {
         kind: kind === "op" ? "group" : kind, lines, group, node: group.owner,
         home: group.parent!, device: group.devices.size === 1 ? [...group.devices][0]! : "", queue: "",
       }; // prettier-ignore
     });
+  }
+
+  /** The type of what a scope hands on: its last value that is used beside it, or else outside. */
+  private gives(group: Group): string {
+    if (group.kind !== "scope" && group.kind !== "fold") return "";
+    const { homes, usersOf } = this.tree;
+    let [beside, outside] = [-1, -1];
+    for (const inner of walk(group)) {
+      for (const node of inner.nodes) {
+        for (const user of usersOf(node)) {
+          const home = user < 0 ? this.tree.root : homes[user]!;
+          if (isIn(home, group)) continue;
+          outside = Math.max(outside, node);
+          if (isIn(home, group.parent!)) beside = Math.max(beside, node);
+        }
+      }
+    }
+    const last = beside < 0 ? outside : beside;
+    return last < 0 ? "" : clip(this.tree.typeOf(last), 26);
   }
 
   private nodeBox(node: number, home: Group): Box {
@@ -181,9 +203,13 @@ class Drawing {
       const name = s.text("name", node);
       const resources = s.text("resources", node);
       const lines = [kind === "variable" ? clip(resources.split(":")[0]!, 28) : clip(op, 28)];
-      if (kind === "variable") lines.push(clip(s.text("type", node).split("@")[0]!, 24));
+      if (kind === "variable") lines.push(clip(typeOf(s, node), 24));
       else if (resources) lines.push(clip(`→ ${resources.split(":")[0]!}`, 26));
-      else if (!name.startsWith(op)) lines.push(clip(name, 24));
+      else {
+        if (!name.startsWith(op)) lines.push(clip(name, 24));
+        const spec = this.tree.typeOf(node);
+        if (spec) lines.push(clip(spec, 26));
+      }
       return { kind, lines, group: null, node, home, device: s.text("device", node), queue: "" };
     });
   }
@@ -286,6 +312,11 @@ function withoutImplied(edges: Edge[]): Edge[] {
     return met;
   };
   return edges.filter((e) => e.kind !== "control" || !all(e.from).has(e.to));
+}
+
+function isIn(home: Group, group: Group): boolean {
+  for (let g: Group | null = home; g; g = g.parent) if (g === group) return true;
+  return false;
 }
 
 function* around(group: Group): Generator<Group> {

@@ -7,10 +7,13 @@ import { Bars } from "../views/bars";
 import type { Activity } from "./activity";
 import type { Box } from "./contents";
 import { walk, type Group, type GroupTree } from "./groups";
+import { layerName, PHASES, type LayerCost, type Layers } from "./layers";
 import type { Structure } from "./structure";
 
 /** nodes of the overview */
 const SLOWEST = 5;
+/** layers of the overview */
+const DEAREST = 6;
 
 type Line = readonly [term: string, text: string];
 
@@ -32,6 +35,7 @@ function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
     ["name", s.text("name", node)],
     ["gradient of", s.gradientOf(node)],
     ["gives", s.text("type", node)],
+    ["layer", s.text("layer", node)],
     ["takes", once(box, () => constantsOf(node, s))],
     ["device", device && reason ? `${device}, because of ${reason}` : device],
     ["attributes", s.text("attributes", node)],
@@ -39,27 +43,31 @@ function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
     ["state", s.text("resources", node)],
     ["line", s.text("source", node)],
     ["memory", size > 0 ? bytes(size) : ""],
-    ["time", cost ? `${seconds(number(cost, "seconds"))} a step, p95 ${seconds(number(cost, "p95"))}; ${share(number(cost, "share"))} of it` : ""],
+    ["time", cost ? `${seconds(number(cost, "seconds"))} a step, p95 ${seconds(number(cost, "p95"))}; ${share(number(cost, "share"))} of a step` : ""],
     ["stands on", cost && activity ? `${count(number(cost, "steps"))} observed steps, the last ${activity.age(number(cost, "seen"))}` : ""],
   ]; // prettier-ignore
 }
 
 /** What is known of the whole graph: what to look at where nothing is chosen yet. */
 export function overviewOf(
-  tree: GroupTree, activity: Activity | null, choose: (node: number) => void,
+  tree: GroupTree, layers: Layers, activity: Activity | null, choose: (node: number) => void,
 ): HTMLElement {
   const s = tree.structure;
   const steps = activity?.steps();
+  const rows = activity?.costs() ?? [];
+  const costs = layers.costs(rows);
+  const parameters = costs.reduce((sum, layer) => sum + Math.max(layer.parameters, 0), 0);
   const lines: Line[] = [
     ["nodes", count(s.count)],
-    ["devices", s.devices().sort().join(", ")],
+    ["parameters", parameters ? count(parameters) : ""],
+    ["devices", [...s.devices()].sort().join(", ")],
     ["takes", clip(s.inputs.join(", "), 160)],
     ["gives", clip(s.outputs.join(", "), 160)],
     ["steps", steps ? count(number(steps, "count")) : ""],
     ["median", steps ? seconds(number(steps, "p50")) : ""],
     ["p95", steps ? seconds(number(steps, "p95")) : ""],
   ];
-  const slow = (activity?.costs() ?? []).sort((a, b) => number(b, "share") - number(a, "share")).slice(0, SLOWEST);
+  const slow = rows.sort((a, b) => number(b, "share") - number(a, "share")).slice(0, SLOWEST);
   const list = html("ol", { class: "ef-slowest" });
   for (const row of slow) {
     const node = number(row, "node");
@@ -68,10 +76,37 @@ export function overviewOf(
     list.append(html("li", {}, button(name, `show ${s.text("name", node)}`, () => { choose(node); })));
   }
   const parts: HTMLElement[] = [html("h4", {}, s.graph), listOf(lines)];
-  if (slow.length) parts.push(html("h4", {}, "slowest nodes"), list);
-  else parts.push(html("p", { class: "ef-note" }, "Choose a box to see its type, device, line and time."));
+  if (slow.length) parts.push(...layersOf(costs, layers, choose), html("h4", {}, "slowest nodes"), list);
+  else {
+    if (steps) parts.push(html("p", { class: "ef-note" }, "No step was observed yet: times of layers and nodes come with the first."));
+    parts.push(html("p", { class: "ef-note" }, "Choose a box to see its type, device, line and time."));
+  }
   return html("div", {}, ...parts);
 } // prettier-ignore
+
+/** Where a step goes: forward, backward and into updates, and by layers, the dearest first. */
+function layersOf(costs: readonly LayerCost[], layers: Layers, choose: (node: number) => void): HTMLElement[] {
+  const parts: HTMLElement[] = [];
+  if (layers.phases) {
+    const sums = layers.parts(costs);
+    parts.push(html("h4", {}, "a step goes"), listOf(PHASES.map((phase) => [phase, share(sums[phase])])));
+  }
+  if (!costs.some(({ name }) => name)) return parts;
+  const list = html("ol", { class: "ef-slowest ef-dearest" });
+  for (const layer of costs.slice(0, DEAREST)) {
+    if (!layer.share) continue;
+    const name = layerName(layer.name);
+    const press = button(`${share(layer.share)} ${lastPart(name)}`, `show the slowest node of ${name}`, () => { choose(layer.node); });
+    press.style.setProperty("--ef-share", String(Math.min(layer.share, 1)));
+    list.append(html("li", {}, press));
+  }
+  return [...parts, html("h4", {}, "slowest layers"), list];
+} // prettier-ignore
+
+/** The end of a name scope, which tells layers apart. */
+function lastPart(scope: string): string {
+  return scope.split("/").slice(-2).join("/");
+}
 
 function listOf(lines: readonly Line[]): HTMLElement {
   const list = html("dl", {});

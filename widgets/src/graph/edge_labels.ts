@@ -3,7 +3,7 @@
 import { frameOf, type Placed } from "../layout/types";
 
 /** pixels of a letter and of a line of such a text, and of the ground beside it, at full size */
-const [LETTER, LINE, PAD] = [5.6, 13, 2];
+const [LETTER, LINE, PAD] = [6.5, 15, 2];
 /** places that are tried: how far along the line, and how far above or below it in pixels */
 const ALONG = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8] as const;
 const BESIDE = [0, -12, 12, -27, 27] as const;

@@ -1,6 +1,7 @@
 /** Nodes of a graph in groups: by device, part of a training step, scope, and body of a node. */
 
 import type { Structure } from "./structure";
+import { specOf, typeOf } from "./types_of_nodes";
 
 export type GroupKind =
   | "graph" | "device" | "phase" | "scope" | "node" | "body" | "fold" | "run"; // prettier-ignore
@@ -41,11 +42,12 @@ export class GroupTree {
   readonly small: Uint8Array;
   /** nodes that use queues and their like */
   readonly users: readonly number[];
+  private users_: ReadonlyMap<number, readonly number[]> | null = null;
   private readonly children = new Map<string, Group>();
   /** by the group around them and the number of their scope: homes of nodes before */
   private readonly scopes = new Map<Group, Map<number, Group>>();
 
-  constructor(readonly structure: Structure, by: Grouping) {
+  constructor(readonly structure: Structure, private readonly by: Grouping) {
     this.root = group("", structure.graph, "graph", null);
     const phases = trainingPhases(structure);
     for (let i = 0; i < structure.count; i++) this.homes.push(this.add(i, by, phases));
@@ -55,6 +57,17 @@ export class GroupTree {
     this.small = Uint8Array.from(kinds, (k) => Number(SMALL.has(structure.decode(k))));
     const resources = structure.codes("resources");
     this.users = Array.from(this.homes.keys()).filter((i) => structure.decode(resources[i]!) !== "");
+  }
+
+  /** The nodes that use what a node gives; below 0 for outputs of the graph. */
+  readonly usersOf = (node: number): readonly number[] => {
+    this.users_ ??= edgesFrom(this.structure, (e) => [this.structure.number("from", e), this.structure.number("to", e)]);
+    return this.users_.get(node) ?? [];
+  };
+
+  /** The type of what a node gives; by scope, where there are several devices, with its device. */
+  typeOf(node: number): string {
+    return this.by === "device" ? typeOf(this.structure, node) : specOf(this.structure, node);
   }
 
   private add(node: number, by: Grouping, phases: readonly string[] | null): Group {

@@ -5,7 +5,7 @@ import { padded } from "../feed/tables";
 type Column = Uint32Array | Int32Array;
 
 const TEXTS = [
-  "op", "name", "scope", "device", "reason", "source", "type", "within", "kind", "value",
+  "op", "name", "scope", "layer", "device", "reason", "source", "type", "within", "kind", "value",
   "resources", "effect", "attributes",
 ] as const; // prettier-ignore
 type TextColumn = (typeof TEXTS)[number];
@@ -23,6 +23,8 @@ interface Head {
 }
 
 export class Structure {
+  private found: readonly string[] | null = null;
+
   constructor(
     private readonly head: Head,
     private readonly columns: ReadonlyMap<string, Column>,
@@ -78,9 +80,13 @@ export class Structure {
     return this.head.strings[code] ?? "";
   }
 
-  devices(): string[] {
-    const numbers = new Set(this.columns.get("device"));
-    return [...numbers].map((i) => this.head.strings[i] ?? "").filter((name) => name !== "");
+  devices(): readonly string[] {
+    if (!this.found) {
+      const numbers = new Set(this.columns.get("device"));
+      const names = new Set([...numbers].map((i) => this.head.strings[i] ?? ""));
+      this.found = [...names].filter((name) => name !== "");
+    }
+    return this.found;
   }
 }
 

@@ -4,32 +4,32 @@ import { deviceColour, heat } from "../colours";
 import { button, html, select, setText } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
 import { number } from "../feed/tables";
-import { bytes, count, rate, seconds, share } from "../format";
+import { bytes, count, share } from "../format";
 import { Arrangement } from "../layout/arrangement";
 import { Layouts } from "../layout/layouts";
-import type { Layout } from "../layout/types";
+import { scaleIn, type Layout } from "../layout/types";
 import { askStages, type ViewModel } from "../passes/stages";
 import { PassesView } from "../passes/view";
 import { Activity, type Doing, type NodePlace } from "./activity";
-import { Canvas } from "./canvas";
+import { Canvas, READABLE } from "./canvas";
 import { boxNow, contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
 import { detailsOf, overviewOf } from "./details";
+import { footerOf } from "./footer";
 import { Marks } from "./marks";
 import { GroupTree, walk, type Group, type Grouping } from "./groups";
+import { Layers } from "./layers";
 import { Search } from "./search";
 import type { Structure } from "./structure";
 
 type Colouring = "device" | "time" | "bytes";
 
-/** boxes at first */
-const FIRST = 24;
+/** boxes at first: of these the first that can be read in the room that there is; and whether forward alone is open */
+const FIRST = [[24, false], [24, true], [16, true], [10, true]] as const;
+const FEWEST = 10;
 /** boxes at most, if nobody says else: what would be more stays closed */
 export const MOST = 300;
 /** milliseconds between two versions of the details: readers do not want more */
 const OFTEN = 300;
-/** steps of which there is no rate yet */
-const FEW = 2;
-
 export class GraphView {
   readonly element: HTMLElement;
   private readonly canvas: Canvas;
@@ -37,6 +37,8 @@ export class GraphView {
   private readonly arrangement: Arrangement;
   private readonly marks: Marks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
+  /** what is wrong with the function as a whole */
+  private readonly fault = html("div", { class: "ef-fault", hidden: true });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
   private readonly search: Search;
   private readonly legend = html("div", { class: "ef-legend" });
@@ -46,8 +48,11 @@ export class GraphView {
   private structure: Structure | null = null;
   private activity: Activity | null = null;
   private tree: GroupTree | null = null;
+  private layers: Layers | null = null;
   private contents: Contents | null = null;
   private open = new Set<string>();
+  /** how often something else was to be open, or laid out anew */
+  private opened = 0;
   private chosen: Box | null = null;
   private colouring: Colouring = "device";
   /** a node to be shown once what hides it is open, and whether the reader has chosen it here */
@@ -98,7 +103,7 @@ export class GraphView {
       ...(model ? [button("passes", "before and after each pass", () => { this.showPasses(); })] : []),
     ); // prettier-ignore
     const picture = html("div", { class: "ef-picture" },
-      this.canvas.element, this.canvas.minimap, this.legend); // prettier-ignore
+      this.canvas.element, this.canvas.minimap, this.legend, this.fault); // prettier-ignore
     this.element = html("div", { class: "ef-graph-view" },
       html("div", { class: "ef-whole" }, tools, html("div", { class: "ef-split" }, picture, this.details)),
       this.now); // prettier-ignore
@@ -108,10 +113,12 @@ export class GraphView {
   /** Show a graph, and what runs in it. */
   show(structure: Structure, executable: number): void {
     this.structure = structure;
+    this.layers = new Layers(structure);
     this.search.within(structure);
     this.activity = this.feed && executable ? new Activity(this.feed, executable) : null;
-    const several = new Set(structure.devices()).size > 1;
-    this.grouping.value = several ? "device" : "scope";
+    // of a training step the order of layers comes first; devices have colours, and are named
+    const spread = structure.devices().length > 1 && !this.layers.phases;
+    this.grouping.value = spread ? "device" : "scope";
     this.regroup(this.grouping.value as Grouping);
     this.follow(this.feed?.chosen ?? null);
   }
@@ -151,9 +158,28 @@ export class GraphView {
   private regroup(by: Grouping): void {
     if (!this.structure) return;
     this.tree = new GroupTree(this.structure, by);
-    this.open = groupsToOpen(this.tree, FIRST);
+    this.open = groupsToOpen(this.tree, FIRST[0][0]);
     this.select(null);
-    void this.arrange();
+    void this.begin(this.tree);
+  }
+
+  /** Open what can be read, and lay it out: fewer groups where there is little room. */
+  private async begin(tree: GroupTree): Promise<void> {
+    const { room } = this.canvas;
+    const opened = this.opened;
+    for (const [limit, forward] of FIRST) {
+      const open = groupsToOpen(tree, limit, false, forward);
+      const contents = contentsOf(tree, open);
+      for await (const layout of this.arrangement.anew(contents, room)) {
+        if (tree !== this.tree || opened !== this.opened) return;
+        const isReadable = scaleIn(layout, room) >= READABLE;
+        if (!isReadable && layout.engine === "graphviz" && limit !== FEWEST) continue;
+        this.open = open;
+        this.put(contents, layout, false);
+        if (isReadable && layout.engine === "graphviz") return;
+      }
+      if (opened !== this.opened) return; // by the reader, meanwhile
+    }
   }
 
   private toggle(box: Box): void {
@@ -205,13 +231,15 @@ export class GraphView {
   /** Lay out all that is open, anew: boxes may come to lie anywhere. */
   private async arrange(): Promise<void> {
     if (!this.tree) return;
+    this.opened += 1;
     const contents = contentsOf(this.tree, this.open);
-    for await (const layout of this.arrangement.anew(contents)) this.put(contents, layout, false);
+    for await (const layout of this.arrangement.anew(contents, this.canvas.room)) this.put(contents, layout, false);
   }
 
   /** What is open has changed: what is there stays about where it is. */
   private async draw(): Promise<void> {
     if (!this.tree) return;
+    this.opened += 1;
     const contents = contentsOf(this.tree, this.open);
     const versions = this.arrangement.next(contents, this.canvas.window);
     for await (const layout of versions) this.put(contents, layout, true);
@@ -272,7 +300,7 @@ export class GraphView {
       if (box.group) parts.push(button("open", "open this group", () => { this.toggle(box); })); // prettier-ignore
       parts.push(detailsOf(box, tree, this.activity));
     } else {
-      parts.push(overviewOf(tree, this.activity, (node) => { this.reach(node, true); })); // prettier-ignore
+      parts.push(overviewOf(tree, this.layers!, this.activity, (node) => { this.reach(node, true); })); // prettier-ignore
     }
     const text = parts.map((part) => part.textContent).join("\n");
     if (text === this.said) return;
@@ -349,7 +377,7 @@ export class GraphView {
 
   private writeLegend(by: Colouring, most: number, any: boolean): void {
     if (by === "device") {
-      const devices = this.structure?.devices().sort() ?? [];
+      const devices = [...(this.structure?.devices() ?? [])].sort();
       const entries = devices.map((name) => {
         const patch = html("i", {});
         patch.style.background = deviceColour(name);
@@ -377,8 +405,12 @@ export class GraphView {
     }
     this.marks.light(doing);
     this.marks.blame(this.faulty(contents));
+    const fault = activity.faultOfAll();
+    setText(this.fault, fault);
+    this.fault.hidden = !fault;
+    this.canvas.element.classList.toggle("ef-wrong", fault !== "");
     this.count(contents, places);
-    setText(this.now, this.sentence(places));
+    setText(this.now, footerOf(activity, this.structure!, this.feed!.now()));
     if (this.colouring === "time" && this.feed?.revision("nodes") !== this.coloured) this.colour("time");
     if (performance.now() - this.toldAt > OFTEN) this.tell();
   }
@@ -413,24 +445,6 @@ export class GraphView {
       if (s.text("kind", n) === "loop") return this.contents?.boxOf[n];
     }
     return undefined;
-  }
-
-  private sentence(places: readonly NodePlace[]): string {
-    const s = this.structure!;
-    const parts = places.slice(0, 3).map((p) => {
-      const name = p.node >= 0 ? s.text("name", p.node) : "eager code";
-      const doing = p.doing === "waits" && p.queue ? `waits for ${p.queue}` : p.doing;
-      const iteration = p.iteration >= 0 ? `, iteration ${count(p.iteration)}` : "";
-      const done = p.progress > 0 ? `, ${Math.round(100 * p.progress)} %` : "";
-      return `${name} ${doing} (${seconds(Math.max(this.feed!.now() - p.since, 0))}${iteration}${done})`;
-    });
-    const steps = this.activity!.steps();
-    if (!steps) return ["no step yet", ...parts].join(" · ");
-    const [done, p50, speed] = [number(steps, "count"), number(steps, "p50"), number(steps, "rate")];
-    const idle = this.feed!.now() - number(steps, "last") > 3 && !places.length;
-    if (done < FEW) return ["first steps", ...parts].join(" · ");
-    const how = idle ? `last step ${seconds(this.feed!.now() - number(steps, "last"))} ago` : `${rate(speed)} a second`;
-    return [`${count(done)} steps`, `${seconds(p50)} each`, how, ...parts].join(" · ");
   }
 
   // --- keys ---

@@ -5,19 +5,24 @@ import { columnsOf, sideBySide } from "./columns";
 import { contentsIn, inset, kept } from "./insets";
 import { layered } from "./layered";
 import type { Layouts } from "./layouts";
-import type { Layout, Placed } from "./types";
+import { scaleIn, type Flow, type Layout, type Placed, type Size } from "./types";
 
 /** layouts from before groups were opened that are remembered */
 const REMEMBERED = 32;
 /** milliseconds that readers wait for Graphviz: with a picture before them, and with nothing to see */
 const PATIENCE = { picture: 2000, nothing: 400 } as const;
 
+/** boxes from which on a graph is drawn one way alone: Graphviz would take long to try both */
+const BOTH = 60;
+/** how many times as large the text has to be for a graph to be drawn from left to right */
+const WORTH = 1.1;
+
 interface Arranged {
   readonly contents: Contents;
   readonly layout: Layout;
 }
 
-type Lay = (contents: Contents) => Promise<Layout>;
+type Lay = (contents: Contents, flow: Flow) => Promise<Layout>;
 
 /**
  * Each change gives its versions, as they come: one, or, where Graphviz takes longer than readers
@@ -32,9 +37,12 @@ export class Arrangement {
 
   constructor(private readonly layouts: Layouts) {}
 
-  /** All laid out anew. */
-  anew(contents: Contents): AsyncGenerator<Layout> {
-    return this.versions(contents, [], (lay) => whole(contents, lay));
+  /**
+   * All laid out anew.
+   * @param room what it is seen in: it is drawn the way in which it is largest there
+   */
+  anew(contents: Contents, room: Size | null = null): AsyncGenerator<Layout> {
+    return this.versions(contents, [], (lay) => whole(contents, lay, room));
   }
 
   /**
@@ -59,10 +67,10 @@ export class Arrangement {
     yield* this.versions(contents, before, async (lay) => {
       let layout = kept(now.layout, contents, opened);
       for (const { group } of opened) {
-        const inner = await lay(contentsIn(contents, group!, layout));
+        const inner = await lay(contentsIn(contents, group!, layout), now.layout.flow);
         layout = inset(layout, group!, inner, contents, seen);
       }
-      return contents.boxes.every((b) => layout.boxes.has(b.id)) ? layout : whole(contents, lay);
+      return contents.boxes.every((b) => layout.boxes.has(b.id)) ? layout : whole(contents, lay, null);
     });
   }
 
@@ -71,7 +79,7 @@ export class Arrangement {
   ): AsyncGenerator<Layout> {
     const asked = this.begin();
     const simple: Lay = (part) => Promise.resolve(layered(part));
-    const best = make(async (part) => (await this.layouts.lay(part)) ?? simple(part));
+    const best = make(async (part, flow) => (await this.layouts.lay(part, flow)) ?? simple(part, flow));
     const isSeen = this.now !== null && this.layouts.ready;
     const soon = await Promise.race([best, after(isSeen ? PATIENCE.picture : PATIENCE.nothing)]);
     for (const version of soon ? [best] : [make(simple), best]) {
@@ -94,12 +102,21 @@ export class Arrangement {
   }
 }
 
-async function whole(contents: Contents, lay: Lay): Promise<Layout> {
+async function whole(contents: Contents, lay: Lay, room: Size | null): Promise<Layout> {
   const columns = columnsOf(contents);
-  if (!columns.length) return lay(contents);
+  if (!columns.length) return fitting(contents, lay, room);
   const layouts: Layout[] = [];
-  for (const column of columns) layouts.push(await lay(column));
+  for (const column of columns) layouts.push(await lay(column, "down"));
   return sideBySide(columns, layouts, contents);
+}
+
+/** The way in which a graph can be drawn largest. */
+async function fitting(contents: Contents, lay: Lay, room: Size | null): Promise<Layout> {
+  const down = await lay(contents, "down");
+  const scale = room ? scaleIn(down, room) : 1;
+  if (!room || scale >= 1 || contents.boxes.length > BOTH) return down;
+  const right = await lay(contents, "right");
+  return scaleIn(right, room) > WORTH * scale ? right : down;
 }
 
 function after(milliseconds: number): Promise<null> {

@@ -6,7 +6,7 @@ import { route } from "./routes";
 import { around, frameOf, type Layout, type Placed, type Scaled } from "./types";
 
 /** pixels between columns: most arrows between them go through there */
-const GAP = 56;
+const GAP = 48;
 
 /** What each device has, to be laid out by itself; none where all is on one, or devices are no groups. */
 export function columnsOf(contents: Contents): Contents[] {
@@ -77,7 +77,7 @@ export function sideBySide(columns: readonly Contents[], layouts: readonly Layou
   }
   const all = around([...frames, ...clusters.values()])!;
   const engine = layouts.every((l) => l.engine === "graphviz") ? "graphviz" : "layered";
-  return { engine, left: all.x, top: all.y, width: all.width, height: all.height, boxes, clusters, edges };
+  return { engine, flow: "down", left: all.x, top: all.y, width: all.width, height: all.height, boxes, clusters, edges };
 }
 
 /** The height at which a device begins in its column. */

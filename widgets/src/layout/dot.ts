@@ -2,13 +2,16 @@
 
 import { edgeKey, type Box, type Contents, type Edge } from "../graph/contents";
 import type { Group } from "../graph/groups";
-import type { Layout, Scaled } from "./types";
+import type { Flow, Layout, Scaled } from "./types";
 
 const POINTS = 72;
 const QUICK = 100;
 const STRAIGHT = 300;
-const CHARACTER = 6.7;
-const SMALL = 5.8;
+/** how much what computes wants to lie in one line with what it computes from; a variable lies beside */
+const CHAIN = 6;
+/** pixels of a letter of the first line of a box, and of the others; and of a line */
+const [CHARACTER, SMALL] = [7.3, 6.6];
+export const LINE = 15.5;
 /** pixels for the sign of a closed group: the name is in the middle, so it takes room on both sides */
 const SIGN = 16;
 
@@ -16,12 +19,16 @@ const SIGN = 16;
 export function sizeOf(box: Box): { width: number; height: number } {
   const [first = "", ...rest] = box.lines;
   const sign = box.group ? SIGN : 0;
-  const width = Math.max(first.length * CHARACTER + sign, ...rest.map((l) => l.length * SMALL), 36) + 22;
+  const width = Math.max(first.length * CHARACTER + sign, ...rest.map((l) => l.length * SMALL), 36) + 18;
   const lid = box.kind === "variable" || box.kind === "queue" ? 6 : 0;
-  return { width: Math.round(width), height: 12 + 15 * box.lines.length + lid };
+  return { width: Math.round(width), height: 8 + LINE * box.lines.length + lid };
 }
 
-export function writeDot(contents: Contents): string {
+/**
+ * A graph in the language of Graphviz.
+ * @param flow which way it is drawn
+ */
+export function writeDot(contents: Contents, flow: Flow): string {
   const keys = new Map(contents.boxes.map((box, i) => [box, `b${i}`]));
   const inside = new Map<Group, Box[]>();
   for (const box of contents.boxes) {
@@ -30,7 +37,7 @@ export function writeDot(contents: Contents): string {
     else inside.set(box.home, [box]);
   }
   const drawn = new Set(contents.clusters);
-  const lines = ["digraph {", 'graph [rankdir=TB newrank=true nodesep=0.22 ranksep=0.36 margin=0 pad=0]'];
+  const lines = ["digraph {", `graph [rankdir=${flow === "down" ? "TB" : "LR"} newrank=true nodesep=0.2 ranksep=0.22 margin=0 pad=0]`];
   if (contents.boxes.length > QUICK) lines.push("graph [nslimit=1 nslimit1=1 mclimit=0.05]");
   if (contents.edges.length > STRAIGHT) lines.push("graph [splines=line]");
   lines.push('node [shape=box fixedsize=true label=""]', "edge [arrowhead=none]");
@@ -43,25 +50,27 @@ export function writeDot(contents: Contents): string {
       if (!drawn.has(inner)) continue;
       lines.push(`subgraph cluster${contents.clusters.indexOf(inner)} {`);
       // room for the name, which is drawn above what is in the cluster
-      lines.push(`margin=10 label=<<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td width="${labelWidth(inner)}" height="16" fixedsize="true"></td></tr></table>>`);
+      lines.push(`margin=8 label=<<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td width="${labelWidth(inner)}" height="16" fixedsize="true"></td></tr></table>>`);
       draw(inner);
       lines.push("}");
     }
   };
   draw(contents.root);
   for (const [box, op] of contents.beside) {
-    if (phaseOf(box)) lines.push(`{rank=same ${keys.get(op)!} ${keys.get(box)!}}`);
+    // a part of a step that is closed is beside nothing: all would be in one row with it
+    if (phaseOf(box) && op.group?.kind !== "phase") lines.push(`{rank=same ${keys.get(op)!} ${keys.get(box)!}}`);
   }
-  for (const edge of contents.edges) {
-    const weight = edge.kind === "data" ? 2 : 1;
-    const [a, b] = [keys.get(edge.from)!, keys.get(edge.to)!];
-    const [from, to] = [phaseOf(edge.from), phaseOf(edge.to)];
-    if (from !== to && from && to) lines.push(`${a} -> ${b} [constraint=false]`);
-    else if (rises(edge)) lines.push(`${b} -> ${a} [weight=${weight}]`);
-    else lines.push(`${a} -> ${b} [weight=${weight}]`);
-  }
+  for (const edge of contents.edges) lines.push(lineOf(edge, keys));
   lines.push("}");
   return lines.join("\n");
+}
+
+function lineOf(edge: Edge, keys: ReadonlyMap<Box, string>): string {
+  const weight = edge.kind !== "data" ? 1 : edge.from.kind === "variable" ? 2 : CHAIN;
+  const [a, b] = [keys.get(edge.from)!, keys.get(edge.to)!];
+  const [from, to] = [phaseOf(edge.from), phaseOf(edge.to)];
+  if (from !== to && from && to) return `${a} -> ${b} [constraint=false]`;
+  return rises(edge) ? `${b} -> ${a} [weight=${weight}]` : `${a} -> ${b} [weight=${weight}]`;
 }
 
 /**
@@ -90,7 +99,7 @@ interface Drawn {
   edges?: { tail: number; head: number; pos?: string }[];
 }
 
-export function readLayout(text: string, contents: Contents): Layout {
+export function readLayout(text: string, contents: Contents, flow: Flow): Layout {
   const drawn = JSON.parse(text) as Drawn;
   const objects = drawn.objects ?? [];
   const [, , width = 0, height = 0] = numbers(drawn.bb);
@@ -108,7 +117,7 @@ export function readLayout(text: string, contents: Contents): Layout {
     }
   }
   const edges = edgesOf(drawn, contents, height);
-  return { engine: "graphviz", left: 0, top: 0, width, height, boxes, clusters, edges };
+  return { engine: "graphviz", flow, left: 0, top: 0, width, height, boxes, clusters, edges };
 }
 
 function numbers(text: string): number[] {

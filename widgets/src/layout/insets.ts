@@ -104,7 +104,7 @@ export function inset(
   const edges = edgesOf(contents, { ...outer, boxes }, [[outer, move], [inner, into]]);
   const all = around([...[...boxes.values()].map(frameOf), ...clusters.values()])!;
   const { x: left, y: top, width, height } = all;
-  return { engine: outer.engine, left, top, width, height, boxes, clusters, edges };
+  return { engine: outer.engine, flow: outer.flow, left, top, width, height, boxes, clusters, edges };
 } // prettier-ignore
 
 function ancestors(group: Group): string[] {

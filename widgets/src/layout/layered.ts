@@ -25,7 +25,7 @@ export function layered(contents: Contents): Layout {
   const edges = new Map(contents.edges.map((edge) =>
     [edgeKey(edge), link(boxes.get(edge.from.id)!, boxes.get(edge.to.id)!)])); // prettier-ignore
   const clusters = framesOf(contents, boxes);
-  return { engine: "layered", left: 0, top: 0, width, height: y, boxes, clusters, edges };
+  return { engine: "layered", flow: "down", left: 0, top: 0, width, height: y, boxes, clusters, edges };
 }
 
 /** Boxes by the longest way to them; what would go in circles is taken in the order of boxes. */

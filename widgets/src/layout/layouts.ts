@@ -3,7 +3,7 @@
 import type { Feed } from "../feed/feed";
 import type { Contents } from "../graph/contents";
 import { readLayout, writeDot } from "./dot";
-import type { Layout } from "./types";
+import type { Flow, Layout } from "./types";
 
 /**
  * milliseconds after which a layout is given up. Nobody waits that long: readers have the layout of
@@ -49,7 +49,7 @@ export class Layouts {
   }
 
   /** What Graphviz makes of it; null where it cannot be had, fails, never ends or is abandoned. */
-  async lay(contents: Contents): Promise<Layout | null> {
+  async lay(contents: Contents, flow: Flow): Promise<Layout | null> {
     await this.prepare();
     if (!this.ready || this.closed || !contents.boxes.length) return null;
     this.worker ??= start(shared().text);
@@ -68,9 +68,9 @@ export class Layouts {
       };
       this.waiting.add(end);
       worker.addEventListener("message", heard);
-      worker.postMessage({ id, dot: writeDot(contents) });
+      worker.postMessage({ id, dot: writeDot(contents, flow) });
     });
-    return text === undefined ? null : readLayout(text, contents);
+    return text === undefined ? null : readLayout(text, contents, flow);
   }
 
   /** End what is being laid out, since nobody wants it any more: with its worker, as it hears nothing. */

@@ -7,6 +7,15 @@ export interface Placed {
   readonly height: number;
 }
 
+/** What a picture is seen in, in pixels. */
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Which way a graph is drawn: from above to below, or from left to right. */
+export type Flow = "down" | "right";
+
 export interface Scaled extends Placed {
   /** how large it is drawn, as a part of its full size: what was opened later may be smaller */
   readonly scale: number;
@@ -14,6 +23,7 @@ export interface Scaled extends Placed {
 
 export interface Layout {
   readonly engine: "graphviz" | "layered";
+  readonly flow: Flow;
   readonly left: number;
   readonly top: number;
   readonly width: number;
@@ -24,6 +34,11 @@ export interface Layout {
   readonly clusters: ReadonlyMap<string, Scaled>;
   /** by the keys of edges: paths of SVG, made of curves */
   readonly edges: ReadonlyMap<string, string>;
+}
+
+/** The largest scale at which all of a picture is seen. */
+export function scaleIn(layout: Size, room: Size): number {
+  return Math.min(room.width / Math.max(layout.width, 1), room.height / Math.max(layout.height, 1));
 }
 
 /** A rectangle by its top left. */

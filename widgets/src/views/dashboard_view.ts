@@ -9,6 +9,7 @@ import { GraphView, MOST as MOST_BOXES } from "../graph/view";
 import type { ViewModel } from "../passes/stages";
 import { Canvas2d } from "./canvas2d";
 import { CausePath } from "./cause_path";
+import { LayersView } from "./layers_view";
 import { NodesView } from "./nodes_view";
 import { QueuesView } from "./queues_view";
 import { TimelineView } from "./timeline_view";
@@ -38,7 +39,8 @@ export class DashboardView implements View {
   private readonly choice = html("select", { "aria-label": "function", class: "ef-choice", ...KEYS });
   private readonly graph: GraphView;
   private readonly nothing = html("p", { class: "ef-empty" }, "The graph of what runs comes with its first step.");
-  private readonly path = new CausePath();
+  private readonly path = new CausePath((name) => { this.pickNamed(name); }); // prettier-ignore
+  private readonly layers: LayersView;
   private readonly nodes: NodesView;
   private readonly timeline: TimelineView;
   private readonly tabs: Tab[] = [];
@@ -55,6 +57,7 @@ export class DashboardView implements View {
 
   constructor(private readonly feed: Feed, model: ViewModel) {
     this.graph = new GraphView(feed, MOST_BOXES, model);
+    this.layers = new LayersView(feed);
     this.nodes = new NodesView(feed);
     const graph: View = {
       element: html("div", {}, this.nothing, this.graph.element, this.path.element),
@@ -66,6 +69,7 @@ export class DashboardView implements View {
     this.add("graph", graph);
     this.add("timeline", this.timeline);
     this.add("queues", new QueuesView(feed, []));
+    this.add("layers", this.layers);
     this.add("nodes", this.nodes);
     this.graph.element.hidden = true; // tools for a picture that is not there
     const bar = html("div", { class: "ef-tabs", role: "tablist", "aria-label": "views" },
@@ -132,6 +136,7 @@ export class DashboardView implements View {
       this.graph.element.hidden = false;
       this.graph.resize();
       this.graph.show(structure, executable);
+      this.layers.show(structure, executable);
       this.nodes.show(structure, executable);
     });
   }
@@ -155,14 +160,22 @@ export class DashboardView implements View {
     const rows = this.feed.list("diagnoses");
     this.path.show(rows);
     const lines = rows.map((row) => row["text"] as string);
-    if (!lines.length) lines.push(this.executable ? "Nothing stands out." : "Nothing runs yet.");
+    const undecided = (this.feed.list("summary")[0]?.["undecided"] as string | undefined) ?? "";
+    const isOpen = !this.executable || undecided !== "";
+    if (!lines.length) lines.push(!this.executable ? "Nothing runs yet." : undecided ? `No fault so far; ${undecided}.` : "Nothing stands out.");
     while (this.faults.children.length > lines.length) this.faults.lastElementChild!.remove();
     lines.forEach((text, i) => {
       const line = this.faults.children[i] ?? this.faults.appendChild(html("li", {}));
       setText(line, text);
       line.classList.toggle("ef-none", !rows.length);
-      line.classList.toggle("ef-idle", !rows.length && !this.executable);
+      line.classList.toggle("ef-idle", !rows.length && isOpen);
     });
+  }
+
+  /** The function of a name that was made last: that is shown. */
+  private pickNamed(name: string): void {
+    const named = [...this.feed.table("executables")].filter((row) => this.feed.name(row, "name") === name);
+    this.pick(Math.max(0, ...named.map((row) => number(row, "executable"))));
   }
 
   /** Whether nobody can have read much: runners begin before what they work for. */

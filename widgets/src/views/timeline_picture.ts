@@ -174,18 +174,15 @@ export class TimelinePicture {
     context.lineWidth = context.globalAlpha = 1;
   }
 
-  /** Traces below all lanes, with a line through them: first calls are hollow, retraces full. */
+  /** Traces below all lanes, in a lane of their own: first calls are hollow, retraces full, narrow where there are many. */
   drawTraces(traces: readonly Trace[]): void {
     const { context, theme, scale } = this;
     const y = top(this.lanes.length);
     traces.forEach((trace, i) => {
       const [a, b] = [xOf(scale, trace.start), xOf(scale, trace.stop)];
       const next = traces[i + 1] ? xOf(scale, traces[i + 1]!.start) : scale.width;
-      const wide = Math.max(b - a, 5);
+      const wide = Math.max(b - a, Math.min(5, Math.max(next - a - 1, 1)));
       context.fillStyle = context.strokeStyle = trace.isFirst ? theme.soft : theme.error;
-      context.globalAlpha = 0.5;
-      this.line(a, TOP - 6, a, y);
-      context.globalAlpha = 1;
       if (trace.isFirst) context.strokeRect(a, y + ABOVE + 0.5, wide, BAR - 1);
       else context.fillRect(a, y + ABOVE, wide, BAR);
       const room = next - a - wide - 8;

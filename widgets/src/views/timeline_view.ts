@@ -2,9 +2,9 @@
 
 import { onTheme, themeOf } from "../colours";
 import { button, html, KEYS, setText } from "../dom";
-import type { Choice, Feed } from "../feed/feed";
+import { KEPT, type Choice, type Feed } from "../feed/feed";
 import { number } from "../feed/tables";
-import { seconds } from "../format";
+import { count, seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
 import { percentile, StepHistogram } from "./step_histogram";
 import { endsOf, FOOT, headOf, isInBar, LANE, timeOf, TimelinePicture, TOP, xOf, type Place, type Scale } from "./timeline_picture";
@@ -151,7 +151,9 @@ export class TimelineView implements View {
     const at = (part: number): string => seconds(percentile(times, part));
     const retraces = this.rows.traces(0, Infinity).filter((trace) => !trace.isFirst);
     const last = retraces[retraces.length - 1];
-    const often = retraces.length === 1 ? "once" : `${retraces.length} times`;
+    // of very many the first are forgotten
+    const least = this.feed.log("retraces").length >= KEPT ? "at least " : "";
+    const often = retraces.length === 1 ? "once" : `${least}${count(retraces.length)} times`;
     const traced = last ? ` · traced anew ${often}, last ${last.name}: ${last.reason}` : "";
     const of = this.shown ? ` of ${this.rows.graphOf(this.shown)}` : "";
     return `last ${times.length} steps${of}: median ${at(0.5)}, p95 ${at(0.95)}, longest ${at(1)}${traced}`;
