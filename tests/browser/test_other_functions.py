@@ -1,4 +1,4 @@
-"""A function that is traced anew again and again is named below the graph, and a click shows it."""
+"""The graph of a dashboard becomes that of another function, by a choice or by a click."""
 
 from __future__ import annotations
 
@@ -25,6 +25,43 @@ while not pathlib.Path("clicked").exists():
         smooth(loss, f"step {step}")
     step += 1
 """
+#: two graphs whose nodes have the same names, on two devices
+DEVICES = """
+ef.config(cpu_devices=2)
+near, far = ef.ones(3), ef.ones(3).to("cpu:1")
+
+@ef.trace
+def here(x):
+    return ef.relu(x)
+
+@ef.trace
+def there(x):
+    return ef.relu(x)
+
+_ = here(near), there(far)
+"""
+
+
+def test_boxes_of_another_graph_have_devices_and_details_of_their_own(
+    lab: Lab, browser: Browser
+) -> None:
+    cells = ["import eagerflow as ef", "look = ef.dashboard()\nlook", DEVICES]
+    notebook = lab.open(browser, "functions", cells, viewport={"width": 1240, "height": 1000})
+    notebook.run(0, 1, 2)
+    view = notebook.view(1)
+    box = view.locator(".ef-box").filter(has_text="relu")
+    colours = {}
+    for function, device in (("here", "cpu:0"), ("there", "cpu:1")):
+        view.locator(".ef-choice").select_option(label=function)
+        expect(view.locator(".ef-canvas")).to_have_attribute(
+            "aria-label", re.compile(f"graph {function} ")
+        )
+        colours[function] = box.evaluate("e => e.style.getPropertyValue('--ef-device')")
+        box.click()
+        expect(view.locator(".ef-details")).to_contain_text(device)
+    assert colours["here"] != colours["there"]
+    assert notebook.complaints == []
+    notebook.shut_down()
 
 
 def test_a_click_on_a_function_traced_anew_shows_its_graph(lab: Lab, browser: Browser) -> None:
