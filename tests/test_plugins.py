@@ -82,7 +82,10 @@ def test_a_kernel_for_one_dtype_leaves_the_others() -> None:
 def test_a_portable_kernel_may_be_replaced() -> None:
     x = ef.ones(3)
     assert ef.exp(x).dtype == "float32"
-    table.portable("exp")(lambda xp, x: xp.zeros_like(x))
+    with pytest.raises(ValueError, match="has an op 'exp' with a kernel"):
+        table.portable("exp")
+    assert ef.exp(x).tolist() != [0.0, 0.0, 0.0]
+    table.portable("exp", replace=True)(lambda xp, x: xp.zeros_like(x))
     assert ef.exp(x).tolist() == [0.0, 0.0, 0.0]
 
 

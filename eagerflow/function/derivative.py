@@ -24,6 +24,7 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_read, kind_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.placement.apply_rules import place
+from eagerflow.placement.counterparts import counterparts
 from eagerflow.placement.rules import Rules
 from eagerflow.runtime.background_compilation import Mode
 from eagerflow.runtime.executable import Executable
@@ -80,12 +81,14 @@ class Derivative:
         forward, backward = self._joint.forward, self._joint.backward
         if rules is None:
             return forward, backward
-        known = rules.targets.keys()
-        forward = place(forward, rules, returned=self._count, known=known).graph
+        known, originals = rules.targets.keys(), counterparts(self._graph, forward, backward)
+        forward = place(
+            forward, rules, returned=self._count, known=known, originals=originals
+        ).graph
         backward, _ = clone(backward)
         for given, made in zip(backward.inputs, forward.outputs[self._count :], strict=False):
             given.stated = made.device
-        return forward, place(backward, rules, known=known).graph
+        return forward, place(backward, rules, known=known, originals=originals).graph
 
     def _without_reads(self) -> Graph:
         """The graph with inputs in the place of reads of variables."""

@@ -108,6 +108,12 @@ FUNCTIONS: Final = {
     "fori_loop": "in a traced function, for i in range(n) is a loop of the graph if n is a tensor",
     "fromfunction": "f(*ef.meshgrid(*map(ef.arange, shape), indexing='ij'))",
     "gather_nd": "x[i, j]",
+    **dict.fromkeys(
+        ["get_rng_state", "set_rng_state"],
+        "generator = ef.random.default_generator() is what has the state; "
+        "ef.checkpoint.save(path, {'rng': generator, ...}) keeps it, and load(path, like=...) "
+        "puts it back",
+    ),
     "is_tensor": "isinstance(x, ef.Tensor)",
     "jit": "@ef.trace makes a graph of a function",
     "load": "ef.checkpoint.load(path)",
@@ -127,6 +133,8 @@ FUNCTIONS: Final = {
     "set_num_threads": "ef.config(threads=count)",
     "shape": "x.shape",
     "size": "x.size",
+    "use_deterministic_algorithms": "ef.config(deterministic=True)",
+    "watch": "ef.dashboard() shows what runs; ef.show(f) one function; tape.watch(x) is of a tape",
     "special": "ef itself has these functions: ef.erf, ef.gammainc, ef.lgamma, ef.logsumexp",
     "stats": "ef.distributions has densities, as ef.distributions.Normal(0, 1).log_prob(x)",
     "trim_zeros": "x[ef.nonzero(x)[0].min() : ef.nonzero(x)[0].max() + 1]",

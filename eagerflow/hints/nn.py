@@ -16,6 +16,11 @@ _FREEZE: Final = "net.freeze() and net.unfreeze(); net.trainable has what is not
 NN: Final = {
     "BCELoss": "use the function ef.nn.functional.binary_cross_entropy",
     "BCEWithLogitsLoss": "use the function ef.nn.functional.binary_cross_entropy_with_logits",
+    **dict.fromkeys(
+        ["DataParallel", "parallel"],
+        "f.place({pattern: device}) runs parts of a traced function on several devices; "
+        "ef.cluster has processes",
+    ),
     "Dense": "use ef.nn.Linear",
     "ModuleDict": "a plain dict of modules will do",
     "ModuleList": "a plain list of modules will do",

@@ -119,8 +119,11 @@ PROGRAMS: Final = {
             "ef.fft.rfft of windows": "stft istft",
             "x[indices] = v, ef.index_update, ef.scatter_add": "scatter scatter_nd slice_scatter",
             _SETTING: "get_default_dtype set_default_dtype set_default_tensor_type",
-            "ef.tensor(data, dtype=ef.float32)": "FloatTensor LongTensor IntTensor DoubleTensor "
-                "BoolTensor",
+            "ef.tensor(data, dtype=ef.float32)": "FloatTensor",
+            "ef.tensor(data, dtype=ef.float64)": "DoubleTensor",
+            "ef.tensor(data, dtype=ef.int32)": "IntTensor",
+            "ef.tensor(data, dtype=ef.int64)": "LongTensor",
+            "ef.tensor(data, dtype=ef.bool)": "BoolTensor",
             "a tuple: x.shape": "Size TensorShape",
             "ef.grad, ef.GradientTape and their like are in ef itself; ef.custom_vjp makes a "
             "function with a derivative of its own, as torch.autograd.Function, "

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow.errors import PlacementError
@@ -24,7 +25,7 @@ from eagerflow.placement.memory_need import Peak, peaks
 from eagerflow.placement.node_homes import source_of
 from eagerflow.placement.patterns import parts_of
 from eagerflow.placement.placed_graph import placed
-from eagerflow.placement.rules import Rules, Wish, Wishes, forward_of, here, line_of, path_of
+from eagerflow.placement.rules import Rules, Wish, Wishes, here, line_of, path_of
 
 _NEAR: Final = 5  # scopes and nodes that a message lists
 #: how often single nodes are left out of what has no room, before all are
@@ -51,8 +52,9 @@ class Placement:
 
 
 def place(
-    graph: Graph, rules: Rules, *, returned: int | None = None, known: Collection[str] = ()
-) -> Placement:
+    graph: Graph, rules: Rules, *, returned: int | None = None, known: Collection[str] = (),
+    originals: Mapping[Node, Node] = MappingProxyType({}),
+) -> Placement:  # fmt: skip
     """A graph whose nodes are where rules want them.
 
     Args:
@@ -60,6 +62,7 @@ def place(
         rules: the rules.
         returned: how many of its outputs come back to where the program says; all by default.
         known: patterns that need not match, as they match in another graph of the function.
+        originals: of a derivative, the nodes of the trace that its nodes are (see `counterparts`).
 
     Raises:
         PlacementError: a node cannot be where rules want it, or a pattern places nothing.
@@ -80,16 +83,16 @@ def place(
       return %transfer
     }
     """  # noqa: E501 - the text of a graph
-    return _Placer(rules).run(graph, returned, known)
+    return _Placer(rules, originals).run(graph, returned, known)
 
 
 @final
 class _Placer:
     """Places one graph."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, originals: Mapping[Node, Node]) -> None:
         self.rules = rules
-        self.wishes = Wishes(rules)
+        self.wishes = Wishes(rules, originals)
         self.constraints = Constraints()
         self.placing: set[str] = set()  # patterns that match a node which can be placed
         self.changes: list[Change] = []
@@ -201,7 +204,7 @@ class _Placer:
             or leader in self.stayed
             or self.constraints.obstacle(node, device) is not None
         ):
-            self.stayed.add(forward_of(node))
+            self.stayed.add(self.wishes.original(node))
             return None
         return self.moved(node, device, wish.by)
 
@@ -214,7 +217,7 @@ class _Placer:
     def fall_back(self, node: Node, wish: Wish, why: str) -> tuple[Device, str]:
         """Leave a node where the program says."""
         assert isinstance(node.device, Device)
-        self.stayed.add(forward_of(node))
+        self.stayed.add(self.wishes.original(node))
         text = f"stays on {node.device}: {wish.by} asks for {wish.target.asked}, but {why}"
         self.fallbacks.append(f"{line_of(node)} {text}")
         return node.device, text

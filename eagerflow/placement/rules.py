@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.errors import DeviceError, PlacementError
@@ -185,10 +186,13 @@ class Wishes:
 
     Args:
         rules: the rules.
+        originals: of a graph that was traced anew, what its nodes were before, of which the rules
+            speak.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, originals: Mapping[Node, Node] = MappingProxyType({})) -> None:
         self.rules = rules
+        self._originals = originals
         self._patterns = Patterns(rules.targets)
         self._ranks = {pattern: rank_of(pattern) for pattern in rules.targets}
         self._known: dict[Node, Wish | None] = {}
@@ -201,10 +205,15 @@ class Wishes:
             PlacementError: two patterns that are equally specific want it on different devices, or
                 a function gives what is no device.
         """
-        first = forward_of(node)
+        first = self.original(node)
         if first not in self._known:
             self._find_all(first)
         return self._known[first]
+
+    def original(self, node: Node) -> Node:
+        """The node of which the rules speak: that of the trace, and of the forward pass."""
+        first = forward_of(node)
+        return self._originals.get(first, first)
 
     def matches(self, pattern: str, node: Node) -> bool:
         """Whether a pattern matches a node, or the one whose derivative it is part of."""

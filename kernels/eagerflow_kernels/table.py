@@ -25,10 +25,19 @@ _original: dict[str, Kernel | str] = {}
 _special: dict[tuple[str, str, tuple[str, ...] | None], Kernel] = {}
 #: the rows of `_special` that this package registered
 _own: Final[set[tuple[str, str, tuple[str, ...] | None]]] = set()
+#: the ops of which this package registered a portable kernel
+_own_portable: Final[set[str]] = set()
 _hooks: list[Callable[[str], None]] = []
 
 
-def portable(name: str, function: str | None = None) -> Callable[[_K], _K]:
+def _is_of_package(module: object) -> bool:
+    """Whether a module, by its name, is one of this package."""
+    return str(module).partition(".")[0] == _PACKAGE
+
+
+def portable(
+    name: str, function: str | None = None, *, replace: bool = False
+) -> Callable[[_K], _K]:
     """Register the portable kernel of the op ``name``, as a decorator.
 
     Registering again replaces the kernel from the next call on.
@@ -37,7 +46,19 @@ def portable(name: str, function: str | None = None) -> Callable[[_K], _K]:
         name: the op's name.
         function: instead of a decorated function, the name of a function of ``xp`` (dotted for a
             sub-namespace, ``"linalg.inv"``) that takes exactly the op's arrays and attributes.
+        replace: whether it may be in the place of a kernel of this package, wherever an op of that
+            name runs from now on.
+
+    Raises:
+        ValueError: this package has a kernel of that name, which is not to be replaced.
     """
+    if _is_of_package(sys._getframe(1).f_globals.get("__name__")):
+        _own_portable.add(name)
+    elif name in _own_portable and not replace:
+        raise ValueError(
+            f"eagerflow has an op {name!r} with a kernel: give yours another name; with "
+            f"portable({name!r}, replace=True) all that calls that op gets your kernel"
+        )
     if function is not None:
         _original.setdefault(name, function)
         _store(_portable, name, function, name)
@@ -64,8 +85,8 @@ def special(
     def register(kernel: _K) -> _K:
         key = name, device_kind, dtypes
         # functions of NumPy are registered by users as well as here: what they are does not tell
-        module = str(sys._getframe(1).f_globals.get("__name__", ""))
-        (_own.add if module.partition(".")[0] == _PACKAGE else _own.discard)(key)
+        module = sys._getframe(1).f_globals.get("__name__")
+        (_own.add if _is_of_package(module) else _own.discard)(key)
         _store(_special, key, kernel, name)
         return kernel
 

@@ -100,7 +100,7 @@ def main(call: Callable[..., str]) -> None:
     os.cpu_count = lambda: 2
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGALRM, ctrl_c)
-    table.portable("sin")(counted)
+    table.portable("sin", replace=True)(counted)
     small, large = ef.ones(2), ef.tensor(np.linspace(-1, 1, SIZE, dtype=np.float32))
     for f, x in (
         (eager, small), (structured, small), (converted, small), (effects, small),

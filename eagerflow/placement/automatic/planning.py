@@ -32,7 +32,7 @@ from eagerflow.placement.automatic.search import (
 )
 from eagerflow.placement.memory_need import Peak, peaks, states_of
 from eagerflow.placement.placed_graph import is_movable, placed
-from eagerflow.placement.rules import Rules, forward_of, here, line_of, path_of
+from eagerflow.placement.rules import Rules, forward_of, here, line_of
 from eagerflow.source import Source
 
 #: the part of the own placement's time that another one must stay below
@@ -143,12 +143,10 @@ class PlacementPlan:
 
     def rules(self, source: Source | None) -> Rules:
         """What places the graph so, and its derivatives."""
-        by_path = {path_of(node): device for node, device in self.choice.items()}
         choice = self.choice
 
         def auto(node: Node) -> Device | None:
-            device = choice.get(node)
-            return by_path.get(path_of(node)) if device is None else device
+            return choice.get(node)
 
         return Rules({}, auto, False, source, self)
 

@@ -1,0 +1,91 @@
+"""Which nodes of a trace those of its derivative are, or belong to.
+
+The derivative is traced anew, so its nodes may have other names, and a name or a path is not of one
+node alone: there is an `exp` in a loop and another one beside it. What stays is the order of the
+nodes that come from one line, graph by graph.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+
+from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.ir import Graph, Node
+
+
+def counterparts(graph: Graph, forward: Graph, backward: Graph) -> dict[Node, Node]:
+    """For nodes of a derivative those of the trace which they are, or of whose derivative they are.
+
+    Args:
+        graph: of the trace.
+        forward: the forward graph of its derivative.
+        backward: the backward graph; of its nodes those count that they are the derivative of.
+
+    >>> from eagerflow.placement.counterparts import counterparts
+    >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+    >>> again = ef.Graph.parse("graph f(%x: f32[n]) { %z = exp(%x) : f32[n] return %z }")
+    >>> counterparts(graph, again, ef.Graph("backward"))
+    {<node z: exp>: <node y: exp>}
+    """
+    found: dict[Node, Node] = {}
+    _match(graph, forward, found)
+    outer = {node.name: found[node] for node in forward.nodes if node in found}
+    for node in backward.nodes:
+        if node.forward is not None and node.forward.name in outer:
+            found[node.forward] = outer[node.forward.name]
+    found |= _within(graph, backward)
+    return found
+
+
+def _match(graph: Graph, again: Graph, found: dict[Node, Node]) -> None:
+    """Find the nodes of a graph, and of its subgraphs, in one that was traced anew.
+
+    Of nodes that are alike, the order says which is which, unless some are gone: nothing took what
+    they made. Then it is the name, which the others have kept.
+    """
+    those = _by_likeness(again)
+    for likeness, nodes in _by_likeness(graph).items():
+        others = those.get(likeness, [])
+        if len(others) != len(nodes):
+            names = {node.name: node for node in others}
+            nodes = [node for node in nodes if node.name in names]
+            others = [names[node.name] for node in nodes]
+        for node, first in zip(others, nodes, strict=True):
+            found[node] = first
+            inner = dict(node.subgraphs())
+            for key, one in first.subgraphs():
+                if key in inner:
+                    _match(one, inner[key], found)
+
+
+def _by_likeness(graph: Graph) -> dict[Hashable, list[Node]]:
+    groups = defaultdict[Hashable, list[Node]](list)
+    for node in graph.nodes:
+        groups[_likeness(node)].append(node)
+    return groups
+
+
+def _within(graph: Graph, backward: Graph) -> dict[Node, Node]:
+    """What the nodes in branches and loops of a backward graph are the derivative of.
+
+    That is a node of another graph, which is known by its line, and by its name where a line gave
+    several; of those that are alike in both, none.
+    """
+    alike = defaultdict[Hashable, list[Node]](list)
+    for node in [n for one in inner_graphs(graph.nodes) for n in one.nodes]:
+        alike[_likeness(node)].append(node)
+        alike[_likeness(node), node.name].append(node)
+    found: dict[Node, Node] = {}
+    inside = [n for one in inner_graphs(backward.nodes) for n in one.nodes]
+    for first in {n.forward for n in inside if n.forward is not None}:
+        likeness = _likeness(first)
+        same = alike[likeness] if len(alike[likeness]) == 1 else alike[likeness, first.name]
+        if len(same) == 1:
+            found[first] = same[0]
+    return found
+
+
+def _likeness(node: Node) -> Hashable:
+    """What stays of a node where its graph is traced anew."""
+    return node.op, node.scope, node.source
