@@ -31,6 +31,13 @@ test("a layer costs what its ops, their derivatives and its updates take togethe
   expect([parts.forward, parts.backward, parts.update].map((p) => p.toFixed(2))).toEqual(["0.45", "0.45", "0.10"]);
 });
 
+test("layers without a time are in their order, and what is no layer comes last", () => {
+  const of = { kind: "op", device: "cpu:0", type: "f32[2]@cpu:0" };
+  const nodes = ["", "net/b", "net/a"].map((layer) => ({ ...of, op: "exp", name: `of ${layer}`, scope: layer, layer }));
+  const costs = new Layers(makeStructure(nodes, [], { inputs: [], outputs: [] })).costs([]);
+  expect(costs.map(({ name, place }) => [name, place])).toEqual([["net/b", 1], ["net/a", 2], ["", 0]]);
+});
+
 test("a layer has parameters, the size of its values, a type and a place", () => {
   const told = new Layers(step()).all.map(({ name, place, parameters, bytes, gives }) => [name, place, parameters, bytes, gives]);
   expect(told).toEqual([

@@ -88,6 +88,7 @@ export class Canvas {
    * @param still whether what is seen stays: else the picture is fitted
    */
   show(contents: Contents, layout: Layout, still: boolean): void {
+    if (this.contents?.root !== contents.root) this.forget();
     this.contents = contents;
     this.layout = layout;
     this.smallest = Math.min(1, ...[...layout.boxes.values()].map((b) => b.scale));
@@ -99,6 +100,14 @@ export class Canvas {
     this.drawMinimap();
     if (still) this.place();
     else this.fit();
+  }
+
+  /** Another graph, or other groups: what has the same name there is not the same. */
+  private forget(): void {
+    for (const made of this.drawn.values()) made.remove();
+    this.drawn.clear();
+    this.frames.clear();
+    this.byKey.clear();
   }
 
   private drawClusters(): void {

@@ -55,7 +55,7 @@ export class Layers {
     });
   }
 
-  /** Layers with what was observed, from rows of the table of nodes; the slowest first. */
+  /** Layers with what was observed, from rows of the table of nodes: the slowest first, and else in their order. */
   costs(rows: readonly Row[]): LayerCost[] {
     const sums = new Map<string, { seconds: number; share: number; phases: Record<Phase, number>; node: number; most: number }>();
     for (const row of rows) {
@@ -70,7 +70,7 @@ export class Layers {
     }
     const none = { seconds: 0, share: 0, phases: { forward: 0, backward: 0, update: 0 } };
     const all = this.all.map((layer) => ({ node: this.firsts.get(layer.name)!, ...none, ...sums.get(layer.name), ...layer }));
-    return all.sort((a, b) => b.share - a.share);
+    return all.sort((a, b) => b.share - a.share || placeOf(a) - placeOf(b));
   }
 
   /** The parts of a step that go forward, backward and into updates. */
@@ -108,6 +108,11 @@ export class Layers {
 /** How a layer is called where there is one line for all that is in none. */
 export function layerName(name: string): string {
   return name || "outside of layers";
+}
+
+/** Where a layer is in the forward pass; what is no layer comes after all. */
+function placeOf(layer: Layer): number {
+  return layer.place || Number.MAX_VALUE;
 }
 
 function resourcesOf(s: Structure, node: number): [name: string, type: string][] {

@@ -53,6 +53,8 @@ export class GraphView {
   private open = new Set<string>();
   /** how often something else was to be open, or laid out anew */
   private opened = 0;
+  /** whether it is tried out how much can be open at first: what is seen may still be closed */
+  private begins = false;
   private chosen: Box | null = null;
   private colouring: Colouring = "device";
   /** a node to be shown once what hides it is open, and whether the reader has chosen it here */
@@ -160,7 +162,9 @@ export class GraphView {
     this.tree = new GroupTree(this.structure, by);
     this.open = groupsToOpen(this.tree, FIRST[0][0]);
     this.select(null);
-    void this.begin(this.tree);
+    const { tree } = this;
+    this.begins = true;
+    void this.begin(tree).finally(() => { this.begins &&= tree !== this.tree; }); // prettier-ignore
   }
 
   /** Open what can be read, and lay it out: fewer groups where there is little room. */
@@ -315,7 +319,7 @@ export class GraphView {
     const before = this.open.size;
     for (let g: Group | null = home; g; g = g.parent) this.open.add(g.id);
     this.sought = { node, chosen };
-    if (this.open.size === before) {
+    if (this.open.size === before && !this.begins) {
       this.showSought();
       return;
     }
