@@ -409,7 +409,8 @@ class _Writer:
         """The values whose order in memory could be told from results, or is relied on."""
         values = [a.source for a in self._arguments if isinstance(a.source, int)]
         wide = [r for r in dict.fromkeys(values) if len(space_at(self._program, r)) > 1]
-        alone = len(wide) < 2 and not self._states and self._layout is None
+        # what is repeated lies by rows, whatever the order of the only array beside it
+        alone = len(wide) < 2 and not (self._states or self._repeats) and self._layout is None
         return () if alone else tuple(wide)
 
 

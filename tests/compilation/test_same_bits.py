@@ -25,6 +25,11 @@ def test_random_programs() -> None:
     assert _kernels(0, 10) > 15
 
 
+def test_what_is_repeated_lies_by_rows() -> None:
+    """Beside an array that does not, with which it is computed in one kernel."""
+    assert _kernels(1441, 1) == 3
+
+
 @pytest.mark.slow
 def test_many_random_programs() -> None:
     assert _kernels(1000, 1000) > 2000
