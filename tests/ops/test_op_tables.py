@@ -26,6 +26,8 @@ SINGLE: Final = {
         "of what reduces it alone says by shapes, not by an attribute, along which axes",
     ("eagerflow/graph/passes/simplify.py", "reshape"):
         "a rule of rewriting tells the ops that it rewrites apart",
+    ("eagerflow/runtime/generated/native_region_text.py", "getitem"):
+        "of the ops whose results may be views it alone takes parts of rows",
 }  # fmt: skip
 
 

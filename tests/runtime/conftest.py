@@ -17,11 +17,11 @@ def add_kernel() -> Iterator[Callable[[str, Any], None]]:
 
     def register(name: str, kernel: Any) -> None:
         before.setdefault(name, table.portable_kernel(name))
-        table.portable(name)(kernel)
+        table.portable(name, replace=True)(kernel)
 
     yield register
     for name, kernel in before.items():
         if isinstance(kernel, str):
-            table.portable(name, kernel)
+            table.portable(name, kernel, replace=True)
         else:
-            table.portable(name)(kernel)
+            table.portable(name, replace=True)(kernel)
