@@ -69,6 +69,20 @@ def test_rows_of_a_table_are_looked_for_before_a_kernel_picks_them(
         traced(ef.tensor([[0, 5], [1, 1]], dtype=dtype))
 
 
+def test_rows_of_parts_are_not_copied_before_a_kernel_gets_them() -> None:
+    """NumPy walks through parts of arrays by small buffers there, and through all else as usual."""
+
+    def stencil(x: ef.Tensor) -> ef.Tensor:
+        return (x[1:-1, 1:-1] + x[2:, 1:-1]) * 0.5 + x[:-2, 2:]
+
+    x = ef.random.normal((40, 700))
+    for function, small in ((stencil, True), (lambda x: (x + 1.5) * x - 0.5, False)):
+        traced = ef.trace(function, compile="now")
+        np.testing.assert_array_equal(traced(x), function(x))
+        traced.wait()
+        assert ("row_by_row" in traced.ir("python")) is small
+
+
 def test_results_lie_where_operands_did_that_nothing_reads_any_more() -> None:
     """What users hold stays as it is."""
 
