@@ -26,7 +26,7 @@ class NullArray:
         return len(self.shape)
 
     def __bool__(self) -> NoReturn:
-        """A predicate that nobody can know.
+        """The truth of a predicate, which is not known.
 
         Raises:
             DeviceError: always.

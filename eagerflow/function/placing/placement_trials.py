@@ -188,13 +188,13 @@ class PlacementTrial:
         self._entry = entry
         self._plan = made
         self._planned = entry.executable
-        self._programs: Executable | None = None  # where the program says
+        self._programs: Executable | None = None  # runs it where the program says
         self._lock = threading.Lock()
         alternates = made.chosen is not made.own and not made.own.too_much
         self._placements = 2 if alternates else 1
         self._derivatives: list[Derivative | None] = []
         self._results_alone, self._with_gradients = (_Times(self._placements) for _ in range(2))
-        self._decides = False  # some thread does, or has
+        self._decides = False  # a thread is at it, or it is decided
 
     @property
     def executables(self) -> list[Executable]:
@@ -374,7 +374,7 @@ class _TrialStep:
         parts: how many graphs it has.
 
     Attributes:
-        which: of the placements.
+        which: the number of the placement that it runs as.
     """
 
     def __init__(self, trial: PlacementTrial, times: _Times, parts: int) -> None:
@@ -400,7 +400,7 @@ class _TrialStep:
             results = run()
             _wait_for(made(results))
             self._seconds.append(perf_counter() - start)
-        if len(self._seconds) == self._parts:  # whoever goes back twice is timed once
+        if len(self._seconds) == self._parts:  # a second backward pass is not timed
             self._trial.took(self._times, self.which, self._before, sum(self._seconds))
         return results
 
