@@ -109,6 +109,7 @@ class Connections:
         tasks: those that are there, with their greetings.
         name: of this client, among the tasks.
         partitions: numbers for those that are registered.
+        executables: by the number of a partition, that of the executable that it is a part of.
         station: brings values of this process to tasks, and theirs here.
         slabs: shared memory, where tasks are on this host.
         on_lost: told of each task that is lost, in the thread that owns the sockets.
@@ -132,8 +133,9 @@ class Connections:
         self._sleeping = False
         self._steps = count(1)
         self.partitions: Final = count(1)
+        self.executables: Final[dict[int, int]] = {}
         self._pending: dict[int, Answered] = {}
-        self.station: Final = Station(self.name, _end_of, self._put, self._ring)
+        self.station: Final = Station(self.name, _end_of, self._put, self._ring, shown=self.shown)
         self._packets: list[tuple[str, Packet]] = []
         self._changed = threading.Condition()
         self._warnings: deque[str] = deque()
@@ -219,6 +221,18 @@ class Connections:
         self._inbox.append(("eager", sender, action, ()))
         if self._sleeping and len(self._inbox) > _LEFT:
             self._ring()
+
+    def tell(self, task: str, message: AnyMessage, heard: Answered) -> None:
+        """Send a message; ``heard`` is told what became of it."""
+        request = next(self._requests)
+        self._pending[request] = heard
+        if self._over:
+            self._end_pending()
+        self._tell(("ask", request, task, message, []))
+
+    def shown(self, device: str) -> str:
+        """What a device is called in this process, of the name that all tasks know."""
+        return device.removeprefix(f"{self.name}/")
 
     def release(self, task: str, message: AnyMessage) -> None:
         """Send a message that nobody waits for; called by finalisers."""

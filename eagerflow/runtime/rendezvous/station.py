@@ -84,6 +84,7 @@ class Station:
         credit_bytes: from how many bytes of them on there is no credit for another one.
         timing: of the channels.
         log: whether the channels keep what happened.
+        shown: what a device is called in events.
 
     Attributes:
         name: the same.
@@ -98,9 +99,10 @@ class Station:
     def __init__(
         self, name: str, end_of: Callable[[str], str], put: Callable[[str, Packet], object],
         ring: Callable[[], object], *, credit: int = CREDIT, timing: ChannelTiming = TIMING,
-        credit_bytes: int = CREDIT_BYTES, log: bool = False,
+        credit_bytes: int = CREDIT_BYTES, log: bool = False, shown: Callable[[str], str] = str,
     ) -> None:  # fmt: skip
         self.name = name
+        self._shown = shown
         self.channels: dict[str, Channel] = {}
         self.refused = 0
         self._end_of = end_of
@@ -149,7 +151,7 @@ class Station:
         """Bring a value to its end: here at once, elsewhere by ``send``."""
         event = None
         if TransferEvent.listeners and not dead:
-            event = transfer(route, key, value)
+            event = transfer(route, key, value, rendezvous.executable, self._shown)
             events.begin(event)
         end = self._end_of(route.destination)
         if end == self.name:

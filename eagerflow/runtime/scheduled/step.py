@@ -78,10 +78,10 @@ class ScheduledStep:
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._tier = tier
-        self._number = number or next_step()  # of its own: what comes late is for no other step
+        self._number = number = number or next_step()  # its own: what comes late is for no other
         self.rendezvous: Rendezvous | None = None
         if tier.routes is not None:
-            self.rendezvous = Rendezvous(self._number, tier.routes, transport=tier.transport)
+            self.rendezvous = Rendezvous(number, tier.routes, tier.number, transport=tier.transport)
         self.left: list[Left] = []
         self._broken: Exception | None = None  # what the other ends of the step are told
         self._scheduler = Scheduler(tier.plan, log=log)
