@@ -369,6 +369,8 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
     if top == "eagerflow" or (isinstance(path, AccessPath) and path.how == "cell" and path.fixed):
         return None  # what a function of a library keeps is its own affair
     if top in _LOCKS and hasattr(cls, "__enter__"):
+        if _is_part_of_library(path):
+            return None
         why, hint = "is taken only while tracing", _LOCK
     elif isinstance(value, _HIDDEN):
         why, hint = "has a content that a trace cannot follow", _ARGUMENT
@@ -389,6 +391,14 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
         return None
     what = f"{path.text or 'the function'}: a {cls.__name__}"
     return Finding("unwatched", what, why, hint, reads.line_of(path))
+
+
+def _is_part_of_library(path: AccessPath | Root) -> bool:
+    """Whether it is an attribute of an object of a library, as a queue has locks."""
+    if not isinstance(path, AccessPath) or path.how not in ("attribute", "dict"):
+        return False
+    owner = type(path.parent.get())
+    return is_library_class(owner) and not is_bare_class(owner)
 
 
 def _draws(cls: type) -> bool:

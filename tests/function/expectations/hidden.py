@@ -7,8 +7,8 @@ import decimal
 import gc
 import hashlib
 import io
-import logging
 import locale
+import logging
 import sys
 import tempfile
 import threading
@@ -291,15 +291,15 @@ def function_of_c_that_nobody_knows(trace: Trace) -> Steps:
 @program(
     traces=1,
     reports=tuple(f"{text} is taken only while tracing" for text in (
-        "again: a RLock", "lock: a lock", "places: a Semaphore", "turn: a Condition")),
+        "again: a RLock", "lock: a lock", "places: a Semaphore", "ready: a Condition")),
 )  # fmt: skip
 def locks_that_are_held(trace: Trace) -> Steps:
-    lock, again, turn = threading.Lock(), threading.RLock(), threading.Condition()
+    lock, again, ready = threading.Lock(), threading.RLock(), threading.Condition()
     places, counts = threading.Semaphore(2), {"n": 0}
 
     @trace
     def f(x):
-        with lock, again, turn, places:
+        with lock, again, ready, places:
             counts["n"] += 1
             return x * counts["n"]
 

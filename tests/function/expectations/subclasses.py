@@ -79,7 +79,7 @@ class Key:
 
 
 @program(traces=3, reports=("f was traced 3 times",))
-def list_that_goes_round(trace: Trace) -> Steps:
+def list_whose_indices_are_cyclic(trace: Trace) -> Steps:
     items = Cyclic([1.0])
 
     @trace
