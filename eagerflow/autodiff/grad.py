@@ -394,6 +394,8 @@ def _derivative(
             hide_frames(error)
             raise
 
+    # read where the result is unpacked: `eagerflow/hints/unpacking.py`
+    function.__dict__["argnums"] = argnums if wrt is None else ()
     return function
 
 

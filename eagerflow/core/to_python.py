@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator
 from math import prod
@@ -20,8 +21,10 @@ from eagerflow.errors import (
     GradientError,
     TensorValueError,
     UnhashableError,
+    hide_frames,
 )
 from eagerflow.types import BYTES, TensorSpec, TensorType
+from eagerflow.wrong_calls import check_unpacking
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -78,6 +81,11 @@ class AbstractConversions(AbstractMethods):
         return size if type(size) is int else size.ask("len(), where x.shape[0] stays symbolic,")
 
     def __iter__(self) -> Iterator[Tensor]:
+        try:
+            check_unpacking(self, sys._getframe(1))
+        except BaseException as error:
+            hide_frames(error)
+            raise
         if not self.shape:
             raise DTypeError("a tensor with no axes cannot be iterated", given=str(self.type))
         return (self[i] for i in range(self.shape[0]))

@@ -35,7 +35,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType,
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.capture.access_paths import GONE
+from eagerflow.capture.access_paths import GONE, contents
 from eagerflow.capture.equality import content_of
 from eagerflow.capture.reads import Read, describe
 from eagerflow.core.tensor import AbstractArray
@@ -104,6 +104,7 @@ def same_code(function: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
 
 def flat(value: Any) -> list[Any]:
     """The items in order, those of a dict with their keys."""
+    value = contents(value)
     if isinstance(value, (dict, MappingProxyType)):
         return [x for item in value.items() for x in item]
     return list(value)
@@ -113,8 +114,8 @@ class _Kind(NamedTuple):
     """How guards of one kind check.
 
     Attributes:
-        fails: the code for the opposite, of the value ``x``, what is to be there ``e`` and, for
-            some, more: see `eagerflow.capture.guards.writer`.
+        fails: the code for the opposite, of the value ``x``, what a container holds ``c``, what is
+            to be there ``e`` and, for some, more: see `eagerflow.capture.guards.writer`.
         expect: makes what is to be there of the value that was read.
         changed: what to say of values with one description.
     """
@@ -141,15 +142,15 @@ KINDS: Final = {
         lambda f: (f.__code__, ref(f), id(f.__globals__)),
     ),
     "length": _Kind(
-        "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]", lambda x: (type(x), len(x))
+        "{x}.__class__ is not {e}[0] or len({c}) != {e}[1]", lambda x: (type(x), len(contents(x)))
     ),
-    "size": _Kind("len({x}) != {e}"),
+    "size": _Kind("len({c}) != {e}"),
     "keys": _Kind(
-        "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not same_items([*{x}], {e}[1])",
-        lambda x: (type(x), list(x)), "has other keys",
+        "{x}.__class__ is not {e}[0] or not same({c}, {e}[1]) and not same_items([*{c}], {e}[1])",
+        lambda x: (type(x), list(contents(x))), "has other keys",
     ),
     "items": _Kind(
-        "{x}.__class__ is not {e}[0] or not same_items(flat({x}), {e}[1])",
+        "{x}.__class__ is not {e}[0] or not same_items(flat({c}), {e}[1])",
         lambda x: (type(x), flat(x)), "has other items",
     ),
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
@@ -169,9 +170,9 @@ def _describe(read: Read) -> str:
     if read.kind == "distinct":
         return "another object"
     if read.kind == "size":
-        return f"{value if isinstance(value, int) else len(value)} items"
+        return f"{value if isinstance(value, int) else len(contents(value))} items"
     if read.kind == "length":
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"a {type(value).__name__} of {len(contents(value))}"
     if read.kind in ("content", "array") and hasattr(value, "shape"):
         return f"an array {value.dtype}{list(value.shape)}"
     if read.kind in ("keys", "items", "content") or isinstance(value, (list, dict, set)):

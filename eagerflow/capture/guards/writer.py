@@ -11,7 +11,14 @@ from operator import is_
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, final
 
-from eagerflow.capture.access_paths import AccessPath, Root, instance_dict, read_item
+from eagerflow.capture.access_paths import (
+    AccessPath,
+    Root,
+    contents,
+    instance_dict,
+    read_item,
+    shows_contents,
+)
 from eagerflow.capture.equality import content_of, same_items, same_value
 from eagerflow.capture.guards.guard_kinds import KINDS, Guard, flat, same_code
 from eagerflow.capture.snapshot import attributes_of
@@ -36,8 +43,8 @@ class Writer:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "own": instance_dict, "item": read_item, "bound": _bound, "same": _same, "flat": flat,
-            "same_value": same_value, "same_items": same_items, "same_code": same_code,
-            "content_of": content_of, "attributes_of": attributes_of,
+            "contents": contents, "same_value": same_value, "same_items": same_items,
+            "same_code": same_code, "content_of": content_of, "attributes_of": attributes_of,
             "tuple_item": tuple.__getitem__,
         }  # fmt: skip
         self.variables: dict[AccessPath | Root, str] = {}
@@ -173,7 +180,9 @@ class Writer:
         else:
             e = self._constant(expected) + ("()" if guard.weak else "")
         g = self._constant(expected) if guard.kind == "function" else ""
-        test = KINDS[guard.kind].fails.format(x=x, e=e, g=g, n=namespace)
+        test = KINDS[guard.kind].fails
+        plain = "{c}" not in test or shows_contents(guard.path.get())
+        test = test.format(x=x, c=x if plain else f"contents({x})", e=e, g=g, n=namespace)
         if guard.weak:  # a dead reference gives None, which may be what is there now
             test = f"{x} is None or {test}"
         self.lines.append(f"if {test}: {fails}")
