@@ -18,6 +18,8 @@ A guard is an access path, a kind and what is expected there:
 ``length``      a container of the same class with as many items
 ``size``        a container of so many items
 ``keys``        a dict with these keys, in this order
+``names``       a dict of the same class with these very keys, in this order
+``unless``      an object of the same class, or one that a test is not true of
 ``items``       a container with equal items
 ``content``     an array with equal elements
 ``absent``      no such global name, an enclosing name that is not bound, or an empty slot
@@ -149,6 +151,13 @@ KINDS: Final = {
         "{x}.__class__ is not {e}[0] or not same({c}, {e}[1]) and not same_items([*{c}], {e}[1])",
         lambda x: (type(x), list(contents(x))), "has other keys",
     ),
+    "names": _Kind(
+        "{x}.__class__ is not {e}[0] or [*{c}] != {e}[1] or {e}[2] and not same({c}, {e}[1])",
+        lambda x: (type(x), list(x), not all(type(key) is str for key in x)),
+    ),
+    "unless": _Kind(
+        "{x}.__class__ is not {e}[0] and {e}[1]({x})", lambda x: (type(x[0]), x[1])
+    ),
     "items": _Kind(
         "{x}.__class__ is not {e}[0] or not same_items(flat({c}), {e}[1])",
         lambda x: (type(x), flat(x)), "has other items",
@@ -163,6 +172,8 @@ KINDS: Final = {
 
 def _describe(read: Read) -> str:
     value = read.value
+    if read.kind in ("names", "unless"):  # of what is not told
+        return ""
     if read.kind == "decided":
         return str(value.result)
     if read.kind == "alias":
