@@ -6,6 +6,7 @@ A guard is an access path, a kind and what is expected there:
 
 ==============  ===============================================================================
 ``tensor``      any tensor
+``input``       a tensor of a lane and a shape, or an array of NumPy that makes one
 ``number``      a Python number of this type, whatever its value
 ``array``       any NumPy array
 ``value``       an equal value of the same type; -0.0 and 0.0, 1 and True differ
@@ -86,6 +87,8 @@ class Guard:
         if self.kind == "holding":
             names = ", ".join(sorted(map(str, self.expected - value.keys())))
             return f"{self.path.text} has no {names} any more"
+        if self.kind == "input":
+            return str(self.expected.difference(value))
         if self.kind == "distinct":
             return f"{self.path.described} or another one of its type is one object under two names"
         if self.kind == "alias":
@@ -165,6 +168,7 @@ KINDS: Final = {
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
     "absent": _Kind("{e}", lambda _: None),
     "decided": _Kind("{e}"),
+    "input": _Kind(""),  # `Writer` writes them
     "holding": _Kind("not {e} <= {x}.keys()"),
     "lacking": _Kind("not {x}.keys().isdisjoint({e})"),
 }  # fmt: skip
@@ -172,7 +176,7 @@ KINDS: Final = {
 
 def _describe(read: Read) -> str:
     value = read.value
-    if read.kind in ("names", "unless"):  # of what is not told
+    if read.kind in ("names", "unless", "input"):  # of what is not told, or otherwise
         return ""
     if read.kind == "decided":
         return str(value.result)
