@@ -183,6 +183,7 @@ _wrong_calls.find_remedies_by(
     lambda error: _import_module("eagerflow.hints.rest_of_source").rest_of_source(
         error, _source.users_frame(error)
     ),
+    lambda *asked: _import_module("eagerflow.hints.unpacking").check(*asked),
 )
 _wrong_calls.add_remedies_where_shown()
 _einops_backend.register()

@@ -24,7 +24,8 @@ __all__ = [
     "AuthenticationError", "AxisError", "CancelledError", "CheckpointError", "CheckpointWarning",
     "ClusterWarning", "CompileWarning", "DTypeError", "DataDependentError", "DeadlineError",
     "DeviceError", "DimError", "EagerflowError", "EnqueueCancelledError", "FileError",
-    "GradientError", "GraphError", "GraphFileError", "GraphSyntaxError", "InterchangeError",
+    "GradientError", "GradientWarning", "GraphError", "GraphFileError", "GraphSyntaxError",
+    "InterchangeError",
     "KernelError", "LeakedTensorError", "LengthError", "MutexError", "NonFiniteError",
     "OpDefinitionError", "OutOfMemoryError", "PlacementError", "PlacementWarning",
     "PrecisionWarning", "ProtocolError",
@@ -257,6 +258,13 @@ class GradientError(EagerflowError, TypeError):
     Traceback (most recent call last):
     eagerflow.errors.GradientError: grad: argument 0 has an integer dtype
     ...
+    """
+
+
+class GradientWarning(UserWarning):
+    """A gradient is zero or missing, and a number was taken out on the way: perhaps it was lost so.
+
+    To look at a number that no gradient is meant to flow through: ``ef.stop_gradient(x).item()``.
     """
 
 

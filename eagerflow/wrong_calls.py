@@ -10,29 +10,38 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import TracebackType
+from opcode import opmap
+from types import FrameType, TracebackType
 from typing import Any, Final
 
 _Find = Callable[[Any], str | None]
+_Check = Callable[[Any, int, FrameType], None]
 _find: _Find | None = None
 _find_rest: _Find | None = None
+_check_parts: _Check | None = None
 #: where the note begins, as in errors of eagerflow
 _LABEL: Final = "  hint: "
 #: what Python raises; subclasses of others have words of their own
 _KINDS: Final = (TypeError, AttributeError, ImportError, ModuleNotFoundError)
+_UNPACK: Final = opmap["UNPACK_SEQUENCE"]
+_CALLS: Final = {opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") if name in opmap}
+#: what takes the parts of a result
+_PARTS: Final = {_UNPACK, *(number for name, number in opmap.items() if name.startswith("STORE_"))}
 _Shown = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
-def find_remedies_by(find: _Find, rest: _Find) -> None:
+def find_remedies_by(find: _Find, rest: _Find, parts: _Check) -> None:
     """Let remedies be found by functions from above, which may name whatever there is.
 
     Args:
         find: gives what to write in the place of what Python refused, by its `TypeError`,
             `AttributeError` or `ImportError`; None for what is not of eagerflow.
         rest: gives what else in the source of an error would be refused.
+        parts: refuses to unpack a tensor into some parts, if what a frame calls gives several
+            values elsewhere.
     """
-    global _find, _find_rest
-    _find, _find_rest = find, rest
+    global _find, _find_rest, _check_parts
+    _find, _find_rest, _check_parts = find, rest, parts
 
 
 def add_remedy(error: BaseException) -> None:
@@ -51,6 +60,39 @@ def add_remedy(error: BaseException) -> None:
         return
     if remedy is not None:
         error.add_note(_LABEL + remedy)
+
+
+def check_unpacking(x: Any, frame: FrameType) -> None:
+    """See whether a tensor that is iterated over is the result of a call that is unpacked.
+
+    ``out, weights = attention(x)`` would divide the batch, without a word if there are two. Python
+    asks for an iterator first: what asks tells how many parts it is to be, and what made it.
+
+    Args:
+        x: the tensor.
+        frame: the one that asks for an iterator.
+    """
+    if _check_parts is None:
+        return
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] == _UNPACK and _is_result(code, at):
+        _check_parts(x, code[at + 1], frame)
+
+
+def _is_result(code: bytes, at: int) -> bool:
+    """Whether it is the result of a call that an instruction unpacks, or a part of the result."""
+    before = _before(code, at)
+    while code[before] in _PARTS:
+        before = _before(code, before)
+    return code[before] in _CALLS
+
+
+def _before(code: bytes, at: int) -> int:
+    """The instruction before another one, or itself if it is the first; zeros are caches."""
+    before = at - 2
+    while before > 0 and not code[before]:
+        before -= 2
+    return max(before, 0)
 
 
 def _add_all(error: BaseException) -> None:

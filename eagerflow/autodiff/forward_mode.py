@@ -22,7 +22,7 @@ from eagerflow.core.interpreter import (
 )
 from eagerflow.core.op import Op, declare, functions
 from eagerflow.core.tensor import Tensor, handle_of
-from eagerflow.errors import GradientError
+from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.source import Source, capture
 
 _stop_gradient: Final = declare("stop_gradient")
@@ -45,10 +45,15 @@ Tangent = Tensor | Broken | None
 
 @final
 class Forward(AbstractDifferentiator):
-    """Computes tangents while it is installed."""
+    """Computes tangents while it is installed.
+
+    Attributes:
+        look: where Python looked last at a value that has a tangent.
+    """
 
     def __init__(self) -> None:
         self.owner = ref(self)
+        self.look: Source | None = None
         #: while the forward pass of a composite runs: the tangents of the values that it uses
         self._used: list[Tangent] | None = None
         self._rules = 0  # how many runs of rules are under way
@@ -62,6 +67,11 @@ class Forward(AbstractDifferentiator):
     def follows(self, x: Tensor) -> bool:
         tangent = self.tangent_of(x)
         return tangent is not None and not isinstance(tangent, Broken)
+
+    def looked(self, value: Tensor) -> None:
+        if self.follows(value):
+            self.look = capture(3)
+        self.below.looked(value)
 
     def tangent_of(self, x: Tensor) -> Tangent:
         """The tangent of the value that ``x`` holds, None if it is zero."""
@@ -82,8 +92,13 @@ class Forward(AbstractDifferentiator):
         if self._used is not None:
             self._used += tangents
         elif op is not _stop_gradient:
-            with use(self.below), applying_rules():
-                output_tangents = _push(op, tangents, result, outputs, inputs, attrs)
+            try:
+                with use(self.below), applying_rules():
+                    output_tangents = _push(op, tangents, result, outputs, inputs, attrs)
+            except EagerflowError as error:
+                if not hasattr(error, "__notes__"):
+                    error.add_note(f"in the tangent of {op.name}, applied at {capture()}")
+                raise
             for out, tangent in zip(outputs, output_tangents, strict=True):
                 if not (self._rules and isinstance(tangent, Broken)):
                     self.enter(out, tangent)

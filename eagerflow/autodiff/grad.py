@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, final, overload
 
 from eagerflow.autodiff.backward import Cotangent, dense, full_like, gradients
+from eagerflow.autodiff.looks import check_looks, last_look
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core import tree
 from eagerflow.core.indexed_slices import IndexedSlices
@@ -393,6 +394,8 @@ def _derivative(
             hide_frames(error)
             raise
 
+    # read where the result is unpacked: `eagerflow/hints/unpacking.py`
+    function.__dict__["argnums"] = argnums if wrt is None else ()
     return function
 
 
@@ -419,8 +422,10 @@ def differentiate(
     with installed(tape):
         result = f(*sources.args, **kwargs)
         value, aux = pair(what, result) if has_aux else (result, None)
-        loss = _scalar_result(what, value)
-    seeds = {tape.slot_of(loss): full_like(loss, 1)}
+        loss = _scalar_result(what, value, tape)
+    slot = tape.slot_of(loss)
+    check_looks(tape, (slot,), wanted, what, sources.name)
+    seeds = {slot: full_like(loss, 1)}
     cotangents = gradients(tape, seeds, wanted, what, sources.name, consume=True)
     return value, sources.gradient(cotangents), aux
 
@@ -463,20 +468,27 @@ def described(result: Any) -> str:
     return f"{name} {result!r}" if isinstance(result, (int, float, complex)) else name
 
 
-def _scalar_result(what: str, value: Any) -> Tensor:
+def _scalar_result(what: str, value: Any, tape: Tape) -> Tensor:
     """The result of a function as the real scalar that its gradient is taken of.
+
+    Args:
+        what: the transform, for messages.
+        value: the result.
+        tape: that was installed.
 
     Raises:
         GradientError: it is not one.
     """
     if isinstance(value, AbstractArray) and not value.shape and value.dtype.is_floating:
         return value if type(value) is Tensor else tensor_of(value)
-    expected, hint = "a real scalar, such as f32[]", None
+    expected, hint, source = "a real scalar, such as f32[]", None, None
     if not isinstance(value, AbstractArray):
         wrong = "is not a tensor"
         hint = "return the tensor itself: float(...), .item() and .numpy() cut the gradient"
         if isinstance(value, (tuple, list)):
             hint = "return the scalar alone, or (scalar, rest) with has_aux=True"
+        else:
+            source = last_look(tape)  # from where it comes, in all likelihood
     elif value.shape:
         wrong, expected = "is not a scalar", f"{value.dtype.short}[]"
         hint = "reduce it with .sum() or .mean(); ef.vjp and ef.jacobian take other shapes"
@@ -485,4 +497,5 @@ def _scalar_result(what: str, value: Any) -> Tensor:
     else:
         wrong = "has an integer dtype"
     given = described(value)
-    raise GradientError(f"{what}: the result {wrong}", given=given, expected=expected, hint=hint)
+    wrong = f"{what}: the result {wrong}"
+    raise GradientError(wrong, given=given, expected=expected, hint=hint, source=source)

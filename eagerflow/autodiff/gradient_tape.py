@@ -9,6 +9,7 @@ from typing import Any, final
 
 from eagerflow.autodiff.backward import Cotangent, add_at, full_like, gradients
 from eagerflow.autodiff.grad import check_inexact, described, finished, is_variable
+from eagerflow.autodiff.looks import check_looks
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed
@@ -128,11 +129,13 @@ class GradientTape:
 
         wanted = [self._slots(x, partial(name, i)) for i, x in enumerate(leaves)]
         seeds = self._seeds(target)
+        what = "GradientTape.gradient"
+        if not self._persistent:  # else it is asked about pairs that need not depend on each other
+            check_looks(self._tape, [*seeds], wanted, what, name, visible=True)
         try:
             cotangents = gradients(
-                self._tape, seeds, wanted, "GradientTape.gradient", name,
-                consume=not self._persistent,
-            )  # fmt: skip
+                self._tape, seeds, wanted, what, name, consume=not self._persistent
+            )
         finally:
             if not self._persistent:
                 self._used = True

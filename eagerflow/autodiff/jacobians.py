@@ -11,6 +11,7 @@ from typing import Any
 from eagerflow.autodiff.backward import dense, full_like, gradients, search, seeds_of
 from eagerflow.autodiff.forward_mode import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, differentiate
+from eagerflow.autodiff.looks import check_looks, refuse_look
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.batching.vmap import vmap
 from eagerflow.core import tree
@@ -117,7 +118,10 @@ def jacfwd(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callabl
                 leaves, treedef = tree.flatten(f(*sources.with_inputs(inputs), **kwargs))
                 ys = [_real("jacfwd", y) for y in leaves]
             structure[:] = [treedef]
-            return [_tangent(y, forward.tangent_of(y)) for y in ys]
+            moved = [forward.tangent_of(y) for y in ys]
+            if all(t is None for t in moved):
+                refuse_look("jacfwd", "the arguments", forward.look)
+            return [_tangent(y, t) for y, t in zip(ys, moved, strict=True)]
 
         directions = [_among(x, start, ends[-1]) for x, start in zip(xs, ends, strict=False)]
         columns = vmap(along, out_axes=-1, randomness="same")(*directions)
@@ -204,6 +208,7 @@ def _jacobian(
     with installed(tape):
         leaves, treedef = tree.flatten(f(*sources.args, **kwargs))
         ys = [_real(what, y) for y in leaves]
+    check_looks(tape, [*map(tape.slot_of, ys)], wanted, what, sources.name)
 
     def pull(gs: Sequence[Tensor | None]) -> list[Tensor | None]:
         seeds = seeds_of(map(tape.slot_of, ys), gs)

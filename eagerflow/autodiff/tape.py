@@ -119,6 +119,7 @@ class Tape(AbstractDifferentiator):
         origins: in a trace, by the last slot of a record, what puts nodes of its rule where those
             of its op are.
         may_break: whether there are links, or records that may give some.
+        looks: by slot, the place where Python looked at a value last, the latest at the end.
     """
 
     observes = True
@@ -129,6 +130,7 @@ class Tape(AbstractDifferentiator):
         self.links: list[Link] = []
         self.origins: dict[int, Callable[[], belonging]] = {}
         self.may_break = False
+        self.looks: dict[int, tuple[CodeType | None, int]] = {}
         self._owner = ref(self)
         self._last = self._last_link = UNKNOWN  # the slots given last, of either kind
         self._rules = 0  # how many runs of rules are under way
@@ -175,6 +177,7 @@ class Tape(AbstractDifferentiator):
         self.records = []
         self.links = []
         self.origins = {}
+        self.looks = {}
         self._reads = {}
         self._writes = {}
 
@@ -183,6 +186,13 @@ class Tape(AbstractDifferentiator):
 
     def knows(self, x: Tensor) -> bool:
         return self.slot_of(x) >= 0
+
+    def looked(self, value: Tensor) -> None:
+        slot = self.slot_of(value)
+        if slot >= 0 and self.recording:
+            self.looks.pop(slot, None)
+            self.looks[slot] = position(3)
+        self.below.looked(value)
 
     def watches(self, resource: Any) -> bool:
         trainable = self._all_variables and getattr(resource, "trainable", False)

@@ -8,6 +8,7 @@ from typing import Any
 from eagerflow.autodiff.backward import dense, fit, full_like, gradients, seeds_of
 from eagerflow.autodiff.forward_mode import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, grad, pair
+from eagerflow.autodiff.looks import check_looks, refuse_look
 from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed, unwinds
@@ -48,6 +49,7 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
         value, aux = pair("vjp", result) if has_aux else (result, None)
         outputs, treedef = _outputs(value)
     slots = [UNKNOWN if y is None else tape.slot_of(y) for y in outputs]
+    check_looks(tape, slots, wanted, "vjp", sources.name)
     types = [None if y is None else y.type for y in outputs]
 
     def pullback(cotangents: Any) -> Any:
@@ -108,6 +110,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             hint="apply ef.stop_gradient to it, if a tangent of zero is meant",
             source=broken.source,
         )
+    if all(t is None for t in output_tangents):
+        refuse_look("jvp", "the primals", forward.look)
     for y in outputs:
         if y is not None:
             strip(y, forward.owner)  # or the value would keep its tangent alive
@@ -146,6 +150,7 @@ def linearize(f: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..
         value = f(*sources.args)
         outputs, treedef = _outputs(value)
     slots = [UNKNOWN if y is None else tape.slot_of(y) for y in outputs]
+    check_looks(tape, slots, wanted, "linearize", sources.name)
     gs = [
         full_like(y, 0) if y is not None and slot >= 0 else None
         for y, slot in zip(outputs, slots, strict=True)

@@ -96,7 +96,14 @@ def _of_bases(owner: Any, key: tuple[int, str]) -> Any:
 
 
 #: Python's own containers; an ordered dict keeps its order apart from what a dict knows
-_KINDS: Final[dict[Any, None]] = dict.fromkeys((OrderedDict, dict, list, tuple, deque, set))
+_KINDS: Final[dict[Any, None]] = dict.fromkeys(
+    (OrderedDict, dict, list, tuple, deque, set, frozenset)
+)
+#: methods that tell what a container holds
+_LOOKS: Final = (
+    "__len__", "__iter__", "__getitem__", "__contains__", "__bool__", "get", "items", "keys",
+    "values",
+)  # fmt: skip
 
 
 def kind_of(owner: Any) -> Any:
@@ -119,6 +126,24 @@ def read_item(owner: Any, key: Any) -> Any:
     if isinstance(owner, dict) and not dict.__contains__(owner, key):
         raise KeyError(key)
     return kind_of(owner).__getitem__(owner, key)
+
+
+def shows_contents(owner: Any) -> bool:
+    """Whether a look at a container shows what it holds: its class has no such methods itself."""
+    kind, own = kind_of(owner), type(owner)
+    return own is kind or all(
+        getattr(own, name, None) is getattr(kind, name, None) for name in _LOOKS
+    )
+
+
+def contents(owner: Any) -> Any:
+    """What a container holds, whatever its class makes of a look; most give themselves."""
+    if shows_contents(owner):
+        return owner
+    kind = kind_of(owner)
+    if isinstance(owner, dict):
+        return dict(kind.items(owner))
+    return (set if kind is set else list)(kind.__iter__(owner))
 
 
 def refill(owner: Any, items: Any) -> None:
@@ -198,7 +223,7 @@ class Location(NamedTuple):
         if kind == "attribute":
             return _held_attribute(owner, key)
         if kind == "item":
-            return dict.get(owner, key, GONE) if isinstance(owner, dict) else owner[key]
+            return dict.get(owner, key, GONE) if isinstance(owner, dict) else read_item(owner, key)
         return [] if kind == "list" else owner
 
     def set(self, value: Any) -> None:

@@ -12,7 +12,7 @@ from operator import is_
 from types import SimpleNamespace
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.access_paths import AccessPath, Location, Root, refill
+from eagerflow.capture.access_paths import AccessPath, Location, Root, contents, refill
 from eagerflow.capture.inputs_and_stores import Output
 from eagerflow.capture.snapshot import Held
 from eagerflow.core import tree
@@ -38,9 +38,9 @@ def _has_fields(value: Any) -> bool:
 def parts_of(value: Any) -> list[tuple[Any, Any]]:
     """What a container or a tuple holds, by key, number or name; nothing of a set."""
     if isinstance(value, dict):
-        return list(value.items())
+        return list(contents(value).items())
     if isinstance(value, (list, tuple, deque)):
-        return list(enumerate(value))
+        return list(enumerate(contents(value)))
     if _has_fields(value):
         return list(tree.attributes(value).items())
     return []
@@ -63,12 +63,13 @@ def ask_in_keys(value: Any, *, within: bool = True) -> None:
         within: whether to look into what it holds as well.
     """
     if isinstance(value, dict):
-        keys = [asked(key, "its use as a key") for key in value]
-        if not all(map(is_, keys, value)):
-            refill(value, dict(zip(keys, value.values(), strict=True)))
+        held = contents(value)
+        keys = [asked(key, "its use as a key") for key in held]
+        if not all(map(is_, keys, held)):
+            refill(value, dict(zip(keys, held.values(), strict=True)))
     elif isinstance(value, set):
-        items = [asked(item, "its place in a set") for item in value]
-        if not all(map(is_, items, value)):
+        items = [asked(item, "its place in a set") for item in contents(value)]
+        if not all(map(is_, items, contents(value))):
             refill(value, items)
     for _, part in parts_of(value) if within else ():
         ask_in_keys(part)
@@ -184,11 +185,11 @@ class ArgumentContainers:
             if held is not None:
                 self._hold(held)
             return
-        for key, item in enumerate(value):
+        for key, item in enumerate(contents(value)):
             self._visit(AccessPath(path, "item", key, f"{path.text}[{key!r}]"), item)
 
     def _hold(self, held: Held) -> None:
-        items = enumerate(held.owner) if held.kind == "deque" else held.entries()
+        items = enumerate(held.before) if held.kind == "deque" else held.entries()
         if held.kind == "attributes" and held.owner is held.now():
             return  # they are items
         self._held.append(held)

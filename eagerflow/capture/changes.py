@@ -135,8 +135,8 @@ class Watch:
         now, same = location.get(), location.identity
         for held in self._held:
             key = held.text if held.kind == "cell" else location.key
-            if held.owner is location.owner and isinstance(held.before, dict):
-                old = held.before.get(key, GONE)
+            if held.owner is location.owner and held.kind not in ("memory", "set"):
+                old = dict(held.entries()).get(key, GONE)
                 if now is old is not GONE and held.location(key).identity[:2] == same[:2]:
                     return _read(self._part(held, key), old)
         return None

@@ -44,12 +44,14 @@ _ARGUMENT: Final = "compute it outside and pass it as an argument, or use ef.py_
 _OUTSIDE: Final = "do it outside, or use ef.py_call"
 _CALLED: Final = "ef.py_call({}, None, ...) calls it with values in each run, as ef.print prints"
 _DRAW: Final = "use ef.random, or pass the numbers as an argument"
+_LOCK: Final = "take it around the call of the traced function, or use ef.Mutex"
 
 #: what happens, the remedy, and of which modules (names, or * for all) that is so
 _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     (_FROZEN, _ARGUMENT, {
         "builtins": "input", "datetime": "now utcnow today", "glob": "*", "locale": "*",
         "gc": "get_count get_objects get_referrers get_stats",
+        "logging": "getEffectiveLevel hasHandlers isEnabledFor",
         "numpy": "load loadtxt genfromtxt fromfile", "os": "*", "resource": "*",
         "sys": "getrefcount", "time": "*", "uuid": "*",
     }),
@@ -350,6 +352,8 @@ _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow
 _HIDDEN: Final = (ContextVar, ReferenceType, ProxyType, CallableProxyType, MappingProxyType,
                   array, memoryview, methodcaller, WeakSet, WeakKeyDictionary,
                   WeakValueDictionary)  # fmt: skip
+#: the modules of locks, conditions and semaphores
+_LOCKS: Final = ("_thread", "threading")
 #: modules written in C with objects that never change
 _FIXED: Final = frozenset({"_struct"})
 
@@ -364,7 +368,11 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
     top = module.partition(".")[0]
     if top == "eagerflow" or (isinstance(path, AccessPath) and path.how == "cell" and path.fixed):
         return None  # what a function of a library keeps is its own affair
-    if isinstance(value, _HIDDEN):
+    if top in _LOCKS and hasattr(cls, "__enter__"):
+        if _is_part_of_library(path):
+            return None
+        why, hint = "is taken only while tracing", _LOCK
+    elif isinstance(value, _HIDDEN):
         why, hint = "has a content that a trace cannot follow", _ARGUMENT
     elif _is_iterator(cls):
         why, hint = "has a position that a trace cannot follow", "take the items outside"
@@ -383,6 +391,14 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
         return None
     what = f"{path.text or 'the function'}: a {cls.__name__}"
     return Finding("unwatched", what, why, hint, reads.line_of(path))
+
+
+def _is_part_of_library(path: AccessPath | Root) -> bool:
+    """Whether it is an attribute of an object of a library, as a queue has locks."""
+    if not isinstance(path, AccessPath) or path.how not in ("attribute", "dict"):
+        return False
+    owner = type(path.parent.get())
+    return is_library_class(owner) and not is_bare_class(owner)
 
 
 def _draws(cls: type) -> bool:

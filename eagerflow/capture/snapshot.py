@@ -14,13 +14,21 @@ from contextlib import suppress
 from operator import is_
 from typing import Any, Final, final
 
-from eagerflow.capture.access_paths import GONE, AccessPath, Location, instance_dict, refill
+from eagerflow.capture.access_paths import (
+    GONE,
+    AccessPath,
+    Location,
+    contents,
+    instance_dict,
+    refill,
+)
 from eagerflow.capture.equality import ATOMS, same_items, same_value
 from eagerflow.core.abstract_symbols import number_now
 from eagerflow.core.tree import slots_of
 
 #: kinds of what is held by name or key, and that of its locations
 _KEYED: Final = {"cell": "cell", "attributes": "attribute", "namespace": "item", "dict": "item"}
+_CONTAINERS: Final = frozenset({"dict", "list", "deque", "set"})
 #: how code reads what is held by name
 _HOW: Final = {"cell": "cell", "attributes": "attribute", "namespace": "global"}
 
@@ -71,6 +79,8 @@ class Held:
         owner = self.owner
         if self.kind == "cell":
             return {self.text: Location("cell", owner, None, "").get()}
+        if self.kind in _CONTAINERS:
+            return contents(owner)
         if self.kind != "attributes":
             return owner
         if isinstance(owner, type):
@@ -116,17 +126,17 @@ class Held:
                 if differs(old, new):
                     yield self.location(key), old, new
             if self.kind == "dict" and _is_reordered(before, now):
-                yield Location("other", now, None, self.text), before, now
+                yield Location("other", self.owner, None, self.text), before, now
         elif self.kind == "list":
             if len(before) != len(now) or not all(map(is_, before, now)):
                 for i, (old, new) in enumerate(zip(before, now, strict=False)):
                     if differs(old, new):
                         yield self.location(i), old, new
                 if len(before) != len(now):
-                    location = Location("list", now, None, self.text)
+                    location = Location("list", self.owner, None, self.text)
                     yield location, before, now[len(before) :]
         elif not _SAME[self.kind](before, now):
-            yield Location("other", now, None, self.text), before, now
+            yield Location("other", self.owner, None, self.text), before, now
 
     def edits(self) -> Iterator[tuple[str, Any, Any, Any]]:
         """What was done to it, so that it can be done again: kind, key, old and new value.

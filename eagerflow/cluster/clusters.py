@@ -42,6 +42,7 @@ from eagerflow.cluster.remote import moves as _moves  # noqa: F401 - how values 
 from eagerflow.cluster.remote import steps as _steps  # noqa: F401 - how graphs run at tasks
 from eagerflow.cluster.remote.task_devices import TaskDevices
 from eagerflow.cluster.remote.tasks import RemoteTask
+from eagerflow.cluster.remote.watched_tasks import WatchedTasks
 from eagerflow.errors import (
     AuthenticationError,
     EagerflowError,
@@ -50,6 +51,7 @@ from eagerflow.errors import (
     TensorValueError,
 )
 from eagerflow.hardware.registry import remove_task
+from eagerflow.watching.tasks.sources import task_sources
 
 _TRANSPORTS: Final = ("ipc", "tcp", "plain tcp")
 _JOBS: Final = "jobs such as {'ps': 2, 'worker': 2}"
@@ -115,6 +117,7 @@ class Cluster:
         self._lock = RLock()
         self._members: dict[str, TaskDevices] = {}
         self._connections: Connections | None = None
+        self._watched: WatchedTasks | None = None
         atexit.register(self.close)
         try:
             self._doors |= provisioner.start(names)
@@ -124,6 +127,8 @@ class Cluster:
                 self._doors, provisioner.door, session, versions(version), provisioner.credentials
             )
             self._connections.on_lost = self._lost
+            self._watched = WatchedTasks(self._connections, self._members)
+            task_sources.add(self._watched)
             self._join(names)
             self._connections.warn()
         except BaseException:
@@ -257,8 +262,10 @@ class Cluster:
         """A task is gone; called by the thread that owns the sockets."""
         known = self._members.get(task)
         if known is not None and known.task.lost is None:
-            comes = "it is started again" if self._provisioner.restarts else "cluster.restart does"
+            again = f'cluster.restart("{task}") starts it again'
+            comes = "it is started again" if self._provisioner.restarts else again
             held = known.task.held
+            self._open().say(task, f"is lost, with all that it held; {comes}")
             known.task.lose(ErrorHead("TaskLost", f"{task} is lost", held, hint=comes, task=task))
             if self._provisioner.restarts:
                 name = f"eagerflow-restart-{task}"
@@ -307,8 +314,11 @@ class Cluster:
             member.task.lose(ErrorHead("TaskLost", f"{name}: {why}", task=name))
             remove_task(name)
         self._members.clear()
+        if self._watched is not None:
+            task_sources.remove(self._watched)
         if self._connections is not None:
             self._connections.close()
+            self._connections.show_lines()
             self._connections = None
         self._provisioner.close()
 

@@ -10,7 +10,7 @@ import numpy as np
 from eagerflow.core import interpreter
 from eagerflow.core.op import Op, bind, declare, functions
 from eagerflow.core.stack import stack
-from eagerflow.core.to_python import AbstractConversions
+from eagerflow.core.to_python import AbstractConversions, unmarked
 from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import (
     DTypeError,
@@ -487,7 +487,7 @@ def _threshold() -> int:
 
 
 def _format(x: Tensor, prefix: str) -> str:
-    array = x.numpy()
+    array = unmarked(x).numpy()
     if not x.dtype.is_native:
         array = array.astype(np.float32)
     if array.size == 0:

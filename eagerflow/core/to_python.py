@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator
 from math import prod
@@ -20,8 +21,10 @@ from eagerflow.errors import (
     GradientError,
     TensorValueError,
     UnhashableError,
+    hide_frames,
 )
 from eagerflow.types import BYTES, TensorSpec, TensorType
+from eagerflow.wrong_calls import check_unpacking
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -78,6 +81,11 @@ class AbstractConversions(AbstractMethods):
         return size if type(size) is int else size.ask("len(), where x.shape[0] stays symbolic,")
 
     def __iter__(self) -> Iterator[Tensor]:
+        try:
+            check_unpacking(self, sys._getframe(1))
+        except BaseException as error:
+            hide_frames(error)
+            raise
         if not self.shape:
             raise DTypeError("a tensor with no axes cannot be iterated", given=str(self.type))
         return (self[i] for i in range(self.shape[0]))
@@ -123,7 +131,7 @@ class AbstractConversions(AbstractMethods):
             text: str = x._data.text(x, lambda known: format(known, spec))
             return text
         if spec and not self.shape:
-            return format(self.item(), spec)
+            return format(unmarked(x).item(), spec)
         try:
             return format(str(self), spec)
         except ValueError:
@@ -135,13 +143,7 @@ class AbstractConversions(AbstractMethods):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self.__tensor__()
-        if value._mark is not None and is_followed(value):
-            raise GradientError(
-                "another library would take this tensor out of the gradient",
-                given=str(self.type),
-                hint="use eagerflow's function of that name, or ef.stop_gradient(x) or x.numpy()"
-                " if nothing is to be differentiated here",
-            )
+        _check_unfollowed(value)
         if value._lane.symbolic:
             value._data.concrete("numpy.asarray()")
         array = value.numpy()
@@ -178,6 +180,7 @@ class AbstractConversions(AbstractMethods):
 
         Raises:
             InterchangeError: it cannot be exchanged (a BufferError too).
+            GradientError: it would be taken out of a gradient that is being computed.
 
         >>> x = ef.tensor([1.0, 2.0])
         >>> np.from_dlpack(x).flags.writeable
@@ -187,6 +190,7 @@ class AbstractConversions(AbstractMethods):
         >>> x
         Tensor([1., 2.], f32[2]@cpu:0)
         """
+        _check_unfollowed(self.__tensor__())
         return functions["__dlpack__"](self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
@@ -265,3 +269,21 @@ class AbstractConversions(AbstractMethods):
         if x._lane.symbolic:
             return x._data.concrete("tolist()").tolist()
         return self.numpy().tolist()
+
+
+def unmarked(x: Tensor) -> Tensor:
+    """The value without what interpreters noted of it: no gradient is lost where it is shown."""
+    out = type(x)()
+    out._data, out._lane, out._mark = x._data, x._lane, None
+    return out
+
+
+def _check_unfollowed(x: Tensor) -> None:
+    """Refuse to hand a value to another library while a gradient is to flow through it."""
+    if x._mark is not None and is_followed(x):
+        raise GradientError(
+            "another library would take this tensor out of the gradient",
+            given=str(x.type),
+            hint="use eagerflow's function of that name, or ef.stop_gradient(x) or x.numpy()"
+            " if nothing is to be differentiated here",
+        )

@@ -137,6 +137,9 @@ EXAMPLES: Final = {
 #: said of functions whose first parameter is a shape
 SHAPES: Final = "the shape is one tuple, such as (2, 3), and what follows has names"
 
+#: functions that give a pair elsewhere, and what is written
+PAIRS: Final = ("max", "min", "sort")
+PAIR: Final = "values and indices are two calls: ef.{name}(x, axis), ef.arg{name}(x, axis)"
 #: modules that are functions elsewhere, and what is written
 CALLED_MODULES: Final = {
     "checkpoint": "ef.remat(f) computes again what gradients need; ef.checkpoint.save(path, tree) "

@@ -178,7 +178,7 @@ def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
     """What to write where a value or a module was called: ``x.size(0)``, ``ef.checkpoint(f)``."""
     if path is None or len(path) < 2:
         return None
-    owner = _value(path[:-1], frame)
+    owner = value_of(path[:-1], frame)
     if owner is ef:
         return CALLED_MODULES.get(path[-1])
     if isinstance(owner, ef.nn.Module):
@@ -223,7 +223,7 @@ def _start(step: dis.Instruction) -> tuple[int | None, int | None]:
 
 def _function(path: tuple[str, ...] | None, name: str, frame: FrameType) -> Any:
     """The function or class of eagerflow that was called, or None if it is of somebody else."""
-    callee = None if path is None else _value(path, frame)
+    callee = None if path is None else value_of(path, frame)
     if callable(callee):
         return callee if _is_ours(callee) and _fits(callee, name) else None
     if "." in name:
@@ -240,7 +240,7 @@ def _mentioned(name: str, frame: FrameType) -> Any:
     own = frame.f_locals.get(name, frame.f_globals.get(name))
     if own is not None or name not in names:
         return own if _is_ours(own) else None
-    spaces = (_value((n,), frame) for n in names)
+    spaces = (value_of((n,), frame) for n in names)
     ours = (s for s in spaces if isinstance(s, ModuleType) and s.__name__.startswith("eagerflow"))
     return next((vars(s)[name] for s in ours if name in vars(s)), None)
 
@@ -272,8 +272,13 @@ def _public(name: str) -> Any:
     return None
 
 
-def _value(path: tuple[str, ...], frame: FrameType) -> Any:
-    """What the names of a call stand for; nothing of the user runs to find it."""
+def value_of(path: tuple[str, ...], frame: FrameType) -> Any:
+    """What names stand for in a frame, ``("ef", "exp")``; nothing of the user runs to find it.
+
+    Args:
+        path: the name, and the attributes of what it stands for.
+        frame: the frame.
+    """
     scope: Mapping[str, Any] = frame.f_locals
     value: Any = scope.get(path[0], frame.f_globals.get(path[0], frame.f_builtins.get(path[0])))
     for name in path[1:]:

@@ -23,7 +23,14 @@ from eagerflow.hints.data import DATASETS
 from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES
 from eagerflow.hints.names_of_source import ABSENT, UNKNOWN, Instance, Names, hint_of, is_ours
 from eagerflow.hints.nn import MODULES
-from eagerflow.hints.parameter_names import CALLED, CALLED_OF_MODULES, NOT_HERE, SHAPES
+from eagerflow.hints.parameter_names import (
+    CALLED,
+    CALLED_OF_MODULES,
+    NOT_HERE,
+    PAIR,
+    PAIRS,
+    SHAPES,
+)
 from eagerflow.hints.refused_calls import of_call
 
 __all__ = ["rest_of_source"]
@@ -55,8 +62,6 @@ _BELOW: Final = {
     **{name: text for table in MODULE_NAMES.values() for name, text in table.items()},
     **FUNCTIONS_OF_MODULES,
 }
-#: functions that give a pair elsewhere
-_PAIRS: Final = ("max", "min", "sort")
 #: keywords of methods that tell a tensor of PyTorch
 _KEYWORDS: Final = ("dim", "keepdim")
 _CUDA: Final = re.compile(r"cuda(:\d+)?$")
@@ -212,12 +217,12 @@ class _Reader:
 
     def _of_pair(self, call: ast.Call) -> str | None:
         """Of ``values, indices = x.max(1)``."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _PAIRS:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in PAIRS:
             return None
         owner, name = self._names.value(call.func.value), call.func.attr
         if owner is not UNKNOWN and owner is not ef:
             return None
-        return f"values and indices are two calls: ef.{name}(x, axis), ef.arg{name}(x, axis)"
+        return PAIR.format(name=name)
 
 
 def _takes_arrays(call: ast.Call) -> bool:

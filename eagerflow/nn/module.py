@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, Self, TypeVar
 
 import eagerflow as ef
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
 from eagerflow.extending import hint_at, is_traced, note_set, put_state, walk
 from eagerflow.nn.module_calls import call
 from eagerflow.nn.module_text import outline
-from eagerflow.nn.properties import never_called
+from eagerflow.nn.properties import keeping_variables, never_called
 from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.trace_assumptions import made, note_modules, note_walk
 
@@ -83,6 +83,9 @@ class Module:
         except BaseException as error:
             hide_frames(error)
             raise
+
+    if not TYPE_CHECKING:  # a checker would take every name for an attribute that may be set
+        __setattr__ = keeping_variables
 
     # --- what it holds ---
 

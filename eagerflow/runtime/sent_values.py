@@ -83,7 +83,9 @@ class SentValues:
         if known.get("caller") == get_ident():
             known["caller"] = 0
         start = perf_counter()
-        moves = TransferEvent(origin=str(source), **known) if TransferEvent.listeners else None
+        moves = None
+        if TransferEvent.listeners and source != device:  # else it is packed for another process
+            moves = TransferEvent(origin=str(source), **known)
         with nullcontext() if moves is None else told(moves):
             made = copy(data, source, device)
         if NodeEvent.listeners:

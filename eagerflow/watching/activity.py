@@ -268,14 +268,28 @@ class Activity:
             queue.taken += 1
 
     def _transfer(self, event: TransferEvent) -> None:
-        key = event.origin, event.device, event.executable, event.node
-        if key not in self.transfers:
-            _make_room(self.transfers)
-            self.transfers[key] = TransferActivity(*key, 0, 0, 0.0)
-        known = self.transfers[key]
+        known = self._transfers_of(event.origin, event.device, event.executable, event.node)
         known.count += 1
         known.nbytes += event.nbytes
         known.seconds += event.seconds
+
+    def add_transfers(
+        self, origin: str, device: str, executable: int, count: int, nbytes: int, seconds: float
+    ) -> None:
+        """Several transfers have ended that are not told one by one (see `TransferActivity`)."""
+        known = self._transfers_of(origin, device, executable, "")
+        known.count += count
+        known.nbytes += nbytes
+        known.seconds += seconds
+
+    def _transfers_of(
+        self, origin: str, device: str, executable: int, node: str
+    ) -> TransferActivity:  # fmt: skip
+        key = origin, device, executable, node
+        if key not in self.transfers:
+            _make_room(self.transfers)
+            self.transfers[key] = TransferActivity(*key, 0, 0, 0.0)
+        return self.transfers[key]
 
     @property
     def moving(self) -> list[TransferEvent]:

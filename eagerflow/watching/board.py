@@ -14,8 +14,8 @@ _FEWER: Final = {"curve": CURVE_POINTS, "names": TABLE_NAMES + 1}
 #: what a message has first, where not all finds room
 _ORDER: Final = (
     "names", "summary", "diagnoses", "executables", "threads", "steps", "places", "trail", "cost",
-    "queues", "waits", "transfers", "retraces", "curve", "values", "timeline", "pauses", "moves",
-    "regions", "nodes", "structures", "panels",
+    "tasks", "queues", "waits", "transfers", "retraces", "curve", "values", "timeline", "pauses",
+    "moves", "regions", "nodes", "structures", "panels",
 )  # fmt: skip
 #: what a message has besides its rows, at most
 _FRAME: Final = 24 + len(TABLES) * 160

@@ -45,5 +45,7 @@ CURVE_POINTS: Final = 4096
 LOG_ROWS: Final = 2048
 #: steps of a timeline in one message; of more, the last
 STEPS_IN_A_MESSAGE: Final = 50
+#: regions of all tasks in one message; likewise
+REGIONS_OF_TASKS: Final = 400
 #: characters of the text of an object
 TEXT_CHARACTERS: Final = 20_000

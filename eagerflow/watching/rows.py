@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable
-from typing import Any, final
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar, final
 
 from eagerflow.events import TransferEvent
 from eagerflow.pictures.groups import is_move
@@ -13,11 +14,14 @@ from eagerflow.runtime.executable import find_executable
 from eagerflow.runtime.generated.generated_tier import devices_of_regions
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
-from eagerflow.watching.limits import NAMED_THREADS, STEPS_IN_A_MESSAGE
+from eagerflow.watching.limits import NAMED_THREADS, REGIONS_OF_TASKS, STEPS_IN_A_MESSAGE
 from eagerflow.watching.observed_steps import Observed, StepObserver
 from eagerflow.watching.sampler import Place, Sampler
 from eagerflow.watching.step_times import StepLog
 from eagerflow.watching.tables import Row
+from eagerflow.watching.tasks.task_activity import TaskActivity
+
+_Row = TypeVar("_Row")
 
 
 @final
@@ -29,15 +33,19 @@ class BoardRows:
         log: the steps.
         activity: what they do besides computing.
         observer: the times of nodes, and values.
+        tasks: what ran at tasks, and how they are.
     """
 
     def __init__(
-        self, board: Board, log: StepLog, activity: Activity, observer: StepObserver
-    ) -> None:
+        self, board: Board, log: StepLog, activity: Activity, observer: StepObserver,
+        tasks: TaskActivity,
+    ) -> None:  # fmt: skip
         self._board = board
         self._log = log
         self._activity = activity
         self._observer = observer
+        self._tasks = tasks
+        self._of_tasks = 0, 0  # regions and changes that were told
         self._told = 0
         self._counts: dict[int, int] = {}
         self._retraces = 0
@@ -53,21 +61,23 @@ class BoardRows:
         return [t.executable for t in times[:most]]
 
     def put(
-        self, now: float, changed: Iterable[Observed], sampler: Sampler, cost: float
+        self, now: float, changed: Iterable[Observed], sampler: Sampler, places: Sequence[Place],
+        cost: float,
     ) -> None:  # fmt: skip
         """Put all of it.
 
         Args:
             now: the time.
             changed: the executables of which steps were observed.
-            sampler: where threads are, and were.
+            sampler: where threads were.
+            places: where they are.
             cost: what looking takes, as a part of the time.
         """
         self._put_steps(now)
-        self._put_threads(place.thread for place in sampler.places)
+        self._put_threads(place.thread for place in places)
         for observed in changed:
             self._put_observed(observed)
-        self._board.put("places", [self._place(place) for place in sampler.places])
+        self._board.put("places", [self._place(place) for place in places])
         trail = [
             (when, thread, number, self._node(number, node))
             for when, thread, number, node in sampler.take_trail()
@@ -84,6 +94,7 @@ class BoardRows:
         self._put_threads(step[3] for step in timeline)
         self._told = log.told
         self._put_regions()
+        self._put_tasks()
         for number, times in log.executables.items():
             if self._counts.get(number) == times.count:
                 continue
@@ -123,6 +134,19 @@ class BoardRows:
                 self._devices |= {(number, r): device for r, device in devices.items()}
         rows = [(*line, name(self._devices[line[0], line[1]])) for line in lines]
         self._board.put("regions", rows)
+
+    def _put_tasks(self) -> None:
+        """Regions of tasks that have run since this was called last, and changes of tasks."""
+        tasks, name = self._tasks, self._board.name
+        told, changed = tasks.told - self._of_tasks[0], tasks.changed - self._of_tasks[1]
+        self._of_tasks = tasks.told, tasks.changed
+        self._board.put("regions", [
+            (r.executable, r.region, r.start, r.stop, 0, name(r.device))
+            for r in _last(tasks.regions, min(told, REGIONS_OF_TASKS))
+        ])  # fmt: skip
+        self._board.put("tasks", [
+            (name(c.task), name(c.health), c.time) for c in _last(tasks.changes, changed)
+        ])  # fmt: skip
 
     def _put_ended(self) -> None:
         """Transfers and waits that have ended since this was called last."""
@@ -227,6 +251,10 @@ class BoardRows:
         new = list(activity.retraces)[-(whole - self._retraces) :] if whole > self._retraces else []
         self._retraces = whole
         board.put("retraces", [(name(e.name), name(e.reason), e.start, e.seconds) for e in new])
+
+
+def _last(rows: deque[_Row], count: int) -> list[_Row]:
+    return list(rows)[-count:] if count else []
 
 
 def _or_nan(value: float | None) -> float:

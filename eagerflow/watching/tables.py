@@ -72,6 +72,7 @@ TABLES: Final = (
     _schema("threads", "rows", 1, "thread:f8 name:u4"),
     _schema("regions", "log", 0,
             "executable:u4 region:u4 start:f8 stop:f8 thread:f8 device:u4"),
+    _schema("tasks", "log", 0, "task:u4 health:u4 time:f8"),
     _schema("moves", "log", 0,
             "executable:u4 node:i4 start:f8 stop:f8 thread:f8 origin:u4 device:u4 bytes:f8"),
     _schema("pauses", "log", 0,

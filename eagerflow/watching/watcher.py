@@ -23,6 +23,7 @@ from eagerflow.watching.rows import BoardRows
 from eagerflow.watching.sampler import SHORT, Sampler
 from eagerflow.watching.status_sentence import sentence
 from eagerflow.watching.step_times import StepLog, thin_out
+from eagerflow.watching.tasks.task_activity import TaskActivity
 
 #: seconds between two looks while long steps run, and else
 _OFTEN: Final = 0.02
@@ -80,6 +81,7 @@ class Watcher:
     Attributes:
         log: the steps.
         activity: queues, waits, transfers, retraces.
+        tasks: what ran at tasks, and how they are.
         observer: the times of nodes, and values.
         sampler: where threads are.
         panels: objects that views show.
@@ -101,11 +103,12 @@ class Watcher:
         self._clock = clock
         self.log = StepLog()
         self.activity = Activity()
+        self.tasks = TaskActivity(self.activity)
         self.observer = StepObserver(self.log)
         self.sampler = Sampler(nodes_of_threads, places_of_threads, node_at, self._is_long)
         self.panels = Panels(clock)
         self.board = Board()
-        self._rows = BoardRows(self.board, self.log, self.activity, self.observer)
+        self._rows = BoardRows(self.board, self.log, self.activity, self.observer, self.tasks)
         self._connections: tuple[Connection, ...] = ()
         self._lock = threading.RLock()  # what is gathered is read by other threads, too
         self._structures: set[int] = set()
@@ -140,6 +143,7 @@ class Watcher:
             self.opened = self._clock()
             self._stop.clear()
             events.add_instrument(self)
+            self.tasks.open()
             self._thread = threading.Thread(target=self._run, name="eagerflow views", daemon=True)
             self._thread.start()
 
@@ -151,6 +155,7 @@ class Watcher:
                 return
             thread, self._thread = self._thread, None
             events.remove_instrument(self)
+            self.tasks.close()
             self.observer.stop()
         self._stop.set()
         if thread is not None and thread is not threading.current_thread():
@@ -200,6 +205,7 @@ class Watcher:
     def look(self, now: float) -> bool:
         """Take in what happened, and see where threads are; whether they are in long steps."""
         with self._lock:
+            self.tasks.look()
             self.collect()
             places = self.sampler.sample(now, self.activity.waiting, self.activity.moving)
             return any(place.doing != "waits" for place in places)
@@ -209,6 +215,7 @@ class Watcher:
         with self._lock:
             self.log.collect()
             thin_out(self.log)
+            self.tasks.collect()
             self.activity.collect()
             self.observer.collect()
 
@@ -218,7 +225,8 @@ class Watcher:
             changed = self.observer.step(now)
             if not self._connections:
                 return
-            self._rows.put(now, changed, self.sampler, self.cost(now))
+            places = (*self.sampler.places, *self.tasks.places(now, self._is_long))
+            self._rows.put(now, changed, self.sampler, places, self.cost(now))
             self._put_summary(now)
             self.board.put("panels", self.panels.rows(now))
             self.board.keep("panels", self.panels.keys())

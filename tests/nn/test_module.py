@@ -13,7 +13,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import nn
 from eagerflow.capture.guards.guard_choice import collect
-from eagerflow.errors import CheckpointError, UnknownNameError
+from eagerflow.errors import CheckpointError, UnknownNameError, VariableError
 
 
 class Scale(nn.Module):
@@ -137,6 +137,35 @@ def test_a_module_without_forward() -> None:
 
 
 # --- modes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [ef.ones(2), 3.0, [1.0, 2.0], ef.ones(2).numpy()], ids=type)
+def test_a_variable_is_not_lost_for_a_value(value: Any) -> None:
+    """As in PyTorch: it would be trained no longer, without a word."""
+    layer = Scale()
+
+    def load(x: Any) -> Any:
+        layer.weight = value
+        return layer(x)
+
+    for call in (load, ef.trace(load)):
+        with pytest.raises(
+            VariableError, match=r"Scale\.weight is a variable, and would"
+        ) as caught:
+            call(ef.ones(2))
+        assert caught.value.source is not None
+        assert caught.value.source.text == "layer.weight = value"
+        assert "module.weight.assign(x)" in str(caught.value.hint)
+    assert list(layer.state) == ["weight", "seen"]
+
+
+def test_what_may_take_the_place_of_a_variable() -> None:
+    layer = Scale()
+    layer.weight = ef.Variable([1.0, 1.0])
+    layer.weight = None
+    layer.weight = ef.ones(2)  # of nothing; so after `del` as well
+    layer.seen = nn.Identity()
+    assert not layer.state
 
 
 def test_train_and_eval_reach_all_modules() -> None:

@@ -172,12 +172,10 @@ class TracedBlock:
 
     def _found(self, tracer: Tracer) -> Found:
         changes: Found = {}
-        for location, before, value in self.snapshot.changes():
+        for location, _, value in self.snapshot.changes():
             if location.kind == "cell" and location.key in self._dead:
                 continue
-            if location.kind == "other" or (
-                location.kind == "list" and len(location.owner) < len(before)
-            ):
+            if location.kind == "other" or (location.kind == "list" and not value):  # shorter
                 _refuse(location)
             changes[location.identity] = (location, tree.map(_detached, value), value)
         for handle, *_ in tracer.updated.values():

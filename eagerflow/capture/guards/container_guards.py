@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.capture.access_paths import AccessPath, Root, joined, read_item
+from eagerflow.capture.access_paths import AccessPath, Root, contents, joined, read_item
 from eagerflow.capture.bytecode import Load
 from eagerflow.capture.equality import ATOMS, is_plain
 from eagerflow.capture.library_code import is_bare_class, is_library_class
@@ -68,8 +68,9 @@ class _Container:
         """Whether it is compared at once and not item by item."""
         if isinstance(self.value, _SETS):
             return True
-        items = self.value.values() if isinstance(self.value, dict) else self.value
-        return _LONG <= len(self.value) <= LIMIT and all(type(x) in ATOMS for x in items)
+        held = contents(self.value)
+        items = held.values() if isinstance(held, dict) else held
+        return _LONG <= len(held) <= LIMIT and all(type(x) in ATOMS for x in items)
 
     def follow_owners(self) -> bool:
         """Take over how the containers that hold it are named; whether that is new."""
@@ -141,9 +142,10 @@ class CapturedContainers:
                 continue
             keys = self._keys(one)
             if one.whole:
-                if len(one.value) > LIMIT or one.as_one:
+                held = contents(one.value)
+                if len(held) > LIMIT or one.as_one:
                     continue
-                keys = list(one.value) if isinstance(one.value, dict) else range(len(one.value))
+                keys = list(held) if isinstance(held, dict) else range(len(held))
             for key in keys:
                 if key not in one.visited:
                     one.visited.add(key)
@@ -188,13 +190,14 @@ class CapturedContainers:
                 if one.tested - held:
                     reads.add(one.path, "lacking", frozenset(one.tested - held))
                 continue
-            if len(one.value) > LIMIT:
+            length = len(contents(one.value))
+            if length > LIMIT:
                 reads.findings.append(_too_long(one, reads))
             if one.as_one:
                 reads.add(one.path, "items", one.value)
-                if isinstance(one.value, _SETS) and not all(map(is_plain, one.value)):
+                if isinstance(one.value, _SETS) and not all(map(is_plain, contents(one.value))):
                     reads.findings.append(_set_of_objects(one, reads))
-            elif isinstance(one.value, dict) and len(one.value) <= LIMIT:
+            elif isinstance(one.value, dict) and length <= LIMIT:
                 reads.add(one.path, "keys", one.value)
             else:
                 reads.add(one.path, "length", one.value)
@@ -225,7 +228,7 @@ def _item(one: _Container, key: Any) -> Iterator[tuple[AccessPath, Any]]:
     fixed = isinstance(one.value, tuple)
     path = AccessPath(one.path, "item", key, joined(one.path.text, f"[{key!r}]"), fixed)
     try:
-        value = read_item(one.value, key) if isinstance(one.value, dict) else one.value[key]
+        value = read_item(one.value, key)
     except LookupError:
         if type(one.value) in _TESTED:
             one.tested.add(key)
@@ -240,8 +243,9 @@ def _item(one: _Container, key: Any) -> Iterator[tuple[AccessPath, Any]]:
 
 
 def _too_long(one: _Container, reads: Reads) -> Finding:
+    length = len(contents(one.value))
     return Finding(
-        "unwatched", f"{one.path.text}: a {type(one.value).__name__} of {len(one.value):,} items",
+        "unwatched", f"{one.path.text}: a {type(one.value).__name__} of {length:,} items",
         "is too long to be compared at each call: of changes only that of its length is seen",
         "pass it as an argument, or as a tensor", reads.line_of(one.path),
     )  # fmt: skip

@@ -6,6 +6,7 @@ A guard is an access path, a kind and what is expected there:
 
 ==============  ===============================================================================
 ``tensor``      any tensor
+``input``       a tensor of a lane and a shape, or an array of NumPy that makes one
 ``number``      a Python number of this type, whatever its value
 ``array``       any NumPy array
 ``value``       an equal value of the same type; -0.0 and 0.0, 1 and True differ
@@ -18,6 +19,8 @@ A guard is an access path, a kind and what is expected there:
 ``length``      a container of the same class with as many items
 ``size``        a container of so many items
 ``keys``        a dict with these keys, in this order
+``names``       a dict of the same class with these very keys, in this order
+``unless``      an object of the same class, or one that a test is not true of
 ``items``       a container with equal items
 ``content``     an array with equal elements
 ``absent``      no such global name, an enclosing name that is not bound, or an empty slot
@@ -35,7 +38,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType,
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.capture.access_paths import GONE
+from eagerflow.capture.access_paths import GONE, contents
 from eagerflow.capture.equality import content_of
 from eagerflow.capture.reads import Read, describe
 from eagerflow.core.tensor import AbstractArray
@@ -84,6 +87,8 @@ class Guard:
         if self.kind == "holding":
             names = ", ".join(sorted(map(str, self.expected - value.keys())))
             return f"{self.path.text} has no {names} any more"
+        if self.kind == "input":
+            return str(self.expected.difference(value))
         if self.kind == "distinct":
             return f"{self.path.described} or another one of its type is one object under two names"
         if self.kind == "alias":
@@ -104,6 +109,7 @@ def same_code(function: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
 
 def flat(value: Any) -> list[Any]:
     """The items in order, those of a dict with their keys."""
+    value = contents(value)
     if isinstance(value, (dict, MappingProxyType)):
         return [x for item in value.items() for x in item]
     return list(value)
@@ -113,8 +119,8 @@ class _Kind(NamedTuple):
     """How guards of one kind check.
 
     Attributes:
-        fails: the code for the opposite, of the value ``x``, what is to be there ``e`` and, for
-            some, more: see `eagerflow.capture.guards.writer`.
+        fails: the code for the opposite, of the value ``x``, what a container holds ``c``, what is
+            to be there ``e`` and, for some, more: see `eagerflow.capture.guards.writer`.
         expect: makes what is to be there of the value that was read.
         changed: what to say of values with one description.
     """
@@ -141,20 +147,28 @@ KINDS: Final = {
         lambda f: (f.__code__, ref(f), id(f.__globals__)),
     ),
     "length": _Kind(
-        "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]", lambda x: (type(x), len(x))
+        "{x}.__class__ is not {e}[0] or len({c}) != {e}[1]", lambda x: (type(x), len(contents(x)))
     ),
-    "size": _Kind("len({x}) != {e}"),
+    "size": _Kind("len({c}) != {e}"),
     "keys": _Kind(
-        "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not same_items([*{x}], {e}[1])",
-        lambda x: (type(x), list(x)), "has other keys",
+        "{x}.__class__ is not {e}[0] or not same({c}, {e}[1]) and not same_items([*{c}], {e}[1])",
+        lambda x: (type(x), list(contents(x))), "has other keys",
+    ),
+    "names": _Kind(
+        "{x}.__class__ is not {e}[0] or [*{c}] != {e}[1] or {e}[2] and not same({c}, {e}[1])",
+        lambda x: (type(x), list(x), not all(type(key) is str for key in x)),
+    ),
+    "unless": _Kind(
+        "{x}.__class__ is not {e}[0] and {e}[1]({x})", lambda x: (type(x[0]), x[1])
     ),
     "items": _Kind(
-        "{x}.__class__ is not {e}[0] or not same_items(flat({x}), {e}[1])",
+        "{x}.__class__ is not {e}[0] or not same_items(flat({c}), {e}[1])",
         lambda x: (type(x), flat(x)), "has other items",
     ),
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
     "absent": _Kind("{e}", lambda _: None),
     "decided": _Kind("{e}"),
+    "input": _Kind(""),  # `Writer` writes them
     "holding": _Kind("not {e} <= {x}.keys()"),
     "lacking": _Kind("not {x}.keys().isdisjoint({e})"),
 }  # fmt: skip
@@ -162,6 +176,8 @@ KINDS: Final = {
 
 def _describe(read: Read) -> str:
     value = read.value
+    if read.kind in ("names", "unless", "input"):  # of what is not told, or otherwise
+        return ""
     if read.kind == "decided":
         return str(value.result)
     if read.kind == "alias":
@@ -169,9 +185,9 @@ def _describe(read: Read) -> str:
     if read.kind == "distinct":
         return "another object"
     if read.kind == "size":
-        return f"{value if isinstance(value, int) else len(value)} items"
+        return f"{value if isinstance(value, int) else len(contents(value))} items"
     if read.kind == "length":
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"a {type(value).__name__} of {len(contents(value))}"
     if read.kind in ("content", "array") and hasattr(value, "shape"):
         return f"an array {value.dtype}{list(value.shape)}"
     if read.kind in ("keys", "items", "content") or isinstance(value, (list, dict, set)):

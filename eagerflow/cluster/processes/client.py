@@ -109,6 +109,7 @@ class Connections:
         tasks: those that are there, with their greetings.
         name: of this client, among the tasks.
         partitions: numbers for those that are registered.
+        executables: by the number of a partition, that of the executable that it is a part of.
         station: brings values of this process to tasks, and theirs here.
         slabs: shared memory, where tasks are on this host.
         on_lost: told of each task that is lost, in the thread that owns the sockets.
@@ -132,8 +133,9 @@ class Connections:
         self._sleeping = False
         self._steps = count(1)
         self.partitions: Final = count(1)
+        self.executables: Final[dict[int, int]] = {}
         self._pending: dict[int, Answered] = {}
-        self.station: Final = Station(self.name, _end_of, self._put, self._ring)
+        self.station: Final = Station(self.name, _end_of, self._put, self._ring, shown=self.shown)
         self._packets: list[tuple[str, Packet]] = []
         self._changed = threading.Condition()
         self._warnings: deque[str] = deque()
@@ -220,6 +222,18 @@ class Connections:
         if self._sleeping and len(self._inbox) > _LEFT:
             self._ring()
 
+    def tell(self, task: str, message: AnyMessage, heard: Answered) -> None:
+        """Send a message; ``heard`` is told what became of it."""
+        request = next(self._requests)
+        self._pending[request] = heard
+        if self._over:
+            self._end_pending()
+        self._tell(("ask", request, task, message, []))
+
+    def shown(self, device: str) -> str:
+        """What a device is called in this process, of the name that all tasks know."""
+        return device.removeprefix(f"{self.name}/")
+
     def release(self, task: str, message: AnyMessage) -> None:
         """Send a message that nobody waits for; called by finalisers."""
         self._inbox.append(("ask", self._new().request, task, message, []))
@@ -257,10 +271,7 @@ class Connections:
 
     def warn(self) -> None:
         """Say in the thread of the user what the other one has heard."""
-        while self._printed:
-            task, lines, left_out = self._printed.popleft()
-            left = [f"… {left_out} more lines are in its log"] * bool(left_out)
-            sys.stdout.write("".join(f"[{task}] {line}\n" for line in (*lines, *left)))
+        self.show_lines()
         while self._warnings:
             warn(self._warnings.popleft(), ClusterWarning)
         while self._suspects:
@@ -268,6 +279,18 @@ class Connections:
             if self.health(task) == "suspect":
                 text = f"{task} does not answer: its process is stopped, or cut off"
                 warn(f"{text}; it is lost if it stays silent", ClusterWarning)
+
+    def show_lines(self) -> None:
+        """Write what was printed at tasks; what they say themselves is told as errors are."""
+        while self._printed:
+            task, lines, left_out, own = self._printed.popleft()
+            left = [f"… {left_out} more lines are in its log"] * bool(left_out)
+            stream = sys.stderr if own else sys.stdout
+            stream.write("".join(f"[{task}] {line}\n" for line in (*lines, *left)))
+
+    def say(self, task: str, text: str) -> None:
+        """Show a line about a task, with what it has said itself."""
+        self._printed.append((task, (text,), 0, True))
 
     def _new(self, then: Callable[[ErrorHead], object] | None = None) -> Pending:
         pending = Pending(next(self._requests), then)

@@ -15,9 +15,18 @@ from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Head, Heads, NumberHead
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.messages import Eager, MakeVariable, Register, RunStep, TaskLoad
+from eagerflow.cluster.protocol.messages import (
+    Eager,
+    Look,
+    MakeVariable,
+    Register,
+    RunStep,
+    TaskLoad,
+)
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value, encode_value
+from eagerflow.cluster.relaying.news import encode
+from eagerflow.cluster.relaying.step_relay import StepRelay
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, ProtocolError, ResourceError
 from eagerflow.hardware import as_device, memory
@@ -132,6 +141,7 @@ class TaskWork:
         self._steps: dict[tuple[int, int], _OpenStep] = {}
         self._sessions: dict[int, SessionWork] = {}
         self._listeners: dict[int, Listener] = {}
+        self._relay = StepRelay(task, transport)
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
         """Do what a message asks for."""
@@ -139,6 +149,9 @@ class TaskWork:
         work: Callable[[], tuple[Heads, list[Frame]] | None]
         if kind is TaskLoad:
             self._answered(session, message.number, self._load)
+            return
+        if kind is Look:
+            self._answered(session, message.number, partial(self._look, session, message))
             return
         if kind is Register:
             work = partial(self._register, session, message, frames)
@@ -195,6 +208,7 @@ class TaskWork:
     def release(self, session: int, number: int) -> None:
         """Let go of a partition."""
         self._partitions.pop((session, number), None)
+        self._relay.release(session, number)
 
     def free(self, session: int) -> None:
         """Let go of all that a session had; named containers stay."""
@@ -203,6 +217,8 @@ class TaskWork:
         self._private.pop(session, None)
         self._sessions.pop(session, None)
         self._listeners.pop(session, None)
+        self._relay.release(session)
+        self._relay.rest(session)
 
     # --- partitions ---
 
@@ -214,7 +230,8 @@ class TaskWork:
             message, frames, find, self._limits, self._allows, find_device=self._devices.find
         )
         routes = {edge: Route(*route) for edge, route in message.routes.items()}
-        tier = ScheduledTier(graphs, routes=routes, transport=self._transport)
+        number = self._relay.register(session, message.partition)
+        tier = ScheduledTier(graphs, number, routes=routes, transport=self._transport)
         light = LightProgram(tier) if is_light(tier) else None
         # to hand over to another thread takes longer than light nodes do
         here = not tier.parallel and not calls_python(tier.graph) and is_short(tier.graph)
@@ -290,6 +307,12 @@ class TaskWork:
             len(self._partitions), len(self._steps),
         )  # fmt: skip
         return tuple([NumberHead(number) for number in numbers]), []
+
+    def _look(self, session: int, message: Look) -> tuple[Heads, list[Frame]]:
+        if message.on:
+            return encode(self._relay.look(session))
+        self._relay.rest(session)
+        return (), []
 
     # --- state ---
 

@@ -34,7 +34,7 @@ from eagerflow.cluster.protocol.message_heads import (
 )
 
 #: of the messages here; another one is refused when a connection begins
-PROTOCOL: Final = 5
+PROTOCOL: Final = 6
 #: of the text form of graphs
 GRAPH_TEXT: Final = 2
 
@@ -295,6 +295,17 @@ class TaskLoad(AbstractMessage, tag="load", frozen=True):
 
 
 @final
+class Look(AbstractMessage, tag="look", frozen=True):
+    """Tell what has run for this session since it was asked for before.
+
+    Attributes:
+        on: whether more is to be noted; what was not told yet is dropped if not.
+    """
+
+    on: bool
+
+
+@final
 class Goodbye(AbstractMessage, tag="goodbye", frozen=True):
     """The client ends its session."""
 
@@ -356,10 +367,12 @@ class Printed(AbstractMessage, tag="printed", frozen=True):
     Attributes:
         lines: the lines.
         left_out: how many more there were.
+        own: whether they are the task's own, such as warnings, and not of a function.
     """
 
     lines: Annotated[tuple[Prose, ...], Meta(max_length=1_000)]
     left_out: Serial
+    own: bool = False
 
 
 # --- between tasks -----------------------------------------------------------------------------
@@ -464,6 +477,7 @@ Request = (
     | Abort
     | Renew
     | TaskLoad
+    | Look
     | Goodbye
 )
 Answer = Welcome | Done | Failed | Printed

@@ -84,6 +84,7 @@ class RemoteTier:
     direct = None
 
     def __init__(self, graph: Graph, number: int) -> None:
+        self._number = number
         here = first_cpu()
         self._lanes = tuple(map(lane_of, graph.outputs))
         self._cut = cut(lower(pinned(graph, _stays, here), waits_nowhere), here)
@@ -130,6 +131,7 @@ class RemoteTier:
         for share in getattr(self, "_shares", ()):
             if share.registered is not None:
                 task, number = share.registered
+                task.connections.executables.pop(number, None)
                 if task.lost is None:
                     task.connections.release(task.task, Release(0, number))
 
@@ -234,6 +236,9 @@ class RemoteTier:
         routes = {edge: route for edge, route in routes.items() if edge in own}
         message, frames = write_partition(graphs, 0, number, routes)
         self._connections.wait(self._connections.ask(task.task, message, frames))
+        if share.registered is not None:
+            self._connections.executables.pop(share.registered[1], None)
+        self._connections.executables[number] = self._number
         known = share.registered = task, number
         return known
 

@@ -15,6 +15,7 @@ from operator import is_not
 from types import FunctionType, MethodType
 from typing import Any, Final, final
 
+from eagerflow.capture.access_paths import contents
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
 from eagerflow.capture.reads import describe
 from eagerflow.capture.static_keys import static_key
@@ -324,7 +325,7 @@ def _leaves(name: str, value: Any) -> Iterator[Leaf]:
 
 def _is_foreign_array(value: Any) -> bool:
     kind = type(value)
-    if isinstance(value, (AbstractArray, type)):
+    if isinstance(value, (AbstractArray, type, str, bytes)):  # as texts of NumPy are
         return False
     return hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__")
 
@@ -367,8 +368,8 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
         if first != number:
             yield (_AGAIN, number, first)
             return
-    if isinstance(value, dict) and value:  # 1 and True are one key, and print differently
-        yield tuple([(type(key), key) for key in value])
+    if isinstance(value, dict) and (held := contents(value)):  # 1 and True print differently
+        yield tuple([(type(key), key) for key in held])
     for _, part in parts_of(value):
         if type(part) not in _FLAT:
             yield from _orders(part, seen)

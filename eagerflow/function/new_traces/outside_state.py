@@ -221,6 +221,8 @@ class Outside:
 
         Ctrl-C may come at any time, also while things are put back.
         """
+        # items first, and last when they are put back: their keys may have numbers in attributes
+        self._substitutes.sort(key=lambda one: one[0].how != "item")
         self._originals = [(path, path.get()) for path, _ in self._substitutes]
         try:
             for path, value in self._substitutes:
@@ -236,6 +238,8 @@ class Outside:
     def _restore(self) -> None:
         """Put all back that is not as it was."""
         self.tracer.restore_updated()
+        # keys are looked up, by what their attributes are outside of the trace
+        put_back(self._substitutes, self._originals)
         for watch in self._watches:
             watch.restore()
         put_back(self._substitutes, self._originals)
@@ -440,7 +444,10 @@ class Outside:
         self.described = [f"{one.path.described}: {one.text}" for _, one in inputs]
         idle = [r for r in self.reads.tensors if id(r) not in seen]
         inputs += [(None, self._captured(r, r.value, used=False)) for r in idle]
-        guards.capture([one.path for _, one in inputs])
+        for _, one in inputs:
+            if one.lane is not None:
+                guards.add(Read(one.path, "input", one))
+        guards.capture([one.path for _, one in inputs if one.used])
         return inputs, constants, guards
 
     def _close_numbers(self, static: dict[int, Any]) -> Iterator[tuple[Value, CapturedInput]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from sys import _getframe, getrefcount
 from typing import Any, Final
 
 from eagerflow.core import interpreter
@@ -27,6 +28,7 @@ from eagerflow.ops.indexing.index_batch_rules import (
     batched_scatter,
     batched_update,
 )
+from eagerflow.ops.indexing.lost_writes import HELD_BY_NONE, check_held
 from eagerflow.ops.indexing.writable_memory import may_reuse
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where
@@ -395,6 +397,8 @@ def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
 
     The value is converted as by `index_update`, so a float does not go into integers.
     """
+    if getrefcount(x) <= HELD_BY_NONE:
+        check_held(x, _getframe(2))
     if _stack.installed or not _assign(x, key, value):
         block = runs_at(x.device) if _stack.scoped else None
         try:

@@ -94,6 +94,7 @@ class Rendezvous:
     Args:
         step: the number of the step.
         routes: by the name of each edge, from where to where it goes.
+        executable: the number of what runs the step here, for events.
         transport: brings values to where they are wanted.
         credit: how many values of one route may lie here before their senders wait.
         credit_bytes: from how many bytes of them on the next one waits.
@@ -101,6 +102,7 @@ class Rendezvous:
     Attributes:
         step: the same.
         routes: the same.
+        executable: the same.
 
     >>> from eagerflow.runtime.rendezvous.keys import Key, Route
     >>> from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
@@ -115,12 +117,13 @@ class Rendezvous:
 
     takes_at_once: ClassVar = False
     __slots__ = ("_answered", "_credits", "_due", "_error", "_lock", "_open", "_others_know",
-                 "_receivers", "_transport", "_values", "routes", "step")  # fmt: skip
+                 "_receivers", "_transport", "_values", "executable", "routes", "step")  # fmt: skip
 
     def __init__(
-        self, step: int, routes: Mapping[str, Route], *, transport: Transport = IN_PROCESS,
-        credit: int = CREDIT, credit_bytes: int = CREDIT_BYTES,
+        self, step: int, routes: Mapping[str, Route], executable: int = 0, *,
+        transport: Transport = IN_PROCESS, credit: int = CREDIT, credit_bytes: int = CREDIT_BYTES,
     ) -> None:  # fmt: skip
+        self.executable = executable
         self.step = step
         self.routes = routes
         self._transport = transport

@@ -84,6 +84,7 @@ class Station:
         credit_bytes: from how many bytes of them on there is no credit for another one.
         timing: of the channels.
         log: whether the channels keep what happened.
+        shown: what a device is called in events.
 
     Attributes:
         name: the same.
@@ -93,14 +94,17 @@ class Station:
         soonest: when to call `work` again if nothing happens before: an early look finds none due,
             and when there is one.
         refused: how many packets were dropped because they cannot have come.
+        arrived: told the key of each value that comes from another end; None where nobody wants it.
     """
 
     def __init__(
         self, name: str, end_of: Callable[[str], str], put: Callable[[str, Packet], object],
         ring: Callable[[], object], *, credit: int = CREDIT, timing: ChannelTiming = TIMING,
-        credit_bytes: int = CREDIT_BYTES, log: bool = False,
+        credit_bytes: int = CREDIT_BYTES, log: bool = False, shown: Callable[[str], str] = str,
     ) -> None:  # fmt: skip
         self.name = name
+        self._shown = shown
+        self.arrived: Callable[[Key], object] | None = None
         self.channels: dict[str, Channel] = {}
         self.refused = 0
         self._end_of = end_of
@@ -149,7 +153,7 @@ class Station:
         """Bring a value to its end: here at once, elsewhere by ``send``."""
         event = None
         if TransferEvent.listeners and not dead:
-            event = transfer(route, key, value)
+            event = transfer(route, key, value, rendezvous.executable, self._shown)
             events.begin(event)
         end = self._end_of(route.destination)
         if end == self.name:
@@ -299,6 +303,8 @@ class Station:
     def _deliver(self, end: str, message: Message, owes: bool) -> None:
         """A value has come; whether its channel is to be told when it was taken."""
         assert message.key is not None
+        if self.arrived is not None and not message.dead:
+            self.arrived(message.key)
         step = message.step
         rendezvous = self._open.get(step)
         self._wanted.discard(message.key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, final
 
 from eagerflow.events import TransferEvent
@@ -18,6 +18,7 @@ class StepEnd(Protocol):
         routes: by the name of each edge, from where to where it goes.
         error: what the step was aborted with.
         takes_at_once: whether `put` has taken a value when it returns.
+        executable: the number of what runs the step here, for events.
     """
 
     @property
@@ -28,6 +29,8 @@ class StepEnd(Protocol):
     def error(self) -> Exception | None: ...
     @property
     def takes_at_once(self) -> bool: ...
+    @property
+    def executable(self) -> int: ...
 
     def put(
         self, key: Key, value: Any, dead: bool, sent: Sent | None, route: Route | None = None
@@ -110,9 +113,19 @@ class InProcess:
 IN_PROCESS: Final = InProcess()
 
 
-def transfer(route: Route, key: Key, value: Any) -> TransferEvent:
-    """The event of a value that is sent to another process."""
+def transfer(
+    route: Route, key: Key, value: Any, executable: int, shown: Callable[[str], str]
+) -> TransferEvent:  # fmt: skip
+    """The event of a value that is sent to another process.
+
+    Args:
+        route: from where, to where.
+        key: of the value.
+        value: that is sent.
+        executable: the number of what runs the step here.
+        shown: what devices are called in events.
+    """
     return TransferEvent(
-        name=key.edge, device=route.destination, origin=route.source,
-        nbytes=getattr(value, "nbytes", 0), step=key.step, frames=key.path,
+        name=key.edge, device=shown(route.destination), origin=shown(route.source),
+        nbytes=getattr(value, "nbytes", 0), step=key.step, frames=key.path, executable=executable,
     )  # fmt: skip

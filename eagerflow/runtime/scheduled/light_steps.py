@@ -185,12 +185,13 @@ class LightStep:
         step: its number.
         routes: from where to where it sends and receives.
         error: what it has failed with.
+        executable: the number of what it runs, for events.
     """
 
     takes_at_once: ClassVar = True
     __slots__ = ("_begun", "_done", "_left", "_missing", "_over", "_program", "_readers", "_ready",
-                 "_runs", "_slots", "_transport", "_waits", "_written", "error", "routes",
-                 "step")  # fmt: skip
+                 "_runs", "_slots", "_transport", "_waits", "_written", "error", "executable",
+                 "routes", "step")  # fmt: skip
 
     def __init__(
         self, program: LightProgram, number: int, transport: Transport,
@@ -198,6 +199,7 @@ class LightStep:
     ) -> None:  # fmt: skip
         self.step = number
         self.routes = program.routes
+        self.executable = program.tier.number
         self.error: Exception | None = None
         self._program = program
         self._transport = transport

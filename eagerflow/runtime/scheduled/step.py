@@ -78,10 +78,10 @@ class ScheduledStep:
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._tier = tier
-        self._number = number or next_step()  # of its own: what comes late is for no other step
+        self._number = number = number or next_step()  # its own: what comes late is for no other
         self.rendezvous: Rendezvous | None = None
         if tier.routes is not None:
-            self.rendezvous = Rendezvous(self._number, tier.routes, transport=tier.transport)
+            self.rendezvous = Rendezvous(number, tier.routes, tier.number, transport=tier.transport)
         self.left: list[Left] = []
         self._broken: Exception | None = None  # what the other ends of the step are told
         self._scheduler = Scheduler(tier.plan, log=log)
@@ -207,7 +207,7 @@ class ScheduledStep:
                         return False
         finally:
             self._inside.leave(outside)
-            step_of.stopped, step_of.observation, step_of.verifies = around, None, False
+            step_of.stopped, step_of.observation, step_of.verifies = around, None, ""
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
 
@@ -375,7 +375,7 @@ class ScheduledStep:
             self._work(main=False)
         finally:
             step_of.stopped, step_of.caller, step_of.observation = None, 0, None
-            step_of.verifies, step_of.step, step_of.frames = False, 0, ()
+            step_of.verifies, step_of.step, step_of.frames = "", 0, ()
             error_state.reset(token)
             with self._lock:
                 self._told[thread] = self._told.get(thread, 0.0) + step_of.told - told

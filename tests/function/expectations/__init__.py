@@ -28,6 +28,7 @@ from tests.function.expectations import (
     remains,
     sizes,
     state,
+    subclasses,
     texts,
 )
 from tests.function.expectations.program import PROGRAMS
@@ -36,5 +37,5 @@ __all__ = [
     "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "classes",
     "decisions", "errors", "escaping", "exact_numbers", "gradients", "hidden", "identity",
     "indices", "instances", "keys", "language", "left", "lengths", "namespaces", "numbers",
-    "objects", "patched", "remains", "sizes", "state", "texts",
+    "objects", "patched", "remains", "sizes", "state", "subclasses", "texts",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import gc
 import hashlib
 import io
 import locale
+import logging
 import sys
 import tempfile
 import threading
@@ -287,15 +288,32 @@ def function_of_c_that_nobody_knows(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1)
-def lock_that_is_held(trace: Trace) -> Steps:
-    lock = threading.Lock()
+@program(
+    traces=1,
+    reports=tuple(f"{text} is taken only while tracing" for text in (
+        "again: a RLock", "lock: a lock", "places: a Semaphore", "ready: a Condition")),
+)  # fmt: skip
+def locks_that_are_held(trace: Trace) -> Steps:
+    lock, again, ready = threading.Lock(), threading.RLock(), threading.Condition()
+    places, counts = threading.Semaphore(2), {"n": 0}
 
     @trace
     def f(x):
-        with lock:
-            return x * 2
+        with lock, again, ready, places:
+            counts["n"] += 1
+            return x * counts["n"]
 
+    for _ in range(3):
+        yield f(x), dict(counts)
+
+
+@program(traces=1, reports=("log.isEnabledFor gives what it gave while tracing",), frozen=(1,))
+def level_of_a_logger(trace: Trace) -> Steps:
+    log = logging.getLogger("eagerflow.tests.level")
+    log.setLevel(logging.WARNING)
+    f = trace(lambda x: x * 2 if log.isEnabledFor(logging.DEBUG) else x)
+    yield f(x)
+    log.setLevel(logging.DEBUG)
     yield f(x)
 
 

@@ -355,3 +355,38 @@ def result_updated_later(trace: Trace) -> Steps:
     result = f(x)
     result[0] = 50.0
     yield result, x, weight, f(x)
+
+
+@program(traces=2)
+def item_of_a_list_that_a_loop_only_sets(trace: Trace) -> Steps:
+    items = [ef.tensor(0.0), ef.tensor(5.0)]
+
+    @trace
+    def f(rows):
+        for row in rows:
+            items[1] = row
+        return rows
+
+    yield f(ef.tensor([1.0, 2.0])), list(items)
+    for value in (7.0, 8.0):
+        items[1] = ef.tensor(value)
+        yield f(ef.zeros(0)), list(items)
+
+
+@program()
+def items_of_a_list_that_branches_only_set(trace: Trace) -> Steps:
+    items = [ef.tensor(0.0), ef.tensor(5.0)]
+
+    @trace
+    def f(t):
+        if t > 0:
+            items[1] = t
+        else:
+            items[0] = t * 2
+        return t
+
+    for value in (1.0, -1.0):
+        yield f(ef.tensor(value)), list(items)
+    items[:] = [ef.tensor(50.0), ef.tensor(100.0)]
+    for value in (-3.0, 3.0):
+        yield f(ef.tensor(value)), list(items)

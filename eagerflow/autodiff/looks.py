@@ -1,0 +1,107 @@
+"""Looks: where Python took numbers out of values that a derivative is to flow through.
+
+A number that came out (``x.item()``, ``float(x)``, ``x.numpy()``) is a constant to whatever is
+computed with it. To print one is harmless, and no tape can see what else is done with it. What it
+can see is that a source reaches the result on no path, and was looked at on the way.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CodeType
+from typing import Any, Final, TypeVar
+
+from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Tape
+from eagerflow.errors import GradientError, GradientWarning
+from eagerflow.source import Source
+
+_T = TypeVar("_T")
+#: what was warned of, so that a loop says it once
+_said: Final[dict[Any, Any]] = {}
+_HINT: Final = (
+    "compute with eagerflow's functions, ef.sin(x) instead of np.sin(x.numpy()); "
+    "if no gradient is meant to flow, look at ef.stop_gradient(x)"
+)
+
+
+def last_look(tape: Tape) -> Source | None:
+    """Where Python looked last at a value that the tape follows."""
+    return _source(next(reversed(tape.looks.values()), (None, 0)))
+
+
+def check_looks(
+    tape: Tape, results: Sequence[int], sources: Sequence[Sequence[int]], what: str,
+    name: Callable[[int], str], *, visible: bool = False,
+) -> None:  # fmt: skip
+    """See whether sources that do not reach the results were looked at.
+
+    Args:
+        tape: before it is gone back over.
+        results: the slots of the results.
+        sources: for each source the slots of its values.
+        what: the name of the transform, for messages.
+        name: gives the name of the source of that number, for messages.
+        visible: whether a gradient that is missing can be told from one that is zero.
+
+    Raises:
+        GradientError: no result depends on anything, and a zero would not tell. Else it is only a
+            warning: the source may have been meant to be printed and no more.
+    """
+    looks = {slot: at for slot, at in tape.looks.items() if slot not in results}
+    if not looks:
+        return
+    ways = _ways(tape)
+    used = _behind(ways, ((slot, None) for slot in results))
+    seen = _behind(ways, reversed(looks.items()))
+    for i, slots in enumerate(sources):
+        look = next((seen[slot] for slot in slots if slot in seen), None)
+        if look is None or any(slot in used for slot in slots):
+            continue
+        source = _source(look)
+        if not visible and all(slot == UNKNOWN for slot in results):
+            refuse_look(what, name(i), source)
+            continue
+        where = ("<unknown>", 0) if source is None else (source.file, source.line)
+        text = f"{_wrong(what, name(i))}\n  hint: {_HINT}\n  at: {source}"
+        warnings.warn_explicit(text, GradientWarning, *where, registry=_said)
+
+
+def refuse_look(what: str, name: str, look: Source | None) -> None:
+    """Raise an error, for a result that depends on nothing, if there was a look."""
+    if look is not None:
+        raise GradientError(_wrong(what, name), hint=_HINT, source=look)
+
+
+def _source(at: tuple[CodeType | None, int]) -> Source | None:
+    code, offset = at
+    return None if code is None else Source(code, offset)
+
+
+def _wrong(what: str, name: str) -> str:
+    return (
+        f"{what}: no gradient flows into {name}: if the result depends on it, then through a "
+        "number or an array of NumPy"
+    )
+
+
+def _ways(tape: Tape) -> dict[int, Sequence[int]]:
+    """For each slot those that it was computed from."""
+    ways: dict[int, Sequence[int]] = {link.out_slot: link.in_slots for link in tape.links}
+    for record in tape.records:
+        outs, ins = record[1], record[FIRST_INPUT::PER_INPUT]
+        ways.update(dict.fromkeys((outs,) if type(outs) is int else outs, ins))
+    return ways
+
+
+def _behind(ways: Mapping[int, Sequence[int]], starts: Iterable[tuple[int, _T]]) -> dict[int, _T]:
+    """The slots that lead to some others, each with the note of the first that it leads to."""
+    found: dict[int, _T] = {}
+    for start, note in starts:
+        pending = [start]
+        while pending:
+            slot = pending.pop()
+            if slot != UNKNOWN and slot not in found:
+                found[slot] = note
+                pending += ways.get(slot, ())
+    return found

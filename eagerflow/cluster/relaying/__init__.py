@@ -1,0 +1,1 @@
+"""What runs at tasks, told to clients that look."""

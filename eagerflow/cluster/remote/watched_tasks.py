@@ -1,0 +1,170 @@
+"""Tasks that are watched: what runs there is asked for while somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Final, final
+
+from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.protocol.message_heads import STEPS, ErrorHead, Heads
+from eagerflow.cluster.protocol.messages import Look
+from eagerflow.cluster.protocol.values import Frame, decode_values
+from eagerflow.cluster.relaying.clock_offset import ClockOffset
+from eagerflow.cluster.relaying.news import News, ToldMove, decode
+from eagerflow.cluster.relaying.step_relay import name_of_value
+from eagerflow.cluster.relaying.transfer_ends import TransferEnds
+from eagerflow.cluster.remote.task_devices import TaskDevices
+from eagerflow.cluster.remote.tasks import RemoteTask
+from eagerflow.errors import EagerflowError
+from eagerflow.events import TransferEvent
+from eagerflow.runtime.rendezvous.keys import Key
+from eagerflow.watching.tasks.sources import (
+    Health,
+    TaskHealth,
+    TaskNews,
+    TaskPlace,
+    TaskRegion,
+    TaskTransfers,
+    task_sources,
+)
+
+
+@final
+class WatchedTasks:
+    """The tasks of one cluster, as a `TaskSource`.
+
+    Args:
+        connections: of this client.
+        members: the tasks by their names; it may change.
+    """
+
+    def __init__(self, connections: Connections, members: Mapping[str, TaskDevices]) -> None:
+        self._connections = connections
+        self._members = members
+        self._watched: dict[str, _Watched] = {}
+        self._health: dict[str, TaskHealth] = {}
+        self._ends = TransferEnds()
+
+    def look(self) -> None:
+        """Ask each task that is there what has happened, unless it was asked already."""
+        self._connections.station.arrived = self._arrives
+        for task, member in list(self._members.items()):
+            known = self._watched.get(task)
+            if known is None or known.process is not member.task:  # its clock, too, is another one
+                known = self._watched[task] = _Watched(self._connections, member.task, self._ends)
+            if self._now(task, member) == "ready" and known.asked is None:
+                known.ask()
+
+    def rest(self) -> None:
+        """Nobody looks any more."""
+        self._connections.station.arrived = None
+        watched, self._watched = self._watched, {}
+        for task, known in watched.items():
+            if self._connections.health(task) == "ready" and known.process.lost is None:
+                self._connections.tell(task, Look(0, False), _Unheard())
+
+    def health(self) -> Mapping[str, TaskHealth]:
+        """How each task is, and since when as far as anybody has looked."""
+        before = self._health
+        self._health = {}
+        for task, member in list(self._members.items()):
+            health, known = self._now(task, member), before.get(task)
+            if known is None or known.health != health:
+                known = TaskHealth(health, perf_counter())
+            self._health[task] = known
+        return self._health
+
+    def _arrives(self, key: Key) -> None:
+        value = name_of_value(key.edge, key.path)
+        self._ends.arrived[key.step % STEPS, value] = perf_counter()
+
+    def _now(self, task: str, member: TaskDevices) -> Health:
+        health = self._connections.health(task)
+        if member.task.lost is not None or health not in ("ready", "suspect"):
+            return "lost"
+        return "ready" if health == "ready" else "suspect"
+
+
+@final
+class _Watched:
+    """One process of a task that is watched; hears its answers.
+
+    Attributes:
+        process: it.
+        asked: when it was asked what it has not answered yet.
+    """
+
+    def __init__(self, connections: Connections, process: RemoteTask, ends: TransferEnds) -> None:
+        self._connections = connections
+        self._ends = ends
+        self.process: Final = process
+        self.asked: float | None = None
+        self._offset = ClockOffset()
+
+    def ask(self) -> None:
+        """Ask what has happened."""
+        self.asked = perf_counter()
+        self._connections.tell(self.process.task, Look(0, True), self)
+
+    def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
+        """It has answered; called by the thread that owns the sockets."""
+        asked, answered, self.asked = self.asked, perf_counter(), None
+        ((heads, frames),) = results.values()
+        try:
+            news = decode(decode_values(heads, iter(frames)))
+        except EagerflowError:
+            return  # what cannot be read is not shown
+        if asked is not None:
+            self._offset.heard(asked, news.time, answered)
+        task_sources.tell(self._here(news))
+
+    def failed(self, head: ErrorHead) -> None:
+        """It is lost, or knows nothing of this."""
+        self.asked = None
+
+    def _here(self, news: News) -> TaskNews:
+        """What it tells, in the times and with the numbers of this process."""
+        ahead, known = self._offset.seconds, self._connections.executables
+        shown = self._connections.shown
+        regions = [
+            TaskRegion(known[told.partition], told.region, told.device,
+                       told.start - ahead, told.stop - ahead)
+            for told in news.regions if told.partition in known
+        ]  # fmt: skip
+        for arrival in news.arrivals:
+            self._ends.arrived[arrival.step, arrival.value] = arrival.time - ahead
+        for told in news.moves:
+            if told.partition in known:
+                move = self._move(told, known[told.partition], ahead)
+                self._ends.sent((told.step, told.value), move)
+        moves = self._ends.take(perf_counter())
+        sums = [
+            TaskTransfers(shown(told.origin), shown(told.device), known[told.partition], *told[3:])
+            for told in news.sums if told.partition in known
+        ]  # fmt: skip
+        places = [
+            TaskPlace(told.thread, known[told.partition], told.node,
+                      ((told.frame, told.iteration),) if told.frame else (), told.progress)
+            for told in news.places if told.partition in known
+        ]  # fmt: skip
+        return TaskNews(self.process.task, regions, moves, sums, places)
+
+    def _move(self, told: ToldMove, executable: int, ahead: float) -> TransferEvent:
+        shown = self._connections.shown
+        return TransferEvent(
+            origin=shown(told.origin), device=shown(told.device), nbytes=told.nbytes,
+            executable=executable, start=told.start - ahead, stop=told.stop - ahead,
+            thread=0, caller=0, runner="", step=0, frames=(),
+        )  # fmt: skip
+
+
+@final
+class _Unheard:
+    """Nobody wants to know what became of a question."""
+
+    def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
+        pass
+
+    def failed(self, head: ErrorHead) -> None:
+        pass

@@ -1,0 +1,1 @@
+"""What runs at task servers, as they tell it."""

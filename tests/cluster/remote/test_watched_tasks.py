@@ -1,0 +1,165 @@
+"""What runs in other processes reaches who watches in this one, in its own times."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from time import perf_counter
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.cluster.protocol.message_heads import ErrorHead
+from eagerflow.cluster.relaying.news import (
+    News,
+    ToldArrival,
+    ToldMove,
+    ToldRegion,
+    encode,
+)
+from eagerflow.cluster.relaying.transfer_ends import TransferEnds
+from eagerflow.cluster.remote.watched_tasks import _Watched
+from eagerflow.watching import Watcher
+from eagerflow.watching.tasks.sources import TaskNews, task_sources
+from tests.watching.fake_comm import FakeComm
+
+STEPS = 20
+
+
+class Ear:
+    """Hears what tasks tell; a test waits for it."""
+
+    def __init__(self) -> None:
+        self.news: list[TaskNews] = []
+        self._changed = threading.Condition()
+
+    def hear(self, news: TaskNews) -> None:
+        with self._changed:
+            self.news.append(news)
+            self._changed.notify_all()
+
+    def ask(self, cluster: ef.cluster.Cluster) -> list[TaskNews]:
+        """What each task of a cluster answers."""
+        with self._changed:
+            before = len(self.news)
+            task_sources.look()
+            assert self._changed.wait_for(lambda: len(self.news) >= before + len(cluster.tasks), 60)
+            return self.news[before:]
+
+
+@pytest.fixture
+def ear() -> Iterator[Ear]:
+    made = Ear()
+    task_sources.tell_to(made)
+    yield made
+    task_sources.tell_no_more(made)
+
+
+@pytest.fixture
+def step(cluster: ef.cluster.Cluster):
+    with ef.device("ps:0"):
+        w = ef.Variable(ef.ones(8), name="w")
+
+    @ef.trace
+    def step(x):
+        with ef.device("worker:0"):
+            y = x.to("worker:0") * w.to("worker:0") + 1
+        w.assign_sub(0.125 * y.to("ps:0"))
+        return y
+
+    step(ef.ones(8))
+    return step
+
+
+def test_regions_and_transfers_of_two_processes(cluster, ear, step) -> None:
+    ear.ask(cluster)
+    begin = perf_counter()
+    for _ in range(STEPS):
+        step(ef.ones(8))
+    end = perf_counter()
+    told = {news.task: news for news in ear.ask(cluster)}
+    late = ear.ask(cluster)  # the other ends of some
+    assert set(told) == {"ps:0", "ps:1", "worker:0"}
+    assert not told["ps:1"].regions
+    for task in ("ps:0", "worker:0"):
+        regions = told[task].regions
+        assert len(regions) >= STEPS
+        assert {region.device for region in regions} == {f"{task}/cpu:0"}
+        # one clock: what is part of a step lies within it
+        assert all(begin <= region.start <= region.stop <= end for region in regions)
+    moves = [move for news in [*told.values(), *late] for move in news.moves]
+    assert all(begin <= move.start <= move.stop <= end for move in moves)
+    assert {(move.origin, move.device) for move in moves} == {
+        ("ps:0/cpu:0", "worker:0/cpu:0"),
+        ("worker:0/cpu:0", "ps:0/cpu:0"),
+    }
+    read = [move for move in moves if move.device == "worker:0/cpu:0"]
+    assert (len(read), {move.nbytes for move in read}) == (STEPS, {32})
+
+
+def test_a_view_gets_lanes_links_and_health(cluster, step) -> None:
+    comm, watcher = FakeComm(), Watcher()
+    watcher._run = lambda: None  # the test plays its thread
+    watcher.connect(comm)
+    ear = Ear()
+    with watcher:
+        task_sources.tell_to(ear)
+        ear.ask(cluster)
+        for _ in range(STEPS):
+            step(ef.ones(8))
+        ear.ask(cluster)
+        ear.ask(cluster)
+        watcher.look(perf_counter())
+        watcher.tell(perf_counter())
+        task_sources.tell_no_more(ear)
+    names = dict(comm.rows("names"))
+    ((number, *_),) = [r for r in comm.rows("executables") if names[r[1]] == "step"]
+    regions = comm.rows("regions")
+    assert {names[row[-1]] for row in regions} == {"ps:0/cpu:0", "worker:0/cpu:0"}
+    assert {row[0] for row in regions} == {number}
+    health = {names[task]: names[health] for task, health, _ in comm.rows("tasks")}
+    assert health == {"ps:0": "ready", "ps:1": "ready", "worker:0": "ready"}
+    there = [
+        row for row in comm.rows("transfers")
+        if (names[row[0]], names[row[1]]) == ("ps:0/cpu:0", "worker:0/cpu:0")
+    ]  # fmt: skip
+    assert sum(row[4] for row in there) == STEPS
+    assert sum(row[5] for row in there) == 32 * STEPS
+    here = [names[row[0]] for row in comm.rows("transfers")]
+    assert not [name for name in here if name.startswith("client-")]
+
+
+def test_nothing_is_asked_when_nobody_looks(cluster, step) -> None:
+    ear = Ear()
+    task_sources.tell_to(ear)
+    ear.ask(cluster)
+    task_sources.tell_no_more(ear)
+    step(ef.ones(8))  # what ends the looking goes before it
+    task_sources.tell_to(ear)
+    told = {news.task: news for news in ear.ask(cluster)}
+    task_sources.tell_no_more(ear)
+    assert not any(news.regions or news.moves for news in told.values())
+
+
+def test_times_are_those_of_this_process(cluster, ear, step) -> None:
+    ear.ask(cluster)
+    connections = cluster._connections
+    (partition, executable), *_ = connections.executables.items()
+    watched = _Watched(connections, cluster._members["ps:0"].task, TransferEnds())
+    watched.asked = perf_counter()
+    there = perf_counter() + 1000.0
+    regions = [ToldRegion(partition, 2, "ps:0/cpu:0", there - 5.0, there - 4.0)]
+    client = f"{connections.name}/cpu:0"
+    moves = [ToldMove(partition, 3, "y", "ps:0/cpu:0", client, there - 3.0, there - 1.0, 8)]
+    arrivals = [ToldArrival(3, "y", there - 2.0)]
+    watched.done({"ps:0": encode(News(there, regions, moves, arrivals, [], []))})
+    news = ear.news[-1]
+    ((number, region, device, start, stop),) = news.regions
+    assert (number, region, device) == (executable, 2, "ps:0/cpu:0")
+    assert (start, stop) == pytest.approx((there - 1005.0, there - 1004.0), abs=1.0)
+    assert stop - start == pytest.approx(1.0)
+    (move,) = news.moves
+    assert (move.origin, move.device, move.executable) == ("ps:0/cpu:0", "cpu:0", executable)
+    assert move.stop - move.start == pytest.approx(1.0)  # as the one who has got it says
+    watched.failed(ErrorHead("TaskLost", "ps:0 is lost"))
+    assert watched.asked is None

@@ -1,0 +1,109 @@
+"""Results that are unpacked as elsewhere: one tensor would be divided along its first axis."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import EagerflowError, GradientError, GradientWarning, TensorValueError
+from eagerflow.hints import unpacking
+
+MHA = ef.nn.MultiHeadAttention(8, 2)
+
+
+def loss_of(w: Any, b: Any) -> Any:
+    return (w * w).sum() + b.sum()
+
+
+STEP = ef.value_and_grad(loss_of)
+
+
+@pytest.fixture(autouse=True)
+def unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "_said", {})
+
+
+def line_of(error: BaseException) -> str:
+    assert isinstance(error, EagerflowError)
+    assert error.source is not None
+    return error.source.text
+
+
+class Net(ef.nn.Module):
+    def __init__(self) -> None:
+        self.attention = MHA
+
+    def forward(self, x: Any) -> Any:
+        out, _weights = self.attention(x, x, x)
+        return out
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+@pytest.mark.parametrize("call", [Net(), ef.trace(Net())], ids=["eager", "traced"])
+def test_the_output_of_an_attention(call: Any, batch: int) -> None:
+    with pytest.raises(TensorValueError, match="gives one tensor, which is unpacked") as caught:
+        call(ef.ones((batch, 5, 8)))
+    assert line_of(caught.value) == "out, _weights = self.attention(x, x, x)"
+    assert "out = attention(x), of x [batch, length, embed_dim]" in str(caught.value.hint)
+
+
+def test_a_tensor_may_be_unpacked() -> None:
+    out = MHA(ef.ones((2, 5, 8)))
+    first, second = out
+    assert (first.shape, second.shape) == ((5, 8), (5, 8))
+    low, high = ef.ones((2, 4)).max(axis=1)
+    (a, b), c = ef.ones((2, 2)) * 2, 3
+    assert float(low + high + a.sum() + b.sum()) + c == 13
+    (x, y), _ = divmod(ef.tensor([5, 7]), 2)
+    assert (int(x), int(y)) == (2, 3)
+
+
+def _nested(w: Any, b: Any) -> Any:
+    _, (dw, db) = STEP(w, b)
+    return dw, db
+
+
+def _in_place(w: Any, b: Any) -> Any:
+    dw, db = ef.grad(loss_of)(w, b)
+    return dw, db
+
+
+def _traced(w: Any, b: Any) -> Any:
+    step = ef.trace(STEP)
+    (
+        _,
+        (dw, db),
+    ) = step(w, b)
+    return dw, db
+
+
+@pytest.mark.parametrize("program", [_nested, _in_place, _traced, ef.trace(_nested)])
+@pytest.mark.parametrize("shape", [(), (3,), (1, 4)])
+def test_a_gradient_by_one_argument_that_is_not_as_long(program: Any, shape: Any) -> None:
+    with pytest.raises(GradientError, match="by one argument is unpacked into 2") as caught:
+        program(ef.ones(shape), ef.tensor(0.0))
+    assert "argnums=(0, 1)" in str(caught.value.hint)
+
+
+def test_a_gradient_whose_rows_are_unpacked_warns() -> None:
+    with pytest.warns(GradientWarning, match=r"argnums=\(0, 1\)") as caught:
+        _nested(ef.ones((2, 4)), ef.tensor(0.0))
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        a, b = _nested(ef.ones(2), ef.tensor(0.0))  # the numbers of a vector
+        assert float(a + b) == 4
+        _, (dw, db) = ef.value_and_grad(loss_of, argnums=(0, 1))(ef.ones((2, 4)), ef.ones(3))
+        assert (dw.shape, db.shape) == ((2, 4), (3,))
+
+
+def test_values_and_indices() -> None:
+    x = ef.ones((3, 4))
+    with pytest.raises(TensorValueError, match="max gives one tensor, which is unpacked") as caught:
+        _values, _indices = (x * 2).max(1)
+    assert "ef.argmax(x, axis)" in str(caught.value.hint)
+    with pytest.raises(ValueError, match="too many values to unpack"):
+        _a, _b = ef.exp(x)
