@@ -163,7 +163,8 @@ def _serve(options: argparse.Namespace) -> None:
     left = options.with_parent
     if left is not None:  # nobody reads what functions print there, but the log
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    sys.stdout, sys.stderr = OverheardOutput(sys.stdout), OverheardOutput(sys.stderr)
+    sys.stdout = OverheardOutput(sys.stdout, server.hears)
+    sys.stderr = OverheardOutput(sys.stderr, server.hears)
     server.serve(None if left is None else sys.stdin.fileno(), left)
 
 

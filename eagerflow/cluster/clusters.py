@@ -262,8 +262,10 @@ class Cluster:
         """A task is gone; called by the thread that owns the sockets."""
         known = self._members.get(task)
         if known is not None and known.task.lost is None:
-            comes = "it is started again" if self._provisioner.restarts else "cluster.restart does"
+            again = f'cluster.restart("{task}") starts it again'
+            comes = "it is started again" if self._provisioner.restarts else again
             held = known.task.held
+            self._open().say(task, f"is lost, with all that it held; {comes}")
             known.task.lose(ErrorHead("TaskLost", f"{task} is lost", held, hint=comes, task=task))
             if self._provisioner.restarts:
                 name = f"eagerflow-restart-{task}"
@@ -316,6 +318,7 @@ class Cluster:
             task_sources.remove(self._watched)
         if self._connections is not None:
             self._connections.close()
+            self._connections.show_lines()
             self._connections = None
         self._provisioner.close()
 

@@ -15,14 +15,18 @@ PALETTE: Final[tuple[str, ...]] = tuple(
 #: where the devices of a kind begin; those of other packages begin at `_OTHERS`
 _FIRST: Final = {"cpu": 0, "gpu": 1}
 _OTHERS: Final = 3
-_PARTS: Final = re.compile(r"(?:\w+:(?P<task>\d+)/)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+))?")
+#: jobs begin elsewhere, those that are called "ps" and "worker" for two
+_SPREAD: Final = 4
+_PARTS: Final = re.compile(
+    r"(?:(?P<job>\w+):(?P<task>\d+)/)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+))?"
+)
 
 
 def device_color(device: str) -> str:
     """The colour of a device, by its name alone: it does not depend on what else is shown.
 
-    The first CPU has the first colour, the next devices those that follow; each kind and each task
-    begins elsewhere, as far as there are colours.
+    The first CPU has the first colour, the next devices those that follow; each kind, each job and
+    each task begins elsewhere, as far as there are colours.
 
     >>> from eagerflow.pictures.device_colors import device_color
     >>> device_color("cpu:1") == device_color("gpu:0") == device_color("worker:0/cpu:0")
@@ -33,7 +37,7 @@ def device_color(device: str) -> str:
         return PALETTE[0]
     number = int(parts["index"] or 0) + _FIRST.get(parts["kind"], _OTHERS)
     if parts["task"] is not None:
-        number += 1 + int(parts["task"])
+        number += 1 + int(parts["task"]) + _SPREAD * sum(map(ord, parts["job"]))
     return PALETTE[number % len(PALETTE)]
 
 

@@ -22,6 +22,12 @@ def name_of(number: int) -> str:
     return "a graph that is gone" if executable is None else executable.graph.name or "graph"
 
 
+def is_at_tasks(number: int) -> bool:
+    """Whether what an executable runs is, in part or as a whole, at task servers."""
+    executable = find_executable(number)
+    return executable is not None and executable.tier.name == "remote"
+
+
 def place_of(node: Node) -> str:
     """A node by its name, with its scope and its line."""
     scope = f" in {node.scope}" if node.scope else ""

@@ -30,8 +30,9 @@ def sentence(watcher: Watcher, now: float) -> str:
         now: the time, in seconds of ``time.perf_counter``.
     """
     times = watcher.log.busiest(now)
+    away = _away(watcher)
     if times is None:
-        return "no step yet"
+        return "; ".join(["no step yet", *away])
     p50, p95 = times.recent.percentiles(50, 95)
     name = name_of(times.executable)
     parts = [f"step {times.count:,} of {name}, {seconds_text(p50)}, p95 {_beside(p95, p50)}"]
@@ -44,7 +45,18 @@ def sentence(watcher: Watcher, now: float) -> str:
     waited = input_share(watcher, times, now)
     if waited is not None and waited >= _WORTH:
         parts.append(f"input waits {waited:.0%}".replace("%", " %"))
-    return "; ".join(parts)
+    return "; ".join([*parts, *away])
+
+
+def _away(watcher: Watcher) -> list[str]:
+    """The tasks that are lost or do not answer, in words."""
+    said = {"lost": ("is lost", "are lost"), "suspect": ("does not answer", "do not answer")}
+    parts = []
+    for health, (one, several) in said.items():
+        tasks = sorted(t for t, known in watcher.tasks.health.items() if known.health == health)
+        if tasks:
+            parts.append(f"{', '.join(tasks)} {one if len(tasks) == 1 else several}")
+    return parts
 
 
 def _beside(seconds: float, other: float) -> str:

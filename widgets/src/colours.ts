@@ -6,15 +6,21 @@ export const NEUTRAL = "#7a828c";
 /** where the devices of a kind begin; those of other packages begin at `OTHERS` */
 const FIRST: Readonly<Record<string, number>> = { cpu: 0, gpu: 1 };
 const OTHERS = 3;
+/** jobs begin elsewhere, those that are called "ps" and "worker" for two */
+const SPREAD = 4;
 /** on a page: what is registered twice is an error, and each view has a copy of this module */
 const REGISTERED = Symbol.for("eagerflow.colours");
 
 /** As `device_color` of eagerflow/pictures/device_colors.py has it; a test holds both against one table. */
 export function deviceColour(device: string): string {
   if (!device) return NEUTRAL;
-  const [, task, kind = "cpu", index = "0"] = /^(?:\w+:(\d+)\/)?([A-Za-z]\w*)(?::(\d+))?$/.exec(device) ?? [];
-  const number = Number(index) + (FIRST[kind] ?? OTHERS) + (task === undefined ? 0 : 1 + Number(task));
+  const [, job = "", task, kind = "cpu", index = "0"] = /^(?:(\w+):(\d+)\/)?([A-Za-z]\w*)(?::(\d+))?$/.exec(device) ?? [];
+  const number = Number(index) + (FIRST[kind] ?? OTHERS) + (task === undefined ? 0 : 1 + Number(task) + SPREAD * sumOf(job));
   return PALETTE[number % PALETTE.length]!;
+}
+
+function sumOf(job: string): number {
+  return Array.from(job, (letter) => letter.codePointAt(0)!).reduce((sum, code) => sum + code, 0);
 }
 
 /** From nothing to much, in one hue that reads on light and dark ground; nothing shines through it. */

@@ -14,6 +14,7 @@ const TABLES = [
   ["curve", "rows", 2, [["executable", "u4"], ["start", "f8"], ["count", "u4"], ["mean", "f4"]]],
   ["executables", "rows", 1, [["executable", "u4"], ["name", "u4"]]],
   ["retraces", "log", 0, [["name", "u4"], ["reason", "u4"], ["start", "f8"], ["seconds", "f4"]]],
+  ["tasks", "log", 0, [["task", "u4"], ["health", "u4"], ["time", "f8"]]],
 ] as const; // prettier-ignore
 
 const NAMES = ["cpu:0", "cpu:1", "MainThread", "eagerflow-loader", "read", "the first call", "label: another text"];
@@ -133,4 +134,17 @@ test("what marks of a distribution say is neither over another text nor crossed 
       });
     });
   }
+});
+
+test("a lane of a device says when its task was not there", () => {
+  model.say(message(2, 0, [["u4", [7, 8, 9, 10, 11]], ["text", ["worker:1", "worker:1/cpu:0", "lost", "ready", "suspect"]]]));
+  say(3, 2, [[1, 4, 0.1, 0.2, 0, 8], [1, 4, 0.1, 0.2, 0, 0]]);
+  say(4, 9, [[7, 10, 0], [7, 9, 2], [7, 10, 5], [7, 11, 7]]);
+  const rows = new TimelineRows(feed);
+  const [own, remote] = rows.lanes(0, 8);
+  expect(own!.away).toEqual([]);
+  expect(remote!.label).toBe("worker:1/cpu:0");
+  expect(remote!.away.map((a) => [a.health, a.start, a.stop])).toEqual([["lost", 2, 5], ["suspect", 7, Infinity]]);
+  expect(rows.text(remote!.away[0]!)).toBe("worker:1: lost for 3.0 s");
+  expect(rows.lanes(3, 4)[1]!.away.map((a) => a.health)).toEqual(["lost"]);
 });

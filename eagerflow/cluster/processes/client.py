@@ -271,10 +271,7 @@ class Connections:
 
     def warn(self) -> None:
         """Say in the thread of the user what the other one has heard."""
-        while self._printed:
-            task, lines, left_out = self._printed.popleft()
-            left = [f"… {left_out} more lines are in its log"] * bool(left_out)
-            sys.stdout.write("".join(f"[{task}] {line}\n" for line in (*lines, *left)))
+        self.show_lines()
         while self._warnings:
             warn(self._warnings.popleft(), ClusterWarning)
         while self._suspects:
@@ -282,6 +279,18 @@ class Connections:
             if self.health(task) == "suspect":
                 text = f"{task} does not answer: its process is stopped, or cut off"
                 warn(f"{text}; it is lost if it stays silent", ClusterWarning)
+
+    def show_lines(self) -> None:
+        """Write what was printed at tasks; what they say themselves is told as errors are."""
+        while self._printed:
+            task, lines, left_out, own = self._printed.popleft()
+            left = [f"… {left_out} more lines are in its log"] * bool(left_out)
+            stream = sys.stderr if own else sys.stdout
+            stream.write("".join(f"[{task}] {line}\n" for line in (*lines, *left)))
+
+    def say(self, task: str, text: str) -> None:
+        """Show a line about a task, with what it has said itself."""
+        self._printed.append((task, (text,), 0, True))
 
     def _new(self, then: Callable[[ErrorHead], object] | None = None) -> Pending:
         pending = Pending(next(self._requests), then)

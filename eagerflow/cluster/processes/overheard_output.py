@@ -1,7 +1,8 @@
-"""What functions of clients print at a task, which is told to those clients.
+"""What is printed at a task, which is told to clients.
 
 A task writes all that is printed into its log. What is printed while it calls a function for a
-client goes to that client as well, line by line and not more than so many a second.
+client goes to that client as well, line by line and not more than so many a second. What is
+printed else, such as warnings, is nobody's: it is told as lines of the task's own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import io
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
+from threading import Lock
 from time import monotonic
 from typing import Any, Final, TextIO, final
 
@@ -57,10 +59,12 @@ class OverheardOutput(io.TextIOBase):
 
     Args:
         stream: where it goes.
+        stray: hears what is written outside of such calls.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, stray: Callable[[str], object] | None = None) -> None:
         self._stream = stream
+        self._stray = stray
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # of the stream, which is not written
@@ -76,10 +80,64 @@ class OverheardOutput(io.TextIOBase):
         heard = _heard.get()
         if heard is not None:
             heard.hear(text)
+        elif self._stray is not None:
+            self._stray(text)
         return self._stream.write(text)
 
     def flush(self) -> None:
         self._stream.flush()
+
+
+def write_unheard(stream: TextIO, text: str) -> None:
+    """Write into a stream what nobody is told."""
+    token = _heard.set(_Heard())
+    try:
+        stream.write(text)
+        stream.flush()
+    finally:
+        _heard.reset(token)
+
+
+@final
+class StrayLines:
+    r"""Lines that no client has caused for certain, told one by one and not too many a second.
+
+    Args:
+        told: told of lines, in the thread that has written the last of them.
+        clock: gives the time in seconds.
+
+    >>> from eagerflow.cluster.processes.overheard_output import StrayLines
+    >>> stray = StrayLines(lambda lines, left_out: print(lines, left_out), clock=lambda: 0.0)
+    >>> for text in ("a war", "ning\nand another\n", "not en", "ded"):
+    ...     stray.hear(text)
+    ('a warning', 'and another') 0
+    """
+
+    def __init__(self, told: Told, clock: Callable[[], float] = monotonic) -> None:
+        self._told = told
+        self._clock = clock
+        self._lock = Lock()
+        self._begun = ""
+        self._since = float("-inf")
+        self._lines = 0
+        self._left_out = 0
+
+    def hear(self, text: str) -> None:
+        """Take a part of the output; any thread brings it."""
+        with self._lock:
+            *whole, rest = (self._begun + text).split("\n")
+            self._begun = rest[:_LONGEST]
+            lines = [line[:_LONGEST] for line in whole if line.strip()]
+            if not lines:
+                return
+            if self._clock() >= self._since + 1.0:
+                self._since, self._lines = self._clock(), 0
+            told = tuple(lines[: max(0, _LINES - self._lines)])
+            self._lines += len(told)
+            left_out = self._left_out + len(lines) - len(told)
+            self._left_out = 0 if told else left_out
+        if told:
+            self._told(told, left_out)
 
 
 @final

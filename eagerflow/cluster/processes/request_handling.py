@@ -141,7 +141,7 @@ class TaskWork:
         self._steps: dict[tuple[int, int], _OpenStep] = {}
         self._sessions: dict[int, SessionWork] = {}
         self._listeners: dict[int, Listener] = {}
-        self._relay = StepRelay(task)
+        self._relay = StepRelay(task, transport)
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
         """Do what a message asks for."""

@@ -22,6 +22,7 @@ from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import CLIENT, Credentials
 from eagerflow.cluster.processes.listening import Doors, check_folder, is_address, is_within
+from eagerflow.cluster.processes.overheard_output import StrayLines, write_unheard
 from eagerflow.cluster.processes.request_handling import TaskWork, failure_of
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
@@ -92,6 +93,7 @@ class TaskServer:
 
     Attributes:
         doors: where it listens, with the ports that it has got.
+        hears: what is printed at the task outside of functions that it calls for clients.
 
     Raises:
         AuthenticationError: others could come in.
@@ -117,9 +119,11 @@ class TaskServer:
         self._credentials = credentials
         self._users: dict[str, str] = {}
         self._clients: dict[str, str] = {}
-        self._sockets: Final = ServerSockets(doors, limits, credentials, self._log)
+        stray = StrayLines(self._said)
+        self.hears: Final = stray.hear
+        self._sockets: Final = ServerSockets(doors, limits, credentials, self._warn)
         self.doors: Final = self._sockets.doors
-        self._slabs: Final = Slabs(self.doors, limits, self._log)
+        self._slabs: Final = Slabs(self.doors, limits, self._warn)
         known = AnnouncedDevices(task)
         self._machine = ServerMachine(
             task, PROCESS.incarnation, versions(version), known.names, limits,
@@ -221,6 +225,11 @@ class TaskServer:
         if get_ident() != self._jobs.owner:
             self._sockets.bell.ring()
 
+    def _said(self, *what: Any) -> None:
+        self._inbox.append(("said", *what))
+        if get_ident() != self._jobs.owner:
+            self._sockets.bell.ring()
+
     # --- what comes ---
 
     def _take(self, received: Received) -> None:
@@ -244,8 +253,12 @@ class TaskServer:
         """Write a line, unless there were very many."""
         self._lines += 1
         if self._lines <= _LINES:
-            sys.stderr.write(f"{datetime.now():%Y-%m-%d %H:%M:%S.%f} {text}\n")
-            sys.stderr.flush()
+            write_unheard(sys.stderr, f"{datetime.now():%Y-%m-%d %H:%M:%S.%f} {text}\n")
+
+    def _warn(self, text: str) -> None:
+        """Write a line that its client should know of."""
+        self._log(text)
+        self.hears(f"{text}\n")
 
     def _handle(self, event: tuple[Any, ...]) -> None:
         for kind, *what in self._machine.handle(event, self._station.now):
@@ -301,7 +314,7 @@ class TaskServer:
         self._station.forget_steps(range(session * STEPS, (session + 1) * STEPS))
 
     def _count(self, what: str) -> None:
-        self._log(f"{what} was refused or dropped")
+        self._warn(f"{what} was refused or dropped")
 
     def _packet(self, received: Received, message: PacketMessage, frames: list[Frame]) -> None:
         """A packet for the station, if it may come by this connection."""

@@ -367,10 +367,12 @@ class Printed(AbstractMessage, tag="printed", frozen=True):
     Attributes:
         lines: the lines.
         left_out: how many more there were.
+        own: whether they are the task's own, such as warnings, and not of a function.
     """
 
     lines: Annotated[tuple[Prose, ...], Meta(max_length=1_000)]
     left_out: Serial
+    own: bool = False
 
 
 # --- between tasks -----------------------------------------------------------------------------

@@ -38,19 +38,37 @@ class ToldMove(NamedTuple):
 
     Attributes:
         partition: that has sent it.
+        step: in which step of the session.
+        value: which value of that step.
         origin: from where.
         device: to where.
         start: when it was sent.
-        stop: when it had come.
+        stop: when it was known to have come.
         nbytes: of it.
     """
 
     partition: int
+    step: int
+    value: str
     origin: str
     device: str
     start: float
     stop: float
     nbytes: int
+
+
+class ToldArrival(NamedTuple):
+    """A value that has come from another task.
+
+    Attributes:
+        step: in which step of the session.
+        value: which value of that step.
+        time: when it came.
+    """
+
+    step: int
+    value: str
+    time: float
 
 
 class ToldSum(NamedTuple):
@@ -96,11 +114,12 @@ class ToldPlace(NamedTuple):
 #: the tables in their order; of each the names of which columns are texts
 _TABLES: Final[tuple[tuple[type[Any], tuple[str, ...]], ...]] = (
     (ToldRegion, ("device",)),
-    (ToldMove, ("origin", "device")),
+    (ToldMove, ("value", "origin", "device")),
+    (ToldArrival, ("value",)),
     (ToldSum, ("origin", "device")),
     (ToldPlace, ("node", "frame")),
 )
-_NUMBERS: Final = {"start", "stop", "seconds", "progress"}  # others are whole
+_NUMBERS: Final = {"start", "stop", "time", "seconds", "progress"}  # others are whole
 
 
 @final
@@ -111,6 +130,7 @@ class News(NamedTuple):
         time: of the task's clock, when it answered.
         regions: the last that have run.
         moves: the last values that were sent.
+        arrivals: the last values that came.
         sums: what was sent besides.
         places: where threads are now.
     """
@@ -118,6 +138,7 @@ class News(NamedTuple):
     time: float
     regions: Sequence[ToldRegion]
     moves: Sequence[ToldMove]
+    arrivals: Sequence[ToldArrival]
     sums: Sequence[ToldSum]
     places: Sequence[ToldPlace]
 

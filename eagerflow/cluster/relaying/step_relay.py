@@ -9,16 +9,28 @@ from time import perf_counter
 from typing import Any, Final, final
 
 from eagerflow import events
-from eagerflow.cluster.relaying.news import News, ToldMove, ToldPlace, ToldRegion, ToldSum
+from eagerflow.cluster.protocol.message_heads import STEPS
+from eagerflow.cluster.relaying.news import (
+    News,
+    ToldArrival,
+    ToldMove,
+    ToldPlace,
+    ToldRegion,
+    ToldSum,
+)
 from eagerflow.events import AbstractEvent, BriefRegion, BriefStep, TransferEvent
 from eagerflow.running_node import nodes_of_threads, places_of_threads
 from eagerflow.runtime.generated.generated_tier import devices_of_regions
+from eagerflow.runtime.rendezvous.keys import Key
+from eagerflow.runtime.rendezvous.station import Station
 
 #: regions, and transfers, that are kept between two answers
 _KEPT: Final = 4096
 #: regions, and transfers, of one answer; of more the last, and the sums of the transfers before
 _TOLD: Final = 100
 _PLACES: Final = 64
+#: arrivals of one answer: they come from several tasks, each of which tells what it has sent
+_ARRIVED: Final = 400
 
 
 @final
@@ -28,13 +40,14 @@ class _Looker:
     def __init__(self) -> None:
         self.regions: deque[ToldRegion] = deque(maxlen=_TOLD)
         self.moves: deque[ToldMove] = deque()
+        self.arrivals: deque[ToldArrival] = deque(maxlen=_ARRIVED)
         self.sums: dict[tuple[int, str, str], ToldSum] = {}
 
     def moved(self, move: ToldMove) -> None:
         """Take note of a transfer; of too many the oldest is only added up."""
         self.moves.append(move)
         if len(self.moves) > _TOLD:
-            partition, origin, device, start, stop, nbytes = self.moves.popleft()
+            partition, _, _, origin, device, start, stop, nbytes = self.moves.popleft()
             known = self.sums.get((partition, origin, device))
             count, summed, seconds = (0, 0, 0.0) if known is None else known[3:]
             self.sums[partition, origin, device] = ToldSum(
@@ -51,9 +64,11 @@ class StepRelay:
 
     Args:
         task: the name of the task.
+        station: brings values from and to other tasks.
 
     >>> from eagerflow.cluster.relaying.step_relay import StepRelay
-    >>> relay = StepRelay("ps:0")
+    >>> from eagerflow.runtime.rendezvous.station import Station
+    >>> relay = StepRelay("ps:0", Station("ps:0", str, print, print))
     >>> number = relay.register(session=5, partition=1)
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
     >>> relay.look(5).regions  # from now on
@@ -67,10 +82,12 @@ class StepRelay:
 
     kinds: Final = frozenset({TransferEvent})
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, station: Station) -> None:
         self._task = task
+        self._station = station
         self._regions: deque[BriefRegion] = deque(maxlen=_KEPT)
         self._ended: deque[AbstractEvent] = deque(maxlen=_KEPT)
+        self._arrived: deque[tuple[Key, float]] = deque(maxlen=_KEPT)
         #: as an instrument has them: functions of C
         self.brief_region: Callable[[BriefRegion], object] = self._regions.append
         self.end: Callable[[AbstractEvent], None] = self._ended.append
@@ -107,13 +124,14 @@ class StepRelay:
         if session not in self._lookers:
             self._lookers[session] = _Looker()
             events.add_instrument(self)
+            self._station.arrived = self._arrives
         self._collect()
         looker = self._lookers[session]
         news = News(
-            perf_counter(), list(looker.regions), list(looker.moves), list(looker.sums.values()),
-            self._places(session),
+            perf_counter(), list(looker.regions), list(looker.moves), list(looker.arrivals),
+            list(looker.sums.values()), self._places(session),
         )  # fmt: skip
-        for told in (looker.regions, looker.moves, looker.sums):
+        for told in (looker.regions, looker.moves, looker.arrivals, looker.sums):
             told.clear()
         return news
 
@@ -121,8 +139,12 @@ class StepRelay:
         """A session looks no more."""
         if self._lookers.pop(session, None) is not None and not self._lookers:
             events.remove_instrument(self)
-            self._regions.clear()
-            self._ended.clear()
+            self._station.arrived = None
+            for ring in (self._regions, self._ended, self._arrived):
+                ring.clear()
+
+    def _arrives(self, key: Key) -> None:
+        self._arrived.append((key, perf_counter()))
 
     def _collect(self) -> None:
         for number, region, start, stop, _ in _taken(self._regions):
@@ -137,9 +159,15 @@ class StepRelay:
             looker = self._lookers.get(session)
             if looker is not None and not event.error and event.stop is not None:
                 origin, device = self._named(event.origin), self._named(event.device)
-                looker.moved(
-                    ToldMove(partition, origin, device, event.start, event.stop, event.nbytes)
-                )
+                looker.moved(ToldMove(
+                    partition, event.step % STEPS, name_of_value(event.name, event.frames), origin,
+                    device, event.start, event.stop, event.nbytes,
+                ))  # fmt: skip
+        for key, time in _taken(self._arrived):
+            looker = self._lookers.get(key.step // STEPS)
+            if looker is not None:
+                value = name_of_value(key.edge, key.path)
+                looker.arrivals.append(ToldArrival(key.step % STEPS, value, time))
 
     def _device(self, number: int, region: int) -> str:
         known = self._devices.get(number)
@@ -164,6 +192,16 @@ class StepRelay:
                     ToldPlace(partition, at.node, frame, iteration, at.progress, thread % (1 << 48))
                 )
         return told[:_PLACES]
+
+
+def name_of_value(edge: str, loops: Sequence[tuple[str, int]]) -> str:
+    """A value among those of a step.
+
+    >>> from eagerflow.cluster.relaying.step_relay import name_of_value
+    >>> name_of_value("y -> cpu:1", [("while", 3)])
+    'y -> cpu:1 while:3'
+    """
+    return " ".join([edge, *[f"{loop}:{iteration}" for loop, iteration in loops]])
 
 
 def _taken(ring: deque[Any]) -> Sequence[Any]:

@@ -7,15 +7,18 @@ from time import perf_counter
 from typing import Final, final
 
 from eagerflow.cluster.processes.client import Connections
-from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads
+from eagerflow.cluster.protocol.message_heads import STEPS, ErrorHead, Heads
 from eagerflow.cluster.protocol.messages import Look
 from eagerflow.cluster.protocol.values import Frame, decode_values
 from eagerflow.cluster.relaying.clock_offset import ClockOffset
 from eagerflow.cluster.relaying.news import News, ToldMove, decode
+from eagerflow.cluster.relaying.step_relay import name_of_value
+from eagerflow.cluster.relaying.transfer_ends import TransferEnds
 from eagerflow.cluster.remote.task_devices import TaskDevices
 from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.errors import EagerflowError
 from eagerflow.events import TransferEvent
+from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.watching.tasks.sources import (
     Health,
     TaskHealth,
@@ -41,18 +44,21 @@ class WatchedTasks:
         self._members = members
         self._watched: dict[str, _Watched] = {}
         self._health: dict[str, TaskHealth] = {}
+        self._ends = TransferEnds()
 
     def look(self) -> None:
         """Ask each task that is there what has happened, unless it was asked already."""
+        self._connections.station.arrived = self._arrives
         for task, member in list(self._members.items()):
             known = self._watched.get(task)
             if known is None or known.process is not member.task:  # its clock, too, is another one
-                known = self._watched[task] = _Watched(self._connections, member.task)
+                known = self._watched[task] = _Watched(self._connections, member.task, self._ends)
             if self._now(task, member) == "ready" and known.asked is None:
                 known.ask()
 
     def rest(self) -> None:
         """Nobody looks any more."""
+        self._connections.station.arrived = None
         watched, self._watched = self._watched, {}
         for task, known in watched.items():
             if self._connections.health(task) == "ready" and known.process.lost is None:
@@ -68,6 +74,10 @@ class WatchedTasks:
                 known = TaskHealth(health, perf_counter())
             self._health[task] = known
         return self._health
+
+    def _arrives(self, key: Key) -> None:
+        value = name_of_value(key.edge, key.path)
+        self._ends.arrived[key.step % STEPS, value] = perf_counter()
 
     def _now(self, task: str, member: TaskDevices) -> Health:
         health = self._connections.health(task)
@@ -85,8 +95,9 @@ class _Watched:
         asked: when it was asked what it has not answered yet.
     """
 
-    def __init__(self, connections: Connections, process: RemoteTask) -> None:
+    def __init__(self, connections: Connections, process: RemoteTask, ends: TransferEnds) -> None:
         self._connections = connections
+        self._ends = ends
         self.process: Final = process
         self.asked: float | None = None
         self._offset = ClockOffset()
@@ -121,10 +132,13 @@ class _Watched:
                        told.start - ahead, told.stop - ahead)
             for told in news.regions if told.partition in known
         ]  # fmt: skip
-        moves = [
-            self._move(told, known[told.partition], ahead)
-            for told in news.moves if told.partition in known
-        ]  # fmt: skip
+        for arrival in news.arrivals:
+            self._ends.arrived[arrival.step, arrival.value] = arrival.time - ahead
+        for told in news.moves:
+            if told.partition in known:
+                move = self._move(told, known[told.partition], ahead)
+                self._ends.sent((told.step, told.value), move)
+        moves = self._ends.take(perf_counter())
         sums = [
             TaskTransfers(shown(told.origin), shown(told.device), known[told.partition], *told[3:])
             for told in news.sums if told.partition in known

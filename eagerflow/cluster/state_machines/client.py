@@ -22,7 +22,7 @@ caller's name for what it asks for, and is answered once::
                   | ("refused", task, error)
                   | ("warn", text)
                   | ("suspect", task)
-                  | ("printed", task, lines, left_out)   # there, for this client
+                  | ("printed", task, lines, left_out, own)   # there, for this client
                   | ("lost", task)
                   | ("close", task)
                   | ("done", request, {task: (results, frames)})
@@ -375,7 +375,8 @@ class ClientMachine:
         elif isinstance(message, Welcome):
             self._lose(task, "it has greeted twice")
         elif isinstance(message, Printed):
-            self._out.append(("printed", task, message.lines, message.left_out))
+            printed = message.lines, message.left_out, message.own
+            self._out.append(("printed", task, *printed))
         elif isinstance(message, Failed) and message.answers == 0:
             self._lose(task, message.error.wrong)
         elif message.answers not in link.asked:

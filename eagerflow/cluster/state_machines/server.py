@@ -10,6 +10,7 @@ keys::
                   | ("refused", peer)                   # its key is not on the list any more
                   | ("did", session, number, results, frames, error)   # of a "do"; error or None
                   | ("printed", session, lines, left_out)   # by a function that it has called
+                  | ("said", lines, left_out)   # by the task itself, on behalf of nobody
                   | ("tick",)                           # it may be the time that was asked for
     instruction ::= ("send", peer, message, frames)
                   | ("do", session, message, frames)    # answered by "did", in any order
@@ -211,6 +212,13 @@ class ServerMachine:
         session = self._sessions.get(number)
         if session is not None:
             told = Printed(session.next_number(), lines, left_out)
+            self._out.append(("send", session.peer, told, []))
+
+    def _said(self, lines: tuple[str, ...], left_out: int) -> None:
+        """Of several clients none is told: it may be what another one has caused."""
+        if len(self._sessions) == 1:
+            (session,) = self._sessions.values()
+            told = Printed(session.next_number(), lines, left_out, own=True)
             self._out.append(("send", session.peer, told, []))
 
     def _registered(self, session: Session, partition: int, error: ErrorHead | None) -> None:
@@ -462,6 +470,7 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     "refused": ServerMachine._refused,
     "did": ServerMachine._did,
     "printed": ServerMachine._printed,
+    "said": ServerMachine._said,
     "tick": ServerMachine._tick,
 }
 _REQUESTS: Final[dict[type, Callable[..., None]]] = {

@@ -94,6 +94,7 @@ class Station:
         soonest: when to call `work` again if nothing happens before: an early look finds none due,
             and when there is one.
         refused: how many packets were dropped because they cannot have come.
+        arrived: told the key of each value that comes from another end; None where nobody wants it.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Station:
     ) -> None:  # fmt: skip
         self.name = name
         self._shown = shown
+        self.arrived: Callable[[Key], object] | None = None
         self.channels: dict[str, Channel] = {}
         self.refused = 0
         self._end_of = end_of
@@ -301,6 +303,8 @@ class Station:
     def _deliver(self, end: str, message: Message, owes: bool) -> None:
         """A value has come; whether its channel is to be told when it was taken."""
         assert message.key is not None
+        if self.arrived is not None and not message.dead:
+            self.arrived(message.key)
         step = message.step
         rendezvous = self._open.get(step)
         self._wanted.discard(message.key)

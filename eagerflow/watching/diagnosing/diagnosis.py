@@ -8,7 +8,7 @@ from eagerflow.formatting import seconds_text
 from eagerflow.watching.diagnosing.first_nan import takes_arguments
 from eagerflow.watching.diagnosing.queue_causes import queue_causes, waiting_share
 from eagerflow.watching.diagnosing.slowness import ENOUGH_STEPS, slow_node, straggler
-from eagerflow.watching.naming import name_of, place_of, share_text
+from eagerflow.watching.naming import is_at_tasks, name_of, place_of, share_text
 from eagerflow.watching.step_times import LATELY
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ class Diagnosis(NamedTuple):
     """Something that is wrong.
 
     Attributes:
-        kind: ``"nan"``, ``"stuck"``, ``"starves"``, ``"straggler"``, ``"slow"`` or ``"retraces"``.
+        kind: ``"lost"``, ``"suspect"``, ``"nan"``, ``"stuck"``, ``"starves"``, ``"straggler"``,
+            ``"slow"`` or ``"retraces"``.
         text: a sentence that names node, queue, device or function.
         executable: the number of what it is in, 0 for none.
         node: the number of the node, -1 for none.
         queue: the name of the queue.
-        device: the device.
+        device: the device; of what is lost or suspect the task.
         path: functions and queues in turn, from the cause to what waits for it; the first is empty
             where no function is the cause. Of retraces the function alone. Empty for what is in
             the graph of the step itself.
@@ -50,7 +51,7 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
         watcher: what has looked.
         now: the time, in seconds of ``time.perf_counter``.
     """
-    told = _nans(watcher, now)
+    told = [*_tasks(watcher, now), *_nans(watcher, now)]
     for cause in queue_causes(watcher, now):
         kind = "stuck" if cause.is_stuck else "starves"
         told.append(
@@ -61,6 +62,20 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
     if observed is not None:
         told += _slow(observed, 1.0 - waiting_share(watcher, observed.executable, now))
     return [*told, *_retraces(watcher, now)]
+
+
+def _tasks(watcher: Watcher, now: float) -> list[Diagnosis]:
+    """Tasks that are lost, or do not answer."""
+    told = []
+    for task, (health, since) in watcher.tasks.health.items():
+        seconds = f"{max(now - since, 0.0):.0f} s"
+        if health == "lost":
+            text = f"{task} was lost {seconds} ago: what it held is gone, and what needs it fails"
+            told.append(Diagnosis("lost", text, device=task))
+        elif health == "suspect":
+            text = f"{task} has not answered for {seconds}: its process is stopped, or cut off"
+            told.append(Diagnosis("suspect", text, device=task))
+    return sorted(told)
 
 
 def undecided(watcher: Watcher, now: float) -> str:
@@ -76,6 +91,9 @@ def undecided(watcher: Watcher, now: float) -> str:
     times = watcher.log.busiest(now)
     if times is None:
         return ""
+    if is_at_tasks(times.executable):
+        name = name_of(times.executable)
+        return f"nodes at tasks are not timed, so none of {name} is judged by its time"
     observed = watcher.observed(times.executable)
     steps = 0 if observed is None else observed.costs.steps
     if steps >= ENOUGH_STEPS:

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from eagerflow.cluster.processes import overheard_output
-from eagerflow.cluster.processes.overheard_output import Listener, OverheardOutput
+from eagerflow.cluster.processes.overheard_output import (
+    Listener,
+    OverheardOutput,
+    StrayLines,
+    write_unheard,
+)
 
 Told = list[tuple[tuple[str, ...], int]]
 
@@ -96,3 +101,28 @@ def test_calls_at_once_are_told_apart(told: Told) -> None:
     for thread in threads:
         thread.join()
     assert both == {name: [((name,) * 3, 0)] for name in "ab"}
+
+
+def test_what_no_call_writes_is_told_as_the_task_s_own(listener: Listener, told: Told) -> None:
+    stray = StrayLines(lambda *what: told.append(what), lambda: 0.0)
+    log = io.StringIO()
+    stream = OverheardOutput(log, stray.hear)
+    stream.write("a war")
+    listener.calling(lambda: stream.write("of a call\n"))()
+    stream.write("ning\n")
+    write_unheard(stream, "for the log alone\n")
+    assert told == [(("of a call",), 0), (("a warning",), 0)]
+    assert log.getvalue() == "a warof a call\nning\nfor the log alone\n"
+
+
+def test_stray_lines_are_few_a_second(told: Told) -> None:
+    now = 0.0
+    stray = StrayLines(lambda *what: told.append(what), lambda: now)
+    for line in range(250):
+        stray.hear(f"{line}\n")
+    assert len(told) == 100
+    now = 1.0
+    stray.hear("later\n" + "x" * 10_000)
+    stray.hear("\n")
+    assert told[100] == (("later",), 150)
+    assert [len(line) for line in told[101][0]] == [2_000]

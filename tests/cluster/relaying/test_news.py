@@ -10,6 +10,7 @@ import pytest
 from eagerflow.cluster.protocol.values import decode_values
 from eagerflow.cluster.relaying.news import (
     News,
+    ToldArrival,
     ToldMove,
     ToldPlace,
     ToldRegion,
@@ -22,7 +23,8 @@ from eagerflow.errors import ProtocolError
 NEWS = News(
     12.5,
     [ToldRegion(1, 3, "ps:0/cpu:0", 1.0, 1.5), ToldRegion(2, 0, "ps:0/cpu:1", 2.0, 2.5)],
-    [ToldMove(1, "ps:0/cpu:0", "client-7/cpu:0", 1.0, 1.25, 2**40)],
+    [ToldMove(1, 2**32 - 1, "y -> cpu:1", "ps:0/cpu:0", "client-7/cpu:0", 1.0, 1.25, 2**40)],
+    [ToldArrival(3, "y -> cpu:1 while:2", 1.125)],
     [ToldSum(1, "ps:0/cpu:0", "worker:0/cpu:0", 900, 2**50, 3.5)],
     [ToldPlace(2, "net/äx", "while", 7, 0.25, 2**47)],
 )
@@ -33,7 +35,7 @@ def values(news: News) -> list[Any]:
     return decode_values(heads, iter(frames))
 
 
-@pytest.mark.parametrize("news", [NEWS, News(0.0, [], [], [], [])])
+@pytest.mark.parametrize("news", [NEWS, News(0.0, [], [], [], [], [])])
 def test_there_and_back(news: News) -> None:
     assert decode(values(news)) == news
 

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from eagerflow import events
+from eagerflow.cluster.protocol.message_heads import step_number
 from eagerflow.cluster.relaying import step_relay
 from eagerflow.cluster.relaying.step_relay import StepRelay
 from eagerflow.events import AbstractEvent, RegionEvent, TransferEvent
 from eagerflow.graph.ir import Graph
+from eagerflow.runtime.rendezvous.keys import Key
+from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
 GRAPH = "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }"
@@ -19,7 +22,7 @@ GRAPH = "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }"
 
 @pytest.fixture
 def relay() -> Iterator[StepRelay]:
-    made = StepRelay("ps:0")
+    made = StepRelay("ps:0", Station("ps:0", str, print, print))
     yield made
     made.rest(5)
     made.rest(6)
@@ -64,7 +67,7 @@ def test_each_session_is_told_its_own(relay: StepRelay) -> None:
     news, of_others = relay.look(5), relay.look(6)
     assert [len(news.regions), len(news.moves)] == [2, 0]
     assert [len(of_others.regions), len(of_others.moves)] == [3, 1]
-    assert of_others.moves[0][1:3] == ("ps:0/cpu:0", "worker:0/cpu:0")
+    assert of_others.moves[0][3:5] == ("ps:0/cpu:0", "worker:0/cpu:0")
     relay.release(6, 1)
     run(others)
     assert relay.look(6).regions == []
@@ -83,6 +86,19 @@ def test_of_very_many_the_last_are_told_and_all_bytes(relay: StepRelay) -> None:
     assert (rest.transfers, rest.nbytes, rest.seconds) == (150, sum(range(150)), 75.0)
     news = relay.look(5)
     assert [news.regions, news.moves, news.sums] == [[], [], []]
+
+
+def test_what_comes_is_told_to_whose_step_it_is(relay: StepRelay) -> None:
+    relay.look(5)
+    relay.look(6)
+    assert relay._station.arrived is not None
+    relay._station.arrived(Key(step_number(6, 3), "y -> cpu:1", (("while", 2),)))
+    assert relay.look(5).arrivals == []
+    ((step, value, _),) = relay.look(6).arrivals
+    assert (step, value) == (3, "y -> cpu:1 while:2")
+    relay.rest(5)
+    relay.rest(6)
+    assert relay._station.arrived is None
 
 
 def test_it_keeps_no_more_than_a_ring(relay: StepRelay) -> None:

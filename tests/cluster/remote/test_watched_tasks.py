@@ -10,7 +10,14 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.cluster.protocol.message_heads import ErrorHead
-from eagerflow.cluster.relaying.news import News, ToldMove, ToldRegion, encode
+from eagerflow.cluster.relaying.news import (
+    News,
+    ToldArrival,
+    ToldMove,
+    ToldRegion,
+    encode,
+)
+from eagerflow.cluster.relaying.transfer_ends import TransferEnds
 from eagerflow.cluster.remote.watched_tasks import _Watched
 from eagerflow.watching import Watcher
 from eagerflow.watching.tasks.sources import TaskNews, task_sources
@@ -71,6 +78,7 @@ def test_regions_and_transfers_of_two_processes(cluster, ear, step) -> None:
         step(ef.ones(8))
     end = perf_counter()
     told = {news.task: news for news in ear.ask(cluster)}
+    late = ear.ask(cluster)  # the other ends of some
     assert set(told) == {"ps:0", "ps:1", "worker:0"}
     assert not told["ps:1"].regions
     for task in ("ps:0", "worker:0"):
@@ -79,11 +87,13 @@ def test_regions_and_transfers_of_two_processes(cluster, ear, step) -> None:
         assert {region.device for region in regions} == {f"{task}/cpu:0"}
         # one clock: what is part of a step lies within it
         assert all(begin <= region.start <= region.stop <= end for region in regions)
-    links = {
-        (move.origin, move.device) for news in told.values() for move in news.moves
-    }  # fmt: skip
-    assert links == {("ps:0/cpu:0", "worker:0/cpu:0"), ("worker:0/cpu:0", "ps:0/cpu:0")}
-    read = [m for m in told["ps:0"].moves if m.device == "worker:0/cpu:0"]
+    moves = [move for news in [*told.values(), *late] for move in news.moves]
+    assert all(begin <= move.start <= move.stop <= end for move in moves)
+    assert {(move.origin, move.device) for move in moves} == {
+        ("ps:0/cpu:0", "worker:0/cpu:0"),
+        ("worker:0/cpu:0", "ps:0/cpu:0"),
+    }
+    read = [move for move in moves if move.device == "worker:0/cpu:0"]
     assert (len(read), {move.nbytes for move in read}) == (STEPS, {32})
 
 
@@ -97,6 +107,7 @@ def test_a_view_gets_lanes_links_and_health(cluster, step) -> None:
         ear.ask(cluster)
         for _ in range(STEPS):
             step(ef.ones(8))
+        ear.ask(cluster)
         ear.ask(cluster)
         watcher.look(perf_counter())
         watcher.tell(perf_counter())
@@ -134,12 +145,14 @@ def test_times_are_those_of_this_process(cluster, ear, step) -> None:
     ear.ask(cluster)
     connections = cluster._connections
     (partition, executable), *_ = connections.executables.items()
-    watched = _Watched(connections, cluster._members["ps:0"].task)
+    watched = _Watched(connections, cluster._members["ps:0"].task, TransferEnds())
     watched.asked = perf_counter()
     there = perf_counter() + 1000.0
     regions = [ToldRegion(partition, 2, "ps:0/cpu:0", there - 5.0, there - 4.0)]
-    moves = [ToldMove(partition, "ps:0/cpu:0", f"{connections.name}/cpu:0", there, there + 1, 8)]
-    watched.done({"ps:0": encode(News(there, regions, moves, [], []))})
+    client = f"{connections.name}/cpu:0"
+    moves = [ToldMove(partition, 3, "y", "ps:0/cpu:0", client, there - 3.0, there - 1.0, 8)]
+    arrivals = [ToldArrival(3, "y", there - 2.0)]
+    watched.done({"ps:0": encode(News(there, regions, moves, arrivals, [], []))})
     news = ear.news[-1]
     ((number, region, device, start, stop),) = news.regions
     assert (number, region, device) == (executable, 2, "ps:0/cpu:0")
@@ -147,5 +160,6 @@ def test_times_are_those_of_this_process(cluster, ear, step) -> None:
     assert stop - start == pytest.approx(1.0)
     (move,) = news.moves
     assert (move.origin, move.device, move.executable) == ("ps:0/cpu:0", "cpu:0", executable)
+    assert move.stop - move.start == pytest.approx(1.0)  # as the one who has got it says
     watched.failed(ErrorHead("TaskLost", "ps:0 is lost"))
     assert watched.asked is None

@@ -44,6 +44,11 @@ export class Activity {
     return this.feed.row("nodes", this.executable, node);
   }
 
+  /** What moved from device to device so far. */
+  transfers(): Row[] {
+    return [...this.feed.table("transfers")].filter((r) => number(r, "executable") === this.executable);
+  }
+
   /** Those of all nodes that are known. */
   costs(): Row[] {
     return [...this.feed.table("nodes")].filter((r) => number(r, "executable") === this.executable);

@@ -222,6 +222,11 @@ export class Canvas {
     return this.drawn.get(id);
   }
 
+  /** The frame of an open group, to be marked. */
+  frame(id: string): SVGGElement | undefined {
+    return this.frames.get(id)?.frame;
+  }
+
   /** The element of an edge, by its place among the contents. */
   edge(at: number): SVGGElement | undefined {
     return this.lines[at]?.element;

@@ -3,6 +3,7 @@
 import { button, html } from "../dom";
 import { bytes, clip, count, seconds, share } from "../format";
 import { number } from "../feed/tables";
+import { taskOf } from "../feed/tasks";
 import { Bars } from "../views/bars";
 import type { Activity } from "./activity";
 import type { Box } from "./contents";
@@ -14,6 +15,10 @@ import type { Structure } from "./structure";
 const SLOWEST = 5;
 /** layers of the overview */
 const DEAREST = 6;
+/** links between tasks of the overview */
+const LINKS = 12;
+const NOT_YET = "No step was observed yet: times of layers and nodes come with the first.";
+const NOT_TIMED = "What nodes take at tasks is not measured: the timeline shows their regions.";
 
 type Line = readonly [term: string, text: string];
 
@@ -78,11 +83,29 @@ export function overviewOf(
   const parts: HTMLElement[] = [html("h4", {}, s.graph), listOf(lines)];
   if (slow.length) parts.push(...layersOf(costs, layers, choose), html("h4", {}, "slowest nodes"), list);
   else {
-    if (steps) parts.push(html("p", { class: "ef-note" }, "No step was observed yet: times of layers and nodes come with the first."));
+    if (steps) parts.push(html("p", { class: "ef-note" }, isAtTasks(s) ? NOT_TIMED : NOT_YET));
     parts.push(html("p", { class: "ef-note" }, "Choose a box to see its type, device, line and time."));
   }
+  parts.push(...linksOf(s, activity));
   return html("div", {}, ...parts);
 } // prettier-ignore
+
+function isAtTasks(s: Structure): boolean {
+  return s.devices().some((device) => taskOf(device) !== "");
+}
+
+/** What went from task to task so far, the most first. */
+function linksOf(s: Structure, activity: Activity | null): HTMLElement[] {
+  if (!activity || !isAtTasks(s)) return [];
+  const sums = new Map<string, number>();
+  for (const row of activity.transfers()) {
+    const link = `${activity.textOf(row, "origin")} → ${activity.textOf(row, "device")}`.replaceAll("/cpu:0", "");
+    sums.set(link, (sums.get(link) ?? 0) + number(row, "bytes"));
+  }
+  const most = [...sums].sort((a, b) => b[1] - a[1]).slice(0, LINKS);
+  if (!most.length) return [];
+  return [html("h4", {}, "sent between tasks"), listOf(most.map(([link, sum]) => [link, bytes(sum)]))];
+}
 
 /** Where a step goes: forward, backward and into updates, and by layers, the dearest first. */
 function layersOf(costs: readonly LayerCost[], layers: Layers, choose: (node: number) => void): HTMLElement[] {

@@ -1,27 +1,27 @@
 /** The view of a graph: what runs in it lights up. */
 
-import { deviceColour, heat } from "../colours";
+import { heat } from "../colours";
 import { button, html, select, setText } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
 import { number } from "../feed/tables";
-import { bytes, count, share } from "../format";
+import { count } from "../format";
 import { Arrangement } from "../layout/arrangement";
 import { Layouts } from "../layout/layouts";
 import { scaleIn, type Layout } from "../layout/types";
 import { askStages, type ViewModel } from "../passes/stages";
 import { PassesView } from "../passes/view";
 import { Activity, type Doing, type NodePlace } from "./activity";
+import { AwayMarks } from "./away";
 import { Canvas, READABLE } from "./canvas";
 import { boxNow, contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
 import { detailsOf, overviewOf } from "./details";
 import { footerOf } from "./footer";
+import { legendOf, type Colouring } from "./legend";
 import { Marks } from "./marks";
 import { GroupTree, walk, type Group, type Grouping } from "./groups";
 import { Layers } from "./layers";
 import { Search } from "./search";
 import type { Structure } from "./structure";
-
-type Colouring = "device" | "time" | "bytes";
 
 /** boxes at first: of these the first that can be read in the room that there is; and whether forward alone is open */
 const FIRST = [[24, false], [24, true], [16, true], [10, true]] as const;
@@ -36,6 +36,7 @@ export class GraphView {
   private readonly layouts: Layouts;
   private readonly arrangement: Arrangement;
   private readonly marks: Marks;
+  private readonly away: AwayMarks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
   /** what is wrong with the function as a whole */
   private readonly fault = html("div", { class: "ef-fault", hidden: true });
@@ -84,6 +85,7 @@ export class GraphView {
       key: (event) => { this.key(event); },
     }); // prettier-ignore
     this.marks = new Marks(this.canvas);
+    this.away = new AwayMarks(this.canvas, this.legend, feed);
     this.search = new Search({
       found: () => { this.mark(); },
       reach: (node) => { this.reach(node, true); },
@@ -358,7 +360,9 @@ export class GraphView {
       element?.style.setProperty("--ef-fill", by === "device" ? "" : heat(sum / most));
       element?.classList.toggle("ef-heat", by !== "device");
     }
-    this.writeLegend(by, most, sums.size > 0 && Math.max(...sums.values()) > 0);
+    const any = sums.size > 0 && Math.max(...sums.values()) > 0;
+    this.legend.replaceChildren(...legendOf(by, s.devices(), most, any));
+    this.away.mark(this.contents, s, true);
   }
 
   /** The part of a step that boxes take, as far as steps were observed. */
@@ -379,22 +383,6 @@ export class GraphView {
     return sums;
   }
 
-  private writeLegend(by: Colouring, most: number, any: boolean): void {
-    if (by === "device") {
-      const devices = [...(this.structure?.devices() ?? [])].sort();
-      const entries = devices.map((name) => {
-        const patch = html("i", {});
-        patch.style.background = deviceColour(name);
-        return html("span", {}, patch, name);
-      });
-      this.legend.replaceChildren(...entries);
-      return;
-    }
-    const what = by === "time" ? `${share(most)} of a step` : bytes(most);
-    const text = any ? `0 to ${what}` : by === "time" ? "no step was observed yet" : "sizes are not known";
-    this.legend.replaceChildren(html("span", {}, html("i", { class: "ef-scale" }), text));
-  }
-
   // --- what runs ---
 
   /** The kernel has told something. */
@@ -409,6 +397,7 @@ export class GraphView {
     }
     this.marks.light(doing);
     this.marks.blame(this.faulty(contents));
+    this.away.mark(contents, this.structure!);
     const fault = activity.faultOfAll();
     setText(this.fault, fault);
     this.fault.hidden = !fault;

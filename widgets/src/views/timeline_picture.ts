@@ -1,6 +1,7 @@
 /** Draws a part of a timeline: an axis, lanes with what happened in them, transfers, traces. */
 
 import { deviceColour, NEUTRAL, type Theme } from "../colours";
+import { SAID } from "../feed/tasks";
 import { seconds } from "../format";
 import type { Busy, Lane, Move, Span, SpanKind, TimelineRows, Trace } from "./timeline_rows";
 
@@ -40,6 +41,14 @@ export interface Place {
   readonly since: number;
   readonly text: string;
   readonly waits: boolean;
+}
+
+/** A transfer in pixels. */
+interface Arrow {
+  readonly a: number;
+  readonly b: number;
+  readonly ends: Ends;
+  readonly chosen: boolean;
 }
 
 export class TimelinePicture {
@@ -92,6 +101,46 @@ export class TimelinePicture {
       drawn.set(span.kind, [left, right]);
       this.drawSpan(span, left, right - left, top(at), shown, chosen);
     }
+  }
+
+  /** When the task of a lane was not there: hatched, from a line where its lane ends. */
+  drawAway(at: number): void {
+    const { context, theme, scale } = this;
+    for (const { health, start, stop } of this.lanes[at]!.away) {
+      const [a, b] = [xOf(scale, start), Math.min(xOf(scale, stop), scale.width)];
+      const left = Math.max(a, scale.left);
+      if (b < left) continue;
+      const colour = { lost: theme.error, suspect: theme.warn, gone: theme.soft }[health];
+      context.fillStyle = context.strokeStyle = colour;
+      context.globalAlpha = 0.14;
+      context.fillRect(left, top(at) + ABOVE, b - left, BAR);
+      context.globalAlpha = 0.35;
+      this.hatch(left, b, top(at) + ABOVE);
+      context.globalAlpha = 1;
+      context.fillRect(a - 1, top(at) + ABOVE - 2, 2, BAR + 4);
+      if (b - left > 30) this.label(SAID[health], left + 6, top(at), b - left - 8, colour);
+    }
+  }
+
+  private hatch(left: number, right: number, y: number): void {
+    const { context } = this;
+    context.save();
+    context.beginPath();
+    context.rect(left, y, right - left, BAR);
+    context.clip();
+    for (let x = left - (left % 7) - BAR; x < right; x += 7) this.line(x, y + BAR, x + BAR, y);
+    context.restore();
+  }
+
+  /** A text over hatching, on ground of its own. */
+  private label(text: string, x: number, y: number, room: number, colour: string): void {
+    const { context, theme } = this;
+    const wide = Math.min(context.measureText(text).width, room);
+    context.fillStyle = theme.ground;
+    context.globalAlpha = 0.85;
+    context.fillRect(x - 3, y + ABOVE + 2, wide + 6, BAR - 4);
+    context.globalAlpha = 1;
+    this.write(text, x, y, room, colour);
   }
 
   /** Behind single steps, which are not all told: how much of each second they took. */
@@ -151,16 +200,35 @@ export class TimelinePicture {
 
   /** Transfers as arrows, from the lane of one device to that of another; what lanes hold is drawn over them. */
   drawMoves(moves: readonly Move[], isChosen: (of: Move) => boolean): void {
-    const { scale } = this;
-    let last = -Infinity;
+    const links = new Map<string, Arrow[]>();
     for (const move of moves) {
-      const ends = endsOf(move, this.lanes);
-      const [a, b] = [xOf(scale, move.start), xOf(scale, move.stop)];
-      const chosen = isChosen(move);
-      if (!ends || b < scale.left || a > scale.width || (b - last < 2 && !chosen)) continue;
-      this.arrow(a, b, ends, chosen ? "chosen" : b - last < CROWDED ? "bare" : "plain");
-      last = b;
+      const arrow = this.arrowOf(move, isChosen(move));
+      const key = `${move.origin} ${move.device}`;
+      if (!arrow) continue;
+      const known = links.get(key);
+      if (known) known.push(arrow);
+      else links.set(key, [arrow]);
     }
+    for (const arrows of links.values()) this.drawLink(arrows);
+  }
+
+  /** Where a transfer is drawn; nothing if that is not seen. */
+  private arrowOf(move: Move, chosen: boolean): Arrow | null {
+    const { scale } = this;
+    const ends = endsOf(move, this.lanes);
+    const [a, b] = [xOf(scale, move.start), xOf(scale, move.stop)];
+    return !ends || b < scale.left || a > scale.width ? null : { a, b, ends, chosen };
+  }
+
+  /** The transfers between two devices: those that are close to others are faint, and some not drawn. */
+  private drawLink(arrows: readonly Arrow[]): void {
+    let last = -Infinity;
+    arrows.forEach(({ a, b, ends, chosen }, i) => {
+      if (b - last < 2 && !chosen) return;
+      const isCrowded = b - last < CROWDED || (arrows[i + 1]?.b ?? Infinity) - b < CROWDED;
+      this.arrow(a, b, ends, chosen ? "chosen" : isCrowded ? "bare" : "plain");
+      last = b;
+    });
   }
 
   private arrow(a: number, b: number, { from, to }: Ends, look: "chosen" | "plain" | "bare"): void {
@@ -196,7 +264,9 @@ export class TimelinePicture {
       const isDevice = lane.key.startsWith("device ");
       context.fillStyle = deviceColour(lane.label);
       if (isDevice) context.fillRect(0, top(i) + ABOVE, 3, BAR);
-      this.write(lane.label, 8, top(i), scale.left - 12, isDevice ? theme.text : theme.soft);
+      const away = lane.away.find((a) => a.stop === Infinity)?.health;
+      const colour = away === "lost" ? theme.error : away === "suspect" ? theme.warn : isDevice && !away ? theme.text : theme.soft;
+      this.write(lane.label, 8, top(i), scale.left - 12, colour);
     });
     if (hasTraces) this.write("traces", 8, top(this.lanes.length), scale.left - 12, theme.soft);
   }

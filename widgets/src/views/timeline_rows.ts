@@ -3,6 +3,7 @@
 import { NEUTRAL, deviceColour } from "../colours";
 import type { Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
+import { absences, SAID, taskOf, type Absence } from "../feed/tasks";
 import { bytes, count, seconds, share } from "../format";
 
 export type SpanKind = "step" | "region" | "node" | "wait";
@@ -45,6 +46,8 @@ export interface Lane {
   readonly label: string;
   readonly spans: Span[];
   readonly busy: Busy[];
+  /** when the task that a device is of was not there */
+  readonly away: readonly Absence[];
 }
 
 /** A trace of a function: its first call, or one that had to be made anew. */
@@ -99,9 +102,10 @@ export class TimelineRows {
       }
       for (const move of this.moves(begin, end)) [move.origin, move.device].forEach(device);
     }
-    const busy = this.busy(begin, end);
+    const [busy, away] = [this.busy(begin, end), absences(this.feed)];
     const all = [...this.order].map(([key, label]) => ({
       key, label: this.nameOf(key) ?? label, spans: spans.get(key) ?? [], busy: busy.get(key) ?? [],
+      away: (away.get(taskOf(label)) ?? []).filter((a) => a.stop >= begin && a.start <= end),
     })); // prettier-ignore
     const isDevice = (l: Lane): boolean => l.key.startsWith("device ");
     const devices = all.filter(isDevice).sort((a, b) => a.key.localeCompare(b.key, undefined, { numeric: true }));
@@ -152,7 +156,9 @@ export class TimelineRows {
 
   moves(begin: number, end: number): Move[] {
     const rows = this.feed.log("moves").filter((r) => number(r, "stop") >= begin && number(r, "start") <= end);
-    return rows.map((row) => ({
+    // those of several tasks are told by turns
+    const sorted = rows.sort((a, b) => number(a, "stop") - number(b, "stop"));
+    return sorted.map((row) => ({
       executable: number(row, "executable"), node: number(row, "node"),
       start: number(row, "start"), stop: number(row, "stop"),
       origin: this.feed.name(row, "origin"), device: this.feed.name(row, "device"),
@@ -167,8 +173,9 @@ export class TimelineRows {
   }
 
   /** What a reader is told of a span or a transfer. */
-  text(of: Span | Move | Busy | Trace): string {
-    const time = seconds(of.stop - of.start);
+  text(of: Span | Move | Busy | Trace | Absence): string {
+    const time = seconds((of.stop === Infinity ? this.feed.now() : of.stop) - of.start);
+    if ("health" in of) return `${of.task}: ${SAID[of.health]} ${of.stop === Infinity ? "since" : "for"} ${time}`;
     if ("share" in of) {
       const steps = `${count(of.count)} step${of.count === 1 ? "" : "s"}`;
       return `${steps} of ${this.graphOf(of.executable)} in ${time}, ${share(of.share)} of it`;

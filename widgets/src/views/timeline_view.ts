@@ -4,6 +4,7 @@ import { onTheme, themeOf } from "../colours";
 import { button, html, KEYS, setText } from "../dom";
 import { KEPT, type Choice, type Feed } from "../feed/feed";
 import { number } from "../feed/tables";
+import type { Absence } from "../feed/tasks";
 import { count, seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
 import { percentile, StepHistogram } from "./step_histogram";
@@ -103,6 +104,7 @@ export class TimelineView implements View {
     picture.within(() => {
       picture.drawMoves(this.moves, isChosen);
       this.lanes.forEach((_, i) => { picture.drawLane(i, this.shown, isChosen); });
+      this.lanes.forEach((_, i) => { picture.drawAway(i); });
       for (const place of this.places()) picture.drawPlace(place, this.feed.now());
       picture.drawTraces(this.traces);
     }); // prettier-ignore
@@ -134,9 +136,11 @@ export class TimelineView implements View {
       const [ends, x] = [endsOf(move, this.lanes), xOf(scale, move.stop)];
       return ends && x >= scale.left ? [`${x.toFixed(1)},${headOf(ends).toFixed(1)}`] : [];
     });
-    const label = `steps over time, in lanes: ${lanes.join(", ")}; ${this.moves.length} transfers, ${this.traces.length} traces`;
+    const away = this.lanes.flatMap((lane) => lane.away.slice(-1).filter((a) => a.stop === Infinity).map((a) => `${lane.label} ${a.health}`));
+    const label = `steps over time, in lanes: ${lanes.join(", ")}; ${this.moves.length} transfers, ${this.traces.length} traces${away.map((text) => `; ${text}`).join("")}`;
     if (element.getAttribute("aria-label") !== label) element.setAttribute("aria-label", label);
     element.dataset["lanes"] = lanes.join();
+    element.dataset["away"] = away.join();
     element.dataset["moves"] = arrows.slice(0, 100).join(" ");
     element.dataset["chosen"] = String(this.moves.filter((m) => this.isChosen(m)).length);
   }
@@ -191,7 +195,7 @@ export class TimelineView implements View {
   }
 
   /** What lies under the pointer: the shortest span, else a transfer, else the steps of a second. */
-  private at(event: MouseEvent): Span | Move | Trace | Busy | null {
+  private at(event: MouseEvent): Span | Move | Trace | Busy | Absence | null {
     const box = this.canvas.element.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     const time = timeOf({ left: this.left, width: box.width, end: this.until(), length: this.length }, px);
@@ -207,7 +211,7 @@ export class TimelineView implements View {
       const ends = within(m) ? endsOf(m, this.lanes) : null;
       return ends && py >= Math.min(ends.from, ends.to) - 3 && py <= Math.max(ends.from, ends.to) + 3;
     });
-    return move ?? lane?.busy.find((b) => b.start <= time && time < b.stop) ?? null;
+    return move ?? lane?.away.find(within) ?? lane?.busy.find((b) => b.start <= time && time < b.stop) ?? null;
   }
 
   private listen(): void {
@@ -240,7 +244,7 @@ export class TimelineView implements View {
     });
     e.addEventListener("dblclick", (event) => {
       const hit = this.at(event);
-      if (hit) this.show(hit);
+      if (hit) this.show({ start: hit.start, stop: Math.min(hit.stop, this.feed.now()) });
     });
     e.addEventListener("keydown", (event) => {
       const act: Partial<Record<string, () => void>> = {
