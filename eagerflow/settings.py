@@ -93,22 +93,33 @@ _hooks: Final[list[Hook]] = []
 _state = _state_of(Settings(), ())
 #: the calls that may turn out to be blocks, in their order
 _calls: Final[list[ref[config]]] = []
+#: what `current` made last: settings of the process, those of a thread, and both together
+_last: tuple[Settings, Changes, Settings] = (_state.process, {}, _state.process)
 #: what the blocks of this thread set, of the per-thread settings
 _own: ContextVar[Changes] = ContextVar("settings", default={})  # noqa: B039 - never changed
 
 
 def current() -> Settings:
     """The settings in force in this thread."""
-    own = _own.get()
-    return replace(_state.process, **own) if own else _state.process
+    global _last
+    own, process = _own.get(), _state.process
+    if not own:
+        return process
+    last = _last  # monitors ask at each op
+    if last[0] is not process or last[1] is not own:
+        _last = last = (process, own, replace(process, **own))
+    return last[2]
 
 
 def on_change(hook: Hook) -> None:
     """Call ``hook(old, new)`` before each change; an exception in it refuses the change.
 
-    Per-thread settings are on in these if any thread has them on.
+    Per-thread settings are on in these if any thread has them on. What was changed before, by who
+    loads the caller's module within a block, is told at once.
     """
     with _lock:
+        if _state.anywhere != Settings():
+            hook(Settings(), _state.anywhere)
         _hooks.append(hook)
 
 

@@ -27,7 +27,8 @@ class _StepOf(threading.local):
         observation: how the step is observed, if it is (see `eagerflow.runtime.observed_step`).
         telling: whether the thread is telling an instrument, which is told nothing of what it runs
             meanwhile: else it would be told of that, and so on without end.
-        verifies: whether native kernels are compared with the ops that they stand for.
+        verifies: what is checked after each op, empty for nothing: ``"compared"`` native kernels
+            with the ops that they stand for, ``"finite"`` results.
         told: seconds that the thread has spent telling instruments, ever.
     """
 
@@ -38,7 +39,7 @@ class _StepOf(threading.local):
     stopped: Callable[[], bool] | None = None
     observation: Any = None
     telling: bool = False
-    verifies: bool = False
+    verifies: str = ""
     told: float = 0.0
 
 

@@ -36,7 +36,7 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 _serial: Final = count(1)
-#: whether any thread wants results to be verified; then no step takes the short way
+#: whether any thread wants results to be checked; then no step takes the short way
 _verifying = False
 #: held for a comparison and an assignment alone: code that a finaliser runs may ask for it
 _lock: Final = RLock()
@@ -375,8 +375,12 @@ class Executable:
             return self._run(self._scheduled(), inputs)
         picked = self._picker
         (picker,) = picked
-        if _verifying and in_force() == "native" and settings.current().verify:
-            return self._verified(picker, inputs)
+        if _verifying:
+            asked = settings.current()
+            if asked.verify and in_force() == "native":
+                return self._verified(picker, inputs)
+            if asked.check_nan:
+                return self._checked("finite", picker, inputs)
         if not isinstance(picker, Choice):
             self._shorten(picked, picker)
             return self._run(picker, inputs)
@@ -390,8 +394,12 @@ class Executable:
         compilation = self.begin_compiling()
         if compilation is not None:
             compilation.wait()
+        return self._checked("compared", picker, inputs)
+
+    def _checked(self, what: str, picker: Tier | Choice, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a step in code that checks each op."""
         tier = picker.pick(inputs) if isinstance(picker, Choice) else picker
-        around, step_of.verifies = step_of.verifies, True
+        around, step_of.verifies = step_of.verifies, what
         try:
             return self._run(tier, inputs)
         finally:
@@ -502,8 +510,9 @@ def _look_again(*changed: Any) -> None:
 def _settings_change(old: settings.Settings, new: settings.Settings) -> None:
     """Which way to run is the faster one depends on the number of threads."""
     global _verifying
-    _verifying = new.verify
-    if (old.threads, old.verify) != (new.threads, new.verify):
+    _verifying = new.verify or new.check_nan
+    known = old.threads, old.verify, old.check_nan
+    if known != (new.threads, new.verify, new.check_nan):
         _look_again()
 
 

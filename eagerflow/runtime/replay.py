@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import tracer_among
-from eagerflow.core.monitors import Timing, Verify
+from eagerflow.core.monitors import CheckNan, Timing, Verify
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
@@ -79,15 +79,16 @@ def replay(
 def is_watched() -> bool:
     """Whether an interpreter of this thread has to see each op, so that graphs are replayed.
 
-    Timing need not: executables tell of their nodes themselves. Nor need a check of each result
-    where native kernels are in force: executables compare these with the ops.
+    Timing need not: executables tell of their nodes themselves. Nor need one check of each result:
+    executables have code that does it.
     """
     if not stack.installed:
         return False
     if interpreter.current() is not interpreter.BASE:
         return True
-    others = (Timing, Verify) if in_force() == "native" else (Timing,)
-    return any(type(monitor) not in others for monitor in interpreter.monitors())
+    looking = {type(monitor) for monitor in interpreter.monitors()} - {Timing}
+    alone = ({CheckNan}, {Verify}) if in_force() == "native" else ({CheckNan},)
+    return bool(looking) and looking not in alone
 
 
 @final

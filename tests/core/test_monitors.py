@@ -88,9 +88,21 @@ def test_what_is_not_made_from_finite_inputs_passes() -> None:
         ef.ones(2, device="null:0") / 0.0
 
 
-def test_the_backward_pass_is_checked() -> None:
-    with ef.config(check_nan=True), pytest.raises(errors.NonFiniteError):
-        ef.grad(lambda x: ef.sqrt(x).sum())(ef.zeros(2))
+def rooted(x):
+    y = ef.sqrt(x)
+    return y.sum()
+
+
+@pytest.mark.parametrize("gradient", [ef.grad(rooted), ef.trace(ef.grad(rooted)),
+                                      ef.grad(ef.trace(rooted)),
+                                      lambda x: ef.jvp(rooted, (x,), (x,))])  # fmt: skip
+def test_the_backward_pass_is_checked(gradient) -> None:
+    with ef.config(check_nan=True), pytest.raises(errors.NonFiniteError) as caught:
+        gradient(ef.zeros(2))
+    assert "y = ef.sqrt(x)" in str(caught.value)
+    (note, *_) = caught.value.__notes__
+    assert note.startswith(("in the gradient of sqrt, applied at ", "in the tangent of sqrt, app"))
+    assert note.endswith("y = ef.sqrt(x)")
 
 
 def test_operators_in_place_are_checked() -> None:

@@ -157,7 +157,7 @@ def test_the_line_the_iteration_and_the_types(f: Callable[..., Any], way: str) -
 
 @pytest.mark.parametrize("lowered", [False, True])
 def test_monitors_say_in_which_iteration(lowered: bool) -> None:
-    """Under ``check_nan`` each op is looked at, so graphs are replayed."""
+    """Under ``check_nan`` each op is looked at."""
     f = ef.trace(not_finite)
     f(ef.tensor(X))
     if lowered:  # with a step of the executor around it

@@ -169,8 +169,10 @@ def test_who_is_watched() -> None:
         assert not is_watched()
     with installed(Lines()):
         assert is_watched()
-    with ef.config(check_nan=True):
-        assert is_watched()
+    with ef.config(check_nan=True):  # executables have code for that
+        assert not is_watched()
+        with ef.config(verify=True):
+            assert is_watched()
     assert not is_watched()
 
 

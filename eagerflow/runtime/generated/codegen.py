@@ -34,6 +34,7 @@ from eagerflow.running_node import CODE_FILE
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
+from eagerflow.runtime.generated.finite_check import FiniteCheck
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.generated.joint_region_text import JointRegionText
 from eagerflow.runtime.generated.lists_in_place import Stacks, find_stacks, stack_lines
@@ -102,7 +103,7 @@ class Code:
 def generate(
     name: str, program: Instructions, note: Callable[..., float] | None = None, *,
     chains: bool = False, native: NativeProgram | None = None,
-    comparison: TierComparison | None = None,
+    comparison: TierComparison | FiniteCheck | None = None,
 ) -> Code:  # fmt: skip
     """Write and compile the program.
 
@@ -140,7 +141,7 @@ class _Writer:
 
     def __init__(
         self, program: Instructions, note: Callable[..., float] | None, chains: bool,
-        native: NativeProgram | None, comparison: TierComparison | None,
+        native: NativeProgram | None, comparison: TierComparison | FiniteCheck | None,
     ) -> None:  # fmt: skip
         self.program = program
         self.noted = note is not None
@@ -322,6 +323,7 @@ class _Writer:
             self.unwritten[name] = text, plain
         else:
             outputs = [r for line in region.lines for r in line.outputs]
+            assert type(self.comparison) is not FiniteCheck  # it needs no kernels
             text.write_compared(name, plain, outputs, self.comparison.of(region))
         self.op_by_op(plain, Block([*region.lines], outputs), text.inputs)
         return self.one_call(name, text.lines, region.lines, text.inputs, text.outputs)
@@ -390,9 +392,11 @@ class _Writer:
             if line.blocks:
                 self.control(line, node, last, position)
                 return
-            self.node(
-                line, node, lambda r: last.get(r) == position, self.fading.get(line.index, ())
-            )
+            if type(self.comparison) is FiniteCheck:  # it looks at what an op took, too
+                self.node(line, node, lambda _: False, ())
+            else:
+                fading = self.fading.get(line.index, ())
+                self.node(line, node, lambda r: last.get(r) == position, fading)
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.comparison is not None and not is_number(node.op):

@@ -37,7 +37,7 @@ def failure(code: Code, error: Exception) -> Exception:
     frames = [t.tb_frame for t in reversed(traces)]
     if isinstance(error, CancelledError):  # it was stopped after that one
         return _with_notes(error, code, index, frames, done=True)
-    by_user = isinstance(error, EagerflowError) and _from_user(trace.tb_next)
+    by_user = isinstance(error, EagerflowError) and (_from_user(trace.tb_next) or _is_placed(error))
     explained = _explained(program, line, line.node, trace.tb_frame.f_locals, error)
     if explained is not error:
         explained.__context__ = None  # it would keep the values of the step alive
@@ -79,6 +79,11 @@ def _from_user(trace: TracebackType | None) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+def _is_placed(error: BaseException) -> bool:
+    """Whether a graph that a node called said already which of its own nodes failed."""
+    return any(note.startswith("  node: ") for note in getattr(error, "__notes__", ()))
 
 
 def _explained(

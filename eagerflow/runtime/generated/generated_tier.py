@@ -22,6 +22,7 @@ from eagerflow.resources.waiting_operations import slept
 from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure, note_written
+from eagerflow.runtime.generated.finite_check import FiniteCheck
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.native_kernels import NativeProgram
@@ -195,7 +196,9 @@ class RegionCode:
     def _ready(self) -> Code:
         """The version that this run needs."""
         if step_of.verifies:
-            return self._versions.get("compared") or self._compared()
+            asks = self.checked and step_of.stopped is not None
+            name = f"{step_of.verifies}, asking" if asks else step_of.verifies
+            return self._versions.get(name) or self._checked(name, asks)
         if NodeEvent.listeners:
             return self._versions.get("observed") or self._generate("observed", self._note)
         observation = step_of.observation
@@ -205,12 +208,15 @@ class RegionCode:
             return self._noted("checked", _check)
         return self.plain()
 
-    def _compared(self) -> Code:
-        """The version that runs both tiers, and checks what each op gives."""
-        compiled, note = self.compiled, _check if self.checked else None
+    def _checked(self, version: str, asks: bool) -> Code:
+        """The version that checks what each op gives; to compare it runs both tiers."""
+        compiled, note = self.compiled, _check if asks else None
+        if step_of.verifies == "finite":
+            finite = FiniteCheck(self._instructions)
+            return self._generate(version, note, chains=True, comparison=finite)
         comparison = TierComparison(self._instructions)
         return self._generate(
-            "compared", note, chains=True, comparison=comparison,
+            version, note, chains=True, comparison=comparison,
             native=compiled if compiled is not None and compiled.kernels else None,
         )  # fmt: skip
 
@@ -264,7 +270,8 @@ class RegionCode:
 
     def _generate(
         self, version: str, note: Callable[..., float] | None, *, chains: bool = False,
-        native: NativeProgram | None = None, comparison: TierComparison | None = None,
+        native: NativeProgram | None = None,
+        comparison: TierComparison | FiniteCheck | None = None,
     ) -> Code:  # fmt: skip
         versions = self._versions
         code = generate(

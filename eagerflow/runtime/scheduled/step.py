@@ -207,7 +207,7 @@ class ScheduledStep:
                         return False
         finally:
             self._inside.leave(outside)
-            step_of.stopped, step_of.observation, step_of.verifies = around, None, False
+            step_of.stopped, step_of.observation, step_of.verifies = around, None, ""
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
 
@@ -375,7 +375,7 @@ class ScheduledStep:
             self._work(main=False)
         finally:
             step_of.stopped, step_of.caller, step_of.observation = None, 0, None
-            step_of.verifies, step_of.step, step_of.frames = False, 0, ()
+            step_of.verifies, step_of.step, step_of.frames = "", 0, ()
             error_state.reset(token)
             with self._lock:
                 self._told[thread] = self._told.get(thread, 0.0) + step_of.told - told

@@ -367,7 +367,7 @@ class StrandRun:
             self._free -= change
             self.ring()
 
-    def _help(self, step: int, caller: int, runner: str, observation: Any, verifies: bool) -> None:
+    def _help(self, step: int, caller: int, runner: str, observation: Any, verifies: str) -> None:
         """What a thread of the pool does for the step."""
         token = error_state.set(QUIET)
         step_of.stopped, step_of.step, step_of.caller = (lambda: self.ended), step, caller
@@ -377,7 +377,7 @@ class StrandRun:
             self._run_heavy()
         finally:
             step_of.stopped, step_of.step, step_of.caller, step_of.frames = None, 0, 0, ()
-            step_of.runner, step_of.observation, step_of.verifies = "", None, False
+            step_of.runner, step_of.observation, step_of.verifies = "", None, ""
             error_state.reset(token)
             self._count(-1)
 

@@ -1,0 +1,97 @@
+"""Looks for the op that first makes a NaN or an infinity, for ``ef.config(check_nan=True)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+from eagerflow.core.monitors import all_finite, is_finite_number, not_finite
+from eagerflow.core.op import get_op
+from eagerflow.errors import NonFiniteError
+from eagerflow.hardware import Device
+from eagerflow.runtime.generated.instructions import Instructions
+from eagerflow.types import LIST, TensorType
+
+
+class _Watched(NamedTuple):
+    """The values of an instruction that may be infinite: which of them, and where they are.
+
+    Attributes:
+        inputs: of the op.
+        outputs: of the op; none if what it makes was asked for.
+    """
+
+    inputs: Sequence[tuple[int, Device]]
+    outputs: Sequence[tuple[int, Device]]
+
+
+@final
+class FiniteCheck:
+    """Checks what the ops of a program give.
+
+    Args:
+        program: its instructions.
+    """
+
+    __slots__ = ("_program", "_watched")
+
+    def __init__(self, program: Instructions) -> None:
+        self._program = program
+        self._watched: dict[int, _Watched] = {}
+
+    def check(self, index: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Raise if an op made what is not finite of what is.
+
+        Args:
+            index: of its instruction.
+            inputs: what it took.
+            outputs: what it gave.
+
+        Raises:
+            NonFiniteError: it did.
+        """
+        watched = self._watched.get(index) or self._watch(index)
+        for i, device in watched.outputs:
+            if not all_finite(outputs[i], device):
+                break
+        else:
+            return
+        if all(all_finite(inputs[i], device) for i, device in watched.inputs):
+            made = [(outputs[i], device) for i, device in watched.outputs]
+            raise self._error(index, inputs, made)
+
+    def _watch(self, index: int) -> _Watched:
+        line = self._program.all[index]
+        assert line.node is not None
+        asked = not line.inputs or not all(map(is_finite_number, line.node.attrs.values()))
+        outputs = [] if asked else self._inexact(line.outputs)
+        watched = self._watched[index] = _Watched(self._inexact(line.inputs), outputs)
+        return watched
+
+    def _inexact(self, registers: Sequence[int]) -> list[tuple[int, Device]]:
+        places = []
+        for i, register in enumerate(registers):
+            kind, device = self._program.kinds[register], self._program.devices[register]
+            if device is None or not device.holds_data or not isinstance(kind, TensorType):
+                continue
+            if kind.dtype.is_inexact and kind.dtype is not LIST:
+                places.append((i, device))
+        return places
+
+    def _error(
+        self, index: int, inputs: Sequence[Any], made: Sequence[tuple[Any, Device]]
+    ) -> NonFiniteError:
+        line = self._program.all[index]
+        node = line.node
+        assert node is not None
+        specs = []
+        for register, x in zip(line.inputs, inputs, strict=True):
+            kind = self._program.kinds[register]
+            assert isinstance(kind, TensorType)
+            specs.append(kind.like(shape=tuple(x.shape)).on(self._program.devices[register]))
+        error = not_finite(get_op(node.op), specs, node.attrs, made)
+        if node.forward is not None:
+            error.add_note(
+                f"in the gradient of {node.forward.op}, applied at {node.forward.source}"
+            )
+        return error
