@@ -122,6 +122,7 @@ class Facts:
         strings: constants that may be the names of attributes.
         every_attribute: whether attributes are read whose names are made at run time.
         computed_stores: whether attributes may be set whose names are made at run time.
+        sets_by_name: whether such names are arguments, as in ``setattr(x, name, value)``.
         given: kind and name of what is passed on, as in ``inspected``, with the load of the
             function, if it has a name, and the name at its end.
         inspected: kind and name of what is compared, formatted or made a key; `UNNAMED` stands
@@ -145,6 +146,7 @@ class Facts:
     strings: frozenset[str] = frozenset()
     every_attribute: bool = False
     computed_stores: bool = False
+    sets_by_name: bool = False
     given: list[tuple[tuple[str, str], Load | None, Any]] = field(default_factory=list)
     inspected: set[tuple[str, str]] = field(default_factory=set)
     formats: bool = False
@@ -482,9 +484,8 @@ class _Reader:
     def _find_reflection(self, code: CodeType, used: set[str]) -> None:
         facts, names = self.facts, [load.name for load in self.facts.loads]
         facts.every_attribute = not used.isdisjoint(_WHOLE)
-        facts.computed_stores = not _COMPUTED.isdisjoint(code.co_names) or (
-            sum(name in _BY_NAME for name in names) > self._constant_stores
-        )
+        facts.sets_by_name = sum(name in _BY_NAME for name in names) > self._constant_stores
+        facts.computed_stores = facts.sets_by_name or not _COMPUTED.isdisjoint(code.co_names)
         constants = frozenset(_strings(code.co_consts))
         if "setattr" in used or "delattr" in used or "__setattr__" in used:
             for name in constants:

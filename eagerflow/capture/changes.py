@@ -65,6 +65,8 @@ class OutsideChange(NamedTuple):
         return self.text if self.source is None else f"{self.text} at {self.source}"
 
 
+#: what has attributes that are mostly code
+_NAMESPACES: Final = (type, ModuleType, FunctionType)
 #: what stands for inputs, whatever their values
 _INPUTS: Final = (AbstractNumber, AbstractTracedArray)
 #: what is said of a container
@@ -87,8 +89,11 @@ class Watch:
         self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
         names = {name for s in reads.sites for name in s.code.co_names}
         self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
-        self._by_computed_names = any(facts_of(s.code).computed_stores for s in reads.sites) or any(
+        self._sets_by_name = any(facts_of(s.code).sets_by_name for s in reads.sites) or any(
             r.kind != "member" and (r.value is setattr or r.value is delattr) for r in reads.reads
+        )
+        self._by_computed_names = self._sets_by_name or any(
+            facts_of(s.code).computed_stores for s in reads.sites
         )
         self._stores_items = any(facts_of(s.code).subscript_store for s in reads.sites)
         self._known = {
@@ -135,8 +140,8 @@ class Watch:
         now, same = location.get(), location.identity
         for held in self._held:
             key = held.text if held.kind == "cell" else location.key
-            if held.owner is location.owner and isinstance(held.before, dict):
-                old = held.before.get(key, GONE)
+            if held.owner is location.owner and held.kind not in ("memory", "set"):
+                old = dict(held.entries()).get(key, GONE)
                 if now is old is not GONE and held.location(key).identity[:2] == same[:2]:
                     return _read(self._part(held, key), old)
         return None
@@ -213,9 +218,10 @@ class Watch:
         return Read(path, "value" if type(old) in ATOMS else "identity", old)
 
     def _may_set(self, held: Held, key: Any) -> bool:
-        """Whether code names it where it stores something."""
+        """Whether code names it where it stores something, or makes names at run time."""
         if held.kind == "attributes":
-            return ("attribute", key) in self._stored and not isinstance(held.owner, type)
+            by_any_name = self._sets_by_name and not isinstance(held.owner, _NAMESPACES)
+            return by_any_name or ("attribute", key) in self._stored
         if held.kind in ("namespace", "cell"):
             return held.names is None or key in held.names
         return any(x.stored[:1] == (key,) for _, x in self._subscripts)
@@ -265,7 +271,7 @@ def _first(offsets: Iterable[tuple[CodeType, int | None]]) -> Source | None:
 
 def _set_by_library(owner: Any, name: str) -> bool:
     """Whether methods or descriptors of a library may set an attribute: their code is not seen."""
-    if isinstance(owner, (type, ModuleType, FunctionType)):
+    if isinstance(owner, _NAMESPACES):
         return False
     classes = [c for c in type(owner).__mro__ if c not in _WITHOUT_SETTERS]
     return any(map(is_library_class, classes)) or any(

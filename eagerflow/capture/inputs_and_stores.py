@@ -46,22 +46,8 @@ class CapturedInput:
     used: bool = True
     data: Any = None
 
-    def accept(self, value: Any) -> Any:
-        """What was read there as the tensor or number that it is; None if of another type."""
-        if self.lane is None:
-            return value
-        if self.foreign:
-            value = as_tensor(value)
-        if value._lane is not self.lane or not fits(value._data.shape, self.pattern):
-            return None
-        if self.data is not None and value._data is not self.data:
-            return None
-        return value
-
-    def difference(self, value: Any) -> str | None:
-        """How what was read there is of another type than the trace takes; None if it is not."""
-        if self.accept(value) is not None:
-            return None
+    def difference(self, value: Any) -> str:
+        """How what is there, of another type than the trace takes, differs."""
         now = as_tensor(value).type if self.foreign else value.type
         if str(now) == self.text:
             now = "other elements"

@@ -252,20 +252,6 @@ class CacheEntry:
         made = (v for n in self.optimised.nodes for v in n.outputs)
         return next((v for v in made if (v.label or v.name) == value.name), None)
 
-    def read(self) -> Sequence[Any] | None:
-        """The captured inputs as they are now; None if a guard or a type does not hold."""
-        values = self.guards.read()
-        if values and self.checks:
-            accepted = []
-            for one, value in zip(self.captured, values, strict=True):
-                value = one.accept(value)
-                if value is None:
-                    return None
-                if one.used:
-                    accepted.append(value)
-            return accepted
-        return values
-
     def run_first(
         self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any]
     ) -> Any:

@@ -311,7 +311,7 @@ EQUAL = [
 ]
 
 ERRORS = [
-    (deleted_in_a_branch, (1.0,), ["y is bound in only one branch", "bind it"]),
+    (deleted_in_a_branch, (1.0,), ["y is deleted in only one branch", "set it"]),
     (walrus_behind_and_unbound, (1.0,), ["y is bound in only one branch", "# here", "bind it"]),
     (raised_and_caught, (1.0,), ["raised under a condition", "# here", "except ValueError"]),
     (asserted_and_caught, (1.0,), ["raised under a condition", "# here", "except AssertionError"]),

@@ -33,6 +33,7 @@ from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE
 from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
 from eagerflow.ops.state import callbacks
 from eagerflow.tracing.numpy_arrays import TracedArray
@@ -108,16 +109,18 @@ class Loop:
         body: its body.
         names: the names that it binds.
         known: whether at least one iteration is certain.
+        size: the axis that it goes over, if it goes over one of unknown size.
     """
 
     def __init__(
         self, functions: Sequence[Callable[..., Any]], body: FunctionType, names: Names,
-        *, known: bool,
+        *, known: bool, size: Dim | None = None,
     ) -> None:  # fmt: skip
         self._functions = functions
         self._code = body.__code__
         self._dead = [name for name, _, live, _ in names if not live]
         self._known = known
+        self._size = size
         self._locations: dict[Any, _Carried] = {}
         self._lists: dict[Any, tuple[list[Any], str]] = {}  # the lists that iterations append to
         self._over: Sequence[Tensor] = ()
@@ -386,11 +389,17 @@ class Loop:
             location, value = one.location, result[one.text]
             if one.in_place:
                 interpreter.current().rebind(location.get(), value)
-            elif one.like is not GONE and not self._known and not location.key.startswith("@"):
+            elif one.like is not GONE and not location.key.startswith("@") and self._may_skip():
                 forget_name(tracer_here(), location, self._maybe_unbound(location))
             else:
                 self._pin(one, value)
                 location.set(_arrays_as(one.start if one.like is GONE else one.like, value))
+
+    def _may_skip(self) -> bool:
+        """Whether there may be no iteration, which an axis knows once its size is static."""
+        if not self._known and self._size is not None:
+            self._known = self._size > 0
+        return not self._known
 
     def _check_device(self, one: _Carried, value: Any) -> None:
         """Refuse a loop that leaves a tensor elsewhere only if there is an iteration.

@@ -409,10 +409,16 @@ class Branches:
 
     def _one_sided(self, location: Location, second: bool) -> TraceError:
         lines = self._lines(location.key)
+        if location.get() is not GONE:  # as before the `if`
+            lines.reverse()
+            done, hint = "deleted", "set it to a value that tells that it is not there"
+        else:
+            done, hint = "bound", "bind it in both branches, or before the `if`"
         return TraceError(
-            f"{location.text} is bound in only one branch of an `if` on a tensor",
-            given=f"bound at {lines[second]}\n    and not in the other branch, {lines[not second]}",
-            hint="bind it in both branches, or before the `if`",
+            f"{location.text} is {done} in only one branch of an `if` on a tensor",
+            given=f"{done} at {lines[second]}\n"
+            f"    and not in the other branch, {lines[not second]}",
+            hint=hint,
         )
 
     def _different(self, location: Location, a: Any, b: Any) -> TraceError:

@@ -397,7 +397,8 @@ class _For:
     def _trace(self, start: int) -> None:
         over, body, going = self._over, self._body, self._going
         known = start > 0 or (type(over.length) is int and over.length > start)
-        loop = Loop(self._functions, body, self._names, known=known)
+        size = over.length if type(over.length) is Dim else None
+        loop = Loop(self._functions, body, self._names, known=known, size=size)
         unbroken = len(self._functions) == 1
         if unbroken and type(over.length) in (int, Dim):
             _scan(over, body, loop, start)

@@ -6,6 +6,7 @@ A guard is an access path, a kind and what is expected there:
 
 ==============  ===============================================================================
 ``tensor``      any tensor
+``input``       a tensor of a lane and a shape, or an array of NumPy that makes one
 ``number``      a Python number of this type, whatever its value
 ``array``       any NumPy array
 ``value``       an equal value of the same type; -0.0 and 0.0, 1 and True differ
@@ -18,6 +19,8 @@ A guard is an access path, a kind and what is expected there:
 ``length``      a container of the same class with as many items
 ``size``        a container of so many items
 ``keys``        a dict with these keys, in this order
+``names``       a dict of the same class with these very keys, in this order
+``unless``      an object of the same class, or one that a test is not true of
 ``items``       a container with equal items
 ``content``     an array with equal elements
 ``absent``      no such global name, an enclosing name that is not bound, or an empty slot
@@ -84,6 +87,8 @@ class Guard:
         if self.kind == "holding":
             names = ", ".join(sorted(map(str, self.expected - value.keys())))
             return f"{self.path.text} has no {names} any more"
+        if self.kind == "input":
+            return str(self.expected.difference(value))
         if self.kind == "distinct":
             return f"{self.path.described} or another one of its type is one object under two names"
         if self.kind == "alias":
@@ -149,6 +154,13 @@ KINDS: Final = {
         "{x}.__class__ is not {e}[0] or not same({c}, {e}[1]) and not same_items([*{c}], {e}[1])",
         lambda x: (type(x), list(contents(x))), "has other keys",
     ),
+    "names": _Kind(
+        "{x}.__class__ is not {e}[0] or [*{c}] != {e}[1] or {e}[2] and not same({c}, {e}[1])",
+        lambda x: (type(x), list(x), not all(type(key) is str for key in x)),
+    ),
+    "unless": _Kind(
+        "{x}.__class__ is not {e}[0] and {e}[1]({x})", lambda x: (type(x[0]), x[1])
+    ),
     "items": _Kind(
         "{x}.__class__ is not {e}[0] or not same_items(flat({c}), {e}[1])",
         lambda x: (type(x), flat(x)), "has other items",
@@ -156,6 +168,7 @@ KINDS: Final = {
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
     "absent": _Kind("{e}", lambda _: None),
     "decided": _Kind("{e}"),
+    "input": _Kind(""),  # `Writer` writes them
     "holding": _Kind("not {e} <= {x}.keys()"),
     "lacking": _Kind("not {x}.keys().isdisjoint({e})"),
 }  # fmt: skip
@@ -163,6 +176,8 @@ KINDS: Final = {
 
 def _describe(read: Read) -> str:
     value = read.value
+    if read.kind in ("names", "unless", "input"):  # of what is not told, or otherwise
+        return ""
     if read.kind == "decided":
         return str(value.result)
     if read.kind == "alias":

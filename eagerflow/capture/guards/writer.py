@@ -21,7 +21,9 @@ from eagerflow.capture.access_paths import (
 )
 from eagerflow.capture.equality import content_of, same_items, same_value
 from eagerflow.capture.guards.guard_kinds import KINDS, Guard, flat, same_code
+from eagerflow.capture.inputs_and_stores import CapturedInput, fits
 from eagerflow.capture.snapshot import attributes_of
+from eagerflow.core.to_tensor import as_tensor
 
 #: how an access path is read, given the name of the variable that holds its owner
 _READ: Final = {
@@ -45,9 +47,11 @@ class Writer:
             "own": instance_dict, "item": read_item, "bound": _bound, "same": _same, "flat": flat,
             "contents": contents, "same_value": same_value, "same_items": same_items,
             "same_code": same_code, "content_of": content_of, "attributes_of": attributes_of,
+            "as_tensor": as_tensor, "fits": fits,
             "tuple_item": tuple.__getitem__,
         }  # fmt: skip
         self.variables: dict[AccessPath | Root, str] = {}
+        self._tensors: dict[AccessPath | Root, str] = {}  # of arrays of NumPy
 
     def write(
         self,
@@ -64,7 +68,7 @@ class Writer:
         """
         for guard in guards:
             self._guard(guard, "return None")
-        names = [self._variable(path) for path in captured]
+        names = [self._tensors.get(path) or self._variable(path) for path in captured]
         self.lines += [f"if not {self._constant(holds)}(): return None" for holds in last]
         self.lines.append(f"return ({''.join(f'{x}, ' for x in names)})")
         return self._function()
@@ -152,6 +156,21 @@ class Writer:
             return f"{self._constant(vars(owner))}[{path.key!r}]"
         return f"{self._variable(path.parent)}.{path.key}"
 
+    def _is_other(self, path: AccessPath, one: CapturedInput) -> str:
+        """Whether a tensor, or that of an array, is not of the type of an input of the graph."""
+        x = self._variable(path)
+        if one.foreign:
+            self.lines.append(f"t{x} = as_tensor({x})")
+            x = self._tensors[path] = f"t{x}"
+        shape = f"{x}._data.shape"
+        lane, pattern = self._constant(one.lane), self._constant(one.pattern)
+        test = f"{x}._lane is not {lane} or {shape} != {pattern}"
+        if None in one.pattern:
+            test += f" and not fits({shape}, {pattern})"
+        return (
+            test if one.data is None else f"{test} or {x}._data is not {self._constant(one.data)}"
+        )
+
     def _guard(self, guard: Guard, fails: str) -> None:
         if guard.kind == "absent":
             assert isinstance(guard.path, AccessPath)
@@ -163,6 +182,9 @@ class Writer:
             else:
                 there = f"{key!r} in {self._namespace(guard.path)}"
             self.lines.append(f"if {there}: {fails}")
+            return
+        if guard.kind == "input":
+            self.lines.append(f"if {self._is_other(guard.path, guard.expected)}: {fails}")
             return
         x = self._member(guard.path) if guard.kind == "member" else self._variable(guard.path)
         expected, namespace = guard.expected, ""

@@ -7,12 +7,12 @@ find the same.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import ref
 
 from eagerflow.capture.equality import same_value
-from eagerflow.capture.modules.probe import PLAIN, Probe
+from eagerflow.capture.modules.probe import PLAIN, probe
 from eagerflow.capture.modules.walk import walk
 from eagerflow.capture.reads import Reads
 from eagerflow.tracing.tracer import current_tracer
@@ -157,7 +157,7 @@ class _Structure:
         self._gives_parts = False
         #: whether the function itself changes it, so that no later call finds what it found
         self._changes = False
-        self._probe: Probe | None = None
+        self._probe: Callable[[], Any] = _unknown
 
     # --- while the function runs ---
 
@@ -206,7 +206,7 @@ class _Structure:
     def holds(self) -> bool:
         """Whether all is as it was. Never raises."""
         try:
-            return (self._probe is not None and self._probe.holds()) or self._holds_exactly()
+            return self._probe() is not None or self._holds_exactly()
         except Exception:  # of the user's own containers and keys
             return False
 
@@ -216,10 +216,10 @@ class _Structure:
         if self._changes or root is None:  # guards say which object is to be there
             return not self._changes
         flags = frozenset(flag for part in self._parts for flag in part.flags)
-        probe = Probe(root, self._kind, flags)
+        look = probe(root, self._kind, flags)
         if not self._same_parts() or any(map(_other_flags, self._parts)):
             return False
-        self._probe = probe
+        self._probe = look
         return True
 
     def _same_parts(self) -> bool:
@@ -271,6 +271,10 @@ class _Structure:
 
     def _at(self, path: str) -> str:
         return f"{self._name}.{path}" if path else self._name
+
+
+def _unknown() -> None:
+    """Of a structure that was not looked at yet."""
 
 
 def _text(value: Any, reads: Reads) -> str:

@@ -325,7 +325,7 @@ def _leaves(name: str, value: Any) -> Iterator[Leaf]:
 
 def _is_foreign_array(value: Any) -> bool:
     kind = type(value)
-    if isinstance(value, (AbstractArray, type)):
+    if isinstance(value, (AbstractArray, type, str, bytes)):  # as texts of NumPy are
         return False
     return hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__")
 

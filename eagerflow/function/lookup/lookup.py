@@ -107,7 +107,7 @@ class Lookup:
         group = self.cache.group(call)
         for i, entry in enumerate(group.entries if group is not None else ()):
             if entry.takes(call) and entry.shares(call):
-                captured = entry.read()
+                captured = entry.guards.read()
                 if captured is not None:
                     entry.used = next(uses)
                     if i and group is not None:
@@ -161,7 +161,7 @@ class Lookup:
             warn(warning, RetraceWarning)
         self._tell(entry.record.notes, TraceWarning)
         self.cache.add(call, entry)
-        entry.read()  # the first look tells which captured tensors are one object
+        entry.guards.read()  # the first look tells which captured tensors are one object
         return entry, first
 
     def _tell(self, notes: Iterable[str], kind: type[TraceWarning]) -> None:
@@ -277,7 +277,7 @@ class Lookup:
             for entry in group.entries:
                 if not entry.makes_resources:
                     entry.guards.rebase(self.fn)
-                    if entry.read() is not None:
+                    if entry.guards.check():
                         if self.placer is not None:
                             self.placer.adopt(entry)
                         elif entry.rules is not None:

@@ -110,9 +110,6 @@ def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
         text = "an argument that is also read from outside is not the same as before"
         return Reason(text, text)
     texts = entry.guards.explain()
-    values = entry.guards.read()
-    for one, value in zip(entry.captured, values or (), strict=False):
-        texts += filter(None, [one.difference(value)])
     text = "; ".join(texts[:_SHOWN]) or "what it reads from outside"
     if len(texts) > _SHOWN:  # a model of a hundred layers was put into another mode
         text += f"; and {len(texts) - _SHOWN} more"

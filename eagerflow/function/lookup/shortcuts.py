@@ -203,8 +203,7 @@ def _write(
         "if stack.scoped or stack.refusing:",
         " if scope_of_call() != scope: return missed",
         *checks,
-        # tensors among what is read have types, which the entry checks as well
-        f"captured = {'entry' if entry.checks else 'guards'}.read()",
+        "captured = guards.read()",
         "if captured is None: return missed",
         "entry.used = next(uses)",
         *_run(entry, arguments, rest),

@@ -444,7 +444,10 @@ class Outside:
         self.described = [f"{one.path.described}: {one.text}" for _, one in inputs]
         idle = [r for r in self.reads.tensors if id(r) not in seen]
         inputs += [(None, self._captured(r, r.value, used=False)) for r in idle]
-        guards.capture([one.path for _, one in inputs])
+        for _, one in inputs:
+            if one.lane is not None:
+                guards.add(Read(one.path, "input", one))
+        guards.capture([one.path for _, one in inputs if one.used])
         return inputs, constants, guards
 
     def _close_numbers(self, static: dict[int, Any]) -> Iterator[tuple[Value, CapturedInput]]:

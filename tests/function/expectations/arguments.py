@@ -458,3 +458,10 @@ def bytearray_argument_that_changes(trace: Trace) -> Steps:
     yield f(data, x)
     data[0] = 7
     yield f(data, x)
+
+
+@program(traces=2)
+def text_of_numpy(trace: Trace) -> Steps:
+    f = trace(lambda x, mode: (x * 2 if mode == "train" else x, f"{mode}!"))
+    for mode in np.array(["train", "eval", "train"]):
+        yield f(x, mode)

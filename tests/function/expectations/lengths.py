@@ -403,3 +403,19 @@ def the_step_of_a_range_is_zero(trace: Trace) -> Steps:
 
     for n, k in ((2, 1), (4, 0)):
         yield attempt(f, ef.ones((n,)), k)
+
+
+@program(traces=3, reports=("f was traced 3 times because of x",))
+def a_name_that_only_iterations_bind(trace: Trace) -> Steps:
+    """Code that works on the first size works on the second: there is a row if the size says so."""
+    calls = {"n": 0}
+
+    @trace
+    def f(x):
+        for row in x:
+            last = row * 2
+            calls["n"] += 1
+        return last
+
+    for n in (3, 5, 2):
+        yield f(ef.arange(n)), dict(calls)

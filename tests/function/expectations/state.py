@@ -355,3 +355,75 @@ def result_updated_later(trace: Trace) -> Steps:
     result = f(x)
     result[0] = 50.0
     yield result, x, weight, f(x)
+
+
+@program(traces=2)
+def item_of_a_list_that_a_loop_only_sets(trace: Trace) -> Steps:
+    items = [ef.tensor(0.0), ef.tensor(5.0)]
+
+    @trace
+    def f(rows):
+        for row in rows:
+            items[1] = row
+        return rows
+
+    yield f(ef.tensor([1.0, 2.0])), list(items)
+    for value in (7.0, 8.0):
+        items[1] = ef.tensor(value)
+        yield f(ef.zeros(0)), list(items)
+
+
+@program()
+def items_of_a_list_that_branches_only_set(trace: Trace) -> Steps:
+    items = [ef.tensor(0.0), ef.tensor(5.0)]
+
+    @trace
+    def f(t):
+        if t > 0:
+            items[1] = t
+        else:
+            items[0] = t * 2
+        return t
+
+    for value in (1.0, -1.0):
+        yield f(ef.tensor(value)), list(items)
+    items[:] = [ef.tensor(50.0), ef.tensor(100.0)]
+    for value in (-3.0, 3.0):
+        yield f(ef.tensor(value)), list(items)
+
+
+# --- what is there already ------------------------------------------------------------------------
+
+
+@program(traces=3)
+def attribute_set_by_a_computed_name_to_what_is_there(trace: Trace) -> Steps:
+    weight = ef.tensor([9.0])
+    world, names = SimpleNamespace(a=weight, b="s"), ["a"]
+
+    @trace
+    def f(x):
+        setattr(world, names[0], weight)
+        return x
+
+    yield f(x), world.a is weight
+    world.a = x
+    yield f(x), world.a is weight
+    names[0] = "b"
+    yield f(x), world.b is weight
+
+
+@program(traces=3)
+def class_attributes_set_to_what_is_there(trace: Trace) -> Steps:
+    class Counts:
+        seen, last = 0, None
+
+    @trace
+    def f(x):
+        Counts.seen, Counts.last = 0, None
+        return x
+
+    yield f(x), Counts.seen, Counts.last
+    Counts.seen = 7
+    yield f(x), Counts.seen, Counts.last
+    Counts.last = "a"  # type: ignore[assignment]
+    yield f(x), Counts.seen, Counts.last
