@@ -79,6 +79,7 @@ def test_a_family_comes_alone_and_all_come_with_the_registry() -> None:
 
 def test_traced_functions_load_no_automatic_placement() -> None:
     names = (
+        "eagerflow.function.placing.automatic",
         "eagerflow.function.placing.placement_trials",
         "eagerflow.placement.automatic.search",
         "eagerflow.placement.automatic.rates",

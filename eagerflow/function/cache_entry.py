@@ -148,8 +148,8 @@ class CacheEntry:
     def prepare(self) -> None:
         """Make what runs it; to be called once all attributes are set."""
         self.executable = Executable(self.optimised, self.compile)
-        plan = None if self.rules is None else self.rules.plan
-        self.trial = None if plan is None else plan.owner.trial(self)
+        planned = None if self.rules is None else self.rules.planned
+        self.trial = None if planned is None else planned.trial(self)
         self.run_raw: Callable[..., Any] = self.trial or self.executable
         self._replay: Callable[..., Any] = replay
         if self.graph.resources:

@@ -229,7 +229,7 @@ class TracedFunction(Generic[_P, _R_co]):
             return PlacementExplanation(self.name, entry.optimised, entry.rules)
         if what == "costs":
             entry = self._lookup.latest()
-            from eagerflow.function.placing.placement_trials import cost_table  # noqa: PLC0415 - few need it
+            from eagerflow.function.placing.automatic import cost_table  # noqa: PLC0415 - few need it
 
             return cost_table(self.name, entry.rules, entry.optimised)
         if what != "traces":
@@ -358,7 +358,7 @@ class TracedFunction(Generic[_P, _R_co]):
         """
         if isinstance(rules, str) and rules == "auto":
             # few need it
-            from eagerflow.placement.automatic.planning import as_request  # noqa: PLC0415
+            from eagerflow.placement.automatic.requests import as_request  # noqa: PLC0415
 
             self._lookup.decide(as_request(devices, memory, capture()))
             return self

@@ -67,6 +67,7 @@ class Rules:
         soft: whether what is impossible is left where the program says.
         source: the line that gave them.
         plan: what automatic placement weighed that made them; None of others.
+        planned: what a trace is planned by, for its trials; None where none are wanted.
     """
 
     targets: Mapping[str, Target]
@@ -74,6 +75,7 @@ class Rules:
     soft: bool
     source: Source | None
     plan: Any = None
+    planned: Any = None
 
     def is_same(self, other: Rules | None) -> bool:
         """Whether others place every graph alike."""

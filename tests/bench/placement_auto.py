@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.function.placing.placement_trials import traits
+from eagerflow.function.placing.automatic import traits
 from eagerflow.function.placing.watched_steps import Seen, StepWatcher
 from eagerflow.graph.passes import optimise
 from eagerflow.placement.automatic.cost_model import CostModel

@@ -30,7 +30,7 @@ from eagerflow.runtime.background_compilation import Mode
 from eagerflow.source import capture, cell_name
 
 if TYPE_CHECKING:
-    from eagerflow.placement.automatic.planning import Request
+    from eagerflow.placement.automatic.requests import Request
 
 _FIRST: Final = Reason("the first call")
 #: records of traces that a function keeps, the last ones

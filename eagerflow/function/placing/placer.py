@@ -14,8 +14,8 @@ from eagerflow.placement.rules import Rules
 from eagerflow.source import warn
 
 if TYPE_CHECKING:
-    from eagerflow.function.placing.placement_trials import Automatic
-    from eagerflow.placement.automatic.planning import Request
+    from eagerflow.function.placing.automatic import Automatic
+    from eagerflow.placement.automatic.requests import Request
 
 
 @final
@@ -94,14 +94,14 @@ class Placer:
         Raises:
             PlacementError: one of them fits nowhere.
         """
-        from eagerflow.function.placing.placement_trials import Automatic  # noqa: PLC0415 - few need it
+        from eagerflow.function.placing.automatic import Automatic  # noqa: PLC0415 - few need it
 
         automatic = Automatic(self.name, request)
         rules = [automatic.rules(entry.graph) for entry in entries]
         placements = [place(e.graph, r) for e, r in zip(entries, rules, strict=True)]
         self.rules, self.automatic, self._matched, self._warned = None, automatic, set(), False
         for entry, one, placement in zip(entries, rules, placements, strict=True):
-            automatic.begin(entry, one, placement)
+            entry.replace(one, placement)
 
     def adopt(self, entry: CacheEntry) -> None:
         """Place a trace of another function."""

@@ -12,16 +12,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Final, NamedTuple, final
+from typing import Final, final
 
 from eagerflow.errors import PlacementError
 from eagerflow.formatting import seconds_text
 from eagerflow.graph.edit import devices_in, inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes import optimise
-from eagerflow.hardware import Device, as_device, devices, memory
+from eagerflow.hardware import Device, devices, memory
 from eagerflow.placement.automatic.cost_model import CostModel, where
 from eagerflow.placement.automatic.executor_steps import ExecutorTraits, Prediction, predict
+from eagerflow.placement.automatic.requests import Request
 from eagerflow.placement.automatic.search import (
     Assignment,
     Estimate,
@@ -41,22 +42,6 @@ _JUDGED: Final = 5  # placements that are simulated, besides the own
 _LARGE: Final = 2_000  # nodes from which on fewer are
 _SHOWN: Final = 4  # values in a message
 OWN: Final = "where the program says"
-
-
-class Request(NamedTuple):
-    """What ``f.place("auto")`` was asked for.
-
-    Attributes:
-        devices: where nodes may be put besides where the program has them; None for those of the
-            kind that the program uses.
-        memory: bytes that devices may hold, one number for each device that the program or the
-            plan uses; None for their limits.
-        source: the line that asked.
-    """
-
-    devices: tuple[Device, ...] | None
-    memory: Mapping[Device, int] | int | None
-    source: Source | None
 
 
 @final
@@ -94,11 +79,6 @@ class PlacementPlan:
         choice: the device of each node that can be placed.
         choices: gives the same for another assignment.
         verdict: what trying it has shown, in words; empty as long as that is not known.
-        owner: what made it, and decides when it was tried.
-        seen: what was seen of steps.
-        sizes: what names of sizes stood for.
-        waits_for_sizes: whether a call has to tell them first.
-        round: how many plans there were before.
     """
 
     alternatives: list[Alternative]
@@ -108,11 +88,6 @@ class PlacementPlan:
     choice: dict[Node, Device]
     choices: Callable[[Assignment], dict[Node, Device]]
     verdict: str = ""
-    owner: Any = None
-    seen: Any = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    waits_for_sizes: bool = False
-    round: int = 0
 
     def choose(self, assignment: Assignment) -> None:
         """Take the alternative with this assignment."""
@@ -377,33 +352,3 @@ def _limits(used: Iterable[Device], request: Request) -> dict[Device, int]:
         if known:
             limits[device] = min(known)
     return limits
-
-
-def as_request(devices: Any, memory: Any, source: Source | None) -> Request:
-    """A request of what a user gave.
-
-    Raises:
-        PlacementError: that is no device, or no number of bytes.
-    """
-    if isinstance(devices, (str, Device)):
-        devices = [devices]
-    where = None if devices is None else tuple(dict.fromkeys(map(as_device, devices)))
-    if where is not None and not where:
-        raise PlacementError("place: there is no device to place on", given="devices=[]",
-                             source=source)  # fmt: skip
-    budget: Any = memory
-    if isinstance(memory, Mapping):
-        budget = {as_device(name): _bytes(n, source) for name, n in memory.items()}
-    elif memory is not None:
-        budget = _bytes(memory, source)
-    return Request(where, budget, source)
-
-
-def _bytes(given: Any, source: Source | None) -> int:
-    if type(given) is int and given >= 0:
-        return given
-    raise PlacementError(
-        f"place: {given!r} is no number of bytes", expected="an int of at least 0",
-        hint=f"memory={int(given)}" if isinstance(given, float) and 0 <= given < 1e18
-        else "memory=2**30 is a budget of 1 GiB for each device", source=source,
-    )  # fmt: skip

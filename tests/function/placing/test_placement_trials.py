@@ -13,7 +13,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import PlacementError
 from eagerflow.events import TransferEvent
-from eagerflow.function.placing import placement_trials
+from eagerflow.function.placing import automatic, trial_steps
 from eagerflow.function.placing.watched_steps import Seen, StepWatcher
 from eagerflow.hardware import register_backend, registry
 from eagerflow.placement.automatic import planning
@@ -22,7 +22,7 @@ from eagerflow.placement.automatic.planning import OWN, PlacementPlan
 from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.messages import says
 
-STEPS = 2 * (placement_trials._TIMED_STEPS + placement_trials._WATCHED + 1)
+STEPS = 2 * (trial_steps._TIMED_STEPS + trial_steps._WATCHED + 1)
 
 
 class Clock:
@@ -75,7 +75,7 @@ def run(f: Any, x: Any, steps: int) -> Any:
 def test_a_faster_placement_is_kept(monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
     f, x = scattered(), ef.ones(20)
     want = scattered()(x)
-    monkeypatch.setattr(placement_trials, "perf_counter", Clock(1.0, 2.0))
+    monkeypatch.setattr(trial_steps, "perf_counter", Clock(1.0, 2.0))
     if before:
         f(x)
     f.place("auto")
@@ -95,7 +95,7 @@ def test_a_faster_placement_is_kept(monkeypatch: pytest.MonkeyPatch, before: boo
 
 def test_a_slower_placement_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     f, x = scattered(), ef.ones(20)
-    monkeypatch.setattr(placement_trials, "perf_counter", Clock(2.0, 1.0))
+    monkeypatch.setattr(trial_steps, "perf_counter", Clock(2.0, 1.0))
     f.place("auto")
     run(f, x, 2 * STEPS)
     plan = f.latest().rules.plan
@@ -118,8 +118,8 @@ def test_steps_as_the_program_says_are_timed_and_may_lead_to_another_plan(
         plans.append(made)
         return made
 
-    monkeypatch.setattr(placement_trials, "plan", planned)
-    monkeypatch.setattr(placement_trials, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(automatic, "plan", planned)
+    monkeypatch.setattr(trial_steps, "perf_counter", lambda: next(times))
     monkeypatch.setattr(Seen, "observed", lambda self: ObservedTimes())  # times of this machine
     f.place("auto")
     run(f, x, alone)
@@ -157,7 +157,7 @@ def test_on_null_devices_nothing_is_tried() -> None:
     for size in (3, 4, 5):
         g(ef.zeros(size, device="null:0"))
     assert g.latest().trial is None
-    assert not g.latest().rules.plan.waits_for_sizes
+    assert not g.latest().rules.planned.waits_for_sizes
 
 
 def test_steps_are_timed_until_devices_have_done_their_work(
@@ -184,7 +184,7 @@ def test_steps_are_timed_until_devices_have_done_their_work(
     v, x = ef.Variable(ef.zeros(3, device="hand:0")), ef.ones(3, device="hand:0")
     try:
         f.place("auto", devices=["hand:0"])
-        monkeypatch.setattr(placement_trials, "perf_counter", clock)
+        monkeypatch.setattr(trial_steps, "perf_counter", clock)
         for _ in range(STEPS):
             f(x)
         assert left == [0] * 2 * STEPS
@@ -220,7 +220,7 @@ def test_sizes_of_a_call_count(monkeypatch: pytest.MonkeyPatch) -> None:
     f(ef.ones(3)), f(ef.ones(4))
     f.place("auto")
     f(ef.ones(5))
-    assert f.latest().rules.plan.sizes == {"n": 5}
+    assert f.latest().rules.planned.sizes == {"n": 5}
 
 
 def test_gradients_and_variables_are_those_of_the_program() -> None:
@@ -260,7 +260,7 @@ def test_steps_with_gradients_are_tried(monkeypatch: pytest.MonkeyPatch, planned
     f, x = scattered(), ef.ones(20)
     want = ef.grad(scattered())(x).numpy()
     times = chain.from_iterable((i, i + (planned, 2.0)[i // 20 % 2]) for i in range(0, 10_000, 10))
-    monkeypatch.setattr(placement_trials, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(trial_steps, "perf_counter", lambda: next(times))
     f.place("auto")
     step = ef.grad(f)
     ended = []
@@ -310,7 +310,7 @@ def test_ctrl_c_while_it_decides_leaves_that_to_the_next_step(
     f.place("auto")
     run(f, x, STEPS - 1)
     with monkeypatch.context() as patch:
-        patch.setattr(placement_trials, "plan", raises(KeyboardInterrupt()))
+        patch.setattr(automatic, "plan", raises(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             f(x)
     assert f.latest().trial is not None
@@ -326,7 +326,7 @@ def test_a_step_does_not_fail_since_nothing_can_be_planned(
     f.place("auto")
     want = run(f, x, STEPS - 1).item()
     with monkeypatch.context() as patch:
-        patch.setattr(placement_trials, "plan", raises(PlacementError("place: it fits nowhere")))
+        patch.setattr(automatic, "plan", raises(PlacementError("place: it fits nowhere")))
         with pytest.warns(ef.errors.PlacementWarning, match="given up: place: it fits nowhere"):
             assert f(x).item() == want
     assert f.latest().trial is None

@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.function.placing import watched_steps
-from eagerflow.function.placing.placement_trials import traits
+from eagerflow.function.placing.automatic import traits
 from eagerflow.function.placing.watched_steps import Seen, StepWatcher
 from eagerflow.graph import Graph
 from eagerflow.hardware import register_backend, registry

@@ -255,7 +255,7 @@ def _check_random(seed: int) -> None:
     loops = _random_loops(rng, inner)
     if inner and not any(a.inner for a in loops.inputs):
         return
-    for rows, length in ((3, 37), (19, 5), (2, 150)) if inner else ((3, 1), (70, 1)):
+    for rows, length in ((3, 37), (35, 13), (2, 150)) if inner else ((3, 1), (70, 1)):
         given = [
             elements(rng, a.kind, (rows, length) if a.inner else (rows,)) for a in loops.inputs
         ]
@@ -333,6 +333,39 @@ def test_the_first_place_is_found_wherever_it_is(kind: Kind) -> None:
             TARGETS, (x, np.asfortranarray(x), x[:, ::-1].copy()[:, ::-1])
         ):
             assert run(loops_of("argmin", kind), given, target=target)[0].tolist() == places
+
+
+@pytest.mark.parametrize("length", [1, 3, 8, 13, 16, 17])
+@pytest.mark.parametrize("rows", [15, 16, 130, 257])
+def test_short_rows_with_values_of_rows_and_of_columns(rows: int, length: int) -> None:
+    """Elements of one, two, four and eight bytes; arrays that are the same for all rows."""
+    kinds: tuple[Kind, ...] = ("f32", "f32", "bool", "f16", "f64")
+    b = LoopBuilder([LoopArray(k, inner=i != 1) for i, k in enumerate(kinds)])
+    x, of_row, chosen, low, double = (
+        b.apply("convert", b.load(i), kind="f32") if kind in ("f16", "f64") else b.load(i)
+        for i, kind in enumerate(kinds)
+    )
+    y = b.apply("select", chosen, b.apply("add", x, of_row), b.apply("multiply", low, double))
+    total = b.reduce("sum", y)
+    rest = b.apply("subtract", y, total)
+    results = [total, rest, b.apply("convert", rest, kind="f16"), b.apply("less", rest, x)]
+    loops = b.build("mixed", [*results, b.reduce("max", rest)])
+    verify(loops)
+    rng = np.random.default_rng(length)
+    given = [
+        elements(rng, kind, (rows, length) if i != 1 else (rows,)) for i, kind in enumerate(kinds)
+    ]
+    row = np.broadcast_to(elements(rng, "f64", (length,)), (rows, length))
+    given[4] = row  # the same for all rows
+    expected = run(loops, *[np.asfortranarray(x) for x in given], target=TARGETS[0])
+    if rows * length < 300:
+        for x, y in zip(interpret(loops, given), expected, strict=True):
+            assert same(x, y)
+    for target in TARGETS:
+        apart = [np.repeat(g, 2, 0)[::2] for g in given]
+        for arrays in (given, apart, [g[::-1].copy()[::-1] for g in given]):
+            for x, y in zip(run(loops, *arrays, target=target), expected, strict=True):
+                assert same(x, y)
 
 
 @pytest.mark.parametrize("length", [0, 1, 40, 600])

@@ -8,8 +8,9 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.placement.automatic.cost_model import CostModel, works_later
-from eagerflow.placement.automatic.planning import PlacementPlan, as_request, plan
+from eagerflow.placement.automatic.planning import PlacementPlan, plan
 from eagerflow.placement.automatic.rates import MachineRates
+from eagerflow.placement.automatic.requests import as_request
 from tests.placement.automatic.random_graphs import traits
 
 LATER = "async:0"

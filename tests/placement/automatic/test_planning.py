@@ -16,8 +16,9 @@ from eagerflow.graph.passes import optimise
 from eagerflow.hardware import as_device, register_backend
 from eagerflow.placement.apply_rules import place
 from eagerflow.placement.automatic.cost_model import CostModel, CostTable, ObservedTimes, where
-from eagerflow.placement.automatic.planning import OWN, PlacementPlan, as_request, plan
+from eagerflow.placement.automatic.planning import OWN, PlacementPlan, plan
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
+from eagerflow.placement.automatic.requests import as_request
 from eagerflow.placement.automatic.search import Problem, contiguous, improve, schedule
 from eagerflow.placement.automatic.sites import site_of
 from tests.fakes.timed_devices import (

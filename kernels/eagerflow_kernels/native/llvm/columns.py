@@ -9,7 +9,7 @@ from typing import Final, final
 from eagerflow_kernels.native.llvm.elementwise import COPIES
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.passes import RowPass, passes_of, scans_in
-from eagerflow_kernels.native.llvm.reductions import empty, fold, push, start
+from eagerflow_kernels.native.llvm.reductions import empty, fold, halve, push, start
 from eagerflow_kernels.native.llvm.rows import inner_step
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
 from eagerflow_kernels.native.llvm.ticks import tick
@@ -24,7 +24,7 @@ _SHIFT: Final = TALLIES.bit_length() - 1
 
 def _tile_of(loops: Loops, width: int) -> int:
     """How many vectors of rows are taken at once."""
-    passes = [p for p in passes_of(loops) if p.reductions or p.stores]
+    passes = [p for p in passes_of(loops, searching=True) if p.reductions or p.stores]
     reductions = sum(len(p.reductions) for p in passes)
     size = _PIECE if len(passes) > 1 else max(_PIECE, _PAGE // max(1, reductions))
     widest = max(BYTES[a.kind] for a in (*loops.inputs, *loops.outputs))
@@ -45,6 +45,9 @@ class _Columns:
     Attributes:
         e: writes it.
         length: of the inner axis, an i64.
+        one_block: an i1, whether a row is one block, whose tallies wait for no others.
+        tallies: how many of them are used, a power of 2; the others of a block change nothing.
+        halvings: of these, until one is left.
         tile: how many vectors of rows are taken at once.
         bases: pointers to the first of the rows of a tile, of each array.
         steps: along the inner axis, of the arrays that have it.
@@ -56,9 +59,10 @@ class _Columns:
 
     def __init__(self, loops: Loops, width: int, e: Emitter, weight: int) -> None:
         self.loops, self.width, self.e = loops, width, e
-        self.weight = weight and max(1, weight // len(list(passes_of(loops))))
+        self.passes = passes_of(loops, searching=True)
+        self.weight = weight and max(1, weight // len(self.passes))
         self.arrays = (*loops.inputs, *loops.outputs)
-        self.length = ""
+        self.length = self.one_block = self.tallies = self.halvings = ""
         self.tile = _tile_of(loops, width)
         self.bases: list[str] = []
         self.steps: dict[int, str] = {}
@@ -74,13 +78,14 @@ class _Columns:
         for i, array in enumerate(self.arrays):
             if array.inner:
                 self.steps[i] = e.integer("%steps", inner_step(loops, i))
+        self._count_tallies()
         self._reserve()
 
         def tile(r: str, vectors: str, mask: str | None) -> None:
             self.bases = [
                 e.item(o, r, BYTES[a.kind]) for o, a in zip(origins, self.arrays, strict=True)
             ]
-            for row_pass in passes_of(loops):
+            for row_pass in self.passes:
                 self._row_terms(row_pass, vectors, mask)
                 self._pass(row_pass, vectors, mask)
             self._store_rows(vectors, mask)
@@ -99,19 +104,28 @@ class _Columns:
         e.loop(whole, self.tile * width, some)
         e.loop(rows, width, rest, start=whole)
 
+    def _count_tallies(self) -> None:
+        e = self.e
+        self.one_block = e.value(f"icmp sle i64 {self.length}, {BLOCK}")
+        last = e.value(f"sub i64 {e.least(self.length, str(TALLIES))}, 1")
+        zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {last}, i1 false", "i64, i1")
+        self.halvings = e.value(f"and i64 {e.value(f'sub i64 64, {zeros}')}, 63")  # 0 of nothing
+        self.tallies = e.value(f"shl i64 1, {self.halvings}")
+
     def _reserve(self) -> None:
         """Memory for the terms of the rows, and for tallies: as many levels as blocks need."""
         e, width = self.e, self.width
         blocks = e.value(f"lshr i64 {self.length}, {BLOCK.bit_length() - 1}")
         zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {blocks}, i1 false", "i64, i1")
         levels = e.value(f"sub i64 65, {zeros}")
+        searched = {n for p in self.passes if p.condition is not None for n in p.reductions}
         for number, term in enumerate(self.loops.terms):
             if term.operation in SCANS:
                 self.states[number] = e.slot(type_of(term.kind, width), self.tile)
             if term.inner:
                 continue
             self.rows[number] = e.slot("i8", self.tile * width * BYTES[term.kind])
-            if term.operation in REDUCTIONS:
+            if term.operation in REDUCTIONS and number not in searched:
                 size = TALLIES * self.tile * width * BYTES[term.kind]
                 stack = e.value(f"alloca i8, i64 {e.value(f'mul i64 {levels}, {size}')}, align 64")
                 self.memory[number] = stack, e.slot(type_of(term.kind, width), TALLIES * self.tile)
@@ -167,6 +181,9 @@ class _Columns:
         self.e.store(kind, self.width, self._row_value(number, k), self._at(array, k), mask)
 
     def _pass(self, row_pass: RowPass, vectors: str, mask: str | None) -> None:
+        if row_pass.condition is not None:
+            self._search(row_pass, row_pass.condition, vectors, mask)
+            return
         e = self.e
         for number in scans_in(self.loops, row_pass):
             self._each(vectors, partial(self._put_state, number, None))
@@ -218,9 +235,9 @@ class _Columns:
             The values of each element.
         """
         e, loops, width = self.e, self.loops, self.width
-        wanted = {
-            x for n in (*row_pass.terms, *row_pass.reductions) for x in loops.terms[n].operands
-        }
+        searches = row_pass.condition is not None
+        reduced = () if searches else row_pass.reductions
+        wanted = {x for n in (*row_pass.terms, *reduced) for x in loops.terms[n].operands}
         wanted |= {x for _, x in row_pass.stores}
         of_rows = {x: self._row_value(x, k) for x in sorted(wanted) if not loops.terms[x].inner}
         values = [dict(of_rows) for _ in places]
@@ -263,6 +280,43 @@ class _Columns:
         place = self.e.item(self.states[number], k, width * BYTES[term.kind])
         self.e.line(f"store {type_of(term.kind, width)} {x}, ptr {place}, align 16")
 
+    def _search(self, row_pass: RowPass, condition: int, vectors: str, mask: str | None) -> None:
+        """The places of the first elements that fulfil a condition, from the last element back.
+
+        As `rows` has it: the size if there is none, the largest number in a row without elements.
+        """
+        e, (number,) = self.e, row_pass.reductions
+        of, bools = type_of("i64", self.width), type_of("bool", self.width)
+        nothing = e.value(f"icmp eq i64 {self.length}, 0")
+        initial = empty("min", "i64", 1)
+        none = e.value(f"select i1 {nothing}, i64 {initial}, i64 {self.length}")
+        first = e.splat("i64", self.width, none)
+
+        def put(x: str, k: str) -> None:
+            e.line(f"store {of} {x}, ptr {self._row_place(number, k)}, align 1")
+
+        def block(begin: str, _carried: list[str]) -> list[str]:
+            count = e.least(e.value(f"sub i64 {self.length}, {begin}"), str(BLOCK))
+            self._tick(count, vectors)
+            last = e.value(f"sub i64 {self.length}, {e.value(f'add i64 {begin}, 1')}")
+
+            def vector(k: str) -> None:
+                def element(i: str, places: list[str]) -> list[str]:
+                    j = e.value(f"sub i64 {last}, {i}")
+                    (known,) = self._elements(row_pass, [j], k, mask)
+                    at = e.splat("i64", self.width, j)
+                    met = f"{bools} {known[condition]}"
+                    return [e.value(f"select {met}, {of} {at}, {of} {places[0]}")]
+
+                (place,) = e.loop(count, 1, element, [(of, self._row_value(number, k))])
+                put(place, k)
+
+            self._each(vectors, vector)
+            return []
+
+        self._each(vectors, partial(put, first))
+        e.loop(self.length, BLOCK, block)
+
     def _block(
         self, row_pass: RowPass, first: str, length: str, vectors: str, mask: str | None
     ) -> None:
@@ -288,12 +342,16 @@ class _Columns:
             self._each(vectors, vector)
             return []
 
-        e.loop(str(TALLIES), 1, tally)
-        index = e.value(f"lshr i64 {first}, {BLOCK.bit_length() - 1}")
-        count = e.value(f"mul i64 {vectors}, {TALLIES}")
-        for number in row_pass.reductions:
-            term = self.loops.terms[number]
-            push(e, term.operation, term.kind, *self.memory[number], index, count)
+        e.loop(self.tallies, 1, tally)
+
+        def wait() -> None:
+            index = e.value(f"lshr i64 {first}, {BLOCK.bit_length() - 1}")
+            count = e.value(f"mul i64 {vectors}, {TALLIES}")
+            for number in row_pass.reductions:
+                term = self.loops.terms[number]
+                push(e, term.operation, term.kind, *self.memory[number], index, count)
+
+        e.when(self.one_block, lambda: None, wait)
 
     def _added(
         self, row_pass: RowPass, copies: int, first: str, rounds: tuple[str, str], k: str,
@@ -336,7 +394,6 @@ class _Columns:
         e, width, term = self.e, self.width, self.loops.terms[number]
         of, size = type_of(term.kind, width), width * BYTES[term.kind]
         stack, tallies = self.memory[number]
-        count = e.value(f"mul i64 {vectors}, {TALLIES}")
 
         def put(x: str, k: str) -> None:
             e.line(f"store {of} {x}, ptr {self._row_place(number, k)}, align 1")
@@ -344,11 +401,16 @@ class _Columns:
         def copy(k: str) -> None:
             put(e.value(f"load {of}, ptr {e.item(tallies, k, size)}, align 16"), k)
 
-        def total() -> None:
+        def of_blocks() -> None:
             more = e.value(f"add i64 {self.length}, {BLOCK - 1}")
             blocks = e.value(f"lshr i64 {more}, {BLOCK.bit_length() - 1}")
-            times = TALLIES.bit_length() - 1
-            fold(e, term.operation, term.kind, stack, tallies, blocks, count, times)
+            count = e.value(f"mul i64 {vectors}, {TALLIES}")
+            fold(e, term.operation, term.kind, stack, tallies, blocks, count)
+
+        def total() -> None:
+            e.when(self.one_block, lambda: None, of_blocks)
+            count = e.value(f"mul i64 {vectors}, {self.tallies}")
+            halve(e, term.operation, term.kind, tallies, count, self.halvings)
             self._each(vectors, copy)
 
         initial = empty(term.operation, term.kind, width)

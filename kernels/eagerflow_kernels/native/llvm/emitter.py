@@ -96,6 +96,13 @@ class Emitter:
         self._entry.append(f"{name} = alloca {type_name}, i64 {count}, align 64")
         return name
 
+    def all_of(self, conditions: Sequence[str]) -> str:
+        """Whether all of some i1 hold."""
+        result, *others = conditions
+        for condition in others:
+            result = self.value(f"and i1 {result}, {condition}")
+        return result
+
     def splat(self, kind: Kind, width: int, x: str) -> str:
         """A vector of one element."""
         if width == 1:

@@ -16,6 +16,7 @@ from eagerflow_kernels.native.llvm.elementwise import render_elementwise
 from eagerflow_kernels.native.llvm.passes import vector_kinds
 from eagerflow_kernels.native.llvm.reductions import tree_functions
 from eagerflow_kernels.native.llvm.rows import has_columns, render_rows
+from eagerflow_kernels.native.llvm.short_rows import render_short_rows
 from eagerflow_kernels.native.llvm.streams import copy_functions
 from eagerflow_kernels.native.llvm.thread_pool_code import CONTROL, FIELDS, QUANTUM
 from eagerflow_kernels.native.llvm.ticks import tick_function
@@ -128,6 +129,7 @@ def render(loops: Loops, target: TargetName, *, controlled: bool = False) -> str
         parts.append(render_rows(loops, width, declared, weight))
         if has_columns(loops):
             parts.append(render_columns(loops, width, declared, weight))
+            parts.append(render_short_rows(loops, declared))
     else:
         parts.append(render_elementwise(loops, width, declared, weight))
     text = "\n".join([*parts, *sorted(declared), ""])

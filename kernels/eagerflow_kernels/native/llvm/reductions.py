@@ -17,8 +17,9 @@ LEVELS: Final = 56
 
 
 def tree_functions(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
-    """The functions that add tallies of a block to those that wait, and add up what waits."""
-    return _push(reduction, kind, width, declared) + _fold(reduction, kind, width, declared)
+    """The functions that let tallies of a block wait, add up what waits, and halve the sums."""
+    parts = (_push, _fold, _halve)
+    return "".join(part(reduction, kind, width, declared) for part in parts)
 
 
 def push(
@@ -34,16 +35,22 @@ def push(
 
 
 def fold(
-    e: Emitter, reduction: str, kind: Kind, stack: str, out: str, blocks: str, count: int | str,
-    times: int,
-) -> None:  # fmt: skip
-    """Add up what waits into ``count`` vectors at ``out``, and halve these so many times."""
-    given = f"ptr {stack}, ptr {out}, i64 {blocks}, i64 {count}, i64 {times}"
+    e: Emitter, reduction: str, kind: Kind, stack: str, out: str, blocks: str, count: int | str
+) -> None:
+    """Add up what waits into ``count`` vectors at ``out``."""
+    given = f"ptr {stack}, ptr {out}, i64 {blocks}, i64 {count}"
     e.line(f"call void @fold.{reduction}.{kind}({given})")
 
 
+def halve(
+    e: Emitter, reduction: str, kind: Kind, out: str, count: int | str, times: int | str
+) -> None:
+    """Halve the ``count`` vectors at ``out`` so many times."""
+    e.line(f"call void @halve.{reduction}.{kind}(ptr {out}, i64 {count}, i64 {times})")
+
+
 def halved(e: Emitter, reduction: str, kind: Kind, width: int, places: list[str]) -> str:
-    """The vectors at ``places``, a power of 2 of them, as `fold` halves them: one vector."""
+    """The vectors at ``places``, a power of 2 of them, as `halve` does it: one vector."""
     of, operation = type_of(kind, width), REDUCTIONS[reduction]
     vectors = [e.value(f"load {of}, ptr {place}, align 16") for place in places]
     while len(vectors) > 1:
@@ -145,9 +152,6 @@ def _fold(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
     e = Emitter(declared)
     of, size = type_of(kind, width), width * BYTES[kind]
 
-    def both(x: str, y: str) -> str:
-        return combine(e, REDUCTIONS[reduction], kind, width, x, y)
-
     def body() -> None:
         level_size = e.value(f"mul i64 %count, {size}")
         lowest = e.call("i64", "llvm.cttz.i64", "i64 %blocks, i1 false", "i64, i1")
@@ -163,7 +167,7 @@ def _fold(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
                 rest = e.value(f"lshr i64 %blocks, {level}")
                 waits = e.value(f"trunc i64 {rest} to i1")
                 higher = e.value(f"load {of}, ptr {e.item(place, level, level_size)}, align 16")
-                total = both(higher, values[0])
+                total = combine(e, REDUCTIONS[reduction], kind, width, higher, values[0])
                 return [e.value(f"select i1 {waits}, {of} {total}, {of} {values[0]}")]
 
             (total,) = e.loop(levels, 1, add, [(of, x)], start=second)
@@ -172,23 +176,30 @@ def _fold(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
 
         e.loop("%count", 1, each)
 
-        def halve(_time: str, values: list[str]) -> list[str]:
-            half = e.value(f"lshr i64 {values[0]}, 1")
-
-            def pair(i: str, _carried: list[str]) -> list[str]:
-                low = e.item("%out", i, size)
-                high = e.item("%out", e.value(f"add i64 {i}, {half}"), size)
-                x = e.value(f"load {of}, ptr {low}, align 16")
-                y = e.value(f"load {of}, ptr {high}, align 16")
-                e.line(f"store {of} {both(x, y)}, ptr {low}, align 16")
-                return []
-
-            e.loop(half, 1, pair)
-            return [half]
-
-        e.loop("%times", 1, halve, [("i64", "%count")])
-
-    head = (
-        f"void @fold.{reduction}.{kind}(ptr %stack, ptr %out, i64 %blocks, i64 %count, i64 %times)"
-    )
+    head = f"void @fold.{reduction}.{kind}(ptr %stack, ptr %out, i64 %blocks, i64 %count)"
     return e.function(head, body)
+
+
+def _halve(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
+    e = Emitter(declared)
+    of, size = type_of(kind, width), width * BYTES[kind]
+
+    def once(_time: str, values: list[str]) -> list[str]:
+        half = e.value(f"lshr i64 {values[0]}, 1")
+
+        def pair(i: str, _carried: list[str]) -> list[str]:
+            low = e.item("%out", i, size)
+            high = e.item("%out", e.value(f"add i64 {i}, {half}"), size)
+            x = e.value(f"load {of}, ptr {low}, align 16")
+            y = e.value(f"load {of}, ptr {high}, align 16")
+            total = combine(e, REDUCTIONS[reduction], kind, width, x, y)
+            e.line(f"store {of} {total}, ptr {low}, align 16")
+            return []
+
+        e.loop(half, 1, pair)
+        return [half]
+
+    def body() -> None:
+        e.loop("%times", 1, once, [("i64", "%count")])
+
+    return e.function(f"void @halve.{reduction}.{kind}(ptr %out, i64 %count, i64 %times)", body)

@@ -5,6 +5,7 @@ Also the function ``body``, which takes rows side by side (`columns`) where they
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, final
 
@@ -15,6 +16,7 @@ from eagerflow_kernels.native.llvm.reductions import (
     across,
     empty,
     fold,
+    halve,
     halved,
     push,
     scanned,
@@ -37,6 +39,10 @@ from eagerflow_kernels.native.loop_form import (
     Term,
 )
 
+#: elements of a row that is short: no tally has more than one of them
+SHORT: Final = TALLIES
+#: rows from which on it is worth it to transpose them
+WORTH: Final = 16
 #: terms of a pass that take less time than a tally waits for what is added to it
 _FEW: Final = 8
 #: vectors of tallies that are added to at once
@@ -70,26 +76,38 @@ def has_columns(loops: Loops) -> bool:
 
 
 def _choice(loops: Loops, width: int, declared: set[str]) -> str:
-    """Rows side by side, if they are in memory and the elements of the inner axis are not."""
+    """How rows are taken, by how they lie in memory and how long they are.
+
+    Side by side if they lie so and the elements of the inner axis do not; transposed, so that they
+    do, if they are short; else one after the other.
+    """
     e = Emitter(declared)
     arrays = (*loops.inputs, *loops.outputs)
-    first = next(i for i, a in enumerate(arrays) if a.inner)
+    given = "(ptr %args, ptr %dims, ptr %steps, ptr %control)"
+
+    def call(name: str) -> Callable[[], None]:
+        return lambda: e.line(f"call void @{name}{given}")
 
     def body() -> None:
-        step = e.integer("%steps", inner_step(loops, first))
-        size = BYTES[arrays[first].kind]
-        aside = e.value(f"icmp ne i64 {step}, {size}")
-        enough = e.value(f"icmp sge i64 {e.integer('%dims', 0)}, {min(width, 8)}")
-        by_columns = e.value(f"and i1 {aside}, {enough}")
-        for i, array in enumerate(arrays):
-            beside = e.value(f"icmp eq i64 {e.integer('%steps', i)}, {BYTES[array.kind]}")
-            by_columns = e.value(f"and i1 {by_columns}, {beside}")
-        given = "(ptr %args, ptr %dims, ptr %steps, ptr %control)"
-        e.when(
-            by_columns,
-            lambda: e.line(f"call void @columns{given}"),
-            lambda: e.line(f"call void @rows{given}"),
-        )
+        rows, length = e.integer("%dims", 0), e.integer("%dims", 1)
+        along = [
+            e.value(f"icmp eq i64 {e.integer('%steps', inner_step(loops, i))}, {BYTES[a.kind]}")
+            for i, a in enumerate(arrays) if a.inner
+        ]  # fmt: skip
+        beside = [
+            e.value(f"icmp eq i64 {e.integer('%steps', i)}, {BYTES[a.kind]}")
+            for i, a in enumerate(arrays)
+        ]
+        enough = e.value(f"icmp sge i64 {rows}, {min(width, 8)}")
+        aside = e.value(f"xor i1 {along[0]}, true")
+        many = e.value(f"icmp sge i64 {rows}, {WORTH}")
+        some = e.value(f"icmp sge i64 {length}, 1")
+        few = e.value(f"icmp sle i64 {length}, {SHORT}")
+
+        def others() -> None:
+            e.when(e.all_of([many, some, few, *along]), call("short"), call("rows"))
+
+        e.when(e.all_of([enough, aside, *beside]), call("columns"), others)
 
     return e.function("void @body(ptr %args, ptr %dims, ptr %steps, ptr %control)", body)
 
@@ -454,8 +472,8 @@ class _Rows:
         def of_blocks() -> None:
             more = e.value(f"add i64 {self.length}, {BLOCK - 1}")
             blocks = e.value(f"lshr i64 {more}, {BLOCK.bit_length() - 1}")
-            times = parts.bit_length() - 1
-            fold(e, term.operation, term.kind, stack, tallies, blocks, parts, times)
+            fold(e, term.operation, term.kind, stack, tallies, blocks, parts)
+            halve(e, term.operation, term.kind, tallies, parts, parts.bit_length() - 1)
             finish(e.value(f"load {type_of(term.kind, width)}, ptr {tallies}, align 16"))
 
         def of_one_block() -> None:
