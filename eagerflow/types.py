@@ -186,7 +186,9 @@ def as_dtype(value: Any) -> DType:
             dtype = _aliases.get(np.dtype(value))
     if dtype is None:
         hint = None
-        if isinstance(value, int):
+        if isinstance(value, bool):
+            hint = "keepdims= is given by name: x.sum(1, keepdims=True)"
+        elif isinstance(value, int):
             hint = "a shape of several sizes is one argument, a tuple: zeros((3, 4))"
         raise DTypeError(
             f"{value!r} is not a dtype that eagerflow has",

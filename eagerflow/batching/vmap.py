@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec, overload
 
 from eagerflow.batching.vmap_interpreter import Randomness, Vmap
 from eagerflow.core import tree
@@ -22,7 +22,22 @@ from eagerflow.errors import (
     hides_frames,
 )
 
+_P = ParamSpec("_P")
 _RANDOMNESS = ("error", "same", "different")
+
+
+@overload
+def vmap(
+    f: Callable[_P, Tensor], in_axes: object = 0, out_axes: object = 0, *,
+    axis_size: int | None = None, randomness: Randomness = "error",
+) -> Callable[_P, Tensor]: ...  # fmt: skip
+
+
+@overload
+def vmap(
+    f: Callable[..., Any], in_axes: object = 0, out_axes: object = 0, *,
+    axis_size: int | None = None, randomness: Randomness = "error",
+) -> Callable[..., Any]: ...  # fmt: skip
 
 
 def vmap(

@@ -48,9 +48,18 @@ class CheckNan(AbstractInterpreter):
 
 
 def _is_finite(x: Tensor) -> bool:
-    if not x.device.holds_data or not x.dtype.is_inexact or x.dtype is LIST:
+    if not is_looked_at(x.device) or not x.dtype.is_inexact or x.dtype is LIST:
         return True
     return all_finite(x._data, x.device)
+
+
+def is_looked_at(device: Device) -> bool:
+    """Whether values of a device are checked: there are some, and to ask for them is no message.
+
+    Args:
+        device: the device.
+    """
+    return device.holds_data and device.task is None
 
 
 def all_finite(data: Any, device: Device) -> bool:

@@ -19,7 +19,7 @@ from eagerflow.hints.nn import (
     function_hint,
     initial_hint,
 )
-from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS
+from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS, SCHEDULES
 from eagerflow.hints.replacement_programs import PROGRAMS
 
 __all__ = ["ATTRIBUTES", "MODULE_NAMES", "find"]
@@ -43,6 +43,7 @@ ATTRIBUTES: Final = {
     "AbstractArray": ARRAYS,
     "AbstractDistribution": DRAWS,
     "AbstractOptimiser": OPTIMISERS,
+    "AbstractSchedule": SCHEDULES,
     "Accumulator": ACCUMULATORS,
     "Dataset": DATASETS,
     "LBFGS": LBFGS,

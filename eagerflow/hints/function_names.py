@@ -57,7 +57,7 @@ SPELLINGS: Final = {
             "clip": "clamp clip_by_value",
             "copy": "clone",
             "tensor": "constant",
-            "asarray": "convert_to_tensor from_numpy",
+            "asarray": "convert_to_tensor",
             "custom_vjp": "custom_gradient",
             "random.Generator": "default_rng",
             "stop_gradient": "detach",
@@ -94,6 +94,7 @@ FUNCTIONS: Final = {
     "RandomShuffleQueue": _QUEUE.format("shuffle"),
     "Session": "graph = f.graph(...) of a traced function f; graph.run(fetches, feeds)",
     "boolean_mask": "x[mask]",
+    "from_numpy": "ef.asarray(array) shares its memory, ef.tensor(array) copies",
     **dict.fromkeys(["amp", "autocast"], "x.astype(ef.bfloat16); layers take a dtype, too"),
     "betainc": "ef.distributions.Beta draws and has densities; its distribution function is not "
     "here: scipy.special.betainc(a, b, x.numpy())",

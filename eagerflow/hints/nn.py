@@ -21,6 +21,10 @@ NN: Final = {
         "f.place({pattern: device}) runs parts of a traced function on several devices; "
         "ef.cluster has processes",
     ),
+    **dict.fromkeys(
+        ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"),
+        "ef.nn.BatchNorm(channels) is one class for any number of axes",
+    ),
     "Dense": "use ef.nn.Linear",
     "ModuleDict": "a plain dict of modules will do",
     "ModuleList": "a plain list of modules will do",

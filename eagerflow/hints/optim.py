@@ -42,6 +42,20 @@ OPTIMISERS: Final = {
     "zero_grad": TRAINING,
 }
 
+_COUNTED: Final = (
+    "leave it out: the optimiser counts its updates, and asks the schedule for the rate"
+)
+#: of schedules
+SCHEDULES: Final = {
+    "step": _COUNTED,
+    "last_epoch": "optimiser.state has the number of updates",
+    **dict.fromkeys(("base_lrs", "get_last_lr", "get_lr"), "schedule(n) is the rate of update n"),
+    **dict.fromkeys(
+        ("load_state_dict", "state_dict"),
+        "a schedule has no state: optimiser.state has the number of updates",
+    ),
+}
+
 _LBFGS_STEP: Final = (
     "optimiser.step(loss_fn): it looks at the loss several times, loss_fn() gives it"
 )

@@ -123,6 +123,14 @@ COUNTS: Final = {
         "logits= is what a net gives, without a softmax; of probabilities, logits=ef.log(probs) "
         "or, of one, ef.logit(p)",
     ),
+    **dict.fromkeys(
+        [
+            f"{owner}{name}"
+            for owner in ("", "Tensor.")
+            for name in ("all", "any", "argmax", "argmin", "max", "min")
+        ],
+        "keepdims= is given by name: x.max(1, keepdims=True)",
+    ),
     "Tensor": "ef.tensor(data) makes one; Tensor is the class",
     "Tensor.repeat": "ef.tile(x, (2, 1)) repeats the whole, as x.repeat(2, 1) elsewhere; "
     "x.repeat(2, axis) repeats elements",

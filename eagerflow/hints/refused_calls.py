@@ -176,7 +176,15 @@ def _first_of(names: Sequence[str], among: Sequence[str]) -> str | None:
 
 def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
     """What to write where a value or a module was called: ``x.size(0)``, ``ef.checkpoint(f)``."""
-    if path is None or len(path) < 2:
+    if path is None:
+        return None
+    called = type(value_of(path, frame))
+    if (called.__module__, called.__name__) == ("eagerflow.core.op", "Op"):
+        return (
+            f"bind({path[-1]}, x, axis=0) applies an op to tensors, attributes by name: "
+            "from eagerflow.core.op import bind"
+        )
+    if len(path) < 2:
         return None
     owner = value_of(path[:-1], frame)
     if owner is ef:

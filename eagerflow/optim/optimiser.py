@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, hides_frames
@@ -59,6 +59,13 @@ class AbstractOptimiser(ABC):
     >>> isinstance(optimiser, ef.optim.AbstractOptimiser), optimiser.lr, list(optimiser.state)
     (True, 0.1, ['exp_avg.0', 'exp_avg_sq.0', 'counts', 'count'])
     """
+
+    if TYPE_CHECKING:  # what is set is checked; what is read was a number to most who read it
+
+        @property
+        def lr(self) -> Any: ...
+        @lr.setter
+        def lr(self, value: Rate) -> None: ...
 
     #: whether a sparse gradient changes only its rows; else it is made dense
     _by_rows: bool = False

@@ -161,6 +161,10 @@ def _names(treedef: tree.TreeDef) -> list[str]:
     ]
 
 
+#: what groups of parameters hold elsewhere beside these
+_OF_GROUPS: Final = ("lr", "weight_decay", "momentum", "betas", "eps", "params", "name")
+
+
 def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], tree.TreeDef]:
     """The variables of a tree by their paths.
 
@@ -177,7 +181,7 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
                 f"{what}: {path or 'the argument'} is no variable",
                 given=f"{type(leaf).__name__}",
                 expected="a tree of variables: a list, a dict, …",
-                hint="give model.trainable" if hasattr(leaf, "trainable") else None,
+                hint=_hint_about(path, leaf),
             )
         if id(leaf) in seen:
             raise TensorValueError(
@@ -195,6 +199,18 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
     if not named:
         raise TensorValueError(f"{what}: there are no variables", hint="is all of it frozen?")
     return named, treedef
+
+
+def _hint_about(path: str, leaf: object) -> str | None:
+    """What to give in the place of what is no variable."""
+    if hasattr(leaf, "trainable"):
+        return "give model.trainable"
+    if path.rpartition(".")[2] in _OF_GROUPS:
+        return (
+            "there are no groups of parameters: give all variables as one dict, net.trainable; "
+            "lr_scale= and weight_decay= may be functions of (path, variable)"
+        )
+    return None
 
 
 def check_real(what: str, path: str, variable: ef.Variable) -> None:

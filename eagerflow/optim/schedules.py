@@ -21,6 +21,7 @@ from eagerflow.extending import (
     PROBABILITY,
     OptionKind,
     TensorLike,
+    hint_at,
     is_traced,
     one_of,
     require,
@@ -69,6 +70,13 @@ class AbstractSchedule(ABC):
         """
 
 
+#: names of other frameworks; what there is instead: `hints/optim.py`
+hint_at(
+    AbstractSchedule,
+    ["base_lrs", "get_last_lr", "get_lr", "last_epoch", "load_state_dict", "state_dict", "step"],
+)
+
+
 def _is_part(value: Any) -> bool:
     """Whether it is a schedule, or a constant rate."""
     return isinstance(value, AbstractSchedule) or bool(NOT_NEGATIVE.fits(value))
@@ -99,6 +107,13 @@ _KINDS: Final = {
 def _checked(schedule: AbstractSchedule) -> None:
     """Refuse fields that are out of their range, and make tuples of sequences."""
     for name, value in list(vars(schedule).items()):
+        if hasattr(value, "lr") and hasattr(value, "update"):
+            kind, taker = type(schedule).__name__, type(value).__name__
+            raise TensorValueError(
+                f"{kind}: a schedule takes no optimiser, which takes it as its rate",
+                given=f"{name}={taker}",
+                hint=f"ef.optim.{taker}(net.trainable, lr=ef.optim.{kind}(0.1, ...))",
+            )
         require(type(schedule).__name__, _KINDS[name], **{name: value})
         if name in ("schedules", "milestones"):
             object.__setattr__(schedule, name, tuple(value))

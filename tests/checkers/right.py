@@ -40,6 +40,10 @@ def of_parameters(parameters: dict[str, Tensor], x: Tensor) -> tuple[Tensor, int
     return (parameters["w"] @ x).sum(), 3
 
 
+def pair_of(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return x * 2, y
+
+
 x = ef.tensor([[1.0, 2.0, 3.0]], dtype=ef.float32)
 net = Net(3)
 
@@ -93,3 +97,53 @@ optimiser.update(gradients)
 ef.optim.SGD([net.linear.weight], lr=0.1)
 runner = ef.spawn(step, x, rate=0.5)
 ef.spawn(step, x, name="steps")
+
+# what a training script has besides
+net.linear = ef.nn.Linear(3, 2)
+net.train(), net.eval(), net.freeze().unfreeze()
+assert_type(net.state["linear.weight"], ef.Variable)
+net.load_state({name: value.numpy() for name, value in net.state.items()})
+layers: list[ef.nn.Module] = [ef.nn.Linear(2, 2), ef.nn.Dropout(0.1)]
+model = ef.nn.Sequential(*layers, ef.nn.functional.relu, lambda y: y * 2)
+assert_type(ef.nn.functional.cross_entropy(model(x), ef.tensor([0, 1])), Tensor)
+dataset = (
+    ef.data.Dataset.from_tensors((x, ef.tensor([1]))).shuffle(10, seed=0).batch(2).map(pair_of)
+)
+for images, labels in dataset:
+    step(images) + labels
+assert_type(ef.vmap(squares, in_axes=(0, None))(x, x), Tensor)
+assert_type(ef.vmap(ef.grad(squares))(x, x), Tensor)
+normal = ef.distributions.Normal(ef.zeros(2), 1.0)
+assert_type(normal.log_prob(normal.sample((3,))).mean(), Tensor)
+assert_type(ef.distributions.kl(normal, normal), Tensor)
+low, high = x.min(1), x.max(1, keepdims=True)
+assert_type(low + high, Tensor)
+x[0, 1] = 3.0
+x[1:] += 1
+x[x > 0] = ef.zeros(3)
+assert_type(float(x.sum()) + x.size, float)
+counts: dict[str, int] = {name: v.size for name, v in net.parameters.items()}
+net.linear.weight.assign(net.linear.weight - 0.1)
+queue = ef.Queue(10, x)
+for element in queue:
+    step(element)
+with ef.GradientTape() as tape:
+    tape.watch(x)
+    loss = step(x).sum()
+tape.gradient(loss, [x])
+with ef.config(check_nan=True), ef.device("cpu:0"), ef.name_scope("block"):
+    step(x)
+with ef.profile() as profile:
+    step(x)
+print(profile, step.explain(), len(step.traces))
+step.place({"*": "cpu:0"})
+ef.checkpoint.save("path", {"net": net, "optimiser": optimiser})
+optimiser.lr = 0.5 * optimiser.lr
+optimiser2 = ef.optim.AdamW(net.parameters, lr=ef.optim.CosineSchedule(0.1, steps=100))
+clipped, norm = ef.optim.clip_by_global_norm(gradients, 1.0)
+optimiser2.update(clipped)
+out, state = ef.nn.LSTM(3, 4)(x[None])
+assert_type(out, Tensor)
+assert_type(ef.cond(x.sum() > 0, lambda: x, lambda: -x), Any)
+if x.sum() > 0 and x.shape[0] == 2:
+    print(f"{x.mean():.3f}", x.tolist(), x.item())

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.core.op import get_op
 from eagerflow.errors import (
     CheckpointError,
     DeviceError,
+    DTypeError,
     TensorValueError,
     UnknownNameError,
     VariableError,
@@ -30,6 +32,7 @@ def _sum(x: Any, y: Any) -> Any:
 
 
 X = ef.ones((2, 3))
+OP = get_op("exp")
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,10 @@ NAMES: list[tuple[Callable[[], Any], str]] = [
     (lambda: ef.nn.Transformer, "ef.nn.TransformerEncoder"),
     (lambda: ef.optim.AveragedModel, "ef.optim.ExponentialMovingAverage"),
     (lambda: ef.optim.SGD([ef.Variable([1.0])], lr=0.1).param_groups, "optimiser.lr"),
+    (lambda: ef.optim.CosineSchedule(0.1, steps=9).step, "the optimiser counts its updates"),
+    (lambda: ef.optim.StepSchedule(0.1, 9).get_last_lr, r"schedule\(n\)"),
+    (lambda: ef.nn.BatchNorm2d, r"ef.nn.BatchNorm\(channels\)"),
+    (lambda: ef.from_numpy, r"ef.asarray\(array\) shares"),
 ]
 
 
@@ -82,6 +89,26 @@ NAMES: list[tuple[Callable[[], Any], str]] = [
 def test_names(look: Callable[[], Any], hint: str) -> None:
     with pytest.raises(UnknownNameError, check=says(hint)):
         look()
+
+
+def test_groups_of_parameters() -> None:
+    net = ef.nn.Linear(2, 3)
+    for groups in ([{"params": net.trainable, "lr": 0.1}], {"params": net.trainable, "lr": 0.1}):
+        with pytest.raises(TensorValueError, check=says("there are no groups.*lr_scale=")):
+            ef.optim.Adam(groups)
+
+
+def test_a_schedule_of_an_optimiser() -> None:
+    optimiser = ef.optim.SGD([ef.Variable([1.0])], lr=0.1)
+    hint = r"ef.optim.SGD\(net.trainable, lr=ef.optim.StepSchedule\(0.1, ...\)\)"
+    with pytest.raises(TensorValueError, check=says(hint)):
+        ef.optim.StepSchedule(optimiser, 30)  # type: ignore[arg-type] - is refused
+
+
+def test_keepdims_by_position() -> None:
+    for call in (lambda: X.sum(1, True), lambda: ef.mean(X, 1, True)):  # type: ignore[arg-type] - is refused
+        with pytest.raises(DTypeError, check=says("keepdims= is given by name")):
+            call()
 
 
 def test_transposing_into_the_order_that_is_there() -> None:
@@ -98,6 +125,9 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: X.repeat(2, 1, 1), r"ef.tile\(x, \(2, 1\)\)"),  # type: ignore[call-arg] - is refused
     (lambda: ef.where(X > 0), "ef.nonzero"),  # type: ignore[call-arg] - is refused
     (lambda: ef.Tensor([1, 2]), "ef.tensor"),  # type: ignore[call-arg] - is refused
+    (lambda: X.max(1, True), "keepdims= is given by name"),  # type: ignore[call-arg] - is refused
+    (lambda: ef.min(X, 1, True), "keepdims= is given by name"),  # type: ignore[call-arg] - is refused
+    (lambda: OP(X), r"bind\(OP, x, axis=0\) applies an op"),  # type: ignore[operator] - is refused
     (lambda: ef.triu(X, diagonal=1), "k= is what diagonal= is"),  # type: ignore[call-arg] - is refused
     (lambda: ef.nn.TransformerEncoderLayer(4, 2)(X, src_mask=X), "mask= is what src_mask="),  # type: ignore[call-arg] - is refused
 ]

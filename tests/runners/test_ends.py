@@ -24,6 +24,29 @@ def make(request: Any) -> Any:
 # --- what is closed ---------------------------------------------------------------------------
 
 
+def test_a_loop_over_a_queue_ends_when_it_is_closed(make: Any) -> None:
+    source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(2, ef.tensor(0))
+    source.enqueue_many([1, 2, 3])
+    source.close()
+    ef.spawn(make(lambda: out.enqueue(source.dequeue() * 2)), closes=out)
+    assert [int(x) for x in out] == [2, 4, 6]
+
+
+def test_a_loop_over_a_queue_tells_of_the_runner_that_failed(make: Any) -> None:
+    source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(9, ef.tensor(0))
+    source.enqueue(0)
+    ef.spawn(make(lambda: out.enqueue(ef.tensor([1, 2])[source.dequeue() + 5])), closes=out)
+    with pytest.raises(errors.QueueClosedError) as caught:
+        list(out)
+    assert "ended with" in "".join(caught.value.__notes__)
+
+
+def test_a_trace_cannot_go_over_a_queue() -> None:
+    queue = ef.Queue(9, ef.tensor(0))
+    with pytest.raises(errors.TraceError, match="cannot go over"):
+        ef.trace(lambda: [x + 1 for x in queue])()
+
+
 def test_its_queue_is_closed_when_there_is_no_more(make: Any) -> None:
     source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(9, ef.tensor(0))
     consumer = Waiting(lambda: out.dequeue_up_to(9), out)

@@ -70,8 +70,8 @@ class _Unrolled:
     def warning(self) -> str:
         """The warning if there are many."""
         return (
-            f"{self}; to make it one loop of the graph, go over a tensor (`for x in xs`) or "
-            "`range(x.shape[0])`, and index no Python list in it"
+            f"{self}; to make it one loop of the graph, go over a tensor (`for x in xs`, "
+            "`for i in ef.arange(1000)`) or `range(x.shape[0])`, and index no Python list in it"
         )
 
     def __str__(self) -> str:

@@ -5,15 +5,23 @@ What differs from kind to kind: `eagerflow.resources.queue_kinds`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal, final
 
+from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind
 from eagerflow.core.op_records.op_facts import of_family
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Dim, may_equal, unknown
-from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.errors import (
+    DTypeError,
+    QueueClosedError,
+    ShapeError,
+    TensorValueError,
+    TraceError,
+)
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
@@ -344,6 +352,37 @@ class Queue:
         Tensor(5, i64[]@cpu:0)
         """
         return self._take(_dequeue, timeout_of("dequeue", timeout))
+
+    def __iter__(self) -> Iterator[Any]:
+        """The elements, until the queue is closed and has no more.
+
+        Raises:
+            QueueClosedError: a runner closed it that had failed.
+            TraceError: in a traced function, which would be traced without end.
+
+        >>> queue = ef.Queue(10, ef.tensor(0))
+        >>> queue.enqueue(5)
+        >>> queue.close()
+        >>> list(queue)
+        [Tensor(5, i64[]@cpu:0)]
+        """
+        if is_traced():
+            raise TraceError(
+                f"a traced function cannot go over {self._heading()}",
+                hint="take one element in each call, x = queue.dequeue(), and let a runner repeat "
+                "it: ef.spawn(f)",
+            )
+        return self._until_closed()
+
+    def _until_closed(self) -> Iterator[Any]:
+        while True:
+            try:
+                element = self.dequeue()
+            except QueueClosedError as error:
+                if getattr(error, "__notes__", ()):  # a runner failed that was to fill it
+                    raise
+                return
+            yield element
 
     def dequeue_many(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
         """Take ``n`` elements, stacked along a new first axis; waits until there were as many.

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-from eagerflow.core.monitors import all_finite, is_finite_number, not_finite
+from eagerflow.core.monitors import (
+    all_finite,
+    is_finite_number,
+    is_looked_at,
+    not_finite,
+)
 from eagerflow.core.op import get_op
 from eagerflow.errors import NonFiniteError
 from eagerflow.hardware import Device
@@ -72,7 +77,7 @@ class FiniteCheck:
         places = []
         for i, register in enumerate(registers):
             kind, device = self._program.kinds[register], self._program.devices[register]
-            if device is None or not device.holds_data or not isinstance(kind, TensorType):
+            if device is None or not is_looked_at(device) or not isinstance(kind, TensorType):
                 continue
             if kind.dtype.is_inexact and kind.dtype is not LIST:
                 places.append((i, device))

@@ -56,6 +56,7 @@ class TaskActivity:
         self._activity = activity
         self._news: deque[TaskNews] = deque(maxlen=LOG_ROWS)
         self.hear: Final = self._news.append
+        self._is_open = False
         self.regions: deque[TaskRegion] = deque(maxlen=TIMELINE_STEPS)
         self.told = 0
         self.changes: deque[TaskChange] = deque(maxlen=LOG_ROWS)
@@ -66,15 +67,20 @@ class TaskActivity:
 
     def open(self) -> None:
         """Somebody looks."""
+        self._is_open = True
         task_sources.tell_to(self)
 
     def close(self) -> None:
         """Nobody does any more."""
+        self._is_open = False
         task_sources.tell_no_more(self)
 
     def look(self) -> None:
         """Ask the tasks; what they tell comes soon."""
         task_sources.look()
+
+    def _look_after(self) -> None:
+        """How the tasks are now, which this process knows by itself."""
         now = dict(task_sources.health())
         for task, before in list(self.health.items()):
             if task not in now:
@@ -91,7 +97,9 @@ class TaskActivity:
         self.changed += 1
 
     def collect(self) -> None:
-        """Take in what tasks have told."""
+        """Take in what tasks have told, and how they are."""
+        if self._is_open:
+            self._look_after()
         while self._news:
             news = self._news.popleft()
             self.regions.extend(news.regions)

@@ -36,6 +36,11 @@ def failing() -> ef.Tensor:
 # --- values ----------------------------------------------------------------------------------
 
 
+def test_check_nan_asks_for_no_value_of_a_task() -> None:
+    with ef.config(check_nan=True):
+        assert ef.log(ef.zeros(1, device="ps:0")).tolist() == [-np.inf]
+
+
 def test_a_value_stays_where_it_was_made() -> None:
     with ef.device("ps:0"):
         x = ef.tensor([[1.0, 2.0], [3.0, 4.0]])

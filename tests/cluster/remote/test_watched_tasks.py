@@ -18,6 +18,7 @@ from eagerflow.cluster.relaying.news import (
     encode,
 )
 from eagerflow.cluster.relaying.transfer_ends import TransferEnds
+from eagerflow.cluster.remote import watched_tasks
 from eagerflow.cluster.remote.watched_tasks import _Watched
 from eagerflow.watching import Watcher
 from eagerflow.watching.tasks.sources import TaskNews, task_sources
@@ -163,3 +164,38 @@ def test_times_are_those_of_this_process(cluster, ear, step) -> None:
     assert move.stop - move.start == pytest.approx(1.0)  # as the one who has got it says
     watched.failed(ErrorHead("TaskLost", "ps:0 is lost"))
     assert watched.asked is None
+
+
+def test_where_a_long_step_is(cluster, ear) -> None:
+    @ef.trace
+    def power(x, n):
+        with ef.device("worker:0"):
+            x, n = x.to("worker:0"), n.to("worker:0")
+            go_on, body = lambda i, y: i < n, lambda i, y: (i + 1, y @ x)
+            return ef.while_loop(go_on, body, (n - n, x))[1]
+
+    x = ef.zeros((300, 300))
+    power(x, ef.tensor(3))
+    ear.ask(cluster)
+    number = max(cluster._connections.executables.values())  # the newest
+    thread = threading.Thread(target=lambda: power(x, ef.tensor(300)).numpy())
+    thread.start()
+    places = []
+    while thread.is_alive() and not places:
+        told = {news.task: news for news in ear.ask(cluster)}
+        places = told["worker:0"].places
+        assert not told["ps:0"].places
+    thread.join()
+    place, *_ = places
+    assert place.executable == number
+    assert place.frames
+    assert place.frames[0][1] >= 0
+
+
+def test_many_tasks_are_asked_in_rotation(cluster, ear, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_tasks, "_AT_ONCE", 2)
+    asked: list[str] = []
+    monkeypatch.setattr(_Watched, "ask", lambda self: asked.append(self.process.task))
+    for _ in range(3):
+        task_sources.look()
+    assert sorted(asked) == sorted(2 * list(cluster.tasks))
