@@ -14,6 +14,7 @@ from eagerflow import errors, events
 from eagerflow.core import monitors
 from eagerflow.core.stack import stack
 from eagerflow.events import AbstractEvent, LevelEvent, NodeEvent, OpEvent, StepEvent, WaitEvent
+from eagerflow.runtime import background_compilation
 from tests.recorded import Recorder, recorded, refuse_events
 from tests.resources.queues.modes import until
 
@@ -266,6 +267,7 @@ def test_plain_ops_emit_nothing_and_keep_nothing(listener: Recorder) -> None:
             v.assign_add(ef.exp(x @ x) * 1e-3)
             ef.random.uniform((4, 4))
 
+    background_compilation._threads.close()  # compilers of tests before allocate as well
     run(20)
     assert not stack.installed
     before = sys.getallocatedblocks()
