@@ -33,6 +33,8 @@ def test_a_million_calls_leave_nothing() -> None:
         return x * 2.0 + y
 
     x, y = ef.ones((4, 4)), ef.ones((4, 4))
+    step(x, y)
+    step.wait()  # as above
 
     def work() -> None:
         for _ in range(1_000):

@@ -109,7 +109,6 @@ def same_code(function: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
 
 def flat(value: Any) -> list[Any]:
     """The items in order, those of a dict with their keys."""
-    value = contents(value)
     if isinstance(value, (dict, MappingProxyType)):
         return [x for item in value.items() for x in item]
     return list(value)
@@ -163,7 +162,7 @@ KINDS: Final = {
     ),
     "items": _Kind(
         "{x}.__class__ is not {e}[0] or not same_items(flat({c}), {e}[1])",
-        lambda x: (type(x), flat(x)), "has other items",
+        lambda x: (type(x), flat(contents(x))), "has other items",
     ),
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
     "absent": _Kind("{e}", lambda _: None),

@@ -29,6 +29,9 @@ from eagerflow.watching.tasks.sources import (
     task_sources,
 )
 
+#: tasks that are asked at once: what the answers of all cost is a small part of the time
+_AT_ONCE: Final = 4
+
 
 @final
 class WatchedTasks:
@@ -45,11 +48,15 @@ class WatchedTasks:
         self._watched: dict[str, _Watched] = {}
         self._health: dict[str, TaskHealth] = {}
         self._ends = TransferEnds()
+        self._next = 0  # of the tasks, to be asked
 
     def look(self) -> None:
-        """Ask each task that is there what has happened, unless it was asked already."""
+        """Ask tasks what has happened, of many some in rotation, if they have answered before."""
         self._connections.station.arrived = self._arrives
-        for task, member in list(self._members.items()):
+        every = list(self._members.items())
+        first = self._next % max(len(every), 1)
+        self._next = first + _AT_ONCE
+        for task, member in (every[first:] + every[:first])[:_AT_ONCE]:
             known = self._watched.get(task)
             if known is None or known.process is not member.task:  # its clock, too, is another one
                 known = self._watched[task] = _Watched(self._connections, member.task, self._ends)
@@ -66,14 +73,14 @@ class WatchedTasks:
 
     def health(self) -> Mapping[str, TaskHealth]:
         """How each task is, and since when as far as anybody has looked."""
-        before = self._health
-        self._health = {}
+        before, now = self._health, {}
         for task, member in list(self._members.items()):
             health, known = self._now(task, member), before.get(task)
             if known is None or known.health != health:
                 known = TaskHealth(health, perf_counter())
-            self._health[task] = known
-        return self._health
+            now[task] = known
+        self._health = now
+        return now
 
     def _arrives(self, key: Key) -> None:
         value = name_of_value(key.edge, key.path)

@@ -25,6 +25,7 @@ import psutil
 
 import eagerflow as ef
 from eagerflow.errors import ClusterWarning, EagerflowError
+from eagerflow.runtime.threads.workers import shared
 
 #: seconds that a step may take, and in which it has to end everywhere after that
 DEADLINE: Final = 6.0
@@ -157,7 +158,11 @@ def _same(what: str, got: Any, wanted: Any) -> None:
 
 
 def _held(process: psutil.Process) -> dict[str, int]:
-    """How many descriptors of each kind, and threads, a process has."""
+    """How many descriptors of each kind, and threads, a process has.
+
+    Threads of the pool end by themselves, some seconds after they had something to do.
+    """
+    shared.close()
     kinds: Counter[str] = Counter(threads=process.num_threads())
     for descriptor in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the one by which they are listed

@@ -36,6 +36,7 @@ from eagerflow.cluster.protocol.messages import (
     Hello,
     PacketMessage,
     Peers,
+    Printed,
     Renew,
     Welcome,
 )
@@ -100,7 +101,10 @@ def hello(session: int) -> list[Any]:
 
 
 def answer(socket: Any) -> Any:
-    return codec.read(socket.recv_multipart())[0]
+    """The next message that is not about what others were refused."""
+    while isinstance(message := codec.read(socket.recv_multipart())[0], Printed):
+        pass
+    return message
 
 
 def comes(what: Callable[[], Any], seconds: float = 10.0) -> bool:

@@ -18,6 +18,7 @@ from eagerflow.cluster.relaying.news import (
     encode,
 )
 from eagerflow.cluster.relaying.transfer_ends import TransferEnds
+from eagerflow.cluster.remote import watched_tasks
 from eagerflow.cluster.remote.watched_tasks import _Watched
 from eagerflow.watching import Watcher
 from eagerflow.watching.tasks.sources import TaskNews, task_sources
@@ -189,3 +190,12 @@ def test_where_a_long_step_is(cluster, ear) -> None:
     assert place.executable == number
     assert place.frames
     assert place.frames[0][1] >= 0
+
+
+def test_many_tasks_are_asked_in_rotation(cluster, ear, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_tasks, "_AT_ONCE", 2)
+    asked: list[str] = []
+    monkeypatch.setattr(_Watched, "ask", lambda self: asked.append(self.process.task))
+    for _ in range(3):
+        task_sources.look()
+    assert sorted(asked) == sorted(2 * list(cluster.tasks))
