@@ -69,7 +69,10 @@ def all_finite(data: Any, device: Device) -> bool:
         data: the array.
         device: where it is.
     """
-    if type(data) is np.ndarray:  # its method `all` takes as long as all else for small ones
+    if type(data) is np.ndarray:
+        # the sum of squares takes a third of the time; it may be infinite of large numbers
+        if data.dtype.char in "fd" and math.isfinite(np.vdot(data, data)):
+            return True
         return bool(np.logical_and.reduce(np.isfinite(data), axis=None))
     return bool(device.xp.isfinite(data).all())
 

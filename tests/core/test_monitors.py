@@ -75,6 +75,18 @@ def test_all_inexact_dtypes_are_checked(dtype) -> None:
             ef.divide(x, ef.zeros(3, dtype=dtype))
 
 
+def test_large_numbers_are_finite() -> None:
+    x = ef.tensor([[3e38, -3e38], [1e-40, 0.0]])
+    with ef.config(check_nan=True):
+        for y in (
+            x * 1.0,
+            x.T * 1.0,
+            ef.zeros((0, 3)) * 1.0,
+            ef.full((2,), 1e308, dtype="float64") * 1.0,
+        ):
+            assert ef.isfinite(y).all()
+
+
 def test_what_is_not_made_from_finite_inputs_passes() -> None:
     bad = ef.tensor([float("nan"), float("inf")])
     with ef.config(check_nan=True):

@@ -58,8 +58,8 @@ class NotedTransport:
 def told() -> Iterator[NotedTransport]:
     made = NotedTransport()
 
-    def meet(step: int, routes: Any, transport: Any) -> Rendezvous:
-        return Rendezvous(step, routes, transport=made)
+    def meet(step: int, routes: Any, executable: int, *, transport: Any) -> Rendezvous:
+        return Rendezvous(step, routes, executable, transport=made)
 
     with patch.object(steps, "Rendezvous", meet):
         yield made
