@@ -100,6 +100,41 @@ def test_a_gradient_whose_rows_are_unpacked_warns() -> None:
         assert (dw.shape, db.shape) == ((2, 4), (3,))
 
 
+def _beside(w: Any, b: Any) -> Any:
+    (_, (more, rest)), _ = ef.value_and_grad(
+        lambda w, b: (loss_of(w, b), w * 2), has_aux=True
+    )(w, b)  # fmt: skip
+    return more, rest
+
+
+def _of_a_part(w: Any, b: Any) -> Any:
+    _, (dv, (first, second)) = ef.value_and_grad(lambda p, b: loss_of(p[1], b) + p[0])((b, w), b)
+    return dv + first, second
+
+
+def _of_samples(w: Any, b: Any) -> Any:
+    each = ef.vmap(ef.grad(loss_of), in_axes=(0, None))
+    first, second = each(w, b)
+    return first, second
+
+
+@pytest.mark.parametrize("program", [_beside, _of_a_part, _of_samples])
+def test_what_is_no_gradient_by_one_argument(program: Any) -> None:
+    for call in (program, ef.trace(program)):
+        assert [x.shape for x in call(ef.ones((2, 4)), ef.tensor(0.0))] == [(4,), (4,)]
+
+
+def test_a_gradient_beside_other_results() -> None:
+    def f(w: Any, b: Any) -> Any:
+        return loss_of(w, b), w * 2
+
+    w, b = ef.ones(3), ef.tensor(0.0)
+    with pytest.raises(GradientError, match="by one argument is unpacked into 2"):
+        (_, _), (_dw, _db) = ef.value_and_grad(f, has_aux=True)(w, b)
+    with pytest.raises(GradientError, match="by one argument is unpacked into 2"):
+        (_dw, _db), _ = ef.grad(f, has_aux=True)(w, b)
+
+
 def test_values_and_indices() -> None:
     x = ef.ones((3, 4))
     with pytest.raises(TensorValueError, match="max gives one tensor, which is unpacked") as caught:
