@@ -132,7 +132,8 @@ class _Watched:
 
     def _here(self, news: News) -> TaskNews:
         """What it tells, in the times and with the numbers of this process."""
-        ahead, known = self._offset.seconds, self._connections.executables
+        ahead = self._offset.seconds
+        known = dict(self._connections.executables)  # finalisers take partitions out of it
         shown = self._connections.shown
         regions = [
             TaskRegion(known[told.partition], told.region, told.device,

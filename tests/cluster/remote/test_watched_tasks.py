@@ -166,6 +166,24 @@ def test_times_are_those_of_this_process(cluster, ear, step) -> None:
     assert watched.asked is None
 
 
+def test_a_partition_that_is_let_go_of_while_its_news_are_read(
+    cluster, ear, step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a finaliser; what the thread that owns the sockets raises would end the session."""
+
+    class Vanishing(dict[int, int]):
+        def __contains__(self, number: object) -> bool:
+            return self.pop(number, None) is not None  # type: ignore[call-overload]  # any key
+
+    connections = cluster._connections
+    ((partition, _), *_) = connections.executables.items()
+    monkeypatch.setattr(connections, "executables", Vanishing(connections.executables))
+    watched = _Watched(connections, cluster._members["ps:0"].task, TransferEnds())
+    regions = [ToldRegion(partition, 2, "ps:0/cpu:0", 1.0, 2.0)]
+    watched.done({"ps:0": encode(News(3.0, regions, [], [], [], []))})
+    assert [len(news.regions) for news in ear.news] == [1]
+
+
 def test_where_a_long_step_is(cluster, ear) -> None:
     @ef.trace
     def power(x, n):
