@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from sys import getrefcount
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
@@ -83,7 +83,7 @@ def _check_result(
     source = Source(frame.f_code, frame.f_lasti)
     callee = _value(call.func, frame)
     kind = type(callee).__name__
-    if kind in _ALONE and type(callee).__module__.startswith("eagerflow."):
+    if kind in _ALONE and _is_ours(callee):
         wrong = f"{kind} gives one tensor, which is unpacked into {count}"
         raise TensorValueError(wrong, given=str(x.type), hint=_ALONE[kind], source=source)
     if _gradient_at(call.func, callee, frame) == place:
@@ -121,14 +121,21 @@ def _gradient_at(func: ast.expr, callee: Any, frame: FrameType) -> _Place | None
     if isinstance(func, ast.Call):  # ef.grad(f)(x, y)
         chosen = {k.arg for k in func.keywords}
         made = _value(func.func, frame)
-        known = made in (ef.grad, ef.value_and_grad) and len(func.args) == 1 and chosen <= {_AUX}
-        function = made(_square, has_aux=_AUX in chosen) if known else None
+        known = made is ef.grad or made is ef.value_and_grad
+        if not known or len(func.args) != 1 or not chosen <= {_AUX}:
+            return None
+        function = made(_square, has_aux=_AUX in chosen)
     else:
-        function = getattr(callee, "fn", callee)  # of a traced one
-    if getattr(function, "__code__", None) is not _DERIVATIVE:  # what wraps one has its attributes
-        return None
+        function = getattr(callee, "fn", None) if _is_ours(callee) else callee  # of a traced one
+    if not isinstance(function, FunctionType) or function.__code__ is not _DERIVATIVE:
+        return None  # what wraps one has its attributes
     place: _Place | None = function.__dict__.get("gradient_at")
     return place
+
+
+def _is_ours(value: object) -> bool:
+    """Whether the class of an object is eagerflow's own: others may answer as they like."""
+    return str(type(value).__module__).startswith("eagerflow.")
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
@@ -181,7 +188,7 @@ def _calls(text: str, number: int, count: int) -> list[tuple[ast.Call, _Place]]:
     """The calls in a text of whose results part ``number`` is unpacked into so many parts."""
     try:
         tree = ast.parse(textwrap.dedent(text))
-    except SyntaxError:  # a part of a statement
+    except (SyntaxError, ValueError):  # a part of a statement
         return []
     found = []
     for node in ast.walk(tree):

@@ -147,6 +147,29 @@ def test_variables_of_who_unpacks_are_not_kept_alive() -> None:
     assert getrefcount(held) == before
 
 
+class Peculiar:
+    """A callable whose class has ideas of its own about attributes and comparisons."""
+
+    __module__ = None  # type: ignore[assignment]  # as of classes that are made at run time
+    __hash__ = None  # type: ignore[assignment]  # as where == compares elements
+
+    def __call__(self, x: Any) -> Any:
+        return x if isinstance(x, ef.Tensor) else self
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    def __eq__(self, other: object) -> Any:
+        raise ValueError("elements cannot be compared")
+
+
+def test_nothing_is_asked_of_what_is_called() -> None:
+    call = Peculiar()
+    first, second = call(ef.ones((2, 3)))
+    third, fourth = call(loss_of)(ef.ones((2, 3)))
+    assert [x.shape for x in (first, second, third, fourth)] == [(3,)] * 4
+
+
 def test_numbers_of_a_vector_are_unpacked_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """As by `dx, dv = slope(x, v)` in each step of a solver."""
     asked: list[Any] = []
