@@ -14,7 +14,9 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
-from types import CodeType, FrameType
+from inspect import CO_OPTIMIZED
+from sys import getrefcount
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
@@ -31,6 +33,9 @@ _ALONE: Final = {
     "MultiHeadAttention": "the output comes alone, without the weights of attention: "
     "out = attention(x), of x [batch, length, embed_dim]"
 }
+#: references to a frame's dict of variables that `locals()` gave to nobody: of the frame, of a
+#: variable here, and of an argument
+_OWN_REFERENCES: Final = 3
 #: how many lines a statement may have to be found, and how many before the names
 _LINES: Final = 12
 _LINES_BEFORE: Final = 4
@@ -60,17 +65,27 @@ def check(x: Any, count: int, frame: FrameType) -> None:
         GradientError: it is the gradient by one argument, and is not that long. If it is, that
             may be meant, and is only warned of where the parts are no numbers.
     """
+    fits = bool(x.shape) and x.shape[0] == count
+    if fits and len(x.shape) == 1:  # numbers, which may be meant
+        return
     unpacked = _unpacked(frame.f_code, frame.f_lasti, count)
     if unpacked is None:
         return
-    call, place = unpacked
+    try:
+        _check_result(x, count, fits, *unpacked, frame)
+    finally:
+        _let_go(frame)
+
+
+def _check_result(
+    x: Any, count: int, fits: bool, call: ast.Call, place: _Place, frame: FrameType
+) -> None:  # fmt: skip
     source = Source(frame.f_code, frame.f_lasti)
     callee = _value(call.func, frame)
     kind = type(callee).__name__
-    if kind in _ALONE and type(callee).__module__.startswith("eagerflow."):
+    if kind in _ALONE and _is_ours(callee):
         wrong = f"{kind} gives one tensor, which is unpacked into {count}"
         raise TensorValueError(wrong, given=str(x.type), hint=_ALONE[kind], source=source)
-    fits = bool(x.shape) and x.shape[0] == count
     if _gradient_at(call.func, callee, frame) == place:
         _check_gradient(x, count, fits, call, source)
     elif not fits and count == 2 and isinstance(call.func, ast.Attribute):
@@ -81,12 +96,22 @@ def check(x: Any, count: int, frame: FrameType) -> None:
             raise TensorValueError(wrong, given=str(x.type), hint=hint, source=source)
 
 
+def _let_go(frame: FrameType) -> None:
+    """Drop the copy of its variables that a frame keeps once it was asked for them, up to 3.12."""
+    scope, code = frame.f_locals, frame.f_code
+    if type(scope) is not dict or not code.co_flags & CO_OPTIMIZED:
+        return  # no copy: variables of a module, or of Python 3.13
+    if getrefcount(scope) <= _OWN_REFERENCES:
+        for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            scope.pop(name, None)
+
+
 def _check_gradient(x: Any, count: int, fits: bool, call: ast.Call, source: Source) -> None:
     wrong = f"the gradient by one argument is unpacked into {count}"
     hint = f"argnums={(*range(count),)} gives the gradients by the first {count} arguments"
     if not fits:
         raise GradientError(wrong, given=str(x.type), hint=hint, source=source)
-    if count == len(call.args) and len(x.shape) > 1:
+    if count == len(call.args):
         text = f"{wrong}\n  got: {x.type}\n  hint: {hint}\n  at: {source}"
         warnings.warn_explicit(text, GradientWarning, source.file, source.line, registry=_said)
 
@@ -96,14 +121,21 @@ def _gradient_at(func: ast.expr, callee: Any, frame: FrameType) -> _Place | None
     if isinstance(func, ast.Call):  # ef.grad(f)(x, y)
         chosen = {k.arg for k in func.keywords}
         made = _value(func.func, frame)
-        known = made in (ef.grad, ef.value_and_grad) and len(func.args) == 1 and chosen <= {_AUX}
-        function = made(_square, has_aux=_AUX in chosen) if known else None
+        known = made is ef.grad or made is ef.value_and_grad
+        if not known or len(func.args) != 1 or not chosen <= {_AUX}:
+            return None
+        function = made(_square, has_aux=_AUX in chosen)
     else:
-        function = getattr(callee, "fn", callee)  # of a traced one
-    if getattr(function, "__code__", None) is not _DERIVATIVE:  # what wraps one has its attributes
-        return None
+        function = getattr(callee, "fn", None) if _is_ours(callee) else callee  # of a traced one
+    if not isinstance(function, FunctionType) or function.__code__ is not _DERIVATIVE:
+        return None  # what wraps one has its attributes
     place: _Place | None = function.__dict__.get("gradient_at")
     return place
+
+
+def _is_ours(value: object) -> bool:
+    """Whether the class of an object is eagerflow's own: others may answer as they like."""
+    return str(type(value).__module__).startswith("eagerflow.")
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
@@ -156,7 +188,7 @@ def _calls(text: str, number: int, count: int) -> list[tuple[ast.Call, _Place]]:
     """The calls in a text of whose results part ``number`` is unpacked into so many parts."""
     try:
         tree = ast.parse(textwrap.dedent(text))
-    except SyntaxError:  # a part of a statement
+    except (SyntaxError, ValueError):  # a part of a statement
         return []
     found = []
     for node in ast.walk(tree):

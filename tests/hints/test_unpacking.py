@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from sys import getrefcount
 from typing import Any
 
 import pytest
@@ -133,6 +134,49 @@ def test_a_gradient_beside_other_results() -> None:
         (_, _), (_dw, _db) = ef.value_and_grad(f, has_aux=True)(w, b)
     with pytest.raises(GradientError, match="by one argument is unpacked into 2"):
         (_dw, _db), _ = ef.grad(f, has_aux=True)(w, b)
+
+
+def test_variables_of_who_unpacks_are_not_kept_alive() -> None:
+    def first(x: Any, _y: Any) -> Any:
+        return x
+
+    held = ef.ones(3)
+    before = getrefcount(held)
+    for x in (ef.ones(2), ef.ones((2, 3)), ef.ones((2, 3, 4))):
+        _a, _b = first(x, held)
+    assert getrefcount(held) == before
+
+
+class Peculiar:
+    """A callable whose class has ideas of its own about attributes and comparisons."""
+
+    __module__ = None  # type: ignore[assignment]  # as of classes that are made at run time
+    __hash__ = None  # type: ignore[assignment]  # as where == compares elements
+
+    def __call__(self, x: Any) -> Any:
+        return x if isinstance(x, ef.Tensor) else self
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    def __eq__(self, other: object) -> Any:
+        raise ValueError("elements cannot be compared")
+
+
+def test_nothing_is_asked_of_what_is_called() -> None:
+    call = Peculiar()
+    first, second = call(ef.ones((2, 3)))
+    third, fourth = call(loss_of)(ef.ones((2, 3)))
+    assert [x.shape for x in (first, second, third, fourth)] == [(3,)] * 4
+
+
+def test_numbers_of_a_vector_are_unpacked_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by `dx, dv = slope(x, v)` in each step of a solver."""
+    asked: list[Any] = []
+    monkeypatch.setattr(unpacking, "value_of", lambda *given: asked.append(given))
+    x, y = ef.grad(loss_of)(ef.ones(2), ef.tensor(0.0))
+    assert float(x + y) == 4
+    assert not asked
 
 
 def test_values_and_indices() -> None:

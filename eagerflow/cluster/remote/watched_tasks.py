@@ -68,7 +68,8 @@ class WatchedTasks:
         self._connections.station.arrived = None
         watched, self._watched = self._watched, {}
         for task, known in watched.items():
-            if self._connections.health(task) == "ready" and known.process.lost is None:
+            answers = self._connections.health(task) in ("ready", "suspect")  # or will do so later
+            if answers and known.process.lost is None:
                 self._connections.tell(task, Look(0, False), _Unheard())
 
     def health(self) -> Mapping[str, TaskHealth]:

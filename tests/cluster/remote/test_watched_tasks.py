@@ -142,6 +142,19 @@ def test_nothing_is_asked_when_nobody_looks(cluster, step) -> None:
     assert not any(news.regions or news.moves for news in told.values())
 
 
+def test_a_task_that_does_not_answer_is_told_that_nobody_looks(
+    cluster, ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a process that goes on later, and would note what nobody asks for."""
+    ear.ask(cluster)
+    connections, told = cluster._connections, set()
+    monkeypatch.setattr(connections, "health", lambda task: "suspect")
+    monkeypatch.setattr(connections, "tell", lambda task, message, heard: told.add(task))
+    task_sources.tell_no_more(ear)
+    monkeypatch.undo()
+    assert told == set(cluster.tasks)
+
+
 def test_times_are_those_of_this_process(cluster, ear, step) -> None:
     ear.ask(cluster)
     connections = cluster._connections
