@@ -18,6 +18,7 @@ from eagerflow.core.interpreter import (
     AbstractDifferentiator,
     applying_rules,
     installed,
+    is_followed,
     use,
 )
 from eagerflow.core.op import Op, declare, functions
@@ -49,11 +50,13 @@ class Forward(AbstractDifferentiator):
 
     Attributes:
         look: where Python looked last at a value that has a tangent.
+        shares_looks: whether a derivative that is taken within flows through such a value, too.
     """
 
     def __init__(self) -> None:
         self.owner = ref(self)
         self.look: Source | None = None
+        self.shares_looks = False
         #: while the forward pass of a composite runs: the tangents of the values that it uses
         self._used: list[Tangent] | None = None
         self._rules = 0  # how many runs of rules are under way
@@ -71,6 +74,7 @@ class Forward(AbstractDifferentiator):
     def looked(self, value: Tensor) -> None:
         if self.follows(value):
             self.look = capture(3)
+            self.shares_looks = self.shares_looks or is_followed(value, within=self)
         self.below.looked(value)
 
     def tangent_of(self, x: Tensor) -> Tangent:

@@ -394,8 +394,10 @@ def _derivative(
             hide_frames(error)
             raise
 
-    # read where the result is unpacked: `eagerflow/hints/unpacking.py`
-    function.__dict__["argnums"] = argnums if wrt is None else ()
+    # where the gradient by one argument is in the result: `eagerflow/hints/unpacking.py` asks
+    place = (1,) if what == "value_and_grad" else (0,) * has_aux
+    by_one = wrt is None and isinstance(argnums, int)
+    function.__dict__["gradient_at"] = place if by_one else None
     return function
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from eagerflow.autodiff.backward import dense, full_like, gradients, search, seeds_of
 from eagerflow.autodiff.forward_mode import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, differentiate
-from eagerflow.autodiff.looks import check_looks, refuse_look
+from eagerflow.autodiff.looks import check_looks, tell_of_look
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.batching.vmap import vmap
 from eagerflow.core import tree
@@ -119,8 +119,9 @@ def jacfwd(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callabl
                 ys = [_real("jacfwd", y) for y in leaves]
             structure[:] = [treedef]
             moved = [forward.tangent_of(y) for y in ys]
-            if all(t is None for t in moved):
-                refuse_look("jacfwd", "the arguments", forward.look)
+            if forward.look is not None and all(t is None for t in moved):
+                certain = not forward.shares_looks
+                tell_of_look("jacfwd", "the arguments", forward.look, certain=certain)
             return [_tangent(y, t) for y, t in zip(ys, moved, strict=True)]
 
         directions = [_among(x, start, ends[-1]) for x, start in zip(xs, ends, strict=False)]

@@ -46,7 +46,8 @@ def check_looks(
 
     Raises:
         GradientError: no result depends on anything, and a zero would not tell. Else it is only a
-            warning: the source may have been meant to be printed and no more.
+            warning: the source may have been meant to be printed and no more, or the result is the
+            slope of something linear, in which values were printed.
     """
     looks = {slot: at for slot, at in tape.looks.items() if slot not in results}
     if not looks:
@@ -54,35 +55,39 @@ def check_looks(
     ways = _ways(tape)
     used = _behind(ways, ((slot, None) for slot in results))
     seen = _behind(ways, reversed(looks.items()))
+    certain = not visible and not tape.shares_looks and all(slot == UNKNOWN for slot in results)
     for i, slots in enumerate(sources):
         look = next((seen[slot] for slot in slots if slot in seen), None)
-        if look is None or any(slot in used for slot in slots):
-            continue
-        source = _source(look)
-        if not visible and all(slot == UNKNOWN for slot in results):
-            refuse_look(what, name(i), source)
-            continue
-        where = ("<unknown>", 0) if source is None else (source.file, source.line)
-        text = f"{_wrong(what, name(i))}\n  hint: {_HINT}\n  at: {source}"
-        warnings.warn_explicit(text, GradientWarning, *where, registry=_said)
+        if look is not None and not any(slot in used for slot in slots):
+            tell_of_look(what, name(i), _source(look), certain=certain)
 
 
-def refuse_look(what: str, name: str, look: Source | None) -> None:
-    """Raise an error, for a result that depends on nothing, if there was a look."""
-    if look is not None:
-        raise GradientError(_wrong(what, name), hint=_HINT, source=look)
+def tell_of_look(what: str, name: str, look: Source | None, *, certain: bool) -> None:
+    """Say that a derivative is zero, and that there was a look on the way.
+
+    Args:
+        what: the name of the transform.
+        name: of what no derivative flows into.
+        look: the last one.
+        certain: whether it is an error.
+
+    Raises:
+        GradientError: it is.
+    """
+    wrong = (
+        f"{what}: no gradient flows into {name}: if the result depends on it, then through a "
+        "number or an array of NumPy"
+    )
+    if certain:
+        raise GradientError(wrong, hint=_HINT, source=look)
+    where = ("<unknown>", 0) if look is None else (look.file, look.line)
+    text = f"{wrong}\n  hint: {_HINT}\n  at: {look}"
+    warnings.warn_explicit(text, GradientWarning, *where, registry=_said)
 
 
 def _source(at: tuple[CodeType | None, int]) -> Source | None:
     code, offset = at
     return None if code is None else Source(code, offset)
-
-
-def _wrong(what: str, name: str) -> str:
-    return (
-        f"{what}: no gradient flows into {name}: if the result depends on it, then through a "
-        "number or an array of NumPy"
-    )
 
 
 def _ways(tape: Tape) -> dict[int, Sequence[int]]:

@@ -20,7 +20,13 @@ from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.core.composites import Composite
-from eagerflow.core.interpreter import BASE, AbstractDifferentiator, tracer_among, use
+from eagerflow.core.interpreter import (
+    BASE,
+    AbstractDifferentiator,
+    is_followed,
+    tracer_among,
+    use,
+)
 from eagerflow.core.op import Op, declare
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Mark, Tensor, handle_of
@@ -120,6 +126,7 @@ class Tape(AbstractDifferentiator):
             of its op are.
         may_break: whether there are links, or records that may give some.
         looks: by slot, the place where Python looked at a value last, the latest at the end.
+        shares_looks: whether a derivative that is taken within flows through one of these, too.
     """
 
     observes = True
@@ -131,6 +138,7 @@ class Tape(AbstractDifferentiator):
         self.origins: dict[int, Callable[[], belonging]] = {}
         self.may_break = False
         self.looks: dict[int, tuple[CodeType | None, int]] = {}
+        self.shares_looks = False
         self._owner = ref(self)
         self._last = self._last_link = UNKNOWN  # the slots given last, of either kind
         self._rules = 0  # how many runs of rules are under way
@@ -192,6 +200,7 @@ class Tape(AbstractDifferentiator):
         if slot >= 0 and self.recording:
             self.looks.pop(slot, None)
             self.looks[slot] = position(3)
+            self.shares_looks = self.shares_looks or is_followed(value, within=self)
         self.below.looked(value)
 
     def watches(self, resource: Any) -> bool:

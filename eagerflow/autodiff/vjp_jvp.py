@@ -8,7 +8,7 @@ from typing import Any
 from eagerflow.autodiff.backward import dense, fit, full_like, gradients, seeds_of
 from eagerflow.autodiff.forward_mode import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, grad, pair
-from eagerflow.autodiff.looks import check_looks, refuse_look
+from eagerflow.autodiff.looks import check_looks, tell_of_look
 from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed, unwinds
@@ -110,8 +110,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             hint="apply ef.stop_gradient to it, if a tangent of zero is meant",
             source=broken.source,
         )
-    if all(t is None for t in output_tangents):
-        refuse_look("jvp", "the primals", forward.look)
+    if forward.look is not None and all(t is None for t in output_tangents):
+        tell_of_look("jvp", "the primals", forward.look, certain=not forward.shares_looks)
     for y in outputs:
         if y is not None:
             strip(y, forward.owner)  # or the value would keep its tangent alive

@@ -137,10 +137,15 @@ def differentiators() -> Iterator[AbstractDifferentiator]:
         interpreter = interpreter.below
 
 
-def is_followed(x: Any) -> bool:
-    """Whether a differentiator of this thread's chain follows the value of the tensor ``x``."""
+def is_followed(x: Any, within: AbstractInterpreter | None = None) -> bool:
+    """Whether a differentiator of this thread's chain follows the value of the tensor ``x``.
+
+    Args:
+        x: the tensor.
+        within: asks for those above this interpreter alone.
+    """
     interpreter = current()  # rules ask for each of their cotangents: a generator costs too much
-    while interpreter is not BASE:
+    while interpreter is not BASE and interpreter is not within:
         if isinstance(interpreter, AbstractDifferentiator) and interpreter.follows(x):
             return True
         interpreter = interpreter.below

@@ -68,7 +68,7 @@ def keeping_variables(module: Any, name: str, value: object) -> None:
         except BaseException as error:
             hide_frames(error)
             raise
-    object.__setattr__(module, name, value)
+    super(ef.nn.Module, module).__setattr__(name, value)
 
 
 def _check_replacement(owner: str, name: str, value: object) -> None:

@@ -133,6 +133,30 @@ def test_one_source_of_several_warns_once_at_the_line() -> None:
     assert len(again) == 1
 
 
+SECOND: dict[str, Callable[..., Any]] = {
+    "hessian": lambda f: ef.hessian(f)(X),
+    "hvp": lambda f: ef.hvp(f, (X,), (X,))[0],
+    "jvp": lambda f: ef.jvp(ef.grad(f), (X,), (X,))[1],
+    "grad": lambda f: ef.grad(lambda x: (ef.grad(f)(x) * Y).sum())(X),
+    "jacrev": lambda f: ef.jacrev(ef.grad(f))(X),
+    "jacfwd": lambda f: ef.jacfwd(ef.grad(f))(X),
+    "vjp": lambda f: ef.vjp(ef.grad(f), X)[1](X)[0],
+}
+
+
+@pytest.mark.parametrize("transform", SECOND)
+def test_a_slope_that_is_constant_has_a_derivative_of_zero(transform: str) -> None:
+    """What was printed on the way may be the reason, or not: it is a warning."""
+
+    def f(x: Any) -> Any:
+        print(x.sum().item())
+        return (3 * x).sum()
+
+    with pytest.warns(GradientWarning, match="no gradient flows into"):
+        second = SECOND[transform](f)
+    assert not np.any(second.numpy())
+
+
 def test_the_gradient_of_a_tape_is_missing_and_a_warning_says_why() -> None:
     with ef.GradientTape() as tape:
         tape.watch(X)

@@ -28,8 +28,9 @@ from eagerflow.function.placing.watched_steps import Seen, StepWatcher
 from eagerflow.graph.passes import optimise
 from eagerflow.placement.automatic.cost_model import CostModel
 from eagerflow.placement.automatic.executor_steps import predict
-from eagerflow.placement.automatic.planning import as_request, plan
+from eagerflow.placement.automatic.planning import plan
 from eagerflow.placement.automatic.rates import MachineRates
+from eagerflow.placement.automatic.requests import as_request
 from tests.bench.harness import arguments
 from tests.bench.placement import make
 
@@ -290,9 +291,9 @@ def _run_eagerly() -> list[str]:
 
 def _predicted(function: Any, args: list[Any], seen: Seen) -> float:
     """Seconds of a step of a function as it is placed now."""
-    plan = function.latest().rules.plan
+    planned = function.latest().rules.planned
     graph = optimise(function.graph(*args))[0]
-    return predict(graph, plan.owner.model(plan.sizes, seen), traits()).seconds
+    return predict(graph, planned.owner.model(planned.sizes, seen), traits()).seconds
 
 
 def _off(row: dict[str, Any], which: str) -> str:

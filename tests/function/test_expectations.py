@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
+from eagerflow.core.interpreter import monitored
 from eagerflow.errors import EagerflowError
 from tests.each import check_each, in_groups, names_of
 from tests.function.expectations import PROGRAMS
 from tests.function.expectations.program import Program, eagerly, run
+from tests.programs.columns import SeesAllOps
 from tests.source_tree import ROOT
 
 MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "program": nullcontext,
-    "replay": lambda: ef.config(check_nan=True),
+    "replay": lambda: monitored(SeesAllOps()),
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from sys import getrefcount
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,6 +100,85 @@ def test_a_gradient_whose_rows_are_unpacked_warns() -> None:
         assert float(a + b) == 4
         _, (dw, db) = ef.value_and_grad(loss_of, argnums=(0, 1))(ef.ones((2, 4)), ef.ones(3))
         assert (dw.shape, db.shape) == ((2, 4), (3,))
+
+
+def _beside(w: Any, b: Any) -> Any:
+    (_, (more, rest)), _ = ef.value_and_grad(
+        lambda w, b: (loss_of(w, b), w * 2), has_aux=True
+    )(w, b)  # fmt: skip
+    return more, rest
+
+
+def _of_a_part(w: Any, b: Any) -> Any:
+    _, (dv, (first, second)) = ef.value_and_grad(lambda p, b: loss_of(p[1], b) + p[0])((b, w), b)
+    return dv + first, second
+
+
+def _of_samples(w: Any, b: Any) -> Any:
+    each = ef.vmap(ef.grad(loss_of), in_axes=(0, None))
+    first, second = each(w, b)
+    return first, second
+
+
+@pytest.mark.parametrize("program", [_beside, _of_a_part, _of_samples])
+def test_what_is_no_gradient_by_one_argument(program: Any) -> None:
+    for call in (program, ef.trace(program)):
+        assert [x.shape for x in call(ef.ones((2, 4)), ef.tensor(0.0))] == [(4,), (4,)]
+
+
+def test_a_gradient_beside_other_results() -> None:
+    def f(w: Any, b: Any) -> Any:
+        return loss_of(w, b), w * 2
+
+    w, b = ef.ones(3), ef.tensor(0.0)
+    with pytest.raises(GradientError, match="by one argument is unpacked into 2"):
+        (_, _), (_dw, _db) = ef.value_and_grad(f, has_aux=True)(w, b)
+    with pytest.raises(GradientError, match="by one argument is unpacked into 2"):
+        (_dw, _db), _ = ef.grad(f, has_aux=True)(w, b)
+
+
+def test_variables_of_who_unpacks_are_not_kept_alive() -> None:
+    def first(x: Any, _y: Any) -> Any:
+        return x
+
+    held = ef.ones(3)
+    before = getrefcount(held)
+    for x in (ef.ones(2), ef.ones((2, 3)), ef.ones((2, 3, 4))):
+        _a, _b = first(x, held)
+    assert getrefcount(held) == before
+
+
+class Peculiar:
+    """A callable whose class has ideas of its own about attributes and comparisons."""
+
+    __module__ = None  # type: ignore[assignment]  # as of classes that are made at run time
+    __hash__ = None  # type: ignore[assignment]  # as where == compares elements
+
+    def __call__(self, x: Any) -> Any:
+        return x if isinstance(x, ef.Tensor) else self
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    def __eq__(self, other: object) -> Any:
+        raise ValueError("elements cannot be compared")
+
+
+def test_nothing_is_asked_of_what_is_called() -> None:
+    call = Peculiar()
+    held = SimpleNamespace(call=call)
+    first, second = held.call(ef.ones((2, 3)))
+    third, fourth = call(loss_of)(ef.ones((2, 3)))
+    assert [x.shape for x in (first, second, third, fourth)] == [(3,)] * 4
+
+
+def test_numbers_of_a_vector_are_unpacked_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by `dx, dv = slope(x, v)` in each step of a solver."""
+    asked: list[Any] = []
+    monkeypatch.setattr(unpacking, "value_of", lambda *given: asked.append(given))
+    x, y = ef.grad(loss_of)(ef.ones(2), ef.tensor(0.0))
+    assert float(x + y) == 4
+    assert not asked
 
 
 def test_values_and_indices() -> None:

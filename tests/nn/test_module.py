@@ -168,6 +168,31 @@ def test_what_may_take_the_place_of_a_variable() -> None:
     assert not layer.state
 
 
+class _Notes:
+    """Another base class, which hears of attributes."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self.__dict__.setdefault("noted", []).append(name)
+
+
+class _Noting(Scale, _Notes):
+    pass
+
+
+def test_other_base_classes_set_attributes_in_their_way() -> None:
+    layer = _Noting()
+    assert layer.noted == ["weight", "seen"]
+
+    def mark(x: Any) -> Any:
+        layer.marked = True
+        return layer(x)
+
+    for count, call in enumerate((mark, ef.trace(mark)), 1):
+        call(ef.ones(2))
+        assert layer.noted.count("marked") == count
+
+
 def test_train_and_eval_reach_all_modules() -> None:
     net = Net()
     assert net.eval() is net

@@ -46,7 +46,7 @@ def test_documented_with_an_example() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("BatchNorm2d", "did you mean 'BatchNorm'"),
+        ("BatchNorm2d", r"ef\.nn\.BatchNorm\(channels\)"),
         ("Conv2D", "did you mean 'Conv2d'"),
         ("ModuleList", "a plain list of modules"),
         ("Parameter", "assign an ef.Variable"),

@@ -11,9 +11,9 @@ from tests.bench.measures.op_tables import op_tables
 from tests.source_tree import ROOT
 
 #: collections of names of public functions, not of ops: activations that callers name, and in
-#: `_FOR_LIBRARIES` what completion hides; of other frameworks, `ALSO_METHODS` and `_PAIRS`
+#: `_FOR_LIBRARIES` what completion hides; of other frameworks, `ALSO_METHODS` and `PAIRS`
 NO_TABLES: Final = {
-    "('tanh', 'relu')", "ALSO_METHODS", "Activation", "_ACTIVATIONS", "_FOR_LIBRARIES", "_PAIRS",
+    "('tanh', 'relu')", "ALSO_METHODS", "Activation", "_ACTIVATIONS", "_FOR_LIBRARIES", "PAIRS",
 }  # fmt: skip
 
 #: comparisons with the name of one op that stay, by file and name, and why

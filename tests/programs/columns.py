@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 from unittest.mock import patch
 from zlib import crc32
 
 import eagerflow as ef
 from eagerflow.autograph.conversion.convert import converted
+from eagerflow.core.interpreter import AbstractInterpreter, monitored
+from eagerflow.core.op import Op
 from eagerflow.function import cache_entry, derivative
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
@@ -23,7 +25,16 @@ from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from tests.fakes.transport import FakeNetwork, FakeTransport
 from tests.placement.scattered import CPUS, by_scheduler, nothing_left, scattered
 
-__all__ = ["COLUMNS", "MIXED", "QUANTITIES", "Column", "Quantity", "partitioned", "renew"]
+__all__ = [
+    "COLUMNS",
+    "MIXED",
+    "QUANTITIES",
+    "Column",
+    "Quantity",
+    "SeesAllOps",
+    "partitioned",
+    "renew",
+]
 
 Function = Callable[..., Any]
 Context = Callable[[], AbstractContextManager[Any]]
@@ -138,6 +149,14 @@ def by_name(node: Node) -> str:
     return CPUS[crc32(node.name.encode()) % len(CPUS)]
 
 
+@final
+class SeesAllOps(AbstractInterpreter):
+    """Looks on at each op: graphs are replayed for it."""
+
+    def bind(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        return self.below.bind(op, inputs, attrs)
+
+
 def ruled(function: Function) -> Function:
     """A traced function with a rule, which is applied before the passes."""
     return ef.trace(function).place(by_name)
@@ -165,7 +184,8 @@ COLUMNS: dict[str, Column] = {
     "partitioned, late and in pieces": Column(within=lambda: partitioned(MIXED)),
     "placed by a rule": Column(ruled, within=on_several_devices),
     "placed by a rule inside": Column(ruled, within=on_several_devices, inner=True),
-    "replayed": Column(around=lambda: ef.config(check_nan=True)),  # which sees all ops
+    "replayed": Column(around=lambda: monitored(SeesAllOps())),
+    "checked for NaN": Column(around=lambda: ef.config(check_nan=True)),
     "under a tape": Column(around=ef.GradientTape),  # which follows the variables
 }
 

@@ -43,7 +43,7 @@ def test_a_loop_over_a_queue_tells_of_the_runner_that_failed(make: Any) -> None:
 
 def test_a_trace_cannot_go_over_a_queue() -> None:
     queue = ef.Queue(9, ef.tensor(0))
-    with pytest.raises(errors.TraceError, match="cannot go over"):
+    with pytest.raises(errors.TraceError, match="cannot iterate over"):
         ef.trace(lambda: [x + 1 for x in queue])()
 
 

@@ -11,7 +11,7 @@ import io
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from threading import Lock
+from threading import RLock
 from time import monotonic
 from typing import Any, Final, TextIO, final
 
@@ -116,7 +116,7 @@ class StrayLines:
     def __init__(self, told: Told, clock: Callable[[], float] = monotonic) -> None:
         self._told = told
         self._clock = clock
-        self._lock = Lock()
+        self._lock = RLock()  # a finaliser may write while a line is heard
         self._begun = ""
         self._since = float("-inf")
         self._lines = 0

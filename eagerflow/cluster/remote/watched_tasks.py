@@ -68,7 +68,8 @@ class WatchedTasks:
         self._connections.station.arrived = None
         watched, self._watched = self._watched, {}
         for task, known in watched.items():
-            if self._connections.health(task) == "ready" and known.process.lost is None:
+            answers = self._connections.health(task) in ("ready", "suspect")  # or will do so later
+            if answers and known.process.lost is None:
                 self._connections.tell(task, Look(0, False), _Unheard())
 
     def health(self) -> Mapping[str, TaskHealth]:
@@ -132,7 +133,8 @@ class _Watched:
 
     def _here(self, news: News) -> TaskNews:
         """What it tells, in the times and with the numbers of this process."""
-        ahead, known = self._offset.seconds, self._connections.executables
+        ahead = self._offset.seconds
+        known = dict(self._connections.executables)  # finalisers take partitions out of it
         shown = self._connections.shown
         regions = [
             TaskRegion(known[told.partition], told.region, told.device,

@@ -368,7 +368,7 @@ class Queue:
         """
         if is_traced():
             raise TraceError(
-                f"a traced function cannot go over {self._heading()}",
+                f"a traced function cannot iterate over Queue({self._heading()})",
                 hint="take one element in each call, x = queue.dequeue(), and let a runner repeat "
                 "it: ef.spawn(f)",
             )

@@ -126,3 +126,19 @@ def test_stray_lines_are_few_a_second(told: Told) -> None:
     stray.hear("\n")
     assert told[100] == (("later",), 150)
     assert [len(line) for line in told[101][0]] == [2_000]
+
+
+def test_a_line_that_is_written_while_another_one_is_heard(told: Told) -> None:
+    """As by a finaliser that runs meanwhile, in the same thread."""
+    words = ["of a finaliser\n"]
+
+    def clock() -> float:
+        if words:
+            stray.hear(words.pop())
+        return 0.0
+
+    stray = StrayLines(lambda *what: told.append(what), clock)
+    thread = threading.Thread(target=stray.hear, args=("outer\n",), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert told == [(("of a finaliser",), 0), (("outer",), 0)]

@@ -142,6 +142,19 @@ def test_nothing_is_asked_when_nobody_looks(cluster, step) -> None:
     assert not any(news.regions or news.moves for news in told.values())
 
 
+def test_a_task_that_does_not_answer_is_told_that_nobody_looks(
+    cluster, ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a process that goes on later, and would note what nobody asks for."""
+    ear.ask(cluster)
+    connections, told = cluster._connections, set()
+    monkeypatch.setattr(connections, "health", lambda task: "suspect")
+    monkeypatch.setattr(connections, "tell", lambda task, message, heard: told.add(task))
+    task_sources.tell_no_more(ear)
+    monkeypatch.undo()
+    assert told == set(cluster.tasks)
+
+
 def test_times_are_those_of_this_process(cluster, ear, step) -> None:
     ear.ask(cluster)
     connections = cluster._connections
@@ -164,6 +177,24 @@ def test_times_are_those_of_this_process(cluster, ear, step) -> None:
     assert move.stop - move.start == pytest.approx(1.0)  # as the one who has got it says
     watched.failed(ErrorHead("TaskLost", "ps:0 is lost"))
     assert watched.asked is None
+
+
+def test_a_partition_that_is_let_go_of_while_its_news_are_read(
+    cluster, ear, step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a finaliser; what the thread that owns the sockets raises would end the session."""
+
+    class Vanishing(dict[int, int]):
+        def __contains__(self, number: object) -> bool:
+            return self.pop(number, None) is not None  # type: ignore[call-overload]  # any key
+
+    connections = cluster._connections
+    ((partition, _), *_) = connections.executables.items()
+    monkeypatch.setattr(connections, "executables", Vanishing(connections.executables))
+    watched = _Watched(connections, cluster._members["ps:0"].task, TransferEnds())
+    regions = [ToldRegion(partition, 2, "ps:0/cpu:0", 1.0, 2.0)]
+    watched.done({"ps:0": encode(News(3.0, regions, [], [], [], []))})
+    assert [len(news.regions) for news in ear.news] == [1]
 
 
 def test_where_a_long_step_is(cluster, ear) -> None:

@@ -103,11 +103,11 @@ def test_kernels_of_devices_that_work_later_are_timed(sleepy: None) -> None:
     with StepWatcher(executable, seen):
         executable(value)
     times = {site.op: seconds for (site, _), seconds in seen.observed().nodes.items()}
-    assert times["pause"] > 0.019  # issuing it takes some microseconds
+    assert times["pause"] > 0.01  # issuing it takes some microseconds; this thread may be late
     (pause, _) = graph.nodes
     costs = CostModel(MachineRates(), observed=seen.observed())
     device = ef.hardware.as_device("sleepy:0")
-    assert costs.seconds(pause, device) > 0.019  # of the device
+    assert costs.seconds(pause, device) > 0.01  # of the device
     assert costs.call(pause, device) < 1e-3  # of the host
 
 
