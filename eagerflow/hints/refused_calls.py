@@ -6,7 +6,7 @@ import dis
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CodeType, FrameType, MethodType, ModuleType, TracebackType
 from typing import Any, Final
 
 import eagerflow as ef
@@ -294,7 +294,8 @@ def value_of(path: tuple[str, ...], frame: FrameType) -> Any:
             value = getattr(value, name, None)
         else:
             value = inspect.getattr_static(value, name, None)
-            value = getattr(value, "__func__", value)
+            if isinstance(value, (classmethod, staticmethod, MethodType)):
+                value = value.__func__
     return value
 
 

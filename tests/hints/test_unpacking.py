@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from sys import getrefcount
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -165,7 +166,8 @@ class Peculiar:
 
 def test_nothing_is_asked_of_what_is_called() -> None:
     call = Peculiar()
-    first, second = call(ef.ones((2, 3)))
+    held = SimpleNamespace(call=call)
+    first, second = held.call(ef.ones((2, 3)))
     third, fourth = call(loss_of)(ef.ones((2, 3)))
     assert [x.shape for x in (first, second, third, fourth)] == [(3,)] * 4
 

@@ -334,8 +334,11 @@ class Connections:
             self._end_pending()
 
     def _end_pending(self) -> None:
-        while self._pending:
-            _, pending = self._pending.popitem()
+        while True:
+            try:
+                _, pending = self._pending.popitem()
+            except KeyError:  # none is left: several threads may be at it
+                return
             pending.failed(ErrorHead("TaskLost", "the cluster was closed"))
 
     def _settle(self) -> float:
@@ -445,10 +448,12 @@ class Connections:
                 if self._batches and type(message) is RunStep:
                     message = self._letting_go(task, message)
                 self._sockets.send(task, framed(self.slabs, task, message, frames))
-            elif kind == "done":
-                self._pending.pop(what[0]).done(what[1])
-            elif kind == "failed":
-                self._pending.pop(what[0]).failed(what[1])
+            elif kind in ("done", "failed"):
+                pending = self._pending.pop(what[0], None)
+                if pending is None:  # another thread has ended all
+                    continue
+                answer = pending.done if kind == "done" else pending.failed
+                answer(what[1])
             elif kind == "wake":
                 (self._wake,) = what
             else:

@@ -303,8 +303,9 @@ class Station:
     def _deliver(self, end: str, message: Message, owes: bool) -> None:
         """A value has come; whether its channel is to be told when it was taken."""
         assert message.key is not None
-        if self.arrived is not None and not message.dead:
-            self.arrived(message.key)
+        arrived = self.arrived  # another thread may set it
+        if arrived is not None and not message.dead:
+            arrived(message.key)
         step = message.step
         rendezvous = self._open.get(step)
         self._wanted.discard(message.key)

@@ -573,3 +573,22 @@ def test_a_transfer_ends_with_the_error_of_its_step(listener: Listener) -> None:
     assert {id(e) for e in listener.ended} == {id(e) for e in listener.begun}
     assert {event.error for event in listener.ended} == {"CancelledError: it has failed"}
     end(network, here, there)
+
+
+def test_who_hears_of_arrivals_may_stop_while_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread sets it to None; what the thread of the sockets raises ends a session."""
+    heard: list[Key] = []
+    seen: list[Any] = [None, heard.append]
+    arrived = property(lambda _: seen.pop() if seen else None, lambda _, value: None)
+    monkeypatch.setattr(station.Station, "arrived", arrived, raising=False)
+    network = FakeNetwork(0, CALM)
+    here, there = (
+        Rendezvous(1, ALL_ROUTES, transport=network.station(end)) for end in ("cpu:0", "cpu:1")
+    )
+    note, name = Note(), Key(1, "x of cpu:0 -> cpu:1", ())
+    there.receive(name, note.done)
+    here.send(name, object(), dead=False)
+    for _ in range(20):
+        network.step()
+    assert heard == [name]
+    assert len(note) == 1
