@@ -136,6 +136,7 @@ CELLS = {
     "run": "while not pathlib.Path('observed').exists():\n    run(0.1)",
     "frozen": "run(0.5)\npathlib.Path('ended').touch()",
     "told": "number = over.latest().executable.number\n"
+    "other._watcher.collect()  # the last steps of the cell before\n"
     "print(f'{other._watcher.log.of(number).count:,}')",
     "assign": "weights.assign(weights.value * float('nan'))",
     "hundred": HUNDRED,
