@@ -101,12 +101,12 @@ def _ways(tape: Tape) -> dict[int, Sequence[int]]:
 
 def _behind(ways: Mapping[int, Sequence[int]], starts: Iterable[tuple[int, _T]]) -> dict[int, _T]:
     """The slots that lead to some others, each with the note of the first that it leads to."""
-    found: dict[int, _T] = {}
+    notes: dict[int, _T] = {}
     for start, note in starts:
         pending = [start]
         while pending:
             slot = pending.pop()
-            if slot != UNKNOWN and slot not in found:
-                found[slot] = note
+            if slot != UNKNOWN and slot not in notes:
+                notes[slot] = note
                 pending += ways.get(slot, ())
-    return found
+    return notes

@@ -165,9 +165,9 @@ def _unpacked(code: CodeType, offset: int, count: int) -> tuple[ast.Call, _Place
         for i in range(first, line + _LINES):
             lines.append(linecache.getline(code.co_filename, i))
             if i >= line:
-                found = _calls("".join(lines), number, count)
-                if found:
-                    return found[0] if len(found) == 1 else None
+                calls = _calls("".join(lines), number, count)
+                if calls:
+                    return calls[0] if len(calls) == 1 else None
     return None
 
 
@@ -190,13 +190,13 @@ def _calls(text: str, number: int, count: int) -> list[tuple[ast.Call, _Place]]:
         tree = ast.parse(textwrap.dedent(text))
     except (SyntaxError, ValueError):  # a part of a statement
         return []
-    found = []
+    calls = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             places = [*_places(node.targets[0])]
             if number < len(places) and places[number][1] == count:
-                found.append((node.value, places[number][0]))
-    return found
+                calls.append((node.value, places[number][0]))
+    return calls
 
 
 def _places(target: ast.expr, at: _Place = ()) -> Iterator[tuple[_Place, int]]:
