@@ -125,7 +125,7 @@ class _Watched:
             return  # what cannot be read is not shown
         if asked is not None:
             self._offset.heard(asked, news.time, answered)
-        task_sources.tell(self._here(news))
+        task_sources.publish(self._here(news))
 
     def failed(self, head: ErrorHead) -> None:
         """It is lost, or knows nothing of this."""

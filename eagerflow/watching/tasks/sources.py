@@ -99,11 +99,11 @@ class TaskNews(NamedTuple):
     places: Sequence[TaskPlace] = ()
 
 
-class Hearer(Protocol):
-    """Is told what tasks tell."""
+class Subscriber(Protocol):
+    """Receives the news of tasks."""
 
     def hear(self, news: TaskNews, /) -> None:
-        """Take it; any thread brings it, and waits for nothing."""
+        """Take the news of a task; called in any thread, which it must not block."""
 
 
 class TaskSource(Protocol):
@@ -113,7 +113,7 @@ class TaskSource(Protocol):
         """Ask what has happened, unless the question before was not answered yet."""
 
     def rest(self) -> None:
-        """Nobody looks any more."""
+        """Stop: there is no subscriber left."""
 
     def health(self) -> Mapping[str, TaskHealth]:
         """How each of its tasks is."""
@@ -121,40 +121,40 @@ class TaskSource(Protocol):
 
 @final
 class TaskSources:
-    """The sources of a process, and who hears of what they tell."""
+    """The sources of a process, and the subscribers to their news."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._sources: tuple[TaskSource, ...] = ()
-        self._hearers: tuple[Hearer, ...] = ()
+        self._subscribers: tuple[Subscriber, ...] = ()
 
     def add(self, source: TaskSource) -> None:
-        """Ask these tasks, too."""
+        """Let a source be asked from now on."""
         with self._lock:
             self._sources = (*self._sources, source)
 
     def remove(self, source: TaskSource) -> None:
-        """Ask them no more; it is no error if they are not asked."""
+        """Ask a source no more; a source that was never added is no error."""
         with self._lock:
             self._sources = tuple([s for s in self._sources if s is not source])
 
-    def tell_to(self, hearer: Hearer) -> None:
-        """Somebody looks."""
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Let a subscriber receive all news from now on."""
         with self._lock:
-            self._hearers = (*self._hearers, hearer)
+            self._subscribers = (*self._subscribers, subscriber)
 
-    def tell_no_more(self, hearer: Hearer) -> None:
-        """It looks no more."""
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """End a subscription. With the last one, sources are told to rest."""
         with self._lock:
-            self._hearers = tuple([h for h in self._hearers if h is not hearer])
-            if not self._hearers:
+            self._subscribers = tuple([s for s in self._subscribers if s is not subscriber])
+            if not self._subscribers:
                 for source in self._sources:
                     source.rest()
 
-    def tell(self, news: TaskNews) -> None:
-        """Tell all who look."""
-        for hearer in self._hearers:
-            hearer.hear(news)
+    def publish(self, news: TaskNews) -> None:
+        """Give the news of a task to all subscribers."""
+        for subscriber in self._subscribers:
+            subscriber.hear(news)
 
     def look(self) -> None:
         """Ask all tasks."""

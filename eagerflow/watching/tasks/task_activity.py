@@ -68,12 +68,12 @@ class TaskActivity:
     def open(self) -> None:
         """Somebody looks."""
         self._is_open = True
-        task_sources.tell_to(self)
+        task_sources.subscribe(self)
 
     def close(self) -> None:
         """Nobody does any more."""
         self._is_open = False
-        task_sources.tell_no_more(self)
+        task_sources.unsubscribe(self)
 
     def look(self) -> None:
         """Ask the tasks; what they tell comes soon."""

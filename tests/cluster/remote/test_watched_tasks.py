@@ -51,9 +51,9 @@ class Ear:
 @pytest.fixture
 def ear() -> Iterator[Ear]:
     made = Ear()
-    task_sources.tell_to(made)
+    task_sources.subscribe(made)
     yield made
-    task_sources.tell_no_more(made)
+    task_sources.unsubscribe(made)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_view_gets_lanes_links_and_health(cluster, step) -> None:
     watcher.connect(comm)
     ear = Ear()
     with watcher:
-        task_sources.tell_to(ear)
+        task_sources.subscribe(ear)
         ear.ask(cluster)
         for _ in range(STEPS):
             step(ef.ones(8))
@@ -112,7 +112,7 @@ def test_a_view_gets_lanes_links_and_health(cluster, step) -> None:
         ear.ask(cluster)
         watcher.look(perf_counter())
         watcher.tell(perf_counter())
-        task_sources.tell_no_more(ear)
+        task_sources.unsubscribe(ear)
     names = dict(comm.rows("names"))
     ((number, *_),) = [r for r in comm.rows("executables") if names[r[1]] == "step"]
     regions = comm.rows("regions")
@@ -132,13 +132,13 @@ def test_a_view_gets_lanes_links_and_health(cluster, step) -> None:
 
 def test_nothing_is_asked_when_nobody_looks(cluster, step) -> None:
     ear = Ear()
-    task_sources.tell_to(ear)
+    task_sources.subscribe(ear)
     ear.ask(cluster)
-    task_sources.tell_no_more(ear)
+    task_sources.unsubscribe(ear)
     step(ef.ones(8))  # what ends the looking goes before it
-    task_sources.tell_to(ear)
+    task_sources.subscribe(ear)
     told = {news.task: news for news in ear.ask(cluster)}
-    task_sources.tell_no_more(ear)
+    task_sources.unsubscribe(ear)
     assert not any(news.regions or news.moves for news in told.values())
 
 
@@ -150,7 +150,7 @@ def test_a_task_that_does_not_answer_is_told_that_nobody_looks(
     connections, told = cluster._connections, set()
     monkeypatch.setattr(connections, "health", lambda task: "suspect")
     monkeypatch.setattr(connections, "tell", lambda task, message, heard: told.add(task))
-    task_sources.tell_no_more(ear)
+    task_sources.unsubscribe(ear)
     monkeypatch.undo()
     assert told == set(cluster.tasks)
 

@@ -120,7 +120,7 @@ def test_regions_links_and_places(tasks: FakeTasks, watcher: Watcher) -> None:
     watcher.connect(comm)
     device = "worker:0/cpu:0"
     place = TaskPlace(1, number, node, (("while", 7),), 0.5)
-    task_sources.tell(TaskNews(
+    task_sources.publish(TaskNews(
         "worker:0", [TaskRegion(number, 3, device, 1.0, 2.0)], [],
         [TaskTransfers(device, "ps:0/cpu:0", number, 9, 720, 0.5)], [place],
     ))  # fmt: skip
