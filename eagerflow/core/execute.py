@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from eagerflow.core.tensor import Tensor, make_tensor, type_of
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, strip
 from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.hardware import Device, as_device, copied, note_put
+from eagerflow.hardware.float_warnings import warning_at_users_line
 from eagerflow.running_node import running_node
 from eagerflow.source import Source, assignment_of, is_framework_code
 from eagerflow.types import TensorSpec, TensorType
@@ -25,12 +26,16 @@ from eagerflow_kernels.lists import ListData
 _show: Callable[[Any], list[str]] = EagerflowError._render_traceback_
 
 
+_HINT_OF_NANS: Final = "ef.config(check_nan=True) makes an error of the first NaN that an op makes"
+
+
 @final
 class ResolvedKernel:
     """A resolved kernel: what `execute` looks up by lane.
 
     Attributes:
         kernel: ``kernel(*arrays, **attrs)``, or what launches it on the device.
+        eager: the same for eager code, which has NumPy's warnings at the user's line.
         array_type: the class of the device's arrays.
         lanes: the lanes of the device by NumPy dtype.
         asarray: makes an array of what a kernel returned instead of one (a NumPy scalar); leaves
@@ -38,13 +43,13 @@ class ResolvedKernel:
         spreads: whether the device rule gives each output a device of its own.
     """
 
-    __slots__ = ("array_type", "asarray", "kernel", "lanes", "spreads")
+    __slots__ = ("array_type", "asarray", "eager", "kernel", "lanes", "spreads")
 
     def __init__(
         self, kernel: Callable[..., Any], device: Device, *, spreads: bool = False,
         on_host: bool = False,
     ) -> None:  # fmt: skip
-        self.kernel = kernel
+        self.kernel = self.eager = kernel
         self.spreads = spreads
         self.array_type = device.backend.array_type
         self.lanes = device.lanes
@@ -74,7 +79,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     entry = op.resolved.get(key)
     if entry is None:
         entry = resolve(op, inputs, attrs, key)
-    kernel = entry.kernel
+    kernel = entry.eager
     try:
         # spelled out, because unpacking costs a small op a tenth of its time
         if count == 1:
@@ -208,8 +213,12 @@ def resolve_kernel(
         return entry
     if specs:
         _check_dtypes(op, specs, attrs)
-    launcher = device.backend.launcher(OpCall(op, lanes, device), device.index)
+    call = OpCall(op, lanes, device)
+    launcher = device.backend.launcher(call, device.index)
     entry = ResolvedKernel(launcher, device, spreads=spreads, on_host=bool(op.host_outputs))
+    if call.warns and entry.array_type is np.ndarray:
+        hint = "" if op.precision == "exact" else _HINT_OF_NANS
+        entry.eager = warning_at_users_line(launcher, op.name, hint)
     op.resolved[key] = entry
     return entry
 

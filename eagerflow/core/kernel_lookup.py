@@ -46,6 +46,8 @@ _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
 #: how NumPy's ValueErrors begin about sizes that no memory could hold
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
+#: functions of integers that warn
+_DIVIDES = (np.floor_divide, np.remainder, np.fmod)
 #: packages whose kernels are not checked: tests compare them
 _OWN = ("eagerflow", "eagerflow_kernels", "numpy", "cupy", "scipy")
 
@@ -82,9 +84,10 @@ class OpCall:
         several: whether its kernel gives a tuple.
         on_host: whether its kernel has to run at once, in the thread that calls.
         shares: whether results may be views of inputs.
+        warns: whether NumPy may warn of numbers while the kernel that was found runs.
     """
 
-    __slots__ = ("_device", "_lanes", "_op", "name", "on_host", "several", "shares")
+    __slots__ = ("_device", "_lanes", "_op", "name", "on_host", "several", "shares", "warns")
 
     def __init__(self, op: Op, lanes: list[Lane], device: Device) -> None:
         self._op, self._lanes, self._device = op, lanes, device
@@ -92,6 +95,7 @@ class OpCall:
         self.several = op.outputs != 1
         self.on_host = op.on_host
         self.shares = op.storage in ("same", "view")
+        self.warns = False
 
     def host_inputs(self, count: int, attrs: dict[str, Any]) -> frozenset[int]:
         """Which of ``count`` inputs the kernel reads in the memory of the host."""
@@ -116,6 +120,7 @@ class OpCall:
         op, lanes = self._op, self._lanes
         kernel = _found(op, lanes, self._device, xp, like)
         users = _code_of_user(kernel)
+        self.warns = users is None and _may_warn(op, lanes, kernel)
         dtypes = {lane.dtype for lane in lanes}
         low = op.precision != "exact" and bool(dtypes & _LOW)
         via_float32 = low or (op.precision == "accumulate" and _FLOAT16 in dtypes)
@@ -130,6 +135,7 @@ class OpCall:
             via_float32 = via_float32 or (half and native is not None)
             if native is not None:
                 kernel = native
+                self.warns &= op.precision == "exact"  # to some dtypes NumPy casts for it
                 casts = kernel_library.half_casts() if _FLOAT16 in dtypes else None
         if BYTES in dtypes:
             kernel = _of_bytes(kernel)
@@ -286,6 +292,13 @@ def _has_native(op: Op, kinds: Iterable[str], lanes: list[Lane]) -> bool:
     names = tuple(lane.dtype.name for lane in lanes)
     rows = (names, names[:1]) if len(set(names)) == 1 else (names,)
     return all(table.is_own(op.name, kind, row) for kind in kinds for row in rows)
+
+
+def _may_warn(op: Op, lanes: list[Lane], kernel: Any) -> bool:
+    """Whether NumPy's functions may warn of numbers: there are floats, or integers are divided."""
+    if op.effect != "pure" or not (op.precision != "exact" or op.elementwise):
+        return False
+    return kernel in _DIVIDES or any(lane.dtype.is_inexact for lane in lanes)
 
 
 def _code_of_user(kernel: Any) -> CodeType | None:

@@ -130,7 +130,7 @@ def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
     if out._lane is (lane.truth if truth else lane):
         # the function may have bound a simpler op, such as a square for a power
         entry = op.resolved.get(lane) or _stack.resolve(op, (self, self), {}, lane)
-        lane.kernels[number] = entry.kernel
+        lane.kernels[number] = entry.eager
     return out
 
 

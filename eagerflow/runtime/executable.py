@@ -17,11 +17,11 @@ from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of, late_reads, reads_late
 from eagerflow.hardware import Device, Lane, as_device
+from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.hardware.kernel_library import in_force
 from eagerflow.runtime.background_compilation import STEPS_BEFORE_COMPILING, Compilation, Mode
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure, note_written
-from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.generated_tier import GeneratedTier, RegionCode
 from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.generated_or_scheduled import Choice, Trial

@@ -25,8 +25,8 @@ from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.device_scopes import without_scope
+from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.hardware.kernel_library import in_force
-from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import check_given, has_dims, on_device
 from eagerflow.runtime.python_control import choose, go_along, repeat
 from eagerflow.source import Source

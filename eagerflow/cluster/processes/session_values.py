@@ -28,7 +28,7 @@ from eagerflow.core.execute import execute
 from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import ProtocolError
-from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.runtime.threads.workers import shared
 
 #: seconds from which on an op keeps the thread of the sockets too long

@@ -17,13 +17,13 @@ from eagerflow.events import NodeEvent, RegionEvent, check_stopped, step_of, tol
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, wait_for_data
+from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.resources.mutex import this_thread
 from eagerflow.resources.waiting_operations import slept
 from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.finite_check import FiniteCheck
-from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.generated.native_or_plain import KernelTrial

@@ -25,10 +25,10 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from eagerflow.graph.passes.rewrite import may_be_large
+from eagerflow.hardware.float_warnings import quietly, row_by_row
 from eagerflow.resources.variable import VariableState, in_order
 from eagerflow.runtime.generated.buffer_reuse import if_alone
 from eagerflow.runtime.generated.expressions import Expressions
-from eagerflow.runtime.generated.float_warnings import quietly, row_by_row
 from eagerflow.runtime.generated.instructions import Instruction
 from eagerflow.types import TensorType
 

@@ -19,7 +19,7 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import NullArray
-from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import is_sent_late
 from eagerflow.runtime.rendezvous.credits import Sent

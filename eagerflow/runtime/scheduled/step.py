@@ -21,8 +21,8 @@ from eagerflow.events import AbstractEvent, next_step, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.text.printer import node_note
+from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.resources.waiting_operations import Interruptible
-from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import LateValue
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous

@@ -20,8 +20,8 @@ from eagerflow.events import step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import Backend, Device, as_device, to_host
+from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.resources.waiting_operations import interruptible
-from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import LateValue, Then
 from eagerflow.runtime.rendezvous.credits import nbytes_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eagerflow.runtime.generated.float_warnings import quietly, row_by_row
+from eagerflow.hardware.float_warnings import quietly, row_by_row
 
 
 def _look() -> tuple[str, int]:

@@ -1,0 +1,114 @@
+"""NumPy's floating-point warnings: off while a graph runs, and at the user's line in eager code.
+
+Both, and how NumPy walks through arrays, are in one context variable of NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
+from types import CodeType
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from eagerflow.source import warn
+
+_T = TypeVar("_T")
+
+#: what NumPy calls NaNs made of numbers
+_INVALID: Final = "invalid value"
+
+#: Elements of the buffers through which NumPy walks rows that do not lie beside each other. With
+#: its 8,192 it copies rows of up to several thousand elements, which takes longer than to add them.
+_BUFFER: Final = 1024
+
+
+def _find() -> tuple[ContextVar[Any], Any, Any]:
+    """The context variable in which NumPy keeps what to do about errors, and two values of it.
+
+    They are "ignore all", and that with small buffers. `np.errstate` does the same and takes as
+    long as three small ops.
+    """
+    quiet, small, again = copy_context(), copy_context(), copy_context()
+    quiet.run(lambda: np.seterr(all="ignore"))
+    small.run(lambda: (np.seterr(all="ignore"), np.setbufsize(_BUFFER)))
+    again.run(lambda: np.seterr(all="warn"))
+    changed = [v for v in quiet if again[v] is not quiet[v]]
+    (variable,) = changed
+    return variable, quiet[variable], small[variable]
+
+
+_found: Final = _find()
+error_state: Final = _found[0]
+QUIET: Final = _found[1]
+_SMALL_BUFFERS: Final = _found[2]
+
+
+def quietly(function: Callable[..., _T], *args: Any) -> _T:
+    """Call a function with warnings off."""
+    token = error_state.set(QUIET)
+    try:
+        return function(*args)
+    finally:
+        error_state.reset(token)
+
+
+def row_by_row(function: Callable[..., _T], *args: Any, **places: Any) -> _T:
+    """Call a function of NumPy's on arrays that are parts of others, whose rows are not copied.
+
+    It is for functions of single elements: sums depend on the size of buffers.
+    """
+    token = error_state.set(_SMALL_BUFFERS)
+    try:
+        return function(*args, **places)
+    finally:
+        error_state.reset(token)
+
+
+#: the state of a program that has not set it
+_UNCHANGED: Final = Context().run(error_state.get)
+
+
+def warning_at_users_line(kernel: Callable[..., Any], name: str, hint: str) -> Callable[..., Any]:
+    """A kernel of NumPy's functions, whose warnings are given at the line that applies the op.
+
+    NumPy itself would name a line of eagerflow, once for all programs. Where its state is not the
+    usual one, as in ``np.errstate``, it does as it is told.
+
+    Args:
+        kernel: the kernel.
+        name: of the op.
+        hint: what to do about a NaN.
+    """
+    state = Context().run(_state_that_calls, partial(_warn, name, hint))
+    get, enter, leave = error_state.get, error_state.set, error_state.reset
+
+    def called(*arrays: Any, **attrs: Any) -> Any:
+        if get() is not _UNCHANGED:
+            return kernel(*arrays, **attrs)
+        token = enter(state)
+        try:
+            return kernel(*arrays, **attrs)
+        finally:
+            leave(token)
+
+    return called
+
+
+def _state_that_calls(function: Callable[[str, int], None]) -> Any:
+    """The state in which NumPy calls a function where it would warn."""
+    np.seterr(divide="call", over="call", invalid="call")
+    np.seterrcall(function)
+    return error_state.get()
+
+
+def _warn(name: str, hint: str, what: str, _flag: int) -> None:
+    text = f"{what} encountered in {name}"
+    if what == _INVALID and hint:
+        text += f"\n  hint: {hint}"
+    warn(text, RuntimeWarning, _CALLED)
+
+
+_CALLED: Final[CodeType] = warning_at_users_line(abs, "", "").__code__
