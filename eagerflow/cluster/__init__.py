@@ -1,4 +1,4 @@
-"""Task servers: processes whose devices this one uses (see ``docs/cluster.md``)."""
+"""Task servers: processes whose devices this process uses (see ``docs/cluster.md``)."""
 
 from eagerflow.cluster.clusters import Cluster as Cluster
 from eagerflow.cluster.clusters import TaskStatus as TaskStatus

@@ -1,4 +1,4 @@
-"""`Cluster`: tasks that this process may use, as devices."""
+"""`Cluster`: the task servers whose devices this process may use."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _JOBS: Final = "jobs such as {'ps': 2, 'worker': 2}"
 @final
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """What is known of a task.
+    """The status of a task.
 
     Attributes:
         task: its name.
@@ -69,10 +69,10 @@ class TaskStatus:
         pid: of its process; None if that was not started here.
         memory: bytes that its process holds.
         processor: seconds of a processor that it has used.
-        values: how many values it holds for this and other clients.
-        variables: how many variables.
-        partitions: how many graphs were registered.
-        steps: how many steps run.
+        values: number of values it holds, for this and other clients.
+        variables: number of its variables.
+        partitions: number of registered graphs.
+        steps: number of steps in progress.
     """
 
     task: str
@@ -89,14 +89,14 @@ class TaskStatus:
 
 @final
 class Cluster:
-    """Task servers, whose devices this process can use (see `local` and `connect`).
+    """Task servers whose devices this process can use (see `local` and `connect`).
 
     Ops in ``with ef.device("ps:0"):`` run in the process of that task, variables that are made
     there live there, and a traced function that uses several tasks is cut and runs on all of them.
     A cluster is a context manager; `close` ends it.
 
     Attributes:
-        folder: where its tasks listen, for this user alone; None of ports.
+        folder: the directory of the tasks' sockets, private to this user; None for ports.
 
     >>> with ef.cluster.local({"ps": 1, "worker": 1}) as cluster:
     ...     with ef.device("ps:0"):
@@ -139,7 +139,7 @@ class Cluster:
 
     @property
     def tasks(self) -> dict[str, TaskStatus]:
-        """What is known of each task, by its name. Those that are ready are asked."""
+        """The status of each task, by name. Only tasks that are ready are queried."""
         connections = self._connections
         known = {}
         for task, member in self._members.items():
@@ -167,13 +167,13 @@ class Cluster:
         return [name for member in self._members.values() for name in member.names]
 
     def add(self, task: str) -> None:
-        """Start one more task.
+        """Start another task.
 
         Args:
-            task: a name that no task has, such as ``"worker:2"``.
+            task: an unused name, such as ``"worker:2"``.
 
         Raises:
-            ResourceError: there is one of that name, or the tasks were not started here.
+            ResourceError: the name is taken, or the tasks were not started here.
         """
         self._check_owned()
         checked_name(task)
@@ -185,12 +185,12 @@ class Cluster:
         self._open().warn()
 
     def remove(self, task: str) -> None:
-        """End a task; what it held is lost, and its devices are no more.
+        """End a task; its values and variables are lost, and its devices are removed.
 
         Raises:
             ResourceError: there is no such task.
         """
-        with self._lock:  # it may be about to be started again
+        with self._lock:  # a restart of the task may be under way
             member = self._member(task)
             del self._members[task]
             member.task.lose(ErrorHead("TaskLost", f"{task} was removed", task=task))
@@ -198,10 +198,10 @@ class Cluster:
             self._provisioner.end(task)
 
     def restart(self, task: str) -> None:
-        """Start a task again, in a new process; what the old one held is lost.
+        """Restart a task in a new process; the state of the old process is lost.
 
-        Values that were there raise a `TaskLost` from now on. An assignment to a variable that was
-        there makes it anew.
+        Values of the old process raise `TaskLost` from now on. An assignment to one of its
+        variables creates the variable anew.
 
         Raises:
             ResourceError: there is no such task, or it was not started here.
@@ -224,7 +224,7 @@ class Cluster:
             self._start(task)
 
     def _start(self, task: str) -> None:
-        """Start a task and connect to it; if that fails it is as if it had died."""
+        """Start a task and connect to it; a failure ends the process, as if it had died."""
         try:
             self._doors |= self._provisioner.start([task])
             self._join([task])
@@ -233,7 +233,7 @@ class Cluster:
             raise
 
     def logs(self, task: str) -> str:
-        """What the process of a task has told so far, at most the last 10 MB.
+        """The output of a task's process so far, at most the last 10 MB.
 
         Raises:
             ResourceError: there is no such task, or it was not started here.
@@ -259,7 +259,7 @@ class Cluster:
                 known.task = task
 
     def _lost(self, task: str) -> None:
-        """A task is gone; called by the thread that owns the sockets."""
+        """Handle the loss of a task; called by the thread that owns the sockets."""
         known = self._members.get(task)
         if known is not None and known.task.lost is None:
             again = f'cluster.restart("{task}") starts it again'
@@ -272,12 +272,12 @@ class Cluster:
                 Thread(target=self._revive, args=(task,), name=name, daemon=True).start()
 
     def _revive(self, task: str) -> None:
-        """Start a task again that has died, as soon as there is room for it."""
+        """Restart a task that has died, and try again until its provisioner has room for it."""
         seconds = FIRST_RESTART_SECONDS
         while task in self._members:
             try:
                 self._restart(self._member(task))
-            except EagerflowError:  # there is no worker yet, for one
+            except EagerflowError:  # for instance, there is no worker yet
                 sleep(seconds)
                 seconds = min(2 * seconds, LONGEST_RESTART_SECONDS)
             else:
@@ -307,7 +307,7 @@ class Cluster:
     # --- the end ---
 
     def close(self) -> None:
-        """End the session, and the tasks that were started here. It can be done again."""
+        """End the session, and the tasks that were started here. A second call does nothing."""
         atexit.unregister(self.close)
         why = "the cluster was closed"
         for name, member in self._members.items():
@@ -359,20 +359,20 @@ def local(
     jobs: Mapping[str, int], *, transport: Literal["ipc", "tcp", "plain tcp"] = "ipc",
     cpu_devices: int = 1,
 ) -> Cluster:  # fmt: skip
-    """Start tasks as processes of this host, which end with this one.
+    """Start tasks as processes of this host, which end with this process.
 
     Args:
-        jobs: how many tasks each job has.
-        transport: how they are spoken to: by sockets in a new directory that only this user may
+        jobs: number of tasks of each job.
+        transport: the connection to the tasks: sockets in a new directory that only this user may
             enter (``"ipc"``), or on ports of the loopback interface, encrypted, with keys that are
             made for this cluster (``"tcp"``). With ``"plain tcp"`` every user of this host can use
-            the tasks, and read and change what is sent: it is there for comparisons.
-        cpu_devices: how many devices each task has, ``ps:0/cpu:0`` and so on. They share the
-            processor's cores, as those of ``ef.config(cpu_devices=)`` do.
+                the tasks, and read and change the traffic: this mode exists for comparisons.
+        cpu_devices: number of devices of each task, ``ps:0/cpu:0`` and so on. They share the
+            processor's cores, as the devices of ``ef.config(cpu_devices=)`` do.
 
     Raises:
-        TensorValueError: this names no tasks, or they would have no device.
-        TaskLost: one has not come up.
+        TensorValueError: ``jobs`` names no tasks, or the tasks would have no device.
+        TaskLost: a task has not come up.
 
     >>> with ef.cluster.local({"ps": 2}) as cluster:
     ...     cluster
@@ -389,7 +389,7 @@ def local(
 
 
 def _device_options(function: str, cpu_devices: int) -> list[str]:
-    """The options of ``eagerflow serve`` for so many devices; ``function`` was called with it."""
+    """The options of ``eagerflow serve`` for that many devices; errors name ``function``."""
     if not isinstance(cpu_devices, int) or isinstance(cpu_devices, bool) or cpu_devices < 1:
         raise TensorValueError(
             f"{function}: how many devices has a task?", given=f"cpu_devices={cpu_devices!r}",
@@ -399,33 +399,33 @@ def _device_options(function: str, cpu_devices: int) -> list[str]:
 
 
 def on_dask(client: Any, jobs: Mapping[str, int], *, cpu_devices: int = 1) -> Cluster:
-    """Start tasks on the workers of a Dask cluster; those that die are started again.
+    """Start tasks on the workers of a Dask cluster; tasks that die are restarted.
 
-    What a task had held is lost with it, as always; a checkpoint brings it back.
+    The state of a task that died is lost; a checkpoint brings it back.
 
     Args:
         client: a ``dask.distributed.Client``, whose scheduler is on this host or under TLS.
-        jobs: how many tasks each job has.
-        cpu_devices: how many devices each task has, as of `local`.
+        jobs: number of tasks of each job.
+        cpu_devices: number of devices of each task, as for `local`.
 
     Raises:
-        AuthenticationError: what goes to the scheduler could be read and changed on the way.
-        TensorValueError: this names no tasks, or they would have no device.
-        TaskLost: one has not come up.
+        AuthenticationError: traffic to the scheduler could be read and changed on the way.
+        TensorValueError: ``jobs`` names no tasks, or the tasks would have no device.
+        TaskLost: a task has not come up.
     """
     options = _device_options("on_dask", cpu_devices)
     return Cluster(DaskProvisioner(client, options), task_names("on_dask", jobs), owned=True)
 
 
 def task_names(function: str, jobs: Mapping[str, int]) -> list[str]:
-    """The names of the tasks of jobs.
+    """The names of the tasks of some jobs.
 
     Args:
-        function: which was called, for errors.
-        jobs: how many tasks each job has.
+        function: the public function called, for errors.
+        jobs: number of tasks of each job.
 
     Raises:
-        TensorValueError: this names no tasks.
+        TensorValueError: ``jobs`` names no tasks.
     """
     if not isinstance(jobs, Mapping) or not all(
         isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in jobs.values()
@@ -441,22 +441,22 @@ def connect(
     target: str | os.PathLike[str] | Mapping[str, str], tasks: Sequence[str] | None = None, *,
     listen: str | None = None, plain_tcp: bool = False,
 ) -> Cluster:  # fmt: skip
-    """Use tasks that somebody has started with ``eagerflow serve``.
+    """Connect to tasks that were started with ``eagerflow serve``.
 
     Args:
-        target: a connection file, which ``eagerflow keys`` has written; the directory in which
-            they listen, if that is on this host; or the address of each task.
+        target: a connection file written by ``eagerflow keys``; the directory of the tasks'
+            sockets, if the tasks are on this host; or the address of each task.
         tasks: their names; by default all.
-        listen: where this process listens itself to tasks on ports, such as
-            ``"tcp://10.0.0.9:0"``; by default on the interface by which the first is reached.
-        plain_tcp: whether addresses without keys will do: nothing is encrypted then, and whoever
-            can reach the tasks can read and change what is sent.
+        listen: the address at which this process listens for tasks on ports, such as
+            ``"tcp://10.0.0.9:0"``; by default on the interface that reaches the first task.
+        plain_tcp: whether addresses without keys are accepted: nothing is encrypted then, and
+            whoever can reach the tasks can read and change the traffic.
 
     Raises:
-        AuthenticationError: the file or the directory is not for this user alone, a task has not
-            let this client in, or there are no keys.
+        AuthenticationError: the file or the directory is not private to this user, a task has
+            refused this client, or there are no keys.
         ResourceError: no task listens there.
-        TaskLost: one does not answer.
+        TaskLost: a task does not answer.
     """
     elsewhere, known = _elsewhere(target, listen, plain_tcp=plain_tcp)
     names = [checked_name(name) for name in (known if tasks is None else tasks)]
@@ -475,7 +475,7 @@ def connect(
 def _elsewhere(
     target: str | os.PathLike[str] | Mapping[str, str], listen: str | None, *, plain_tcp: bool
 ) -> tuple[ExistingTasks, Mapping[str, Doors]]:
-    """The tasks that ``target`` names, and where they listen."""
+    """The tasks that ``target`` names, and their doors."""
     if isinstance(target, Mapping):
         if not plain_tcp:
             raise AuthenticationError(

@@ -1,4 +1,4 @@
-"""The devices of a task by the names that its clients may say."""
+"""The devices of a task, by the names that clients may use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from eagerflow.hardware import Device, devices
 
 @final
 class AnnouncedDevices:
-    """The devices of a task, found by name; for no other name a backend is loaded.
+    """The devices of a task, found by name; a lookup never loads a backend.
 
     Args:
-        task: its name, which stands before those of its devices where several tasks are spoken of.
+        task: its name, the prefix of device names that are used across tasks.
 
     Attributes:
-        names: what clients are told.
+        names: the device names announced to clients.
 
     >>> from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
     >>> known = AnnouncedDevices("ps:0")
@@ -30,10 +30,10 @@ class AnnouncedDevices:
         self._known = own | {f"{task}/{name}": device for name, device in own.items()}
 
     def find(self, name: str) -> Device:
-        """The device of that name.
+        """The device of a name.
 
         Raises:
-            DeviceError: the task has told its clients of none.
+            DeviceError: the task has announced no such device.
         """
         known = self._known.get(name)
         if known is None:

@@ -1,7 +1,7 @@
-"""ZAP: ZeroMQ asks, for each connection that has proved its key, whether that is let in.
+"""ZAP, the authentication protocol of ZeroMQ: a question for each connection with a proven key.
 
-See RFC 27 of ZeroMQ. The answer is given by the thread that owns the sockets. Until then a
-connection can send nothing that anybody but ZeroMQ sees.
+See RFC 27 of ZeroMQ. The thread that owns the sockets answers whether the key is allowed. Until
+then nothing that the connection sends leaves ZeroMQ.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _INSIDE: Final = "inproc://zeromq.zap.01"
 _VERSION: Final = b"1.0"
 _FRAMES: Final = 9  # of a question with one key
 _KEY: Final = 32
-#: the property of each message by which its connection has come in: the public key
+#: the message property with the public key of the connection that the message came by
 KEY: Final = "X-Public-Key"
 
 
 @final
 class Authenticator:
-    """Answers the questions of one context.
+    """The ZAP handler of one context: it answers whether a key is allowed.
 
     Args:
-        context: whose sockets ask.
-        allowed: who is let in.
-        log: told of each that is not.
+        context: the context whose sockets ask.
+        allowed: the keys that are let in.
+        log: called for each connection that is refused.
 
     Attributes:
-        socket: has something when there is a question.
+        socket: readable when a question is pending.
     """
 
     def __init__(self, context: Any, allowed: AllowedKeys, log: Callable[[str], object]) -> None:
@@ -43,7 +43,7 @@ class Authenticator:
         self._log = log
 
     def answer(self) -> None:
-        """Answer all there are."""
+        """Answer all pending questions."""
         while True:
             try:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK)
@@ -64,7 +64,7 @@ class Authenticator:
         ])  # fmt: skip
 
     def _user(self, question: list[bytes]) -> tuple[str | None, str]:
-        """Who asks to come in, None if that is not let in, and with which key."""
+        """The user and the key of a question; no user if the key is not allowed."""
         if len(question) < _FRAMES - 2:
             return None, ""
         version, _, domain, where, _, mechanism, *credentials = question
@@ -84,5 +84,5 @@ class Authenticator:
 
 
 def _property(name: str, value: str) -> bytes:
-    """What an answer says about a connection (ZMTP, RFC 23)."""
+    """A connection property in an answer (ZMTP, RFC 23)."""
     return bytes([len(name)]) + name.encode() + len(value).to_bytes(4, "big") + value.encode()

@@ -1,7 +1,7 @@
-"""The client's end of a cluster: a thread that owns its sockets, and those who wait for answers.
+"""The client's end of a cluster: a thread that owns its sockets, and threads that await answers.
 
-The client is an end of steps as its tasks are: what its own devices send and receive goes by a
-station, which the same thread works for.
+The client takes part in steps as its tasks do: values that its own devices send and receive go
+through a station, which the same thread serves.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from eagerflow.source import warn
 
 #: actions of one message
 _BATCH: Final = 2_000
-#: actions that nobody waits for, until they are sent
+#: number of actions without a waiter at which they are sent
 _LEFT: Final = 500
-#: calls at tasks whose output nobody has shown, the latest
+#: number of calls at tasks, the latest, whose output is kept until it is shown
 _PRINTED: Final = 100
 
 
 _KEYS: Final = "eagerflow keys says which are; a file of before they were made anew is of no use"
-#: what connections that are not there are told as, each with the event of the machine
+#: errors for connections that do not exist, each with the event of the machine
 _ABSENT: Final = {
     "refused": ("refused", ErrorHead(
         "AuthenticationError", "did not let this client in",
@@ -75,10 +75,10 @@ _ABSENT: Final = {
 
 @final
 class _Introduction:
-    """Hears what became of telling a task who the others are.
+    """The pending answer to a `Peers` message, which introduces the other tasks to a task.
 
     Attributes:
-        task: that was told.
+        task: the task that got the message.
     """
 
     def __init__(self, connections: Connections, task: str) -> None:
@@ -89,7 +89,7 @@ class _Introduction:
         self._connections.introduced(self)
 
     def failed(self, head: ErrorHead) -> None:
-        lost = head.kind == "TaskLost"  # that is told by itself
+        lost = head.kind == "TaskLost"  # a loss is reported separately
         self._connections.introduced(self, None if lost else read_error(head))
 
 
@@ -98,21 +98,21 @@ class Connections:
     """All connections of a client.
 
     Args:
-        doors: where the tasks listen, by their names; it may change.
-        door: gives where this client listens, of the name that it has among the tasks.
-        session: a number of its own.
-        versions: of this process.
-        credentials: where there are keys.
+        doors: the doors of the tasks, by name; the mapping may change.
+        door: gives the door of this client for its name among the tasks.
+        session: a random number that identifies the session.
+        versions: the versions of this process.
+        credentials: keys of this client, where there are keys.
         limits: on messages.
 
     Attributes:
-        tasks: those that are there, with their greetings.
-        name: of this client, among the tasks.
-        partitions: numbers for those that are registered.
-        executables: by the number of a partition, that of the executable that it is a part of.
-        station: brings values of this process to tasks, and theirs here.
-        slabs: shared memory, where tasks are on this host.
-        on_lost: told of each task that is lost, in the thread that owns the sockets.
+        tasks: the connected tasks, with their greetings.
+        name: the name of this client among the tasks.
+        partitions: the numbers for partitions to register.
+        executables: by the number of a partition, the number of its executable.
+        station: transport of values from this process to tasks, and back.
+        slabs: shared memory with tasks on this host.
+        on_lost: called for each lost task, in the thread that owns the sockets.
     """
 
     def __init__(
@@ -159,12 +159,12 @@ class Connections:
         self._tell(("connect", task))
 
     def wait_for(self, tasks: Sequence[str], seconds: float) -> list[str]:
-        """Those of the tasks that are lost, or not there after so many seconds.
+        """Wait for tasks, and for their introduction to each other; gives the tasks still missing.
 
-        Those that are there know of each other.
+        It ends after ``seconds``, or as soon as one of the tasks is lost.
 
         Raises:
-            EagerflowError: one has refused this client, or another task.
+            EagerflowError: a task has refused this client, or another task.
         """
 
         def settled() -> bool:
@@ -180,12 +180,12 @@ class Connections:
         return missing
 
     def health(self, task: str) -> str:
-        """What the machine knows of a task, in one word."""
+        """The state of the connection to a task, in one word."""
         link = self._machine.links.get(task)
         return "absent" if link is None else link.state
 
     def ask(self, task: str, message: AnyMessage, frames: Sequence[Frame] = ()) -> Pending:
-        """Send a message; its number is found on the way."""
+        """Send a message; the machine gives it its number."""
         pending = self._new()
         self._tell(("ask", pending.request, task, message, list(frames)))
         return pending
@@ -196,14 +196,14 @@ class Connections:
         """Run a step.
 
         Args:
-            parts: for each task what it has to do.
-            then: told of its failure, in the thread that owns the sockets.
+            parts: the part of the step for each task.
+            then: called with the error if the step fails, in the thread that owns the sockets.
 
         Returns:
             The request, and the number of the step.
         """
         pending = self._new(then)
-        with self._lock:  # servers want the numbers in their order
+        with self._lock:  # servers expect the numbers in ascending order
             step = step_number(self._session, next(self._steps))
             self._tell(("run", pending.request, step, dict(parts)))
         return pending, step
@@ -211,19 +211,19 @@ class Connections:
     def eager(
         self, sender: Unasked, action: Action, frames: Sequence[Frame | WrittenSlab] = ()
     ) -> None:
-        """Have a task do something, soon and in order; ``sender`` hears of it."""
+        """Have a task do an action, soon and in order; ``sender`` hears of its result."""
         self._inbox.append(("eager", sender, action, frames))
         if self._sleeping:
             self._ring()
 
     def later(self, sender: Unasked, action: Action) -> None:
-        """The same, with whatever is sent next."""
+        """Queue an action that goes along with the next message."""
         self._inbox.append(("eager", sender, action, ()))
         if self._sleeping and len(self._inbox) > _LEFT:
             self._ring()
 
     def tell(self, task: str, message: AnyMessage, heard: Answered) -> None:
-        """Send a message; ``heard`` is told what became of it."""
+        """Send a message; ``heard`` gets the answer."""
         request = next(self._requests)
         self._pending[request] = heard
         if self._over:
@@ -231,19 +231,19 @@ class Connections:
         self._tell(("ask", request, task, message, []))
 
     def shown(self, device: str) -> str:
-        """What a device is called in this process, of the name that all tasks know."""
+        """The name of a device in this process, from the name that all tasks know."""
         return device.removeprefix(f"{self.name}/")
 
     def release(self, task: str, message: AnyMessage) -> None:
-        """Send a message that nobody waits for; called by finalisers."""
+        """Send a message without a waiter; called by finalisers."""
         self._inbox.append(("ask", self._new().request, task, message, []))
 
     def wait(self, pending: Pending) -> dict[str, list[Any]]:
-        """What was asked for; Ctrl-C and a deadline abort it everywhere.
+        """The results of a request; Ctrl-C and a deadline abort it on all tasks.
 
         Raises:
-            EagerflowError: it has failed.
-            DeadlineError: it took longer than the `ef.deadline` of this thread allows.
+            EagerflowError: the request has failed.
+            DeadlineError: the request took longer than the `ef.deadline` of this thread allows.
         """
         try:
             end = moment()
@@ -260,7 +260,7 @@ class Connections:
         return pending.results()
 
     def abort(self, pending: Pending, error: EagerflowError) -> None:
-        """End a step everywhere."""
+        """Abort a step on all its tasks."""
         self._tell(("abort", pending.request, write_error(error)))
 
     def close(self) -> None:
@@ -270,7 +270,7 @@ class Connections:
         self._thread.join()
 
     def warn(self) -> None:
-        """Say in the thread of the user what the other one has heard."""
+        """Issue in the user's thread the warnings that the other thread has gathered."""
         self.show_lines()
         while self._warnings:
             warn(self._warnings.popleft(), ClusterWarning)
@@ -281,7 +281,7 @@ class Connections:
                 warn(f"{text}; it is lost if it stays silent", ClusterWarning)
 
     def show_lines(self) -> None:
-        """Write what was printed at tasks; what they say themselves is told as errors are."""
+        """Write the output of tasks: of functions to stdout, of the tasks themselves to stderr."""
         while self._printed:
             task, lines, left_out, own = self._printed.popleft()
             left = [f"… {left_out} more lines are in its log"] * bool(left_out)
@@ -289,7 +289,7 @@ class Connections:
             stream.write("".join(f"[{task}] {line}\n" for line in (*lines, *left)))
 
     def say(self, task: str, text: str) -> None:
-        """Show a line about a task, with what it has said itself."""
+        """Show a line about a task, among the task's own lines."""
         self._printed.append((task, (text,), 0, True))
 
     def _new(self, then: Callable[[ErrorHead], object] | None = None) -> Pending:
@@ -314,7 +314,7 @@ class Connections:
         wake = 0.0
         try:
             while not self._over:
-                self._sleeping = True  # from here on who tells something rings
+                self._sleeping = True  # from here on a thread that adds an event rings
                 if self._inbox:
                     self._sleeping, wake = False, 0.0
                 self._sockets.wait(wake)
@@ -342,7 +342,7 @@ class Connections:
             pending.failed(ErrorHead("TaskLost", "the cluster was closed"))
 
     def _settle(self) -> float:
-        """Do what there is to do, one thing leading to another; gives when the station wakes."""
+        """Handle events until none is left; gives the time at which the station wakes."""
         while True:
             while self._inbox:
                 event = self._inbox.popleft()
@@ -360,7 +360,7 @@ class Connections:
     def _gather(
         self, sender: Unasked, action: Action, frames: Sequence[Frame | WrittenSlab]
     ) -> None:
-        """Put an eager action with those that go to the same task; a slab has a message alone."""
+        """Add an eager action to the batch of its task; a slab needs a message of its own."""
         alone = bool(frames) and isinstance(frames[0], WrittenSlab)
         if alone and sender in self._batches:
             self._send_batch(sender, *self._batches.pop(sender))
@@ -374,14 +374,14 @@ class Connections:
             self._send_batch(sender, *self._batches.pop(sender))
 
     def _flush(self, *, but_frees: bool = False) -> None:
-        """Send what was put together; the messages of a step take along what only lets go."""
+        """Send the batches; batches that only free handles may wait for the message of a step."""
         for sender, (actions, frames) in list(self._batches.items()):
             if not but_frees or any(type(action) is not FreeHandles for action in actions):
                 del self._batches[sender]
                 self._send_batch(sender, actions, frames)
 
     def _letting_go(self, task: str, message: RunStep) -> RunStep:
-        """The message of a step with what nobody uses any more of its task."""
+        """The message of a step, extended by the handles of its task that are to be freed."""
         for sender, (actions, _) in self._batches.items():
             if sender.task == task:
                 del self._batches[sender]
@@ -418,7 +418,7 @@ class Connections:
         self._handle(("message", received.peer, message, frames))
 
     def _packet(self, user: str, message: AnyMessage, frames: list[Frame]) -> None:
-        """What a task sends for a step of this process; of others it is dropped."""
+        """Take a packet for a step of this process; any other packet is dropped."""
         if not isinstance(message, PacketMessage) or message.receiver != PROCESS.incarnation:
             return
         if user and user != message.sender:
@@ -450,7 +450,7 @@ class Connections:
                 self._sockets.send(task, framed(self.slabs, task, message, frames))
             elif kind in ("done", "failed"):
                 pending = self._pending.pop(what[0], None)
-                if pending is None:  # another thread has ended all
+                if pending is None:  # another thread has ended all requests
                     continue
                 answer = pending.done if kind == "done" else pending.failed
                 answer(what[1])
@@ -487,7 +487,7 @@ class Connections:
             self._changed.notify_all()
 
     def _tell_peers(self) -> None:
-        """Tell all tasks who the others are."""
+        """Send all tasks the names and doors of their peers."""
         known = {
             task: (self._doors[task].task, welcome.incarnation, self._doors[task].key)
             for task, welcome in self.tasks.items()
@@ -502,7 +502,7 @@ class Connections:
             self._tell(("ask", request, task, Peers(0, known), []))
 
     def introduced(self, one: _Introduction, error: EagerflowError | None = None) -> None:
-        """A task knows of the others, or refuses one; in the thread that owns the sockets."""
+        """Note that a task knows its peers, or refuses one; in the thread that owns the sockets."""
         with self._changed:
             self._introducing.discard(one)
             if error is not None:
@@ -515,4 +515,4 @@ def _end_of(device: str) -> str:
 
 
 def _nobody(what: str) -> None:
-    """What hears of losses, and of slabs that are not let in, by default."""
+    """The default listener for losses and for refused slabs: it does nothing."""

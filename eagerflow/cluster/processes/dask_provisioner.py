@@ -1,7 +1,8 @@
-"""Task servers that a Dask cluster runs, each as a process beside one of Dask's workers.
+"""Task servers on a Dask cluster, each a process beside one of Dask's workers.
 
-Each makes its own keys where it runs; through Dask go public keys, addresses and logs. Whoever may
-submit work to a Dask cluster can run any code there, so it has to be on this host or under TLS.
+Each task makes its own keys where it runs; only public keys, addresses and logs go through Dask.
+Whoever may submit work to a Dask cluster can run any code there, so the cluster has to be on this
+host or under TLS.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from eagerflow.cluster.processes.local_provisioner import TaskProcess, log_of, r
 from eagerflow.cluster.protocol.timeouts import START_SECONDS
 from eagerflow.errors import AuthenticationError, ResourceError, TaskLost
 
-#: what the client is called on the lists of the tasks
+#: the name of the client on the allow-lists of the tasks
 _CLIENT: Final = "notebook"
 #: seconds in which a worker of Dask has to answer
 _ANSWER_SECONDS: Final = 20.0
-#: seconds after which is looked whether a worker is still there
+#: seconds between checks whether a worker is still there
 _LOOK_SECONDS: Final = 1.0
 _SAFE: Final = re.compile(r"inproc://.*|tls://.*|tcp://(127(\.\d+){3}|localhost|\[::1\]):\d+")
 _HOST: Final = re.compile(r"\w+://\[?([^/\]]+?)\]?:\d+")
@@ -41,7 +42,7 @@ _HOST: Final = re.compile(r"\w+://\[?([^/\]]+?)\]?:\d+")
 
 @final
 class TaskHost:
-    """A task server, seen from the worker of Dask that it runs beside: one of Dask's actors.
+    """A task server behind an actor of Dask, which lives on the worker beside it.
 
     Args:
         task: its name.
@@ -65,20 +66,20 @@ class TaskHost:
         self._doors = self._process.wait_until_ready(monotonic() + START_SECONDS)
 
     def doors(self) -> tuple[str, str, str]:
-        """Where it listens, and its public key."""
+        """The doors of the task, with its public key."""
         return self._doors.client, self._doors.task, self._doors.key
 
     def allow(self, tasks: Mapping[str, tuple[str, str, str]]) -> None:
-        """Let other tasks in."""
+        """Add other tasks to the allow-list."""
         for task, doors in tasks.items():
             self._keys.allow_task(task, Doors(*doors))
 
     def log(self) -> str:
-        """What its process has told."""
+        """The output of the task's process."""
         return read_log(log_of(self._folder, self._task))
 
     def end(self) -> None:
-        """End it."""
+        """End the task's process."""
         self._end()
 
 
@@ -89,15 +90,15 @@ def _ended(process: TaskProcess, folder: Path) -> None:
 
 @final
 class DaskProvisioner:
-    """Starts tasks on a Dask cluster.
+    """Provisioner of tasks on a Dask cluster.
 
     Args:
-        client: of that cluster (``dask.distributed.Client``).
+        client: the client of that cluster (``dask.distributed.Client``).
         options: more options of ``eagerflow serve``.
 
     Raises:
-        AuthenticationError: what goes to its scheduler could be read and changed on the way.
-        ResourceError: the client is an asynchronous one.
+        AuthenticationError: traffic to the scheduler could be read and changed on the way.
+        ResourceError: the client is asynchronous.
     """
 
     restarts = True
@@ -136,7 +137,7 @@ class DaskProvisioner:
                 self._allowed.add_task(task, self._doors[task])
             known = {task: tuple(doors) for task, doors in self._doors.items()}
             for host in [self._hosts[task].allow(known) for task in self._hosts]:
-                with suppress(Exception):  # one that has died meanwhile is told when it is back
+                with suppress(Exception):  # a host that has died is told after its restart
                     host.result(timeout=_ANSWER_SECONDS)
         except TaskLost:
             raise
@@ -156,7 +157,7 @@ class DaskProvisioner:
         )  # fmt: skip
 
     def _made(self, task: str, future: Any) -> Any:
-        """The host; on another worker if the one that was chosen has died since."""
+        """The host; on another worker if the chosen worker has died since."""
         until = monotonic() + START_SECONDS
         while monotonic() < until:
             with suppress(TimeoutError):
@@ -182,11 +183,11 @@ class DaskProvisioner:
         self._workers.pop(task, None)
         self._doors.pop(task, None)
         if host is not None:
-            with suppress(Exception):  # it has ended by itself
+            with suppress(Exception):  # the host has ended by itself
                 host.end().result(timeout=_ANSWER_SECONDS)
 
     def pid(self, task: str) -> None:
-        """Its process may be on another host."""
+        """None: the process may be on another host."""
 
     def log(self, task: str) -> str:
         try:

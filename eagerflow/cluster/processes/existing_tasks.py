@@ -1,4 +1,4 @@
-"""Tasks that this process only connects to."""
+"""Tasks that this process connects to, and neither starts nor ends."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from eagerflow.errors import ResourceError
 
 @final
 class ExistingTasks:
-    """Tasks that somebody else starts and ends.
+    """Provisioner of tasks that are started and ended elsewhere.
 
     Args:
-        doors: where they listen.
-        folder: the directory of their sockets; None of ports.
-        credentials: of this client.
-        listen: where it listens itself, if they are on ports.
+        doors: the doors of the tasks.
+        folder: the directory of their sockets; None for ports.
+        credentials: the credentials of this client.
+        listen: the address at which the client listens, if the tasks are on ports.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class ExistingTasks:
         return {task: self._doors[task] for task in tasks}
 
     def end(self, task: str) -> None:
-        """It goes on."""
+        """Nothing: the task runs on."""
 
     def pid(self, task: str) -> None:
-        """Not known."""
+        """None: the number is not known."""
 
     def log(self, task: str) -> str:
         raise ResourceError("the tasks of this cluster were not started here")
 
     def close(self) -> None:
-        """They go on."""
+        """Nothing: the tasks run on."""

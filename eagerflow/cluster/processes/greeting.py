@@ -1,4 +1,4 @@
-"""What a process says of itself in a greeting."""
+"""The versions and the name by which a process introduces itself in a greeting."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from eagerflow.cluster.protocol.messages import GRAPH_TEXT, PROTOCOL, Versions
 
 
 def versions(eagerflow: str) -> Versions:
-    """Those of this process.
+    """The versions of this process.
 
     Args:
-        eagerflow: its version, which is also that of its kernels: they come in one package.
+        eagerflow: version of eagerflow and of its kernels, which come in one package.
     """
     return Versions(
         PROTOCOL, GRAPH_TEXT, sys.byteorder, eagerflow, f"portable {eagerflow}",
@@ -24,5 +24,5 @@ def versions(eagerflow: str) -> Versions:
 
 
 def who_is(session: int) -> str:
-    """What the client of a session says that it is, for messages to others."""
+    """The description of a session's client in messages to others."""
     return f"session {session}, of process {os.getpid()} on {platform.node()[:100]}"

@@ -1,9 +1,9 @@
-"""Keys of tasks and clients: the files they lie in, and the list of those that are let in.
+"""Keys of tasks and clients: the files that hold them, and the allow-list.
 
 A directory of keys has ``allowed.json``, with the public keys and addresses of all tasks and the
-public keys of all clients, a file ``ps-0.key.json`` with the pair of each task, and one with the
-pair of each client, its *connection file*, which says where the tasks are. All are for one user
-alone, mode 0600; whoever can read such a file can pass for whom it is of.
+public keys of all clients, a file ``ps-0.key.json`` with the key pair of each task, and a
+*connection file* for each client, with its key pair and the addresses of the tasks. All are
+private to one user, mode 0600; whoever can read such a file can impersonate its owner.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _LARGEST: Final = 16 << 20  # bytes of a file
 
 @final
 class KeyPair(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who a process is.
+    """The key pair of a process, its identity.
 
     Attributes:
-        public: what others know it by.
-        secret: what proves it.
+        public: the key by which others know the process.
+        secret: the key that proves the identity.
     """
 
     public: Key
@@ -67,11 +67,11 @@ def new_pair() -> KeyPair:
 
 @final
 class AllowList(Struct, forbid_unknown_fields=True):
-    """Who is let in.
+    """The allow-list: the processes that are let in.
 
     Attributes:
-        clients: by name, their public keys.
-        tasks: by name, where they listen, with their public keys.
+        clients: public keys by name.
+        tasks: doors by name, with public keys.
     """
 
     clients: dict[_Name, Key] = {}
@@ -80,7 +80,7 @@ class AllowList(Struct, forbid_unknown_fields=True):
 
 @final
 class TaskKeys(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of a task."""
+    """The content of a task's key file."""
 
     task: _Name
     keys: KeyPair
@@ -88,12 +88,12 @@ class TaskKeys(Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class ConnectionFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of a client.
+    """The content of a client's connection file.
 
     Attributes:
-        client: its name.
-        keys: its pair.
-        tasks: by name, where they listen, with their public keys.
+        client: the name of the client.
+        keys: its key pair.
+        tasks: doors by name, with public keys.
     """
 
     client: _Name
@@ -105,11 +105,11 @@ class ConnectionFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_file(path: Path, kind: type[Any]) -> Any:
-    """What a file of keys says.
+    """The content of a key file.
 
     Raises:
-        AuthenticationError: others may read it, it is a link, or of another form.
-        FileNotFoundError: it is not there.
+        AuthenticationError: others may read the file, it is a link, or it has another form.
+        FileNotFoundError: the file is not there.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -140,13 +140,13 @@ def read_file(path: Path, kind: type[Any]) -> Any:
 
 
 def _write(path: Path, content: Struct) -> None:
-    # never there with another mode, and in the place of a link, not where it points to
+    # the file never exists with another mode, and replaces a link, not the link's target
     with replaced("keys", path, mode=0o600, follows=False) as write:
         write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 def task_keys(folder: Path, task: str) -> KeyPair:
-    """The pair of a task in a directory of keys.
+    """The key pair of a task in a directory of keys.
 
     Raises:
         AuthenticationError: there is none.
@@ -168,10 +168,10 @@ class KeyFolder:
     """A directory of keys, as its owner changes it.
 
     Args:
-        path: the directory; it is made if it is not there.
+        path: the directory; it is created if missing.
 
     Raises:
-        AuthenticationError: others may enter it.
+        AuthenticationError: others may enter the directory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -184,15 +184,15 @@ class KeyFolder:
             self._known = AllowList()
 
     def add_task(self, task: str, address: str) -> Doors:
-        """Make the keys of a task; one that has some keeps them.
+        """Make the keys of a task; a task that has keys keeps them.
 
         Args:
             task: its name.
-            address: where it is going to listen; a host and port 0 if nobody knows yet.
+            address: where it is going to listen; a host and port 0 if the port is not known yet.
 
         Raises:
-            TensorValueError: this is no address, or no name of a task.
-            AuthenticationError: its file is damaged, or not for this user alone.
+            TensorValueError: ``address`` is no address, or ``task`` no name of a task.
+            AuthenticationError: the key file is damaged, or not private to this user.
         """
         doors = doors_at(address)
         path = self.path / f"{file_name(checked_name(task))}.key.json"
@@ -206,10 +206,10 @@ class KeyFolder:
         return doors._replace(key=pair.public)
 
     def add_client(self, name: str) -> Path:
-        """Make the connection file of a client; one that has a pair keeps it.
+        """Make the connection file of a client; a client that has a key pair keeps it.
 
         Raises:
-            TensorValueError: this is no name.
+            TensorValueError: ``name`` is no name of a client.
         """
         if not name.isidentifier() or not name.isascii() or name == "allowed":
             raise TensorValueError(f"{name!r} names no client", expected="a word, such as 'alice'")
@@ -224,20 +224,20 @@ class KeyFolder:
         return path
 
     def allow_client(self, name: str, public: str) -> None:
-        """Let in a client that has made its own pair."""
+        """Let in a client that has made its own key pair."""
         self._known.clients[name] = public
         self._save()
 
     def allow_task(self, task: str, doors: Doors) -> None:
-        """Let in a task that has made its own pair."""
+        """Let in a task that has made its own key pair."""
         self._known.tasks[task] = doors.client, doors.task, doors.key
         self._save()
 
     def revoke(self, name: str) -> None:
-        """Let a client, or a task, in no more; its file goes.
+        """Remove a client, or a task, from the allow-list, and delete its file.
 
         Raises:
-            ResourceError: there is none of that name.
+            ResourceError: neither has that name.
         """
         if name in self._known.clients:
             del self._known.clients[name]
@@ -254,7 +254,7 @@ class KeyFolder:
         path.unlink(missing_ok=True)
 
     def lines(self) -> list[str]:
-        """Who has keys, and which, in public."""
+        """A line for each task and client, with its public key."""
         tasks = [f"task   {name}  {key}  {at}" for name, (at, _, key) in self._known.tasks.items()]
         return tasks + [f"client {name}  {key}" for name, key in self._known.clients.items()]
 
@@ -262,21 +262,21 @@ class KeyFolder:
         _write(self.path / _LIST, self._known)
 
 
-# --- who is let in -------------------------------------------------------------------------------
+# --- the allow-list ------------------------------------------------------------------------------
 
-#: which door: ``"client"`` or ``"task"``
+#: the kind of a door: ``"client"`` or ``"task"``
 Domain = Literal["client", "task"]
-#: the name by which a client is known at the door of tasks
+#: prefix of the name by which a client is known at the door for tasks
 CLIENT: Final = "client "
 
 
 @final
 class AllowedKeys:
-    """Who is let in by which door, as the list says at the time.
+    """The allow-list per kind of door, read anew when its file has changed.
 
     Args:
         known: the list.
-        path: the file that it is read from again when that has changed.
+        path: the file of the list, if it has one.
     """
 
     def __init__(self, known: AllowList, path: Path | None = None) -> None:
@@ -294,10 +294,11 @@ class AllowedKeys:
         self._changes += 1
 
     def refresh(self) -> int:
-        """Read the list again if it has changed; if it cannot be read, it is empty.
+        """Read the list again if its file has changed; an unreadable list is empty.
 
         Returns:
-            How often it has changed. Several ask, each whether it has since they asked before.
+            Number of changes so far. Each of several callers compares it with that of its own
+            last call.
         """
         if self._path is None:
             return self._changes
@@ -315,18 +316,18 @@ class AllowedKeys:
         return self._changes
 
     def add_task(self, task: str, doors: Doors) -> None:
-        """Let in one more task."""
+        """Let in another task."""
         self._known.tasks[task] = doors.client, doors.task, doors.key
         self._take(self._known)
 
     def user(self, domain: str, key: str) -> str | None:
-        """Whom a key that comes by a door is of; None if that is not let in."""
+        """The owner of a key that is used at a kind of door; None if the key is refused."""
         if domain == "task" and key in self._tasks:
             return self._tasks[key]
         return CLIENT + self._clients[key] if key in self._clients else None
 
     def allows_peer(self, task: str, doors: Doors, user: str) -> bool:
-        """Whether a client, known as ``user``, may say that this is where a task listens."""
+        """Whether a client, known as ``user``, may claim that a task listens at ``doors``."""
         known = self._known.tasks.get(task)
         if known is None:
             return is_client(task) and user == CLIENT + self._clients.get(doors.key, "\0")
@@ -336,11 +337,11 @@ class AllowedKeys:
 
 @final
 class Credentials:
-    """What a process proves who it is with, and whom it lets in.
+    """The key pair that proves a process's identity, and the keys that the process lets in.
 
     Attributes:
-        keys: its pair.
-        allowed: the others.
+        keys: the key pair.
+        allowed: the keys of others.
     """
 
     __slots__ = ("allowed", "keys")
@@ -351,21 +352,21 @@ class Credentials:
 
 
 def server_credentials(folder: Path, task: str) -> Credentials:
-    """Those of a task, out of a directory of keys.
+    """The credentials of a task, read from a directory of keys.
 
     Raises:
-        AuthenticationError: it has none there, or others may enter it.
+        AuthenticationError: the task has no keys there, or others may enter the directory.
     """
     check_folder(folder)
     return Credentials(task_keys(folder, task), AllowedKeys(AllowList(), folder / _LIST))
 
 
 def client_credentials(path: Path) -> tuple[Credentials, Mapping[str, Doors]]:
-    """Those of a client, and where the tasks are, out of its connection file.
+    """The credentials of a client, and the tasks' doors, read from a connection file.
 
     Raises:
         AuthenticationError: the file is damaged, or not for this user alone.
-        FileNotFoundError: it is not there.
+        FileNotFoundError: the file is not there.
     """
     file: ConnectionFile = read_file(path, ConnectionFile)
     allowed = AllowedKeys(AllowList(tasks=file.tasks))

@@ -1,4 +1,4 @@
-"""Where processes listen: files of a directory for one user, or ports of a host, with a key."""
+"""Addresses at which processes listen: sockets in a user's directory, or ports with a key."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PORTS: Final = 65_535
 
 @final
 class Doors(NamedTuple):
-    """Where a process listens.
+    """The addresses at which a process listens.
 
     Attributes:
-        client: to clients; empty for a client.
-        task: to tasks, and to clients as far as they take part in steps.
-        key: its public key; empty where there are none.
+        client: the address for clients; empty for a client.
+        task: the address for tasks, and for clients as far as they take part in steps.
+        key: the public key of the process; empty where there are no keys.
     """
 
     client: str
@@ -31,7 +31,7 @@ class Doors(NamedTuple):
 
 
 def doors_in(folder: Path, task: str) -> Doors:
-    """Those of a task in a directory.
+    """The doors of a task in a directory.
 
     >>> from pathlib import Path
     >>> from eagerflow.cluster.processes.listening import doors_in
@@ -43,14 +43,14 @@ def doors_in(folder: Path, task: str) -> Doors:
 
 
 def doors_at(address: str, key: str = "") -> Doors:
-    """Those of a task on a port and the next one; with port 0 any two that are free.
+    """The doors of a task on a port and the next one; with port 0 any two free ports.
 
     Args:
         address: such as ``"tcp://10.0.0.1:7400"``.
-        key: its public key.
+        key: the public key of the task.
 
     Raises:
-        TensorValueError: it is no address.
+        TensorValueError: ``address`` is no address.
 
     >>> from eagerflow.cluster.processes.listening import doors_at
     >>> doors_at("tcp://10.0.0.1:7400").task
@@ -70,7 +70,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def own_address(doors: Doors) -> str:
-    """A free port of the interface by which a task is reached."""
+    """The address of a free port, on the interface that reaches a task."""
     host, _, port = doors.client.removeprefix("tcp://").rpartition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -81,19 +81,19 @@ def own_address(doors: Doors) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether a process can connect to it over tcp."""
+    """Whether a text is an address to which a process can connect over TCP."""
     parts = _TCP.fullmatch(text)
     return parts is not None and parts[1] != "*" and 0 < int(parts[2]) <= _PORTS
 
 
 def is_within(address: str, folder: Path) -> bool:
-    """Whether it is a socket that lies in a directory itself."""
+    """Whether an address is a socket that lies directly in a directory."""
     path = Path(address.removeprefix("ipc://"))
     return address.startswith("ipc://") and path.parent == folder and path.name not in ("", "..")
 
 
 def file_name(task: str) -> str:
-    """What files of a task are called, ``ps-0`` for ``ps:0``."""
+    """The stem of a task's files, ``ps-0`` for ``ps:0``."""
     return task.replace(":", "-")
 
 
@@ -104,10 +104,10 @@ def tasks_in(folder: Path) -> list[str]:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a directory that others than this user may enter.
+    """Refuse a directory that users other than this one may enter.
 
     Raises:
-        AuthenticationError: they may, or it is another one's.
+        AuthenticationError: others may enter the directory, or it belongs to another user.
     """
     status = folder.stat()
     mode = stat.S_IMODE(status.st_mode)
@@ -120,10 +120,10 @@ def check_folder(folder: Path) -> None:
 
 
 def checked_name(task: str) -> str:
-    """The name of a task.
+    """The name of a task, checked.
 
     Raises:
-        TensorValueError: it is none.
+        TensorValueError: it is no name of a task.
     """
     job, _, number = task.partition(":")
     if not job.isidentifier() or not task.isascii() or not number.isdecimal():

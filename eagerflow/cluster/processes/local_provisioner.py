@@ -1,4 +1,4 @@
-"""Task servers as processes of this one."""
+"""Task servers as child processes on this host."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from eagerflow.cluster.protocol.timeouts import END_SECONDS, START_SECONDS
 from eagerflow.errors import TaskLost
 from eagerflow.hardware.kernel_library import in_force
 
-#: bytes of a log that are shown
+#: bytes of a log that are shown, the last ones
 _LOG: Final = 10 << 20
-#: where processes listen that only this host is to reach
+#: the address of processes that only this host is to reach
 _HERE: Final = "tcp://127.0.0.1:0"
 
 
 class Provisioner(Protocol):
-    """Starts and ends the processes of a cluster.
+    """Interface of provisioners, which start and end the processes of a cluster.
 
     Attributes:
-        credentials: of the client; None where there are no keys.
-        folder: the directory of the sockets; None of ports.
-        restarts: whether tasks that die are started again.
+        credentials: the credentials of the client; None where there are no keys.
+        folder: the directory of the sockets; None for ports.
+        restarts: whether tasks that die are restarted.
     """
 
     credentials: Credentials | None
@@ -46,31 +46,31 @@ class Provisioner(Protocol):
     restarts: bool
 
     def door(self, client: str) -> str:
-        """Where a client listens."""
+        """The address at which a client listens."""
 
     def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
         """Start tasks, and wait until they listen.
 
         Raises:
-            TaskLost: one does not.
+            TaskLost: a task does not come up.
         """
 
     def end(self, task: str) -> None:
         """End a task, and wait until it has ended."""
 
     def pid(self, task: str) -> int | None:
-        """The number of its process, None if that is on another host."""
+        """The process id of a task; None if it is not known, as of another host."""
 
     def log(self, task: str) -> str:
-        """What its process has told, at most the last 10 MB."""
+        """The output of a task's process, at most the last 10 MB."""
 
     def close(self) -> None:
-        """End all, and leave nothing."""
+        """End all tasks, and remove all files."""
 
 
 @final
 class LocalProvisioner:
-    """Starts processes of this host, which end with this one.
+    """Provisioner of child processes on this host, which end with this process.
 
     Args:
         transport: ``"ipc"``, ``"tcp"`` or ``"plain tcp"``.
@@ -134,7 +134,7 @@ class LocalProvisioner:
 
 
 def log_of(folder: Path, task: str) -> Path:
-    """Where the process of a task writes what it tells."""
+    """The log file of a task's process."""
     return folder / f"{file_name(task)}.log"
 
 
@@ -147,12 +147,12 @@ def read_log(path: Path) -> str:
 
 @final
 class TaskProcess:
-    """A task server as a process of this one, with which it ends.
+    """A task server as a child process, which ends with this process.
 
     Args:
         task: its name.
-        folder: of its log.
-        options: where it listens, and what it allows.
+        folder: the directory of its log.
+        options: its doors and permissions, as options of ``eagerflow serve``.
     """
 
     def __init__(self, task: str, folder: Path, options: Sequence[str]) -> None:
@@ -173,10 +173,10 @@ class TaskProcess:
         return self._process.pid
 
     def wait_until_ready(self, until: float) -> Doors:
-        """Wait until it listens; gives where.
+        """Wait until the server listens; gives its doors.
 
         Raises:
-            TaskLost: it does not.
+            TaskLost: the server has not come up.
         """
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, until - monotonic()))
@@ -191,7 +191,7 @@ class TaskProcess:
         return Doors(*told[1:])
 
     def ask_to_end(self) -> None:
-        """Let it end; `end` waits for that."""
+        """Ask the process to end; `end` waits for that."""
         assert self._process.stdin is not None
         if not self._process.stdin.closed:
             with suppress(BrokenPipeError):
@@ -199,7 +199,7 @@ class TaskProcess:
             self._process.stdin.close()
 
     def end(self) -> None:
-        """End it, and wait until it has ended."""
+        """End the process, and wait for its end; a process that takes too long is killed."""
         assert self._process.stdout is not None
         self.ask_to_end()
         try:

@@ -1,8 +1,8 @@
-"""What is printed at a task, which is told to clients.
+"""Forwarding of a task's printed output to its clients.
 
-A task writes all that is printed into its log. What is printed while it calls a function for a
-client goes to that client as well, line by line and not more than so many a second. What is
-printed else, such as warnings, is nobody's: it is told as lines of the task's own.
+A task writes all output into its log. Output of a function that is called for a client goes to
+that client as well, line by line, with a limit per second. Other output, such as warnings, belongs
+to no client: it is sent as lines of the task itself.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from threading import RLock
 from time import monotonic
 from typing import Any, Final, TextIO, final
 
-#: told the lines, and how many were left out
+#: called with the lines, and with the number of lines left out
 Told = Callable[[tuple[str, ...], int], object]
 
-#: lines of one call, and of one client in a second
+#: limit of lines for one call, and for one client in a second
 _LINES: Final = 100
-#: characters of a line
+#: limit of characters for a line
 _LONGEST: Final = 2_000
 
 
 @final
 class _Heard:
-    """What one call prints.
+    """The output of one call.
 
     Attributes:
-        lines: those that are told, the last one perhaps not ended.
-        left_out: how many more there were.
+        lines: the lines to forward, the last of them perhaps incomplete.
+        left_out: number of further lines.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class _Heard:
         self._ended = True
 
     def hear(self, text: str) -> None:
-        """Take a part of the output."""
+        """Add a part of the output."""
         for part in text.splitlines(keepends=True):
             if self._ended and len(self.lines) >= _LINES:
                 self.left_out += 1
@@ -55,11 +55,11 @@ _heard: Final[ContextVar[_Heard | None]] = ContextVar("what a call prints", defa
 
 @final
 class OverheardOutput(io.TextIOBase):
-    """A text stream, which whoever calls a function for a client hears as well.
+    """A text stream whose output is forwarded to the client that a call is made for.
 
     Args:
-        stream: where it goes.
-        stray: hears what is written outside of such calls.
+        stream: the stream that all output is written to.
+        stray: called with output from outside of such calls.
     """
 
     def __init__(self, stream: TextIO, stray: Callable[[str], object] | None = None) -> None:
@@ -89,7 +89,7 @@ class OverheardOutput(io.TextIOBase):
 
 
 def write_unheard(stream: TextIO, text: str) -> None:
-    """Write into a stream what nobody is told."""
+    """Write a text into a stream without forwarding it."""
     token = _heard.set(_Heard())
     try:
         stream.write(text)
@@ -100,10 +100,10 @@ def write_unheard(stream: TextIO, text: str) -> None:
 
 @final
 class StrayLines:
-    r"""Lines that no client has caused for certain, told one by one and not too many a second.
+    r"""Lines that cannot be attributed to a client, forwarded one by one with a limit per second.
 
     Args:
-        told: told of lines, in the thread that has written the last of them.
+        told: called with lines, in the thread that has written the last of them.
         clock: gives the time in seconds.
 
     >>> from eagerflow.cluster.processes.overheard_output import StrayLines
@@ -116,14 +116,14 @@ class StrayLines:
     def __init__(self, told: Told, clock: Callable[[], float] = monotonic) -> None:
         self._told = told
         self._clock = clock
-        self._lock = RLock()  # a finaliser may write while a line is heard
+        self._lock = RLock()  # a finaliser may write while a line is taken
         self._begun = ""
         self._since = float("-inf")
         self._lines = 0
         self._left_out = 0
 
     def hear(self, text: str) -> None:
-        """Take a part of the output; any thread brings it."""
+        """Add a part of the output, from any thread."""
         with self._lock:
             *whole, rest = (self._begun + text).split("\n")
             self._begun = rest[:_LONGEST]
@@ -142,10 +142,10 @@ class StrayLines:
 
 @final
 class Listener:
-    """Calls functions for one client, and tells it what they print.
+    """Forwards the output of functions called for one client to that client.
 
     Args:
-        told: told of what each call has printed, in the thread of the call.
+        told: called with the lines of each call, in the thread of the call.
 
     >>> import contextlib, sys
     >>> from eagerflow.cluster.processes.overheard_output import Listener, OverheardOutput
@@ -162,7 +162,7 @@ class Listener:
         self._lines = 0
 
     def calling(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, whose output is heard."""
+        """The same function, whose output is forwarded."""
 
         @wraps(function)
         def call(*arguments: Any) -> Any:
@@ -178,7 +178,7 @@ class Listener:
         return call
 
     def _tell(self, heard: _Heard) -> None:
-        """Tell so many lines as there is room for in this second."""
+        """Forward as many lines as this second's limit allows."""
         now = monotonic()
         if now >= self._since + 1.0:
             self._since, self._lines = now, 0

@@ -1,4 +1,4 @@
-"""What a client has asked for and is not answered yet: who hears of it, and how to wait for it."""
+"""Requests of a client that are not answered yet, and the callbacks for their answers."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from eagerflow.cluster.protocol.values import Frame, decode_values
 
 
 class Answered(Protocol):
-    """Hears what became of a request, in the thread that owns the sockets."""
+    """Callbacks for the answer to a request, run in the thread that owns the sockets."""
 
     def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
-        """It is done."""
+        """Handle success."""
 
     def failed(self, head: ErrorHead) -> None:
-        """It has failed."""
+        """Handle failure."""
 
 
 class Unasked(Protocol):
-    """Sends eager actions, and hears what became of them."""
+    """A sender of eager actions, which need no request; it provides the callbacks for them."""
 
     @property
     def task(self) -> str:
-        """Where they go."""
+        """The task that gets the actions."""
 
     def batch(self, actions: Sequence[Action]) -> Answered:
-        """Who hears what became of the actions, which go in one message."""
+        """The callbacks for actions that go in one message."""
 
 
 @final
 class Pending:
-    """Something that was asked for.
+    """A request whose answer can be waited for.
 
     Attributes:
-        request: its number.
-        head: of its error.
+        request: the number of the request.
+        head: its error, once it has failed.
     """
 
     __slots__ = ("_bell", "_results", "_then", "head", "request")
@@ -62,14 +62,14 @@ class Pending:
         self._bell.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether it is answered."""
+        """Wait for the answer; whether it has come."""
         return self._bell.wait(seconds)
 
     def results(self) -> dict[str, list[Any]]:
-        """What the tasks gave, once it is answered.
+        """The results of each task, once the request is answered.
 
         Raises:
-            EagerflowError: it has failed.
+            EagerflowError: the request has failed.
         """
         if self.head is not None:
             raise read_error(self.head)
