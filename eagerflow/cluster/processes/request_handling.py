@@ -1,4 +1,4 @@
-"""What a task server does for its clients: partitions, variables, steps, eager ops."""
+"""The requests that a task server handles: partitions, variables, steps, eager ops."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ from eagerflow.runtime.threads.deadline import broken_off
 from eagerflow.runtime.threads.workers import shared
 from eagerflow.types import TensorType, as_dtype
 
-#: tells what became of a message: session, number, results, frames, error
+#: called with the outcome of a message: session, number, results, frames, error
 Did = Callable[[int, int, Heads, Sequence[Frame], ErrorHead | None], object]
 _PRIVATE: Final = "default"
-#: how containers begin that are no client's: of files and of functions
+#: prefix of containers that belong to no client: those of files and of functions
 _OWN: Final = "&"
 
 
 @final
 class _Registered(NamedTuple):
-    """A partition.
+    """A registered partition.
 
     Attributes:
-        tier: what it is.
-        light: what its steps run if they are light.
-        pool: runs the other ones; a pool of its own if there is none.
+        tier: the tier that runs its steps.
+        light: the program of light steps; None if its steps are not light.
+        pool: the pool for steps that are not light; None for a pool of the step's own.
     """
 
     tier: ScheduledTier
@@ -64,22 +64,22 @@ class _Registered(NamedTuple):
 
 
 class OwnersJobs(JobPool, Protocol):
-    """Runs work in the thread that owns the sockets."""
+    """A pool that can run a job at once in the thread that owns the sockets."""
 
     def run_here(self, job: Callable[[], object], /) -> None:
-        """Run it now, or soon if this is not that thread."""
+        """Run a job now, or soon if the caller is another thread."""
 
 
 @final
 class _OpenStep:
-    """A step from when it is asked for to its end.
+    """A step from its request to its end.
 
-    What its session asked for before may take long, so it can be ended before it begins. One thread
-    may end it while another one begins it: each writes first, and then looks at what the other one
-    wrote.
+    Earlier requests of the session may take long, so a step can be cancelled before it begins.
+    One thread may cancel the step while another begins it: each writes first, and then looks at
+    what the other has written.
 
     Attributes:
-        ended: why it is to end; None if it goes on.
+        ended: the reason of a cancellation; None if the step goes on.
     """
 
     __slots__ = ("_running", "ended")
@@ -89,13 +89,13 @@ class _OpenStep:
         self._running: DetachedStep | LightStep | None = None
 
     def cancel(self, reason: str) -> None:
-        """End it soon."""
+        """End the step soon."""
         self.ended = reason
         if self._running is not None:
             self._running.cancel(reason)
 
     def runs(self, step: DetachedStep | LightStep) -> None:
-        """It begins; what it does is ended with it."""
+        """Note that the step has begun, and cancel it if that was asked for before."""
         self._running = step
         if self.ended is not None:
             step.cancel(self.ended)
@@ -103,21 +103,21 @@ class _OpenStep:
 
 @final
 class TaskWork:
-    """What a server has, and does.
+    """The state of a task server, and the handling of requests.
 
-    Its methods are called by the thread that owns the sockets. ``did`` is called by any thread.
+    The thread that owns the sockets calls its methods. Any thread calls ``did``.
 
     Args:
         task: the name of the server.
-        transport: between tasks.
-        did: told of each message that `do` was called with, once.
+        transport: the station that connects the tasks.
+        did: called once for each message that `do` was called with, with the outcome.
         here: runs work in the thread that owns the sockets.
-        limits: on messages.
-        grants: what ops may reach besides values and state.
-        who: says what the client of a session is, for messages to others.
-        devices: of the task.
-        printed: told what functions print that are called for a session, and how many lines of it
-            were left out; by any thread.
+        limits: limits on messages.
+        grants: the files and functions that ops may reach besides values and state.
+        who: gives the description of a session's client, for messages to others.
+        devices: the devices of the task.
+        printed: called with the lines that functions print for a session, and the number of lines
+            left out; by any thread.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class TaskWork:
         self._relay = StepRelay(task, transport)
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
-        """Do what a message asks for."""
+        """Handle a request."""
         kind = type(message)
         work: Callable[[], tuple[Heads, list[Frame]] | None]
         if kind is TaskLoad:
@@ -181,7 +181,7 @@ class TaskWork:
     def _answered(
         self, session: int, number: int, work: Callable[[], tuple[Heads, list[Frame]] | None]
     ) -> None:
-        """Tell what became of ``work``, unless it gives None: then somebody else does."""
+        """Report the outcome of ``work``; None means that another call reports it."""
         try:
             done = work()
         except Told as told:
@@ -194,24 +194,24 @@ class TaskWork:
             self._did(session, number, *done, None)
 
     def abort(self, session: int, step: int, error: ErrorHead) -> None:
-        """End a step soon."""
+        """Cancel a step."""
         known = self._steps.get((session, step))
         if known is not None:
             known.cancel(read_error(error).wrong)
 
     def let_go(self, session: int, handles: Sequence[int]) -> None:
-        """Let go of values, after what was asked for before."""
+        """Free values, after all earlier requests of the session."""
         held = self._sessions.get(session)
         if held is not None:
             held.in_order(partial(held.free, handles))
 
     def release(self, session: int, number: int) -> None:
-        """Let go of a partition."""
+        """Drop a partition."""
         self._partitions.pop((session, number), None)
         self._relay.release(session, number)
 
     def free(self, session: int) -> None:
-        """Let go of all that a session had; named containers stay."""
+        """Drop all that a session had; named containers stay."""
         for key in [key for key in self._partitions if key[0] == session]:
             del self._partitions[key]
         self._private.pop(session, None)
@@ -233,7 +233,7 @@ class TaskWork:
         number = self._relay.register(session, message.partition)
         tier = ScheduledTier(graphs, number, routes=routes, transport=self._transport)
         light = LightProgram(tier) if is_light(tier) else None
-        # to hand over to another thread takes longer than light nodes do
+        # handing over to another thread takes longer than light nodes do
         here = not tier.parallel and not calls_python(tier.graph) and is_short(tier.graph)
         pool = self._here if here else None
         self._partitions[session, message.partition] = _Registered(tier, light, pool)
@@ -278,7 +278,7 @@ class TaskWork:
         self, key: tuple[int, int], message: RunStep, held: SessionWork, tier: ScheduledTier,
         result: Result,
     ) -> None:  # fmt: skip
-        """A step has ended; called by a thread of the pool."""
+        """Report the results of a step; called by a thread of the pool."""
         self._steps.pop(key, None)
 
         def results() -> tuple[Heads, list[Frame]]:
@@ -298,7 +298,7 @@ class TaskWork:
         self._answered(key[0], message.number, results)
 
     def _load(self) -> tuple[Heads, list[Frame]]:
-        """Memory in bytes, seconds of the processor, and how much is held and under way."""
+        """Memory in bytes, processor seconds, counts of values, variables, partitions and steps."""
         sessions = list(self._sessions.values())
         values = sum(len(one.values) for one in sessions)
         own = list(self._private.values()) + list(self._shared.values())
@@ -330,7 +330,7 @@ class TaskWork:
         return None if known is None else known.find(name)
 
     def _listener(self, session: int) -> Listener:
-        """Who hears what functions print that are called for a session."""
+        """The forwarding of output of functions that are called for a session."""
         known = self._listeners.get(session)
         if known is None:
             known = self._listeners[session] = Listener(partial(self._printed, session))
@@ -367,12 +367,12 @@ def _begin_light(opened: _OpenStep, step: LightStep, feeds: Sequence[Any]) -> No
 
 
 def _variable(first: Tensor, where: Any, message: MakeVariable) -> VariableState:
-    # a handle may go on to hold the value, and assignments write into the array of a variable
+    # a handle may keep the value, and assignments write into the array of a variable
     return VariableState(first._data.copy(), where, message.trainable, message.name)
 
 
 def _check_feeds(tier: ScheduledTier, feeds: Sequence[Any]) -> None:
-    """Refuse values that are not of the types of the inputs."""
+    """Refuse feeds that do not have the types of the inputs."""
     inputs = tier.graph.inputs
     if len(feeds) != len(inputs):
         raise ProtocolError(
@@ -391,6 +391,6 @@ def _check_feeds(tier: ScheduledTier, feeds: Sequence[Any]) -> None:
 
 
 def failure_of(error: BaseException) -> ErrorHead:
-    """The head of what was wrong with a message."""
+    """The error head of a failure to read a message."""
     known = error if isinstance(error, EagerflowError) else ProtocolError(str(error))
     return write_error(known)

@@ -1,8 +1,8 @@
 """The process of a task server.
 
-One thread owns the sockets, tells the state machine what comes, and does what it says: it gives
-partitions to the pool to read, and begins steps. What runs elsewhere tells it what became of that
-by an inbox and a bell.
+One thread owns the sockets, feeds events to the state machine, and carries out its actions: it
+gives partitions to the pool to read, and begins steps. Work in other threads reports back by an
+inbox and a bell.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from eagerflow.resources.containers import PROCESS
 from eagerflow.runtime.rendezvous.packets import Packet
 from eagerflow.runtime.rendezvous.station import Station
 
-#: what tells a task to end
+#: the byte that tells a task to end
 STOP: Final = b"."
-#: of a log, how many a process writes
+#: number of lines that a process writes into its log
 _LINES: Final = 100_000
 
 
 @final
 class _Jobs:
-    """What is to be run by the thread that owns the sockets.
+    """Jobs for the thread that owns the sockets.
 
     Args:
         ring: wakes that thread.
 
     Attributes:
-        owner: that thread.
-        waiting: what it is to run.
+        owner: the id of that thread.
+        waiting: jobs not run yet.
     """
 
     def __init__(self, ring: Callable[[], object]) -> None:
@@ -65,13 +65,13 @@ class _Jobs:
         self.owner = 0
 
     def submit(self, job: Callable[[], object], /) -> None:
-        """Run it soon; from any thread."""
+        """Run a job soon; from any thread."""
         self.waiting.append(job)
         if get_ident() != self.owner:
             self._ring()
 
     def run_here(self, job: Callable[[], object], /) -> None:
-        """Run it now, or soon if this is not that thread."""
+        """Run a job now, or soon if the caller is another thread."""
         if get_ident() == self.owner:
             job()
         else:
@@ -84,19 +84,19 @@ class TaskServer:
 
     Args:
         task: its name, such as ``"ps:0"``.
-        doors: where it listens.
-        version: of eagerflow.
-        credentials: its keys and those that it lets in; needed on ports, unless ``plain``.
-        plain: whether everybody is let in who reaches its ports, and nothing is encrypted.
-        grants: what ops may reach besides values and state; nothing if not given.
-        limits: on messages.
+        doors: the addresses at which it listens.
+        version: the version of eagerflow.
+        credentials: its key pair and allow-list; needed on ports, unless ``plain``.
+        plain: whether everybody who reaches its ports is let in, and nothing is encrypted.
+        grants: files and functions that ops may reach besides values and state; none by default.
+        limits: limits on messages.
 
     Attributes:
-        doors: where it listens, with the ports that it has got.
-        hears: what is printed at the task outside of functions that it calls for clients.
+        doors: the addresses at which it listens, with the ports that it has got.
+        hears: takes output printed outside of functions that the task calls for clients.
 
     Raises:
-        AuthenticationError: others could come in.
+        AuthenticationError: others could use the task.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class TaskServer:
             known, self._printed,
         )  # fmt: skip
         self._packets: list[tuple[str, Packet]] = []
-        self._asked = False  # whether the station was asked for something
+        self._asked = False  # whether the station has been asked for something
         self._peers: dict[str, int] = {}
         self._wake = float("inf")
         self._over = False
@@ -156,9 +156,9 @@ class TaskServer:
         """Serve until `stop`.
 
         Args:
-            parent: a descriptor by which the process that started this one says `STOP`. Its end is
-                that of the other process.
-            left: a directory of that process, which goes if it has ended without a word.
+            parent: a descriptor by which the parent process sends `STOP`. The end of the file
+                is the end of that process.
+            left: a directory of the parent, removed if the parent ended without `STOP`.
         """
         if parent is not None:
             self._sockets.watch(parent)
@@ -187,8 +187,8 @@ class TaskServer:
             self._slabs.close()
 
     def _settle(self) -> float:
-        """Do what there is to do, one thing leading to another; gives when the station wakes."""
-        due = True  # packets, or what the station has to send again
+        """Handle events until none is left; gives the time at which the station wakes."""
+        due = True  # packets, or something that the station has to send again
         jobs = self._jobs.waiting
         while due or jobs or self._inbox:
             while jobs:
@@ -199,7 +199,7 @@ class TaskServer:
                 packets, self._packets = self._packets, []
                 self._station.work(self._station.now, packets)
                 self._asked = due = False  # other threads that ask ring the bell
-        return self._station.soonest  # which what was done since may have changed
+        return self._station.soonest  # which the work above may have changed
 
     def stop(self) -> None:
         """End `serve`; from any thread."""
@@ -209,7 +209,7 @@ class TaskServer:
     # --- from any thread ---
 
     def _ring(self) -> None:
-        """Have the station do what it was asked for; the owner does it before it waits again."""
+        """Have the station work; the owning thread does so before it waits again."""
         self._asked = True
         if get_ident() != self._jobs.owner:
             self._sockets.bell.ring()
@@ -230,7 +230,7 @@ class TaskServer:
         if get_ident() != self._jobs.owner:
             self._sockets.bell.ring()
 
-    # --- what comes ---
+    # --- incoming messages ---
 
     def _take(self, received: Received) -> None:
         if received.kind != "frames":
@@ -250,13 +250,13 @@ class TaskServer:
         self._handle(("message", received.peer, received.role, message, frames))
 
     def _log(self, text: str) -> None:
-        """Write a line, unless there were very many."""
+        """Write a line into the log, up to a limit of lines."""
         self._lines += 1
         if self._lines <= _LINES:
             write_unheard(sys.stderr, f"{datetime.now():%Y-%m-%d %H:%M:%S.%f} {text}\n")
 
     def _warn(self, text: str) -> None:
-        """Write a line that its client should know of."""
+        """Write a line that clients should see as well."""
         self._log(text)
         self.hears(f"{text}\n")
 
@@ -278,7 +278,7 @@ class TaskServer:
         self._wake = time
 
     def _allows_peer(self, peer: str, task: str, where: str, key: str) -> bool:
-        """Whether a client may say that a task listens there: a server connects nowhere else."""
+        """Whether a client may claim that a task listens there: a server connects nowhere else."""
         if self._folder is not None:
             return is_within(where, self._folder) and not key
         if not is_address(where):
@@ -286,14 +286,14 @@ class TaskServer:
         if self._credentials is None:
             return True
         user = self._users.get(peer, "")
-        self._credentials.allowed.refresh()  # who starts a task puts it on the list just before
+        self._credentials.allowed.refresh()  # a task is put on the list just before it is started
         allowed = self._credentials.allowed.allows_peer(task, Doors("", where, key), user)
         if allowed and is_client(task):
             self._clients[task] = user
         return allowed
 
     def _may_send(self, user: str, sender: str) -> bool:
-        """Whether one who was let in may send packets under a name."""
+        """Whether a user may send packets under a name."""
         return (self._clients.get(sender) if user.startswith(CLIENT) else sender) == user
 
     def _connect(self, task: str, where: str, incarnation: int, key: str) -> None:
@@ -317,7 +317,7 @@ class TaskServer:
         self._warn(f"{what} was refused or dropped")
 
     def _packet(self, received: Received, message: PacketMessage, frames: list[Frame]) -> None:
-        """A packet for the station, if it may come by this connection."""
+        """Take a packet for the station, if it may come by this connection."""
         wrong = self._machine.wrong_of_packet(received.role, message)
         if self._credentials is not None and not self._may_send(received.user, message.sender):
             wrong = "a packet that says that it is another task's"
@@ -332,7 +332,7 @@ class TaskServer:
             return
         self._packets.append((message.sender, packet))
 
-    # --- what goes to other tasks ---
+    # --- packets to other tasks ---
 
     def _end_of(self, device: str) -> str:
         return device.rpartition("/")[0] or self._task
@@ -345,7 +345,7 @@ class TaskServer:
 
 
 def _folder_of(doors: Doors) -> Path | None:
-    """The directory of sockets that are files; None of ports."""
+    """The directory of sockets that are files; None for ports."""
     if not doors.client.startswith("ipc://"):
         return None
     return Path(doors.client.removeprefix("ipc://")).parent

@@ -1,6 +1,6 @@
-"""What the operator of a server granted, by its options, to the ops of its clients.
+"""Files and functions that the operator of a server grants to ops of clients, by options.
 
-Which ops may run by that: `cluster/protocol/op_permissions.py`.
+`cluster/protocol/op_permissions.py` says which ops may run by that.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _FUNCTION: Final = re.compile(
 
 @final
 class ServerGrants:
-    """The directory, and the functions, that clients may use.
+    """The directory and the functions that clients may use.
 
-    Functions are imported here, once. What a client names is looked up among them as it is: no
+    Functions are imported here, once. A name from a client is looked up among them as it is: no
     module is imported and no attribute is read for it.
 
     Args:
-        files: a directory in which ops may read and write files; None: nowhere.
-        functions: those that `eagerflow.py_call` may call, each as ``"pkg.module:function"``.
+        files: the directory in which ops may read and write files; None to grant none.
+        functions: functions for `eagerflow.py_call`, each as ``"pkg.module:function"``.
 
     Attributes:
-        allows: what clients are told (`Welcome.allows`).
+        allows: the grants as announced to clients (`Welcome.allows`).
 
     Raises:
-        TensorValueError: this names no function.
+        TensorValueError: an entry of ``functions`` names no function.
 
     >>> from eagerflow.cluster.processes.server_grants import ServerGrants
     >>> ServerGrants(functions=["math:fsum"]).allows
@@ -54,16 +54,16 @@ class ServerGrants:
         self, container: str, name: str,
         calling: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
     ) -> Any:  # fmt: skip
-        """The files, or the call of a function; None if the container has neither.
+        """The file system, or the call of a function; None if the container has neither.
 
         Args:
-            container: in which it is.
-            name: of what is wanted there.
-            calling: gives for a function what is called in its place.
+            container: the container that is looked in.
+            name: the name looked up there.
+            calling: gives for a function the replacement that is called.
 
         Raises:
             ResourceError: the function is not listed.
-            EagerflowError: what should be its types are none.
+            EagerflowError: the types in the name are malformed.
         """
         if (container, name) == FILES.identity[2:]:
             return self._files

@@ -1,4 +1,4 @@
-"""What a task holds and runs for one session: values by handle, ops by template, in streams."""
+"""Values and eager ops of a session at a task: values by handle, ops by template, in streams."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from eagerflow.errors import ProtocolError
 from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.runtime.threads.workers import shared
 
-#: seconds from which on an op keeps the thread of the sockets too long
+#: seconds from which on an op blocks the thread of the sockets too long
 _LONG_SECONDS: Final = 1e-3
-#: bytes of inputs from which on nobody knows how long the first run takes
+#: bytes of inputs from which on the duration of a first run is unpredictable
 _LARGE: Final = 1 << 20
 
 
 @final
 class Told(Exception):
-    """A failure as it is told to the client.
+    """A failure that is sent to the client.
 
     Args:
-        head: what is told.
+        head: the error as it is sent.
     """
 
     def __init__(self, head: ErrorHead) -> None:
@@ -52,12 +52,12 @@ class Told(Exception):
 
 @final
 class _Template:
-    """An op with its attributes.
+    """An op with its attributes, as a client has defined it.
 
     Attributes:
         op: the op.
         attrs: its attributes.
-        seconds: that it took, mostly.
+        seconds: running mean of the time it took.
     """
 
     __slots__ = ("attrs", "op", "seconds")
@@ -70,22 +70,22 @@ class _Template:
 
 @final
 class SessionWork:
-    """The values of one session, and its eager ops.
+    """The values of a session, and its eager ops.
 
-    The thread that owns the sockets calls `in_order`; the other methods run where that has them
-    run, never two at once. After the failure of an op nothing later of its stream is run until the
-    client was told; what depends on it fails with the same error.
+    The thread that owns the sockets calls `in_order`, which decides in which thread the other
+    methods run, never two at once. After the failure of an op, later ops of its stream do not run
+    until the client has been told; ops that depend on it fail with the same error.
 
     Args:
         task: the name of the server.
-        find: finds resources.
-        limits: on what it is told to define.
-        release: lets go of a variable.
-        devices: of the task.
-        allows: what ops may reach besides values and state.
+        find: finds a resource by container and name.
+        limits: limits on the ops that a client defines.
+        release: releases a variable of the session by its name.
+        devices: the devices of the task.
+        allows: the grants for ops, beyond values and state.
 
     Attributes:
-        values: by handle; the error of what has none.
+        values: by handle; the error if the value could not be computed.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class SessionWork:
     # --- order ---
 
     def in_order(self, job: Callable[[], object], message: Any = None) -> None:
-        """Run ``job`` after all before it: now, or by the pool if something takes long."""
+        """Run ``job`` after all earlier jobs: now, or in the pool if some job takes long."""
         with self._lock:
             if self._busy or (type(message) is Eager and self._takes_long(message)):
                 self._waiting.append(job)
@@ -145,7 +145,7 @@ class SessionWork:
     # --- ops ---
 
     def run(self, message: Eager, frames: list[Frame]) -> tuple[Heads, list[Frame]]:
-        """Do what a message says.
+        """Carry out the actions of a message.
 
         Raises:
             Told: the first failure of an op.
@@ -169,7 +169,7 @@ class SessionWork:
         return (), []
 
     def free(self, handles: Sequence[int]) -> None:
-        """Let go of values."""
+        """Free values."""
         for handle in handles:
             self.values.pop(handle, None)
 
@@ -196,7 +196,7 @@ class SessionWork:
             self._release(action.name)
 
     def _issue(self, action: IssueOp) -> ErrorHead | None:
-        """Run an op; gives its error if it is the first of its stream."""
+        """Run an op; gives its error if that is the first of its stream."""
         values, first = self.values, action.first
         template = self._templates.get(action.template)
         error = self._broken.get(action.stream)
@@ -215,7 +215,7 @@ class SessionWork:
                 template.seconds = 0.5 * (template.seconds + perf_counter() - begin)
                 if not action.count:
                     several = made if type(made) is tuple else (made,)
-                    if several:  # of what gives nothing nobody asks
+                    if several:  # an op without outputs has no value to fetch
                         values[first] = several
                 elif type(made) is tuple:
                     for i, one in enumerate(made[: action.count]):
@@ -232,24 +232,24 @@ class SessionWork:
             values[first + i] = error
         return None if told else error
 
-    # --- what is asked for ---
+    # --- requests for values ---
 
     def check(self, stream: int) -> None:
-        """Tell the first failure of a stream, once; what comes later of it is run again.
+        """Report the first failure of a stream, once; later ops of the stream run again.
 
         Raises:
-            Told: there was one.
+            Told: there was a failure.
         """
         error = self._broken.pop(stream, None) if stream else None
         if error is not None:
             raise Told(error)
 
     def held(self, handle: int) -> Tensor:
-        """A value.
+        """The value of a handle.
 
         Raises:
-            Told: what was to make it has failed.
-            ProtocolError: there is none of that number.
+            Told: the op that was to compute the value has failed.
+            ProtocolError: no value has that handle.
         """
         value = self.values.get(handle)
         if type(value) is ErrorHead:
@@ -259,7 +259,7 @@ class SessionWork:
         return value
 
     def fetch(self, message: Fetch) -> tuple[Heads, list[Frame]]:
-        """The answer to a message."""
+        """The answer to a `Fetch`: a value, or the types of the outputs of an op with several."""
         self.check(message.stream)
         several = self.values.get(message.handle)
         if type(several) is tuple:
@@ -272,12 +272,12 @@ class SessionWork:
 
 
 def shape_head(x: Tensor) -> ShapeHead:
-    """What is told of a value that stays."""
+    """Dtype and shape of a value that stays at the task."""
     return ShapeHead(x.dtype.name, tuple(map(int, x._data.shape)))
 
 
 def with_op(head: ErrorHead, op: int) -> ErrorHead:
-    """The same error, of an eager op."""
+    """The same error, marked with the eager op that raised it."""
     return ErrorHead(
         head.kind, head.wrong, head.given, head.expected, head.hint, head.source, head.notes,
         head.task, op,

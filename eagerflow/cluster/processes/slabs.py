@@ -1,15 +1,15 @@
-"""Shared memory between processes of one host: what is long goes in a *slab*, not over a socket.
+"""Shared memory between processes of one host: long frames go in a *slab*, not over a socket.
 
 A slab is a file without a name (``memfd_create``) with the long frames of one message. It is sealed
-against shrinking, growing and writing, and its descriptor goes over a Unix socket that stands
-beside those of ZeroMQ; the message names it. Who gets it maps it privately, so the elements are
-copied once, by who sends them. Both ends see that the other is of the same user.
+against shrinking, growing and writing, and its descriptor goes over a Unix socket that lies beside
+the sockets of ZeroMQ; the message names the slab. The receiver maps it privately, so the elements
+are copied once, by the sender. Each end checks that the other belongs to the same user.
 
-Who sends an array that its owner may write into again has to copy it at once, and does so into a
-slab of its own (`WrittenSlab`), which goes as it is.
+An array that its owner may write into again has to be copied at once; the sender copies it into a
+slab of its own (`WrittenSlab`), which is sent as it is.
 
-A descriptor is open only until the slab is mapped. Those that are on their way lie in the socket,
-which takes so many; then, and where anything else fails, frames go by ZeroMQ.
+A descriptor is open only until the slab is mapped. Descriptors in transit lie in the socket, which
+takes a limited number; beyond that, and after any other failure, frames go by ZeroMQ.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
 from eagerflow.cluster.protocol.values import Frame, view_of
 from eagerflow.errors import ProtocolError
 
-#: bytes from which on a frame lies in a slab
+#: bytes from which on a frame goes in a slab
 LONG: Final = 1 << 16
-#: where frames begin in a slab: multiples of this, as kernels like them
+#: alignment of frames in a slab, as kernels like it
 _ALIGNED: Final = 64
-#: bytes from which on what is borrowed is written into a slab at once
+#: bytes from which on a borrowed array is written into a slab at once
 BORROWED: Final = 1 << 20
-#: of those, how many there are that were not sent
+#: limit on written slabs that are not sent yet
 _WRITTEN: Final = 64
-#: slabs that came by a connection before the one that was looked for; more are closed
+#: limit on slabs of a connection that no message has named yet; the oldest are closed
 _PENDING: Final = 256
 _CONNECTIONS: Final = 1_000
 _NAME: Final = struct.Struct("<16sQ")
@@ -64,7 +64,7 @@ _NEEDED: Final = 0x2 | 0x4 | 0x8
 
 
 def beside(doors: Doors) -> str | None:
-    """Where a process takes slabs, by where it listens; None where it takes none."""
+    """The path of a process's socket for slabs, beside its doors; None where slabs do not work."""
     if not _IS_THERE or not doors.task.startswith("ipc://"):
         return None
     return doors.task.removeprefix("ipc://").removesuffix(".task") + ".slabs"
@@ -72,14 +72,14 @@ def beside(doors: Doors) -> str | None:
 
 @final
 class WrittenSlab:
-    """A slab with one frame, of which nothing is sent yet; it stands for the frame until then.
+    """A slab with one frame, not sent yet; it takes the frame's place in a message.
 
     Args:
-        frame: what is written into it.
-        ended: told when it is gone.
+        frame: the data to write.
+        ended: called when the slab is deleted.
 
     Attributes:
-        descriptor: of the slab.
+        descriptor: the descriptor of the slab.
 
     Raises:
         OSError: there is no memory, or no descriptor.
@@ -104,17 +104,17 @@ class WrittenSlab:
         self._ended()
 
     def read(self) -> Frame:
-        """The frame, to be sent otherwise."""
+        """The frame, to be sent by ZeroMQ."""
         return _mapped(self.descriptor, self._size, LIMITS)
 
 
 @final
 class _Bringer:
-    """A connection by which slabs come. They are taken when a message names them, not before.
+    """A connection that slabs come by. A slab is taken when a message names it, not before.
 
     Attributes:
-        token: of the process; None before the first.
-        has_ended: whether nothing more comes.
+        token: the token of the sending process; None before the first slab.
+        has_ended: whether no more slabs come.
     """
 
     def __init__(self, one: socket.socket) -> None:
@@ -127,13 +127,13 @@ class _Bringer:
         return self._socket.fileno()
 
     def take(self, number: int) -> int | None:
-        """The descriptor of a slab; it was sent before the message that names it."""
+        """The descriptor of a slab, which was sent before the message that names it."""
         while number not in self._pending and self.receive():
             pass
         return self._pending.pop(number, None)
 
     def receive(self) -> bool:
-        """Take the next one; whether there was one."""
+        """Receive the next descriptor; whether there was one."""
         if self.has_ended:
             return False
         try:
@@ -153,7 +153,7 @@ class _Bringer:
         if not fits or (self.token or token) != token or number in self._pending:
             for slab in slabs:
                 os.close(slab)
-            self.has_ended = True  # or it says something else
+            self.has_ended = True  # or it does not speak this protocol
             return False
         self.token = token
         self._pending[number] = slabs[0]
@@ -171,15 +171,15 @@ class _Bringer:
 
 @final
 class Slabs:
-    """What one process sends and takes in slabs. Its owner is that of the sockets.
+    """The slabs that one process sends and receives. The owner of the sockets owns it as well.
 
     Args:
-        doors: where it listens.
-        limits: on messages.
-        log: told of who is not let in.
+        doors: the addresses at which the process listens.
+        limits: limits on messages.
+        log: called for connections that are refused.
 
     Attributes:
-        sent: how many slabs were sent, for tests.
+        sent: number of slabs sent, for tests.
     """
 
     def __init__(self, doors: Doors, limits: Limits, log: Callable[[str], object]) -> None:
@@ -190,7 +190,7 @@ class Slabs:
         if self._path is not None:
             self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._listener.setblocking(False)
-            Path(self._path).unlink(missing_ok=True)  # of a process that was killed
+            Path(self._path).unlink(missing_ok=True)  # left by a process that was killed
             self._listener.bind(self._path)
             self._listener.listen(_CONNECTIONS)
         self._new: list[_Bringer] = []
@@ -205,7 +205,7 @@ class Slabs:
     # --- sending ---
 
     def connect(self, name: str, doors: Doors) -> None:
-        """Make it possible to send to a process."""
+        """Allow slabs to a process."""
         self.forget(name)
         path = beside(doors)
         if path is not None and self._path is not None:
@@ -218,11 +218,11 @@ class Slabs:
             known.close()
 
     def write(self, name: str, frame: Frame) -> WrittenSlab | None:
-        """Write a frame into a slab that is going to be sent; any thread may.
+        """Write a frame into a slab that is going to be sent; from any thread.
 
         Args:
-            name: to whom.
-            frame: of which the owner may write into it again afterwards.
+            name: the receiver.
+            frame: data that its owner may write into again afterwards.
 
         Returns:
             The slab; None if the frame has to be copied.
@@ -231,7 +231,7 @@ class Slabs:
             return None
         try:
             self._room.pop()
-        except IndexError:  # there are many on their way
+        except IndexError:  # the limit is reached
             return None
         try:
             return WrittenSlab(frame, partial(self._room.append, None))
@@ -241,15 +241,15 @@ class Slabs:
     def put(
         self, name: str, frames: Sequence[Frame | WrittenSlab]
     ) -> tuple[SlabMessage, list[Frame]] | None:
-        """Send the long ones of some frames.
+        """Send the long ones of some frames in a slab.
 
         Args:
-            name: to whom.
-            frames: of a message, the header not among them.
+            name: the receiver.
+            frames: the frames of a message after the header.
 
         Returns:
-            What says where they lie, and the frames with nothing in their places; None if all
-            have to go by ZeroMQ.
+            The message that says where the frames lie in the slab, and all frames, the sent ones
+            empty; None if all frames have to go by ZeroMQ.
         """
         if name not in self._places:
             return None
@@ -312,13 +312,13 @@ class Slabs:
             [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], socket.MSG_DONTWAIT,
         )  # fmt: skip
 
-    # --- taking ---
+    # --- receiving ---
 
     def take(self, head: SlabMessage, frames: Sequence[Frame]) -> list[Frame]:
-        """The frames of a message with those that lie in a slab in their places.
+        """The frames of a message, including those that lie in a slab.
 
         Raises:
-            ProtocolError: there is no such slab, or it is not as the message says.
+            ProtocolError: there is no such slab, or it does not match the message.
         """
         try:
             token = bytes.fromhex(head.token)
@@ -344,7 +344,7 @@ class Slabs:
         return taken
 
     def _accept(self, token: bytes) -> _Bringer | None:
-        """The connection of a process that has not brought anything so far."""
+        """The connection of a process that has not sent a slab so far."""
         self._forget_ended()
         while self._listener is not None:
             try:
@@ -371,7 +371,7 @@ class Slabs:
         poller = select.poll()
         every = {b.fileno(): b for b in (*self._new, *self._from.values()) if not b.has_ended}
         for descriptor in every:
-            poller.register(descriptor, 0)  # tells of the other end alone
+            poller.register(descriptor, 0)  # reports a closed connection, nothing else
         for descriptor, _ in poller.poll(0):
             every[descriptor].close()
         self._new = [bringer for bringer in self._new if not bringer.has_ended]
@@ -417,7 +417,7 @@ def _write(slab: int, data: memoryview, start: int) -> None:
 def framed(
     slabs: Slabs, name: str | None, message: AnyMessage, frames: Sequence[Frame | WrittenSlab]
 ) -> list[Frame]:
-    """A message as it goes to a process, its long frames in a slab where that is possible."""
+    """A message as frames for a process; long frames go in a slab where possible."""
     if not frames or name is None or max(map(len, frames)) < LONG:
         held = None
     else:
@@ -429,10 +429,10 @@ def framed(
 def unframed(
     slabs: Slabs, frames: Sequence[Frame], limits: Limits
 ) -> tuple[AnyMessage, list[Frame]]:
-    """The message that came, and its frames.
+    """A received message and its frames.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: the frames are no message.
     """
     message, rest = codec.read(frames, limits)
     if type(message) is SlabMessage:
@@ -454,12 +454,12 @@ _FAILED: Final = ctypes.c_void_p(-1).value
 
 
 def _mapped(slab: int, size: int, limits: Limits) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes of a slab, for who gets it alone.
+    """The bytes of a slab, mapped privately.
 
-    Python's maps keep a descriptor each, so this one is made without them.
+    Maps of Python's `mmap` keep a descriptor each, so the map is made by the C library.
 
     Raises:
-        ProtocolError: it could change or be cut off meanwhile, or has another size.
+        ProtocolError: the slab is not sealed, or has another size.
     """
     try:
         seals = fcntl.fcntl(slab, _GET_SEALS)

@@ -1,4 +1,4 @@
-"""Sockets of ZeroMQ, and what tells of their connections."""
+"""Sockets of ZeroMQ, and monitors of their connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eagerflow.errors import ResourceError
 
 #: frames of more bytes are not copied when they are sent
 _COPIED: Final = 1 << 16
-# methods of the base class, and plain ints: what pyzmq wraps around them takes longer than they do
+# methods of the base class, and plain ints: the wrappers of pyzmq take longer than the calls
 _send: Final[Callable[..., Any]] = _Socket.send
 _receive: Final[Callable[..., Any]] = _Socket.recv
 _get: Final[Callable[..., Any]] = _Socket.get
@@ -32,15 +32,15 @@ def new_socket(
     context: Any, kind: int, limits: Limits, credentials: Credentials | None = None, *,
     domain: Domain | None = None, server: str = "",
 ) -> Any:  # fmt: skip
-    """A socket.
+    """A socket with this project's options.
 
     Args:
-        context: that it belongs to.
-        kind: of ZeroMQ.
-        limits: on messages.
+        context: the context that the socket belongs to.
+        kind: the kind of socket, as a constant of ZeroMQ.
+        limits: limits on messages.
         credentials: of this process, where there are keys.
-        domain: which door it is.
-        server: the public key of the process that it connects to.
+        domain: the kind of door, if the socket is one.
+        server: the public key of the process that the socket connects to.
     """
     socket = context.socket(kind)
     if credentials is not None:
@@ -55,7 +55,7 @@ def new_socket(
             socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
     socket.linger = 0
     socket.sndhwm = socket.rcvhwm = 10_000
-    socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
+    socket.maxmsgsize = limits.header  # of one frame; before a greeting any peer can send that much
     socket.heartbeat_ivl = milliseconds(HEARTBEAT_SECONDS)
     socket.heartbeat_timeout = milliseconds(LOST_SECONDS)
     socket.reconnect_ivl = -1  # a connection that is gone is another one's business
@@ -63,12 +63,12 @@ def new_socket(
 
 
 def milliseconds(seconds: float) -> int:
-    """Seconds as ZeroMQ takes times."""
+    """Seconds in the unit of ZeroMQ's options."""
     return int(1000 * seconds)
 
 
 def bind(socket: Any, address: str) -> str:
-    """Listen; gives the address with the port that was free."""
+    """Listen at an address; gives the address, with the port that was free."""
     try:
         socket.bind(address)
     except zmq.ZMQError as error:
@@ -77,18 +77,18 @@ def bind(socket: Any, address: str) -> str:
 
 
 def unbind(address: str) -> None:
-    """Remove what is left of an address where nobody listens any more."""
+    """Remove the file of an address at which no process listens any more."""
     if address.startswith("ipc://"):
         Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
 
 
 def is_readable(socket: Any) -> bool:
-    """Whether there is something to take."""
+    """Whether a message can be taken."""
     return bool(_get(socket, _EVENTS) & _READABLE)
 
 
 def send(socket: Any, frames: Sequence[Frame]) -> None:
-    """Send a message; it is dropped where nobody is, or takes nothing more."""
+    """Send a message; it is dropped if there is no peer, or its queue is full."""
     *first, last = frames
     try:  # `suppress` would be three calls for each message
         for frame in first:
@@ -100,11 +100,11 @@ def send(socket: Any, frames: Sequence[Frame]) -> None:
 
 @final
 class Port:
-    """A socket with what tells of its connections.
+    """A socket with the monitor of its connections.
 
     Attributes:
         socket: the socket.
-        monitor: tells when a connection is gone.
+        monitor: readable after events of connections.
     """
 
     def __init__(self, socket: Any, events: int = zmq.EVENT_DISCONNECTED) -> None:
@@ -112,27 +112,27 @@ class Port:
         self.monitor = socket.get_monitor_socket(events)
 
     def told(self) -> Iterator[int]:
-        """What has happened to connections."""
+        """The events of connections since the last call."""
         while is_readable(self.monitor):
             yield int(recv_monitor_message(self.monitor)["event"])
 
     def closed(self) -> Iterator[int]:
-        """The descriptors of connections that are gone."""
+        """The descriptors of connections that were closed since the last call."""
         while is_readable(self.monitor):
             yield int(recv_monitor_message(self.monitor)["value"])
 
     def take(self, *, told: bool = False) -> list[Any] | None:
-        """The frames of a message; None if there is none.
+        """The frames of the next message; None if there is none.
 
         Args:
-            told: whether its descriptor has told that there is one.
+            told: whether the socket's descriptor has announced a message.
         """
         socket = self.socket
         if not told and not is_readable(socket):  # an exception that says so takes far longer
             return None
         try:
             frame = _receive(socket, _AT_ONCE, False)
-        except zmq.Again:  # it was told of something else
+        except zmq.Again:  # the descriptor announced something else
             return None
         frames = [frame]
         while frame.more:
