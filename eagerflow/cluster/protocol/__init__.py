@@ -1,1 +1,1 @@
-"""What processes of a cluster tell each other, as bytes: typed, with limits, without code."""
+"""The wire protocol of a cluster: typed messages with limits, which carry no code."""

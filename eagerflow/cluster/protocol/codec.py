@@ -1,7 +1,7 @@
 """Messages as frames and back.
 
-`read` takes what came over a wire, from whomever, and gives a message or raises `ProtocolError`.
-It is all that looks at bytes of others before they are known to be well formed.
+`read` takes frames from any peer, and gives a message or raises `ProtocolError`. Nothing else looks
+at the bytes of a peer before they are known to be well formed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
 from eagerflow.cluster.protocol.values import Frame, view_of
 from eagerflow.errors import ProtocolError
 
-#: bytes of the pieces that this process sends
+#: bytes of the pieces of a long frame that this process sends
 CHUNK: Final = LIMITS.chunk
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final[Any] = msgspec.msgpack.Decoder(AnyMessage).decode
@@ -28,7 +28,7 @@ def write(message: AnyMessage, frames: Sequence[Frame] = ()) -> list[Frame]:
 
     Args:
         message: the message.
-        frames: those that belong to it.
+        frames: the frames of the message, such as elements of arrays.
 
     >>> from eagerflow.cluster.protocol import codec
     >>> from eagerflow.cluster.protocol.messages import RunStep
@@ -42,7 +42,7 @@ def write(message: AnyMessage, frames: Sequence[Frame] = ()) -> list[Frame]:
 
 
 def _pieces(frame: Frame) -> Iterator[Frame]:
-    """A frame as it goes over a wire: what is long in pieces, of which the last is shorter."""
+    """A frame as it goes over a wire: a long one in pieces, of which the last is shorter."""
     if len(frame) < CHUNK:
         yield frame
         return
@@ -52,8 +52,8 @@ def _pieces(frame: Frame) -> Iterator[Frame]:
 
 
 def _joined(frames: Sequence[Frame], limits: Limits) -> list[Frame]:
-    """The frames of what came in pieces; what was put together is owned by who gets it."""
-    if len(frames) == 1 and len(frames[0]) < min(limits.chunk, limits.frame + 1):  # nearly all
+    """The frames of received pieces; a joined frame is memory of the receiver's own."""
+    if len(frames) == 1 and len(frames[0]) < min(limits.chunk, limits.frame + 1):  # the usual case
         return list(frames)
     whole: list[Frame] = []
     pieces: list[Frame] = []
@@ -83,10 +83,10 @@ def _owned(pieces: Sequence[Frame], size: int) -> Frame:
 
 
 def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, list[Frame]]:
-    """The message that came as ``frames``, and the frames that belong to it.
+    """The message in some frames, and the frames that belong to it.
 
     Raises:
-        ProtocolError: it is none, or larger than the limits.
+        ProtocolError: the frames are no message, or larger than the limits.
     """
     if not frames:
         raise ProtocolError("an empty message")
@@ -107,15 +107,15 @@ def read_in_slab(
     frames: Sequence[Frame], take: Callable[[Sequence[Frame]], list[Frame]],
     limits: Limits = LIMITS,
 ) -> tuple[AnyMessage, list[Frame]]:  # fmt: skip
-    """The message that came with a `SlabMessage`.
+    """The message that follows a `SlabMessage`.
 
     Args:
-        frames: that belong to that.
-        take: gives the frames with those of the slab in their places.
-        limits: on messages.
+        frames: the frames of the `SlabMessage`.
+        take: replaces the empty frames by those of the slab.
+        limits: limits on messages.
 
     Raises:
-        ProtocolError: as of `read`.
+        ProtocolError: as for `read`.
     """
     if not frames:
         raise ProtocolError("a slab without a message")
@@ -143,10 +143,10 @@ def _message(header: Frame, count: int, limits: Limits) -> AnyMessage:
 
 
 def all_taken(frames: Iterator[Frame]) -> None:
-    """Refuse a message that has frames which belong to nothing in it.
+    """Refuse a message with frames that belong to none of its values.
 
     Raises:
-        ProtocolError: there is one left.
+        ProtocolError: a frame is left.
     """
     if next(frames, None) is not None:
         raise ProtocolError("a message has more frames than values")

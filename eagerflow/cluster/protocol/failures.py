@@ -1,4 +1,4 @@
-"""Errors as heads and back: their parts, and the name of a class that both sides have."""
+"""Errors as heads and back: the parts of the error, and the name of its class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from eagerflow import errors
 from eagerflow.cluster.protocol.message_heads import ErrorHead
 from eagerflow.errors import EagerflowError, TaskLost
 
-#: by name, the classes that are made again of an error that came over a wire
+#: by name, the classes that an error from another process can have here
 _KINDS: Final[dict[str, type[EagerflowError]]] = {
     name: kind
     for name, kind in vars(errors).items()
@@ -22,7 +22,7 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
     """The head of an error.
 
     Args:
-        error: any; what is no error of eagerflow arrives as an `EagerflowError` that names it.
+        error: any exception; one from elsewhere arrives as an `EagerflowError` that names it.
         task: where it was raised.
     """
     notes = tuple([_cut(note) for note in getattr(error, "__notes__", ())[:_NOTES]])
@@ -40,9 +40,9 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
 
 
 def read_error(head: ErrorHead) -> EagerflowError:
-    """The error of a head; of a class that is not known here, an `EagerflowError`."""
+    """The error of a head; an `EagerflowError` if its class is not known here."""
     kind = _KINDS.get(head.kind, EagerflowError)
-    # a loss is no line's fault: it names the one that has met with it
+    # a lost task is no fault of a line: the error names the line that meets with it
     source = head.source or (None if kind is TaskLost else "another process")
     error = kind(
         head.wrong, given=head.given, expected=head.expected, hint=head.hint, source=source
@@ -59,6 +59,6 @@ def _part(text: str | None) -> str | None:
 
 
 def _cut(text: str) -> str:
-    """``text``, if it is not too long to be sent; what no encoding takes is replaced."""
+    """A text, cut to the limit of a message; characters without an encoding are replaced."""
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

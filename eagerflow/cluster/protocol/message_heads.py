@@ -1,6 +1,6 @@
-"""What messages are made of: numbers, names and the heads of values, each with its limits.
+"""The parts of messages: numbers, names and the heads of values, each with its limits.
 
-A head says what the bytes of a value are, which come as raw frames behind the header.
+A head describes a value, whose bytes follow the header as raw frames.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import Annotated, Final, final
 
 from msgspec import Meta, Struct
 
-#: what counts up, and numbers of steps, sessions and incarnations
+#: counters, and numbers of steps, sessions and incarnations
 Serial = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 #: names of devices, tasks, edges, loops
 Word = Annotated[str, Meta(max_length=1_000)]
-#: of messages to people
+#: texts for people
 Prose = Annotated[str, Meta(max_length=20_000)]
 Axis = Annotated[int, Meta(ge=0, le=63)]
 Size = Annotated[int, Meta(ge=0, le=2**48)]
@@ -24,10 +24,10 @@ Loops = Annotated[tuple[tuple[Word, Serial], ...], Meta(max_length=64)]
 
 
 class AbstractRecord(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What a header is made of."""
+    """Base class of the records in a header."""
 
 
-#: steps of one session, of a number below 2**31 each
+#: numbers of steps per session; the number of a session is below 2**31
 STEPS: Final = 1 << 32
 
 
@@ -45,7 +45,7 @@ _CLIENT: Final = "client-"
 
 
 def client_name(session: int) -> str:
-    """What a client is called among the tasks that send to it.
+    """The name of a client among the tasks that send to it.
 
     >>> from eagerflow.cluster.protocol.message_heads import client_name
     >>> client_name(77)
@@ -55,7 +55,7 @@ def client_name(session: int) -> str:
 
 
 def is_client(name: str) -> bool:
-    """Whether this is what a client is called among the tasks."""
+    """Whether a name is that of a client among the tasks."""
     return name.startswith(_CLIENT)
 
 
@@ -69,8 +69,8 @@ class ArrayHead(AbstractRecord, tag="array", frozen=True):
     Attributes:
         dtype: its name, such as ``"float32"``.
         shape: its sizes.
-        order: the axes from that whose elements are farthest apart in memory to the nearest; empty
-            if that is their own order.
+        order: the axes by decreasing distance of their elements in memory; empty for the order of
+            the shape.
     """
 
     dtype: Word
@@ -82,10 +82,10 @@ class ArrayHead(AbstractRecord, tag="array", frozen=True):
 class ListHead(AbstractRecord, tag="list", frozen=True):
     """A list of tensors, each of them a frame.
 
-    Attributes:
+    size: number of places in the list.
         size: how many places it has.
-        indices: of the places that are taken, in their order.
-        items: what is there.
+        indices: the occupied places, ascending.
+        items: the tensors at these places.
     """
 
     size: Size
@@ -128,16 +128,16 @@ class HandleHead(AbstractRecord, tag="handle", frozen=True):
     """A value that a task holds for a session.
 
     Attributes:
-        handle: its number, which the client has given.
+        handle: its number, chosen by the client.
     """
 
     handle: Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
-#: a value; None is a signal, which has none
+#: a value; None is a signal, which has no value
 Head = ArrayHead | ListHead | ShapeHead | NumberHead | ComplexHead | LongHead | None
 Heads = Annotated[tuple[Head, ...], Meta(max_length=10_000)]
-#: what a step is fed: a value that comes with it, or one that is there
+#: an input of a step: a value sent with the message, or one that the task holds
 Feeds = Annotated[tuple[Head | HandleHead, ...], Meta(max_length=10_000)]
 #: numbers of handles
 Handles = Annotated[tuple[Serial, ...], Meta(max_length=10_000)]
@@ -155,8 +155,8 @@ class ErrorHead(AbstractRecord, tag="error", frozen=True):
         hint: what to do.
         source: the user's line.
         notes: that were added to it.
-        task: where it was raised.
-        op: of an eager op that failed, the number of its first handle; 0 for anything else.
+        task: the task that raised it.
+        op: the first handle of the eager op that failed; 0 for any other error.
     """
 
     kind: Word
@@ -172,5 +172,5 @@ class ErrorHead(AbstractRecord, tag="error", frozen=True):
 
 #: the arrays that the text of a graph names
 Arrays = Annotated[dict[Word, ArrayHead], Meta(max_length=100_000)]
-#: for each resource that it names the container and the name there
+#: for each resource that the text names, its container and its name there
 Places = Annotated[dict[Word, tuple[Word, Word]], Meta(max_length=100_000)]

@@ -1,4 +1,4 @@
-"""How large messages may be."""
+"""Limits on the size of messages."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final, final
 @final
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a process takes from another one. What is larger is refused before it is read.
+    """Limits on what a process accepts from a peer. Anything larger is refused before it is read.
 
     Attributes:
-        header: bytes of a header, and of what else goes over a wire in one piece.
-        chunk: bytes of the pieces that larger frames go in.
-        frames: how many frames a message has besides, pieces counted.
-        frame: bytes of one that was put together.
+        header: bytes of a header, and of any other piece that goes over a wire.
+        chunk: bytes of the pieces that larger frames are split into.
+        frames: number of frames after the header, pieces counted.
+        frame: bytes of a frame joined from pieces.
         text: bytes of the text of a graph.
-        nodes: of a graph, those of subgraphs included.
-        partitions: that a session may register.
-        steps: that a session may have open at once.
-        sessions: that a server may have.
-        unknown: how many messages of no session are answered; the others are dropped.
+        nodes: number of nodes of a graph, with its subgraphs.
+        partitions: number of partitions that a session may register.
+        steps: number of steps that a session may have open at once.
+        sessions: number of sessions that a server may have.
+        unknown: number of messages without a session that are answered; further ones are dropped.
     """
 
     header: int = 16 << 20

@@ -1,12 +1,12 @@
-"""The messages of the protocol, each a record that msgspec checks as it reads it.
+"""The messages of the protocol, as records that msgspec validates on reading.
 
-A message is a header, an array of MessagePack whose first item says which message it is, and raw
+A message is a header, an array of MessagePack whose first item is the kind of message, and raw
 frames behind it: the elements of tensors, the text of a graph. Headers hold numbers and short texts
-only, each with a limit, so no message makes a process take more memory than it sent bytes, times a
-small factor. There is no field that names code.
+only, each with a limit, so a message makes a process take at most a small multiple of the bytes
+sent. No field names code.
 
-The messages of one sender on one connection are numbered, 1, 2, 3, …; an answer names the number
-of what it answers.
+The messages of one sender on one connection are numbered, 1, 2, 3, …; an answer names the number of
+its request.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from eagerflow.cluster.protocol.message_heads import (
     Word,
 )
 
-#: of the messages here; another one is refused when a connection begins
+#: version of these messages; peers of another version are refused when a connection begins
 PROTOCOL: Final = 6
-#: of the text form of graphs
+#: version of the text form of graphs
 GRAPH_TEXT: Final = 2
 
 # --- from a client to a server -----------------------------------------------------------------
 
 
 class AbstractMessage(AbstractRecord, frozen=True):
-    """What has a number.
+    """Base class of numbered messages.
 
     Attributes:
-        number: among the messages of its sender.
+        number: its number among the messages of its sender.
     """
 
     number: Serial
@@ -53,16 +53,16 @@ class AbstractMessage(AbstractRecord, frozen=True):
 
 @final
 class Versions(AbstractRecord, tag="versions", frozen=True):
-    """What two processes must have in common, or be warned of.
+    """Versions of a process, which must agree between peers or lead to a warning.
 
     Attributes:
-        protocol: of messages.
-        graph_text: of graphs.
-        byte_order: of elements, ``"little"`` or ``"big"``.
-        eagerflow: the version.
-        kernels: which kernel library is in force; the bits of results are defined by it.
-        python: the version.
-        numpy: the version.
+        protocol: version of the messages.
+        graph_text: version of the text form of graphs.
+        byte_order: byte order of elements, ``"little"`` or ``"big"``.
+        eagerflow: version of eagerflow.
+        kernels: the kernel library in force, which defines the bits of results.
+        python: version of Python.
+        numpy: version of NumPy.
     """
 
     protocol: Serial
@@ -79,10 +79,10 @@ class Hello(AbstractMessage, tag="hello", frozen=True):
     """The first message of a client.
 
     Attributes:
-        versions: of the client.
-        session: a number that it has drawn for itself, the same at all servers.
-        attempt: how often it has greeted this task so far; the later one counts.
-        who: what it is, for messages to other clients.
+        versions: the versions of the client.
+        session: a number drawn by the client, the same at all servers.
+        attempt: number of its greetings to this task so far; the latest one counts.
+        who: a description of the client, for messages to other clients.
     """
 
     versions: Versions
@@ -93,11 +93,11 @@ class Hello(AbstractMessage, tag="hello", frozen=True):
 
 @final
 class Peers(AbstractMessage, tag="peers", frozen=True):
-    """Who the other tasks are.
+    """Introduces the other tasks.
 
     Attributes:
-        tasks: for each where it listens to tasks, the incarnation of its process, and its public
-            key, which is empty where there are none.
+        tasks: for each task its address for tasks, its incarnation, and its public key, which is
+            empty where there are none.
     """
 
     tasks: Annotated[dict[Word, tuple[Word, Serial, Word]], Meta(max_length=10_000)]
@@ -105,13 +105,13 @@ class Peers(AbstractMessage, tag="peers", frozen=True):
 
 @final
 class MakeVariable(AbstractMessage, tag="make", frozen=True):
-    """Make a variable, or join the one of that name. Frames: the elements of a value that comes.
+    """Make a variable, or join the one of that name. Frames: the elements of a value that is sent.
 
     Attributes:
-        container: where; ``default`` is that of the session, others are for all.
-        name: its name there.
-        value: its first value, or the handle of that.
-        device: where it is.
+        container: its container; ``default`` is that of the session, others are for all clients.
+        name: its name in the container.
+        value: its first value, or the handle of that value.
+        device: its device.
         trainable: whether tapes watch its reads.
     """
 
@@ -124,11 +124,11 @@ class MakeVariable(AbstractMessage, tag="make", frozen=True):
 
 @final
 class Fetch(AbstractMessage, tag="fetch", frozen=True):
-    """Send what is known of a value that the task holds.
+    """Send a value that the task holds, or the types of an op's outputs.
 
     Attributes:
-        handle: its number.
-        stream: whose first failure counts before the value, and is told by the answer.
+        handle: the handle of the value, or of the first output.
+        stream: the stream whose first failure is the answer instead, and counts as reported then.
     """
 
     handle: Serial
@@ -137,17 +137,17 @@ class Fetch(AbstractMessage, tag="fetch", frozen=True):
 
 @final
 class Register(AbstractMessage, tag="register", frozen=True):
-    """Keep a partition. Frames: the text of its graph, then the arrays that this names.
+    """Keep a partition. Frames: the text of its graph, then the arrays that the text names.
 
-    A task with several devices gets what all of them do in a step as one: a graph for each, whose
+    The partitions of all devices of a task are registered as one: a graph for each device, whose
     inputs and outputs follow each other in the order of the graphs.
 
     Attributes:
         partition: the number by which steps will name it.
-        arrays: their names in the text, and what they are.
-        resources: for each name in the text the container and the name there.
-        routes: for each edge the device that sends and the one that receives, each with its task.
-        graphs: how many there are; the texts are the first frames.
+        arrays: heads of the arrays, by their names in the text.
+        resources: for each name in the text the container, and the name of the resource there.
+        routes: for each edge the sending and the receiving device, each with its task.
+        graphs: number of graphs; their texts are the first frames.
     """
 
     partition: Serial
@@ -159,23 +159,23 @@ class Register(AbstractMessage, tag="register", frozen=True):
 
 @final
 class Release(AbstractMessage, tag="release", frozen=True):
-    """Let go of a partition."""
+    """Drop a partition."""
 
     partition: Serial
 
 
 @final
 class RunStep(AbstractMessage, tag="run", frozen=True):
-    """Run a partition. Frames: the elements of what is fed.
+    """Run a partition. Frames: the elements of the feeds.
 
     Attributes:
         step: its number (`step_number`).
-        partition: which one.
+        partition: the number of the partition.
         feeds: its inputs.
-        keep: for each of its outputs the number of the handle that it gets; 0 to have it sent. If
-            there are none, all are sent.
-        stream: whose first failure counts before the step, and is told by the answer.
-        free: values to let go of before, as `FreeHandles` does.
+        keep: for each of its outputs the handle under which the task keeps it; 0 to have it sent.
+            If empty, all are sent.
+        stream: the stream whose first failure is the answer instead, and counts as reported then.
+        free: handles to free before, as by `FreeHandles`.
     """
 
     step: Serial
@@ -194,9 +194,9 @@ class DefineOp(AbstractRecord, tag="define", frozen=True):
     """Keep an op with its attributes. Frames: the text of a graph of one node, then its arrays.
 
     Attributes:
-        template: the number by which it will be named.
-        arrays: as of `Register`.
-        resources: as of `Register`.
+        template: the number by which calls will name it.
+        arrays: as for `Register`.
+        resources: as for `Register`.
     """
 
     template: Serial
@@ -209,12 +209,12 @@ class IssueOp(AbstractRecord, tag="op", frozen=True):
     """Run an op.
 
     Attributes:
-        template: which one.
-        stream: to which it belongs: after a failure, nothing later of its stream is run until the
-            client was told.
-        inputs: the handles of what it takes.
-        first: the handle of its first result; the others have the numbers behind it.
-        count: how many results it has; 0 if that is not known. Then a `Fetch` tells.
+        template: the number of the op's template.
+        stream: its stream: after a failure, later ops of the stream do not run until the client has
+            been told.
+        inputs: the handles of its inputs.
+        first: the handle of its first output; the other outputs have the numbers behind it.
+        count: number of its outputs; 0 if that is not known, and then asked for by a `Fetch`.
     """
 
     template: Serial
@@ -229,9 +229,9 @@ class PutValue(AbstractRecord, tag="put", frozen=True):
     """Hold a value. Frames: its elements.
 
     Attributes:
-        handle: the number that it gets.
+        handle: its handle.
         value: the value.
-        device: of the task, on which it is.
+        device: its device, one of the task's.
     """
 
     handle: Serial
@@ -241,18 +241,18 @@ class PutValue(AbstractRecord, tag="put", frozen=True):
 
 @final
 class FreeHandles(AbstractRecord, tag="free", frozen=True):
-    """Let go of values."""
+    """Free values."""
 
     handles: Handles
 
 
 @final
 class DropVariable(AbstractRecord, tag="drop", frozen=True):
-    """Nobody uses a variable of the session any more, nor the ops that name it.
+    """Drop a variable of the session, and the templates that name it.
 
     Attributes:
-        name: of the variable; empty if it is in a container that stays.
-        templates: the ops.
+        name: the name of the variable; empty if it is in a container that stays.
+        templates: the numbers of the templates.
     """
 
     name: Word
@@ -264,10 +264,10 @@ Action = DefineOp | IssueOp | PutValue | FreeHandles | DropVariable
 
 @final
 class Eager(AbstractMessage, tag="eager", frozen=True):
-    """Do one thing after the other. The answer is an error if an op has failed.
+    """Carry out actions in order. The answer is an error if an op has failed.
 
     Attributes:
-        actions: what to do.
+        actions: the actions.
     """
 
     actions: Annotated[tuple[Action, ...], Meta(max_length=10_000)]
@@ -286,20 +286,20 @@ class Abort(AbstractMessage, tag="abort", frozen=True):
 
 @final
 class Renew(AbstractMessage, tag="renew", frozen=True):
-    """The client is still there."""
+    """Renew the lease: the client is still there."""
 
 
 @final
 class TaskLoad(AbstractMessage, tag="load", frozen=True):
-    """Tell how busy the task is."""
+    """Report the load of the task."""
 
 
 @final
 class Look(AbstractMessage, tag="look", frozen=True):
-    """Tell what has run for this session since it was asked for before.
+    """Report what has run for this session since the last report.
 
     Attributes:
-        on: whether more is to be noted; what was not told yet is dropped if not.
+        on: whether to go on recording; if not, the records are dropped.
     """
 
     on: bool
@@ -318,12 +318,12 @@ class Welcome(AbstractMessage, tag="welcome", frozen=True):
     """The answer to a `Hello`.
 
     Attributes:
-        versions: of the server.
+        versions: the versions of the server.
         task: its name.
-        incarnation: of its process.
-        devices: that it has.
-        lease: after how many seconds without a message a session is over.
-        allows: what ops may reach besides values and state, such as ``files``.
+        incarnation: the incarnation of its process.
+        devices: the names of its devices.
+        lease: seconds without a message after which a session is over.
+        allows: grants for ops beyond values and state, such as ``files``.
     """
 
     versions: Versions
@@ -336,11 +336,11 @@ class Welcome(AbstractMessage, tag="welcome", frozen=True):
 
 @final
 class Done(AbstractMessage, tag="done", frozen=True):
-    """What was asked for is done. Frames: the elements of the results of a step.
+    """Reports that a request is done. Frames: the elements of the results.
 
     Attributes:
-        answers: the number of the message.
-        results: of a step.
+        answers: the number of the request.
+        results: heads of the results.
     """
 
     answers: Serial
@@ -349,11 +349,11 @@ class Done(AbstractMessage, tag="done", frozen=True):
 
 @final
 class Failed(AbstractMessage, tag="failed", frozen=True):
-    """What was asked for has failed, or was refused.
+    """Reports that a request has failed, or was refused.
 
     Attributes:
-        answers: the number of the message; 0 if the session itself is over.
-        error: why.
+        answers: the number of the request; 0 if the session itself is over.
+        error: the reason.
     """
 
     answers: Serial
@@ -362,12 +362,12 @@ class Failed(AbstractMessage, tag="failed", frozen=True):
 
 @final
 class Printed(AbstractMessage, tag="printed", frozen=True):
-    """What a function that was called for the client has printed; it answers nothing.
+    """Output of a function that was called for the client; it answers no request.
 
     Attributes:
         lines: the lines.
-        left_out: how many more there were.
-        own: whether they are the task's own, such as warnings, and not of a function.
+        left_out: number of further lines.
+        own: whether the lines are the task's own, such as warnings, and not a function's.
     """
 
     lines: Annotated[tuple[Prose, ...], Meta(max_length=1_000)]
@@ -398,7 +398,7 @@ class ValueMessage(AbstractRecord, tag="value", frozen=True):
 
 @final
 class ErrorMessage(AbstractRecord, tag="abort", frozen=True):
-    """The error that a step is aborted with."""
+    """The error that aborts a step."""
 
     step: Serial
     error: ErrorHead
@@ -413,20 +413,20 @@ class WantedMessage(AbstractRecord, tag="wanted", frozen=True):
 
 @final
 class PacketMessage(AbstractMessage, tag="packet", frozen=True):
-    """A packet of a channel (`eagerflow.runtime.rendezvous.packets.Packet`); its number is there.
+    """A packet of a channel (`eagerflow.runtime.rendezvous.packets.Packet`), with its number there.
 
     Attributes:
-        sender: the task.
-        incarnation: of the sender.
-        receiver: the incarnation that it is meant for.
-        kind: of the packet.
-        message: what it carries.
-        nbytes: as there.
-        upto: as there.
-        early: as there.
-        limit: as there.
-        limit_bytes: as there.
-        urgent_upto: as there.
+        sender: the sending task.
+        incarnation: the incarnation of the sender.
+        receiver: the incarnation of the receiver.
+        kind: the kind of packet.
+        message: the message that the packet carries.
+        nbytes: as in `Packet`.
+        upto: as in `Packet`.
+        early: as in `Packet`.
+        limit: as in `Packet`.
+        limit_bytes: as in `Packet`.
+        urgent_upto: as in `Packet`.
     """
 
     sender: Word
@@ -447,16 +447,16 @@ class PacketMessage(AbstractMessage, tag="packet", frozen=True):
 
 @final
 class SlabMessage(AbstractMessage, tag="slab", frozen=True):
-    """Another message, whose long frames lie in a slab. Frames: its header and its other frames.
+    """Introduces a message with frames in a slab. Frames: its header and its other frames.
 
     Its own number is 0.
 
     Attributes:
-        token: of the process that has made the slab, hexadecimal.
-        slab: the number of the slab there.
+        token: the token of the process that made the slab, hexadecimal.
+        slab: the number of the slab in that process.
         size: bytes of the slab.
-        places: for each long frame which one it is, where it begins in the slab, and its bytes. In
-            the message it is empty.
+        places: for each long frame its index in the message, its offset in the slab, and its bytes.
+            In the message the frame is empty.
     """
 
     token: Word

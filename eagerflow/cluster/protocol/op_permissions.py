@@ -1,8 +1,8 @@
-"""Which ops a task runs for another process, as both ends see it.
+"""Permissions of ops that a task runs for another process, as both ends see them.
 
-Ops that reach files or Python are refused, by the fact that their records state (``reaches=`` in
-the definition of an op), unless the task was told to allow it. What the operator of a task
-granted: `cluster/processes/server_grants.py`.
+Ops that reach files or Python are refused, by a fact of their records (``reaches=`` in the
+definition of an op), unless the operator of the task has granted it:
+`cluster/processes/server_grants.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow.ops.state.callbacks import PyFunction
 from eagerflow.resources.files import FileSystem
 from eagerflow.resources.variable import VariableState
 
-#: what stands before the name of a function that a task lets clients call (`Welcome.allows`)
+#: prefix of the name of a function that a task lets clients call (`Welcome.allows`)
 PYTHON: Final = "python:"
 _ALLOWED_BY: Final = {
     "files": "eagerflow serve --allow-files DIR",
@@ -30,23 +30,23 @@ def is_allowed(op: Op, allows: Collection[str] = ()) -> bool:
 
     Args:
         op: the op.
-        allows: what it may reach besides values and state, such as ``"files"``, or
+        allows: grants beyond values and state, such as ``"files"``, or
             ``"python:math:fsum"`` for one function.
     """
     if op.reaches == "python" and not op.calls_user:
-        return False  # functions of ours, which show something to the user of the process
+        return False  # functions of eagerflow, which show something to the user of the process
     if op.reaches != "nothing" and op.reaches not in {one.partition(":")[0] for one in allows}:
         return False
     return op.resource is not None or op.effect == "pure"
 
 
 def may_be_sent(op: Op, allows: Collection[str], attrs: Mapping[str, Any]) -> bool:
-    """Whether a client lets a task run it: what it uses is there, and not here.
+    """Whether a client may send an op to a task: all that the op uses is there, and not here.
 
     Args:
         op: the op.
-        allows: what ops may reach there (`Welcome.allows`).
-        attrs: of the call.
+        allows: the grants of the task (`Welcome.allows`).
+        attrs: attributes of the call.
     """
     if op.resource is PyFunction:
         function = attrs["resource"]
@@ -56,14 +56,14 @@ def may_be_sent(op: Op, allows: Collection[str], attrs: Mapping[str, Any]) -> bo
 
 
 def check_op(node: Node, allows: Collection[str]) -> None:
-    """Refuse a node of a graph of another process whose op may not run here.
+    """Refuse a node from another process's graph whose op may not run here.
 
     Args:
-        node: of an op, as opposed to a call, a branch or a constant.
-        allows: what ops may reach here.
+        node: a node with an op, as opposed to a call, a branch or a constant.
+        allows: the grants of this task.
 
     Raises:
-        GraphError: there is no such op, it may not run, or it has not its resource.
+        GraphError: there is no such op, it may not run, or its resource is missing.
     """
     op = find_op(node.op)
     if op is None:

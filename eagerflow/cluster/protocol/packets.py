@@ -27,8 +27,8 @@ def write_packet(
     Args:
         packet: the packet.
         sender: the task that sends it.
-        incarnation: of its process.
-        receiver: the incarnation of the process that it is for.
+        incarnation: the incarnation of the sender.
+        receiver: the incarnation of the receiver.
     """
     frames: list[Frame] = []
     message = None if packet.message is None else _write(packet.message, sender, frames)
@@ -54,7 +54,7 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
     """The packet that a message carries.
 
     Raises:
-        ProtocolError: its frames do not fit.
+        ProtocolError: the frames do not fit the message.
     """
     rest = iter(frames)
     carried = message.message
@@ -66,7 +66,7 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
         )
     elif isinstance(carried, ErrorMessage):
         error = read_error(carried.error)
-        if carried.error.source is not None:  # who hears of it does not say better where it was
+        if carried.error.source is not None:  # the receiver does not know the place better
             relocate(error, carried.error.source, settled=True)
         inner = Message("error", carried.step, None, error)
     elif isinstance(carried, WantedMessage):

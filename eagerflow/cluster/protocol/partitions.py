@@ -1,8 +1,8 @@
-"""Partitions as messages and back: the text of their graph, its arrays, names for its resources.
+"""Partitions as messages and back: the text of the graph, its arrays, names for its resources.
 
-A graph from another process is read by the parser and checked node by node before it is kept. It
-names ops that this process has, and resources that its containers have; nothing in it is run, or
-looked up as an attribute. Which ops may run: `op_permissions.py`.
+A graph from another process is parsed, and checked node by node, before it is kept. It names ops of
+this process, and resources of its containers; nothing in it is run, or looked up as an attribute.
+`op_permissions.py` says which ops may run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from eagerflow.hardware import as_device
 from eagerflow.resources.containers import ResourceName
 from eagerflow.types import BYTES, as_dtype
 
-#: gives the resource of a container and a name; None if there is none
+#: gives the resource of a container and a name, None if there is none
 Find = Callable[[str, str], Any]
 
 
@@ -41,23 +41,23 @@ def write_partition(
     """The message that registers a partition, and its frames.
 
     Args:
-        graphs: of the partition, one for each device of the task.
-        number: of the message.
-        partition: by which steps will name it.
-        routes: for each edge the device that sends and the one that receives, each with its task.
+        graphs: the graphs of the partition, one for each device of the task.
+        number: the number of the message.
+        partition: the number by which steps will name the partition.
+        routes: for each edge the sending and the receiving device, each with its task.
 
     Raises:
-        GraphError: something in it has no text form, or a resource no name.
+        GraphError: a part of the graph has no text form, or a resource no name.
     """
     arrays, places, frames = _write(graphs)
     return Register(number, partition, arrays, places, dict(routes), len(graphs)), frames
 
 
 def write_op(name: str, attrs: Mapping[str, Any], template: int) -> tuple[DefineOp, list[Frame]]:
-    """What defines an op for eager calls, and its frames.
+    """The action that defines an op for eager calls, and its frames.
 
     Args:
-        name: of the op.
+        name: the name of the op.
         attrs: its attributes.
         template: the number by which calls will name it.
 
@@ -76,7 +76,7 @@ def write_op(name: str, attrs: Mapping[str, Any], template: int) -> tuple[Define
 def _write(
     graphs: Sequence[Graph],
 ) -> tuple[dict[str, ArrayHead], dict[str, tuple[str, str]], list[Frame]]:
-    """The arrays that the texts of graphs name, where their resources are, and the frames."""
+    """Heads of the arrays that the texts name, places of the resources, and the frames."""
     printer = Printer(strict=True)
     frames: list[Frame] = ["\n".join(printer.graph(graph)).encode() for graph in graphs]
     arrays: Any = {name: encode_value(x.numpy(), frames) for name, x in printer.arrays.items()}
@@ -85,7 +85,7 @@ def _write(
 
 
 def resources_of(graph: Graph) -> dict[str, Any]:
-    """The resources that nodes of a graph use, by name; a partition knows those of all as well."""
+    """The resources that nodes of a partition use, by name; its graph lists those of all."""
     used = {id(value) for node in _nodes(graph) for value in _items(node.attrs.values())}
     return {name: r for name, r in graph.resources.items() if id(r) in used}
 
@@ -106,10 +106,10 @@ def read_op(
     message: DefineOp, frames: Iterator[Frame], find: Find, limits: Limits = LIMITS,
     allows: Collection[str] = (), *, find_device: FindDevice = as_device,
 ) -> tuple[Op, dict[str, Any]]:  # fmt: skip
-    """An op and its attributes (see `write_op`); takes its frames from ``frames``.
+    """The op and the attributes of a message (see `write_op`); takes frames from ``frames``.
 
     Raises:
-        EagerflowError: as of `read_partition`.
+        EagerflowError: as for `read_partition`.
     """
     (graph,) = _read(message, 1, frames, find, limits, allows, find_device)
     if len(graph.nodes) != 1 or graph.inputs:
@@ -130,22 +130,22 @@ def read_partition(
     Args:
         message: the message.
         frames: its frames.
-        find: finds resources.
-        limits: how large it may be.
-        allows: what its ops may reach.
-        find_device: gives the device of a name; of others nothing is loaded.
+        find: finds a resource by container and name.
+        limits: limits on the graph.
+        allows: grants for its ops, beyond values and state.
+        find_device: gives the device of a name, and loads no backend for it.
 
     Raises:
         ProtocolError: the frames do not fit the message, or the limits.
-        ResourceError: there is no such resource.
-        GraphError: the text is none of a graph, or of one that may not run here.
+        ResourceError: a resource is not there.
+        GraphError: a text is no graph, or the graph may not run here.
     """
     rest = iter(frames)
     graphs = _read(message, message.graphs, rest, find, limits, allows, find_device)
     all_taken(rest)
     for node in [node for graph in graphs for node in graph.nodes]:
         for name in ("to", "source"):
-            # a device of another task: what goes there, or comes from there, is packed here
+            # the device of another task; values to or from it are packed here
             crosses = lead_of(node.op) in ("send", "receive")
             if crosses and type(node.attrs.get(name)) is Reference:
                 node.attrs[name] = as_device("cpu:0")
@@ -208,7 +208,7 @@ def _found(container: str, name: str, find: Find) -> Any:
 
 
 def _check_nodes(graphs: Sequence[Graph], limits: Limits, allows: Collection[str]) -> None:
-    """Refuse what may not run here."""
+    """Refuse graphs that are too large, and nodes that may not run here."""
     for count, node in enumerate(chain.from_iterable(map(_nodes, graphs)), 1):
         if count > limits.nodes:
             raise ProtocolError("a graph is too large", expected=f"at most {limits.nodes} nodes")

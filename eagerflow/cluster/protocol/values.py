@@ -1,8 +1,8 @@
 """Values as heads and frames: arrays of the host, lists of them, numbers, shapes.
 
-Elements lie in a frame as they do in memory, so nothing is brought into another order on the way:
-the order of elements decides how sums are rounded. What arrives is an array of its own, which may
-be written into as any other may.
+Elements lie in a frame as they do in memory, and are never reordered on the way: their order
+decides how sums are rounded. The receiver gets an array of its own, which may be written into
+like any other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from eagerflow.hardware import NullArray
 from eagerflow.types import BYTES, DTYPES, DType, as_dtype
 from eagerflow_kernels.lists import ListData
 
-#: raw bytes; an array is memory of whoever gets it, which may keep it and write there
+#: raw bytes; an array is memory of the receiver's own, which it may keep and write into
 Frame = bytes | memoryview | np.ndarray[Any, np.dtype[np.uint8]]
 
 
@@ -42,19 +42,19 @@ _ARRAYS: Final = (np.ndarray, np.generic)
 _WORD: Final = 2**63
 _LENGTH: Final = 8  # bytes, in packed byte strings
 _DIGITS: Final = 4_000
-#: bytes up to which Python's own copies take less time than arrays do
+#: bytes up to which Python's own copies are faster than arrays
 _SHORT: Final = 256
 
 
 def encode_value(value: Any, frames: list[Frame]) -> Head:
-    """The head of a value; its elements are appended to ``frames``, shared with it.
+    """The head of a value; its elements are appended to ``frames``, as views of its memory.
 
     Args:
         value: an array of the host, a `ListData`, a `NullArray`, a number of Python, or None.
-        frames: those of the message so far.
+        frames: the frames of the message so far.
 
     Raises:
-        ProtocolError: it is none of these.
+        ProtocolError: the value is none of these.
     """
     if value is None:
         return None
@@ -102,12 +102,12 @@ def _encode_array(array: np.ndarray[Any, Any], frames: list[Frame]) -> ArrayHead
 def _elements(array: np.ndarray[Any, Any]) -> Frame:
     if array.nbytes <= _SHORT:
         return array.tobytes()
-    # a frame needs no shape; some dtypes are not known to buffers
+    # a frame needs no shape, and buffers do not know some dtypes
     return array.reshape(-1).view(np.uint8).data
 
 
 def _order(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    """The axes, those first whose elements are farthest apart."""
+    """The axes by decreasing distance of their elements in memory."""
     return tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
 
 
@@ -116,10 +116,10 @@ def _is_dense(array: np.ndarray[Any, Any]) -> bool:
 
 
 def decode_value(head: Head, frames: Iterator[Frame]) -> Any:
-    """The value of a head, whose frames come next in ``frames``.
+    """The value of a head, with the next frames in ``frames``.
 
     Raises:
-        ProtocolError: they do not fit together.
+        ProtocolError: the head and the frames do not fit together.
     """
     if isinstance(head, ArrayHead):
         return decode_array(head, frames)
@@ -162,7 +162,7 @@ def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, An
 
 
 def _copied(data: memoryview) -> bytearray | np.ndarray[Any, Any]:
-    """Memory of its own with the same bytes."""
+    """A copy of some bytes, in memory of its own."""
     if len(data) <= _SHORT:
         return bytearray(data)
     made = np.empty(len(data), np.uint8)
@@ -171,7 +171,7 @@ def _copied(data: memoryview) -> bytearray | np.ndarray[Any, Any]:
 
 
 def _decode_bytes(head: ArrayHead, data: memoryview) -> np.ndarray[Any, Any]:
-    if prod(head.shape) * _LENGTH > len(data) or head.order:  # before there is memory for it
+    if prod(head.shape) * _LENGTH > len(data) or head.order:  # checked before memory is allocated
         raise ProtocolError("byte strings do not fit their shape", given=str(head))
     try:
         return unpack(data, head.shape)

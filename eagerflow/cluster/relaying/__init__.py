@@ -1,1 +1,1 @@
-"""What runs at tasks, told to clients that look."""
+"""News of the work at tasks, relayed to clients that watch."""

@@ -1,21 +1,21 @@
-"""How far the clock of another process is ahead of ours, from messages there and back."""
+"""The offset between the clocks of two processes, estimated from round trips of messages."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Final, final
 
-#: round trips that it stands on: clocks drift apart
+#: number of round trips used, the latest: clocks drift apart
 _ROUND_TRIPS: Final = 32
 
 
 @final
 class ClockOffset:
-    """How far another clock is ahead.
+    """The estimated lead of another process's clock over ours.
 
-    What it says at some moment between a question and its answer bounds that from both sides.
-    Where the bounds of all round trips allow 0 it is taken for the same clock, as that of a
-    process of the same host is; else it is the middle of what they leave.
+    A time that the other process sends between a question and its answer bounds the offset from
+    both sides. If the bounds of all round trips allow 0, the clocks are taken to be the same, as
+    those of two processes of one host are; else the offset is the middle of the common interval.
 
     >>> from eagerflow.cluster.relaying.clock_offset import ClockOffset
     >>> offset = ClockOffset()
@@ -35,17 +35,17 @@ class ClockOffset:
         self.seconds = 0.0
 
     def heard(self, asked: float, there: float, answered: float) -> None:
-        """A question was answered.
+        """Add a round trip.
 
         Args:
-            asked: when it was asked, by our clock.
-            there: what the other clock said.
-            answered: when the answer had come, by ours.
+            asked: time of the question, by our clock.
+            there: time that the answer states, by the other clock.
+            answered: time of the answer's arrival, by our clock.
         """
         new = there - answered, there - asked
         self._bounds.append(new)
         least, most = _common(self._bounds)
-        if least > most:  # one of them was set, or they have drifted apart: the newest counts
+        if least > most:  # a clock was set, or they have drifted apart: the newest counts
             self._bounds.clear()
             self._bounds.append(new)
             least, most = new

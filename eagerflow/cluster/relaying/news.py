@@ -1,6 +1,7 @@
-"""What a task tells a client that looks, as the results of an answer (see docs/protocol.md).
+"""News of a task for a client that watches, as the results of an answer (see docs/protocol.md).
 
-Times are those of the task's own clock. Devices and nodes are numbers of names, which come last.
+Times are by the task's own clock. Devices and nodes are indices into a list of names, which comes
+last.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from eagerflow.errors import ProtocolError
 
 
 class ToldRegion(NamedTuple):
-    """A region that has run.
+    """A run of a region.
 
     Attributes:
-        partition: whose.
-        region: its number there.
-        device: where.
-        start: when it began.
-        stop: when it had ended.
+        partition: the partition of the region.
+        region: the number of the region in its partition.
+        device: the device of the region.
+        start: time of its beginning.
+        stop: time of its end.
     """
 
     partition: int
@@ -34,17 +35,17 @@ class ToldRegion(NamedTuple):
 
 
 class ToldMove(NamedTuple):
-    """A value that went to another device.
+    """A value that was sent to another device.
 
     Attributes:
-        partition: that has sent it.
-        step: in which step of the session.
-        value: which value of that step.
-        origin: from where.
-        device: to where.
-        start: when it was sent.
-        stop: when it was known to have come.
-        nbytes: of it.
+        partition: the sending partition.
+        step: the number of the step in the session.
+        value: the name of the value in that step.
+        origin: the sending device.
+        device: the receiving device.
+        start: time of sending.
+        stop: time at which its arrival was known.
+        nbytes: bytes of the value.
     """
 
     partition: int
@@ -58,12 +59,12 @@ class ToldMove(NamedTuple):
 
 
 class ToldArrival(NamedTuple):
-    """A value that has come from another task.
+    """The arrival of a value from another task.
 
     Attributes:
-        step: in which step of the session.
-        value: which value of that step.
-        time: when it came.
+        step: the number of the step in the session.
+        value: the name of the value in that step.
+        time: time of arrival.
     """
 
     step: int
@@ -72,15 +73,15 @@ class ToldArrival(NamedTuple):
 
 
 class ToldSum(NamedTuple):
-    """Several of those, which are told together because they were many.
+    """Totals of `ToldMove`s that were too many to be sent one by one.
 
     Attributes:
-        partition: that has sent them.
-        origin: from where.
-        device: to where.
-        transfers: how many.
-        nbytes: of them together.
-        seconds: of them together.
+        partition: the sending partition.
+        origin: the sending device.
+        device: the receiving device.
+        transfers: number of transfers.
+        nbytes: their bytes in total.
+        seconds: their durations in total.
     """
 
     partition: int
@@ -92,15 +93,15 @@ class ToldSum(NamedTuple):
 
 
 class ToldPlace(NamedTuple):
-    """Where a thread is.
+    """The node at which a thread is.
 
     Attributes:
-        partition: that it runs.
+        partition: the partition that the thread runs.
         node: the name of the node.
         frame: the name of the innermost loop around it; empty for none.
-        iteration: of that loop; -1 for none.
-        progress: how much of a native kernel has run, from 0 to 1.
-        thread: its identifier there.
+        iteration: the iteration of that loop; -1 for none.
+        progress: share of a native kernel that has run, from 0 to 1.
+        thread: the identifier of the thread in its process.
     """
 
     partition: int
@@ -111,7 +112,7 @@ class ToldPlace(NamedTuple):
     thread: int
 
 
-#: the tables in their order; of each the names of which columns are texts
+#: the tables in their order, each with the columns that hold texts
 _TABLES: Final[tuple[tuple[type[Any], tuple[str, ...]], ...]] = (
     (ToldRegion, ("device",)),
     (ToldMove, ("value", "origin", "device")),
@@ -119,20 +120,20 @@ _TABLES: Final[tuple[tuple[type[Any], tuple[str, ...]], ...]] = (
     (ToldSum, ("origin", "device")),
     (ToldPlace, ("node", "frame")),
 )
-_NUMBERS: Final = {"start", "stop", "time", "seconds", "progress"}  # others are whole
+_NUMBERS: Final = {"start", "stop", "time", "seconds", "progress"}  # other columns hold integers
 
 
 @final
 class News(NamedTuple):
-    """What has happened since a task was asked before.
+    """Events at a task since its last answer.
 
     Attributes:
-        time: of the task's clock, when it answered.
-        regions: the last that have run.
-        moves: the last values that were sent.
-        arrivals: the last values that came.
-        sums: what was sent besides.
-        places: where threads are now.
+        time: time of the answer, by the task's clock.
+        regions: the latest runs of regions.
+        moves: the latest values that were sent.
+        arrivals: the latest values that arrived.
+        sums: totals of earlier transfers.
+        places: the current nodes of threads.
     """
 
     time: float
@@ -144,7 +145,7 @@ class News(NamedTuple):
 
 
 def encode(news: News) -> tuple[Heads, list[Frame]]:
-    """The results of the answer that tells it, and their elements."""
+    """The heads and frames of an answer with some news."""
     names: dict[str, int] = {}
     frames: list[Frame] = []
     values: list[Any] = [news.time]
@@ -164,10 +165,10 @@ def encode(news: News) -> tuple[Heads, list[Frame]]:
 
 
 def decode(values: Sequence[Any]) -> News:
-    """What `encode` has encoded, once its values were read.
+    """The news in the values of an answer; the inverse of `encode`.
 
     Raises:
-        ProtocolError: it is nothing of the kind.
+        ProtocolError: the values are no news.
     """
     try:
         time, *tables, known = values

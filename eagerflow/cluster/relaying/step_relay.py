@@ -1,4 +1,4 @@
-"""What runs at a task, kept for the clients that look: an instrument as long as there is one."""
+"""An instrument that records the work of a task for the clients that watch it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from eagerflow.runtime.generated.generated_tier import devices_of_regions
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.station import Station
 
-#: regions, and transfers, that are kept between two answers
+#: limit of regions, and of transfers, kept between two answers
 _KEPT: Final = 4096
-#: regions, and transfers, of one answer; of more the last, and the sums of the transfers before
+#: limit of regions, and of transfers, in one answer; earlier transfers are added up
 _TOLD: Final = 100
 _PLACES: Final = 64
-#: arrivals of one answer: they come from several tasks, each of which tells what it has sent
+#: limit of arrivals in one answer: senders are several tasks, each with its own limit
 _ARRIVED: Final = 400
 
 
 @final
 class _Looker:
-    """A session that looks: what it was not told yet."""
+    """A session that watches, with the events not sent to it yet."""
 
     def __init__(self) -> None:
         self.regions: deque[ToldRegion] = deque(maxlen=_TOLD)
@@ -44,7 +44,7 @@ class _Looker:
         self.sums: dict[tuple[int, str, str], ToldSum] = {}
 
     def moved(self, move: ToldMove) -> None:
-        """Take note of a transfer; of too many the oldest is only added up."""
+        """Add a transfer; beyond the limit, the oldest is only added to the sums."""
         self.moves.append(move)
         if len(self.moves) > _TOLD:
             partition, _, _, origin, device, start, stop, nbytes = self.moves.popleft()
@@ -57,14 +57,14 @@ class _Looker:
 
 @final
 class StepRelay:
-    """Hears of regions and transfers of the steps of sessions that look.
+    """Records regions and transfers in the steps of sessions that watch.
 
-    Without one it is no instrument: steps cost what they cost without it. What runs steps only
-    appends to a ring; the rest is done by the thread that owns the sockets, when it is asked.
+    Without such a session it is no instrument, and steps cost nothing extra. The threads that run
+    steps only append to a ring; the thread that owns the sockets does the rest, for an answer.
 
     Args:
         task: the name of the task.
-        station: brings values from and to other tasks.
+        station: the transport from and to other tasks.
 
     >>> from eagerflow.cluster.relaying.step_relay import StepRelay
     >>> from eagerflow.runtime.rendezvous.station import Station
@@ -88,7 +88,7 @@ class StepRelay:
         self._regions: deque[BriefRegion] = deque(maxlen=_KEPT)
         self._ended: deque[AbstractEvent] = deque(maxlen=_KEPT)
         self._arrived: deque[tuple[Key, float]] = deque(maxlen=_KEPT)
-        #: as an instrument has them: functions of C
+        #: as attributes, since instruments are called often: functions of C
         self.brief_region: Callable[[BriefRegion], object] = self._regions.append
         self.end: Callable[[AbstractEvent], None] = self._ended.append
         self._lookers: dict[int, _Looker] = {}
@@ -97,21 +97,21 @@ class StepRelay:
         self._devices: dict[int, dict[int, str]] = {}
 
     def begin(self, event: AbstractEvent) -> None:
-        """Of interest when it has ended."""
+        """Ignored: events are of interest when they end."""
 
     def brief_step(self, step: BriefStep) -> None:
-        """Its client knows of it."""
+        """Ignored: the client knows of its steps."""
 
     # --- partitions, from any thread ---
 
     def register(self, session: int, partition: int) -> int:
-        """A number for what runs a partition."""
+        """Give a number for the executable of a partition."""
         number = next(self._numbers)
         self._partitions[number] = session, partition
         return number
 
     def release(self, session: int, partition: int | None = None) -> None:
-        """A partition is gone, or all of a session."""
+        """Forget a partition, or all partitions of a session."""
         for number, known in list(self._partitions.items()):
             if known[0] == session and partition in (None, known[1]):
                 del self._partitions[number]
@@ -120,7 +120,7 @@ class StepRelay:
     # --- sessions, from the thread that owns the sockets ---
 
     def look(self, session: int) -> News:
-        """What has happened since this was called last; nothing at first, and it is noted then."""
+        """News since the last call; none at first, when recording begins."""
         if session not in self._lookers:
             self._lookers[session] = _Looker()
             events.add_instrument(self)
@@ -136,7 +136,7 @@ class StepRelay:
         return news
 
     def rest(self, session: int) -> None:
-        """A session looks no more."""
+        """Stop recording for a session."""
         if self._lookers.pop(session, None) is not None and not self._lookers:
             events.remove_instrument(self)
             self._station.arrived = None
@@ -176,11 +176,11 @@ class StepRelay:
         return self._named(known.get(region, ""))
 
     def _named(self, device: str) -> str:
-        """A device as other tasks call it."""
+        """The name by which other tasks know a device."""
         return device if "/" in device or not device else f"{self._task}/{device}"
 
     def _places(self, session: int) -> list[ToldPlace]:
-        """Where threads are that run something for a session."""
+        """The nodes at which threads are that run steps of a session."""
         if not places_of_threads():
             return []
         told = []
@@ -195,7 +195,7 @@ class StepRelay:
 
 
 def name_of_value(edge: str, loops: Sequence[tuple[str, int]]) -> str:
-    """A value among those of a step.
+    """The name of a value within a step.
 
     >>> from eagerflow.cluster.relaying.step_relay import name_of_value
     >>> name_of_value("y -> cpu:1", [("while", 3)])
@@ -205,7 +205,7 @@ def name_of_value(edge: str, loops: Sequence[tuple[str, int]]) -> str:
 
 
 def _taken(ring: deque[Any]) -> Sequence[Any]:
-    """What is in a ring, which loses it; others append meanwhile."""
+    """Empty a ring, and give its items; other threads append meanwhile."""
     taken = []
     while ring:
         taken.append(ring.popleft())

@@ -1,4 +1,4 @@
-"""Values between tasks: who has sent one tells when, and who has got it tells when it came."""
+"""Transfers between tasks: start times from senders, matched with arrival times from receivers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Final, final
 
 from eagerflow.events import TransferEvent
 
-#: seconds that a transfer is waited for at the other end; then what the sender knows counts
+#: seconds to wait for the time of arrival; after that the sender's estimate counts
 _PATIENCE: Final = 0.5
-#: arrivals, and transfers, that wait for each other
+#: limit of arrivals, and of transfers, that are not matched yet
 _MOST: Final = 4096
 
-#: a step of the session, and a value of it
+#: the step of the session, and the name of the value
 Crossed = tuple[int, str]
 
 
 @final
 class Arrivals(OrderedDict[Crossed, float]):
-    """When values came; the oldest are forgotten."""
+    """Arrival times of values; the oldest are forgotten."""
 
     def __setitem__(self, crossed: Crossed, time: float) -> None:
         super().__setitem__(crossed, time)
@@ -28,12 +28,12 @@ class Arrivals(OrderedDict[Crossed, float]):
 
 @final
 class TransferEnds:
-    """Puts both ends of transfers together.
+    """Matches transfers with their arrivals.
 
-    A sender knows only late that a value has come: the answer waits for other messages.
+    A sender learns late that a value has arrived: the acknowledgement waits for other messages.
 
     Attributes:
-        arrived: when values came.
+        arrived: arrival times of values.
 
     >>> from eagerflow.cluster.relaying.transfer_ends import TransferEnds
     >>> from eagerflow.events import TransferEvent
@@ -51,11 +51,11 @@ class TransferEnds:
         self._sent: deque[tuple[Crossed, TransferEvent]] = deque(maxlen=_MOST)
 
     def sent(self, crossed: Crossed, move: TransferEvent) -> None:
-        """A value was sent, and has come by the time that the transfer says."""
+        """Add a transfer, whose ``stop`` is the sender's estimate."""
         self._sent.append((crossed, move))
 
     def take(self, now: float) -> list[TransferEvent]:
-        """The transfers of which both ends are known, or which have been waited for long enough."""
+        """The transfers that are matched, or have waited long enough."""
         waiting, taken = list(self._sent), []
         self._sent.clear()
         for crossed, move in waiting:

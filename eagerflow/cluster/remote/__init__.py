@@ -1,1 +1,1 @@
-"""Devices of tasks, as this process sees them: values by handle, ops that are issued, steps."""
+"""Devices of tasks, as the client sees them: values by handle, issued ops, steps."""

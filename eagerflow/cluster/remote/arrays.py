@@ -1,4 +1,4 @@
-"""Values of other processes, by handle, and the value that a variable there has."""
+"""Client-side proxies of the values and variables that tasks hold."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _PLAIN: Final = type(...)
 
 @final
 class RemoteArray:
-    """A value that a task holds as long as this object lives.
+    """A value that a task holds for the lifetime of this object.
 
-    Its dtype and shape are known here. What Python asks of its elements waits for them.
+    Its dtype and shape are known here. Python code that asks for elements waits for them.
 
     Attributes:
-        task: that holds it.
-        handle: its number there.
-        device: of the task, on which it is.
+        task: the task that holds the value.
+        handle: the number of the value there.
+        device: the value's device, one of the task's.
         dtype: of the elements.
         shape: the size of each axis.
-        origin: the elements, of a small value that came from here; None of all others.
+        origin: the elements, of a small value sent from here; None for all other values.
     """
 
     __slots__ = ("__weakref__", "device", "dtype", "handle", "origin", "shape", "task")
@@ -46,7 +46,7 @@ class RemoteArray:
         self.task.free(self.handle)
 
     def is_at(self, task: RemoteTask) -> bool:
-        """Whether a task holds it; a small value that came from here is brought there again."""
+        """Whether a task holds the value; a small value sent from here is sent again if need be."""
         if self.task is not task and self.origin is not None and self.task.task == task.task:
             self.handle, self.task = task.put_again(self.origin, self.device), task
         return self.task is task
@@ -73,17 +73,17 @@ class RemoteArray:
         return f"RemoteArray({self.dtype}{list(self.shape)} at {self.device})"
 
     def held_by(self, variable: Any) -> RemoteVariable:
-        """Make a variable of the task with this value.
+        """Make a variable at the task with this value.
 
         Args:
-            variable: its state in this process.
+            variable: the variable's state in this process.
         """
         return self.task.make_variable(variable, self)
 
     def __getitem__(self, key: Any) -> NoReturn:
         raise TypeError("elements of another process are taken by ops")
 
-    # --- what waits ---
+    # --- reading, which waits ---
 
     def read(self) -> np.ndarray[Any, Any]:
         """The elements."""
@@ -115,13 +115,13 @@ class RemoteArray:
 
 @final
 class RemoteVariable:
-    """What the state of a variable holds in this process: where its value is.
+    """The stand-in for a variable's array in this process: its value is at a task.
 
     Attributes:
-        task: that has it.
-        identity: its name in this process.
-        place: its container and name there.
-        device: of the task, on which it is.
+        task: the task that holds the variable.
+        identity: the variable's name in this process.
+        place: its container and its name there.
+        device: its device, one of the task's.
         dtype: of the elements.
         shape: the size of each axis.
     """

@@ -1,4 +1,4 @@
-"""The kind of device that a task has: ops are issued to its process, and run there later."""
+"""The backend of a task's devices: ops are issued to the task's process, and run there later."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from eagerflow.hardware.contract import HostArray, KernelCall, Ready
 from eagerflow.ops.state.callbacks import PyFunction
 from eagerflow.resources.variable import VariableState
 
-#: bytes from which on a value does not pass through this process: for less it is fewer messages
+#: bytes from which on values go directly between tasks; below, fewer messages pass through here
 _DIRECT: Final = 1 << 12
-#: of how many shapes and attributes a launcher remembers what comes of them
+#: number of shapes and attributes whose output types a launcher remembers
 _REMEMBERED: Final = 4_096
 
 
 def _through_here(data: RemoteArray, source: Device, target: Device) -> RemoteArray:
-    """What `move_by` replaces."""
+    """Bring a value to another task through this process; the default for `move_by`."""
     made: RemoteArray = target.backend.copy_in(data.read(), target.index, borrowed=False)
     return made
 
@@ -35,22 +35,22 @@ _move: Callable[[RemoteArray, Device, Device], RemoteArray] = _through_here
 
 
 def move_by(move: Callable[[RemoteArray, Device, Device], RemoteArray]) -> None:
-    """Let values be brought from task to task by a function from above."""
+    """Set the function by which values are brought from task to task."""
     global _move
     _move = move
 
 
 @final
 class RemoteBackend:
-    """Reaches one device of a task.
+    """The backend of one device of a task.
 
-    An op is checked by its type rule here and issued; it runs there in the order of its thread.
-    What is the business of this process, such as queues, functions of Python and files, runs here,
-    on copies.
+    The type rule checks an op here, and then the op is issued; it runs at the task in the order of
+    the issuing thread. Ops that belong to this process, such as queues, functions of Python and
+    files, run here, on copies.
 
     Attributes:
-        task: the process that there is now; another one after a restart.
-        device: of the task; who makes it sets it.
+        task: the current process of the task; another one after a restart.
+        device: the device; set by the code that makes it.
     """
 
     kind = "remote"
@@ -64,27 +64,27 @@ class RemoteBackend:
         self.task = task
 
     def count(self) -> int:
-        """It reaches one."""
+        """1: each backend has one device."""
         return 1
 
     def namespace(self, index: int) -> RemoteNamespace:
-        """What makes arrays there of those that kernels give here."""
+        """The namespace that brings results of local kernels to the task."""
         return RemoteNamespace(self)
 
     # --- ops ---
 
     def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
-        """What issues an op."""
+        """The function that issues an op."""
         op = find_op(call.name)
         assert op is not None
-        if op.resource is PyFunction:  # which function it is decides
+        if op.resource is PyFunction:  # depends on the function that is called
             return partial(self._call_python, op, _Launcher(self, call), self._here(call, index))
         if may_be_sent(op, self.task.allows, {}):
             return _Launcher(self, call).launch
         return self._here(call, index)
 
     def _here(self, call: KernelCall, index: int) -> Callable[..., Any]:
-        """What runs an op in this process, on copies."""
+        """The function that runs an op in this process, on copies."""
         kernel = call.kernel(np, np.ndarray, "cpu")
 
         def launch(*arrays: Any, **attrs: Any) -> Any:
@@ -106,24 +106,24 @@ class RemoteBackend:
         return self.put(np.zeros(shape, dtype))
 
     def put(self, array: HostArray, *, borrowed: bool = False) -> RemoteArray:
-        """A value with the elements of an array, which may be written into again if borrowed."""
+        """Hold the elements of an array at the task; a borrowed array may change afterwards."""
         return self.task.put(array, self.device, borrowed=borrowed)
 
     def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> RemoteArray:
-        """A value with the elements of an array of this process."""
+        """Hold the elements of an array of this process at the task."""
         return self.put(array, borrowed=borrowed)
 
     def copy_out(self, data: Any, index: int) -> HostArray:
         """The elements of a value.
 
         Raises:
-            EagerflowError: what was to make it has failed.
+            EagerflowError: the op that was to compute the value has failed.
         """
         array: HostArray = data.read() if type(data) is RemoteArray else data
         return array
 
     def copy_to_peer(self, data: RemoteArray, index: int, peer: int) -> RemoteArray:
-        """The value itself; of another device, it goes there directly."""
+        """The value on this device; a large value of another task goes there directly."""
         if data.device is self.device:
             return data
         task = data.task
@@ -133,7 +133,7 @@ class RemoteBackend:
         return (_move if direct else _through_here)(data, data.device, self.device)
 
     def _moved_within(self, data: RemoteArray) -> RemoteArray:
-        """A value of another device of the same task."""
+        """Move a value from another device of the same task."""
         ends = {"device": self.device, "source": data.device}
         template = self.task.template(("transfer", *ends.values()), "transfer", ends)
         return self.task.issue(template, [data.handle], self.device, [(data.dtype, data.shape)])[0]
@@ -141,27 +141,27 @@ class RemoteBackend:
     # --- completion ---
 
     def ready(self, data: Any) -> bool:
-        """Whoever reads it waits."""
+        """True: a reader waits."""
         return True
 
     def when_ready(self, data: Any, done: Ready) -> None:
-        """Whoever reads it waits."""
+        """Call ``done`` at once: a reader waits."""
         done(None)
 
     def synchronize(self, index: int) -> None:
-        """Wait until all that this thread has issued has run.
+        """Wait for the end of all ops that this thread has issued.
 
         Raises:
-            EagerflowError: something has failed.
+            EagerflowError: an op has failed.
         """
         self.task.synchronize(self.device)
 
     def memory(self, index: int) -> MemoryStats:
-        """Nothing is known of the other process."""
+        """Unknown figures: the memory is another process's."""
         return MemoryStats(None, None, None, None)
 
     def limit_memory(self, nbytes: int | None, index: int) -> None:
-        """The other process has its own limits.
+        """Refuse a limit: the other process has its own.
 
         Raises:
             ValueError: always.
@@ -169,11 +169,11 @@ class RemoteBackend:
         raise ValueError("the memory of a task is limited where it is started")
 
     def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
-        """Not known."""
+        """Nothing: the arrays of another process are not known."""
         return []
 
     def release(self, index: int) -> None:
-        """Nothing is reserved here."""
+        """Do nothing: no memory is reserved here."""
 
 
 @final
@@ -184,7 +184,7 @@ class _Launcher:
         self._backend = backend
         self._call = call
         self._several = call.several
-        #: by shapes and attributes, what comes of them and the key of the template
+        #: by shapes and attributes, the types of the outputs and the key of the template
         self._known: dict[Any, tuple[Any, Any]] = {}
 
     def launch(self, *arrays: Any, **attrs: Any) -> Any:
@@ -198,7 +198,7 @@ class _Launcher:
         for x in arrays:
             if type(x) is not RemoteArray:
                 x = self._there(x, arrays)
-                held.append(x)  # else it is let go of before the op is issued
+                held.append(x)  # else it is freed before the op is issued
             if x.task is not task and not x.is_at(task):
                 raise _gone(repr(x), x.task)
             handles.append(x.handle)
@@ -217,7 +217,7 @@ class _Launcher:
         return tuple(made) if self._several else made[0]
 
     def _made_anew(self, state: VariableState, value: Any) -> RemoteArray:
-        """A variable whose value was lost gets one again."""
+        """Make a variable again whose value was lost."""
         first = value if type(value) is RemoteArray else self._there(value, ())
         if not first.is_at(self._backend.task):
             raise _gone(repr(first), first.task)
@@ -228,10 +228,10 @@ class _Launcher:
     def _learn(
         self, key: Any, named: Any, arrays: Sequence[Any], attrs: dict[str, Any]
     ) -> tuple[Any, Any]:
-        """What comes of inputs of these shapes.
+        """The output types for inputs of these shapes, and the key of the template.
 
         Raises:
-            EagerflowError: the type rule refuses them.
+            EagerflowError: the type rule refuses the inputs.
         """
         outputs = self._call.foreseen(arrays, attrs)
         resource = attrs.get("resource")
@@ -245,7 +245,7 @@ class _Launcher:
         return known
 
     def _there(self, x: Any, arrays: Sequence[Any]) -> RemoteArray:
-        """A value of this process, there: an array, or a number in place of one."""
+        """Bring an operand of this process, an array or a number, to the task."""
         if type(x) is np.ndarray or isinstance(x, np.generic):
             return self._backend.put(np.asarray(x))
         like = next(a for a in arrays if type(a) is RemoteArray)
@@ -266,7 +266,7 @@ def _key(attrs: dict[str, Any]) -> Any:
 
 
 def _part(value: Any) -> Any:
-    """What tells attributes apart: 1, 1.0 and True are three."""
+    """A key that distinguishes attributes: 1, 1.0 and True have three keys."""
     kind = type(value)
     if kind is tuple or kind is list:
         return (kind, *map(_part, value))
@@ -281,13 +281,13 @@ def _part(value: Any) -> Any:
 
 @final
 class RemoteNamespace:
-    """Makes values of a task of what kernels give in this process."""
+    """The namespace by which results of kernels in this process become values of a task."""
 
     def __init__(self, backend: RemoteBackend) -> None:
         self._backend = backend
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
-        """A value of the task."""
+        """Give a value of the task for an array of either process."""
         if type(value) is RemoteArray:
             return value
         return self._backend.put(np.array(value, dtype))

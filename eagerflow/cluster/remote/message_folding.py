@@ -1,8 +1,8 @@
-"""Folding: what this process would only pass on goes with the messages of a step.
+"""Folding: values that this process would only pass on go with the messages of a step.
 
-An input of this process that a task receives is an input of the task's partition, and what a task
-sends here as a result is an output of it. So a step whose nodes are all at tasks is one message to
-each of them and one back, and no partition runs here.
+An input of this process that a task receives becomes an input of the task's partition, and a result
+that a task sends here becomes an output of it. So a step whose nodes are all at tasks takes one
+message to each of them and one back, and no partition runs here.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.placement.cut import Cut, Partition
 
-#: for each output of the graph its partition, and which output of that it is
+#: for each output of the graph its partition, and its index among the outputs of that partition
 Places = list[tuple[Partition, int]]
 
 
 def fold(cut: Cut, here: Partition | None) -> Places:
-    """Change the partitions of a cut so that inputs and results go with its messages.
+    """Change the partitions of a cut so that inputs and results go with the messages of a step.
 
     Args:
-        cut: that nobody else uses; its pairs are those that are left.
+        cut: a cut not used elsewhere; the pairs that are folded are removed from it.
         here: the partition of this process.
 
     Returns:
-        Where the outputs of the graph are.
+        The places of the graph's outputs.
     """
     places = _places(cut)
     if here is None:
@@ -59,12 +59,12 @@ def _places(cut: Cut) -> Places:
 
 
 def _used(graph: Graph) -> set[Value]:
-    """The values that nodes of a graph take."""
+    """The values that nodes of a graph use."""
     return {value for node in graph.nodes for value in node.inputs}
 
 
 def _feed(partition: Partition, received: Node, index: int) -> None:
-    """Let a partition be fed what it would receive."""
+    """Make a value that a partition receives an input of the partition."""
     (old,) = received.outputs
     graph = partition.graph
     new = graph.add_input(old.type, received.name, old.device)
@@ -84,7 +84,7 @@ def _replace(graph: Graph, old: Value, new: Value, gone: Node) -> None:
 def _give(
     places: Places, partition: Partition, value: Value, here: Partition, received: Node
 ) -> None:
-    """Let a partition give what it would send, as an output."""
+    """Make a value that a partition sends an output of the partition."""
     old = received.outputs[0]
     partition.graph.outputs.append(value)
     there = partition, len(partition.graph.outputs) - 1

@@ -1,4 +1,4 @@
-"""Values that go from task to task without passing through this process: a step of one move."""
+"""Values that go from task to task without passing through this process, by a step of one move."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device
 from eagerflow.types import TensorType, as_dtype
 
-#: of how many types and pairs of devices the step is remembered
+#: number of types and pairs of devices whose steps are remembered
 _REMEMBERED: Final = 256
 _tiers: Final[OrderedDict[Any, RemoteTier]] = OrderedDict()
 _lock: Final = Lock()
@@ -22,10 +22,10 @@ _numbers: Final = count(-1, -1)
 
 
 def move(data: RemoteArray, source: Device, target: Device) -> RemoteArray:
-    """A value of one task as one of another.
+    """Move a value to a device of another task.
 
     Raises:
-        EagerflowError: what makes it has failed, or one of the tasks is lost.
+        EagerflowError: the op that computes the value has failed, or one of the tasks is lost.
     """
     key = source, target, data.dtype, data.shape
     with _lock:

@@ -1,4 +1,4 @@
-"""Steps of graphs that use tasks: each partition runs where its device is, this process's too."""
+"""Steps of graphs that use tasks: each partition runs on its device, that of this process too."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier, waits_nowhere
 from eagerflow.runtime.threads.workers import shared
 
-#: of an output that is sent, the handle
+#: handle of an output that is sent, not kept at the task
 _SENT: Final = 0
 
 
 def _stays(node: Node) -> bool:
-    """Whether a node is the business of this process: a function of Python, a queue, a file."""
+    """Whether a node belongs to this process: a function of Python, a queue, a file."""
     op = find_op(node.op)
     if op is None or op.moves:
         return False
@@ -62,22 +62,22 @@ def _stays(node: Node) -> bool:
 
 @final
 class RemoteTier:
-    """Runs a graph whose devices are those of tasks, and perhaps one of this process.
+    """The tier of graphs on devices of tasks, and perhaps one device of this process.
 
     The graph is cut once. Each task gets its partitions with the first step, and for each further
-    one a message with what it is fed. Results stay at the tasks. What belongs to this process, such
-    as queues and functions of Python, runs here.
+    step a message with its feeds. Results stay at the tasks. Nodes that belong to this process, such
+    as queues and functions of Python, run here.
 
     Args:
         graph: the graph. It must not change afterwards.
-        number: of its executable, for events.
+        number: the number of its executable, for events.
 
     Attributes:
         name: ``"remote"``.
         direct: None.
 
     Raises:
-        PlacementError: the devices are of several clusters, or several of this process.
+        PlacementError: the devices are of several clusters, or several are of this process.
     """
 
     name = "remote"
@@ -106,7 +106,7 @@ class RemoteTier:
         }
         self._local = local[0] if local else None
         for node in () if self._local is None else self._local.graph.nodes:
-            if node.op == "Send":  # what is sent is packed here, as it is
+            if node.op == "Send":  # a value is packed here before it is sent
                 node.attrs = {**node.attrs, "to": here}
         self._tier = None if self._local is None else ScheduledTier(
             self._local.graph, number, routes=self._routes,
@@ -117,15 +117,15 @@ class RemoteTier:
             by_task.setdefault(p.device.task, []).append(p)
         self._shares: Final = [_Share(partitions) for partitions in by_task.values()]
         whose = {p: share for share in self._shares for p in share.partitions}
-        #: of each output the share of the task that gives it, None if it is made here, and which
-        #: output of that it is
+        #: of each output the share of the task that gives it, None if it is computed here, and its
+        #: index among the outputs of that share
         self._places: list[tuple[_Share | None, int]] = []
         for (partition, i), lane in zip(places, self._lanes, strict=True):
             share = whose.get(partition)
             number = i if share is None else share.first_output[partition] + i
             self._places.append((share, number))
             if share is not None and (lane is None or lane.device.task is None):
-                share.kept[number] = False  # it is wanted here
+                share.kept[number] = False  # this process needs the value
 
     def __del__(self) -> None:
         for share in getattr(self, "_shares", ()):
@@ -137,17 +137,17 @@ class RemoteTier:
 
     @property
     def text(self) -> str:
-        """The partitions."""
+        """The text of the partitions."""
         return "\n".join(str(partition.graph) for partition in self._cut.partitions)
 
     # --- steps ---
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a step; waits until it has ended everywhere.
+        """Run a step, and wait for its end in all processes.
 
         Raises:
             TaskLost: a task has ended meanwhile.
-            EagerflowError: what eager code would raise.
+            EagerflowError: as eager code would raise.
         """
         if not self._shares:
             assert self._tier is not None
@@ -161,7 +161,7 @@ class RemoteTier:
             results = step.results()
         except BaseException as error:
             for share, (*_, keep, _stream) in parts.items():
-                for handle in filter(None, keep):  # a task that had not failed has kept its values
+                for handle in filter(None, keep):  # a task that has not failed has kept its values
                     tasks[share].free(handle)
             if isinstance(error, EagerflowError):
                 self._locate(error, step.head)
@@ -182,13 +182,13 @@ class RemoteTier:
         return tuple(made)
 
     def _given(self, inputs: Sequence[Any]) -> list[Any]:
-        """What the partition of this process is fed."""
+        """The feeds of this process's partition."""
         assert self._local is not None
         given = [inputs[i] for i in self._local.inputs]
         return [x.read() if type(x) is RemoteArray else x for x in given]
 
     def _run_here(self, step: _Running, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """The partition of this process."""
+        """Run the partition of this process."""
         assert self._tier is not None
         given = self._given(inputs)
         around, step_of.step = step_of.step, step.number
@@ -203,7 +203,7 @@ class RemoteTier:
             step_of.step = around
 
     def _part(self, share: _Share, task: RemoteTask, inputs: Sequence[Any]) -> StepPart:
-        """What a task has to do in a step."""
+        """The part of a task in a step."""
         task.check()
         known = share.registered
         if known is None or known[0] is not task:
@@ -252,23 +252,23 @@ class RemoteTier:
         self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,
         runner: str,
     ) -> _Detached:  # fmt: skip
-        """A step without a waiting caller (see `eagerflow.runtime.executable.Detach`)."""
+        """A step whose caller does not wait (see `eagerflow.runtime.executable.Detach`)."""
         return _Detached(self, done, event)
 
 
 @final
 class _Share:
-    """What one task does in a step: the partitions of its devices, as one.
+    """The share of one task in a step: the partitions of its devices, as one.
 
     Args:
-        partitions: of each device.
+        partitions: the partition of each device.
 
     Attributes:
         partitions: the same.
-        inputs: for each of its inputs the number of that of the whole graph.
-        kept: for each of its outputs whether it stays there.
-        first_output: of each partition the number of its first output.
-        registered: the process that knows it, and the number by which it does.
+        inputs: for each of its inputs the index of that input in the whole graph.
+        kept: for each of its outputs whether the value stays at the task.
+        first_output: for each partition the index of its first output.
+        registered: the process that has registered the share, and the number of the share there.
     """
 
     def __init__(self, partitions: Sequence[Partition]) -> None:
@@ -282,13 +282,13 @@ class _Share:
 
     @property
     def task(self) -> RemoteTask:
-        """The process that the task is now."""
+        """The current process of the task."""
         return self._backend.task
 
 
 @final
 class _Values:
-    """A transport that sends values themselves where a function of Python gave one of a task."""
+    """A transport that reads values of tasks, from functions of Python, before it sends them."""
 
     __slots__ = ("_station", "abort", "begin", "end", "wanted")
 
@@ -308,11 +308,11 @@ class _Values:
 
 @final
 class _Running:
-    """A step at the tasks.
+    """The part of a step that runs at tasks.
 
     Attributes:
-        number: of the step.
-        head: of its error.
+        number: the number of the step.
+        head: the error of the step, once it has failed.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -323,26 +323,26 @@ class _Running:
         self.head: ErrorHead | None = None
 
     def begin(self, parts: dict[str, StepPart]) -> None:
-        """Let the tasks begin."""
+        """Begin the step at the tasks."""
         self._pending, self.number = self._connections.run(parts, self._failed)
 
     def let_fail(self, cancel: Callable[[str], object]) -> None:
-        """End what runs here when the step has failed at the tasks."""
+        """Set the function that cancels the local part when the step has failed at the tasks."""
         self._cancel = cancel
         if self.head is not None:
             cancel(self.head.wrong)
 
     def _failed(self, head: ErrorHead) -> None:
-        """The step has failed at all tasks; called by the thread that owns the sockets."""
+        """Cancel the local part after a failure; called by the thread that owns the sockets."""
         self.head = head
         if self._cancel is not None:
             self._cancel(head.wrong)
 
     def abort(self, error: BaseException) -> None:
-        """The part of this process has failed, or was interrupted: nothing goes on at the tasks.
+        """Abort the step at the tasks: the local part has failed, or was interrupted.
 
         Raises:
-            EagerflowError: a task had failed before.
+            EagerflowError: a task has failed before.
         """
         assert self._pending is not None
         wrong = error if isinstance(error, EagerflowError) else CancelledError(repr(error))
@@ -350,20 +350,20 @@ class _Running:
         with suppress(KeyboardInterrupt):
             self._pending.wait(ABORT_SECONDS)
         if isinstance(error, CancelledError) and self.head is not None:
-            raise read_error(self.head) from None  # that is why it was cancelled
+            raise read_error(self.head) from None  # the reason of the cancellation
 
     def results(self) -> dict[str, list[Any]]:
-        """What the tasks gave; waits for them."""
+        """Wait for the tasks, and give their results."""
         assert self._pending is not None
         return self._connections.wait(self._pending)
 
 
 @final
 class _Detached:
-    """A step that a thread of the pool waits for.
+    """A step for which a thread of the pool waits.
 
     Attributes:
-        thread: the thread that works for it: none of this process.
+        thread: the thread that runs it: 0, since the tasks do.
     """
 
     thread = 0
@@ -376,13 +376,13 @@ class _Detached:
         self._event = event
 
     def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin it."""
+        """Begin the step."""
         if self._event is not None:
             events.begin(self._event)
         shared.submit(partial(self._run, inputs))
 
     def cancel(self, reason: str) -> None:
-        """It ends by itself."""
+        """Do nothing: the step ends by itself."""
 
     def _run(self, inputs: Sequence[Any]) -> None:
         try:
@@ -410,13 +410,13 @@ def _backend(device: Device) -> RemoteBackend:
 
 
 def _qualified(device: Any, name: str) -> str:
-    """The name of a device that all tasks know."""
+    """The name of a device by which all tasks know it."""
     assert isinstance(device, Device)
     return str(device) if device.task is not None else f"{name}/{device}"
 
 
 def _on_tasks(graph: Graph) -> list[Device]:
-    """The devices of tasks that nodes of a graph are on."""
+    """The devices of tasks that a graph uses."""
     return [d for d in devices_in(graph.nodes) if isinstance(d, Device) and d.task is not None]
 
 

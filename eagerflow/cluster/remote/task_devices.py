@@ -1,4 +1,4 @@
-"""The devices of a task, which stay when another process takes its place."""
+"""The devices of a task, which outlive the process behind them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class TaskDevices:
     """The devices of a task, as this process uses them.
 
     Args:
-        task: its process.
-        names: of its devices there, such as ``"cpu:0"``.
+        task: the process of the task.
+        names: the names of its devices there, such as ``"cpu:0"``.
 
     Attributes:
-        names: as this process knows them, such as ``"worker:1/cpu:0"``.
+        names: the names of the devices here, such as ``"worker:1/cpu:0"``.
 
     Raises:
-        DeviceError: there is a task of that name.
+        DeviceError: a task of that name exists already.
     """
 
     def __init__(self, task: RemoteTask, names: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class TaskDevices:
 
     @property
     def task(self) -> RemoteTask:
-        """The process that there is now."""
+        """The current process of the task."""
         return self._backends[0].task
 
     @task.setter

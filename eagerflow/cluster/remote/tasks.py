@@ -1,4 +1,4 @@
-"""One process of a task, as this one uses it: templates, handles, streams, failures."""
+"""One process of a task, as the client uses it: templates, handles, streams, failures."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from eagerflow.resources.containers import DEFAULT
 from eagerflow.source import Source, position
 from eagerflow_kernels import strides
 
-#: between the handles of two ops, so many results one may have
+#: distance between the first handles of two ops: the limit of results of one op
 _BLOCK: Final = 1 << 14
-#: ops that are on their way at once
+#: limit of issued ops without an answer
 _AHEAD: Final = 20_000
 _NOWHERE: Final[tuple[CodeType | None, int]] = None, 0
-#: bytes of values that came from here and are remembered, such as constants
+#: bytes up to which sent values, such as constants, are remembered here
 _SMALL: Final = 256
-#: of variables that are lost, how many are named
+#: number of lost variables that a message names
 _TOLD: Final = 10
-#: of failed ops, of how many the line is remembered
+#: number of failed ops whose lines are remembered
 _REMEMBERED: Final = 1_000
 
 
 @final
 class _Streams(threading.local):
-    """The stream of each thread."""
+    """The number of each thread's stream."""
 
     _numbers = count(1)
 
@@ -56,7 +56,7 @@ class _Streams(threading.local):
         self.number = next(self._numbers)
 
 
-#: what runs in one thread is one stream, at all tasks
+#: ops of one thread form one stream, at all tasks
 streams: Final = _Streams()
 
 
@@ -65,15 +65,15 @@ class RemoteTask:
     """One incarnation of a task.
 
     Args:
-        connections: of this client.
-        task: its name.
-        allows: what ops may reach there besides values and state.
+        connections: the connections of this client.
+        task: the name of the task.
+        allows: grants for ops there, beyond values and state.
 
     Attributes:
         task: the same.
         allows: the same.
         connections: the same.
-        lost: why it cannot be used any more; None as long as it can.
+        lost: the reason why the process is lost; None while it is usable.
     """
 
     def __init__(self, connections: Connections, task: str, allows: Sequence[str] = ()) -> None:
@@ -87,13 +87,13 @@ class RemoteTask:
         self._of_variable: dict[tuple[str, str], list[Any]] = {}
         self._variables: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
-        #: by the first handle of ops that were not acknowledged, their lines
+        #: the lines of ops that are not acknowledged, by their first handles
         self._lines: dict[int, tuple[CodeType | None, int]] = {}
         self._failed: OrderedDict[int, tuple[CodeType | None, int]] = OrderedDict()
         self._room = threading.Condition()
 
     def check(self) -> None:
-        """Refuse to go on with what is gone.
+        """Raise if the process is lost.
 
         Raises:
             TaskLost: this process of the task has ended.
@@ -104,11 +104,11 @@ class RemoteTask:
     # --- ops ---
 
     def template(self, key: Any, name: str, attrs: Mapping[str, Any]) -> int:
-        """The number of an op with its attributes; it is defined there if it is new.
+        """The number of an op with its attributes; a new template is defined at the task.
 
         Args:
             key: equal for the same op and attributes.
-            name: of the op.
+            name: the name of the op.
             attrs: its attributes.
         """
         number = self._templates.get(key)
@@ -129,14 +129,14 @@ class RemoteTask:
         self, template: int, inputs: Sequence[int], device: Device,
         outputs: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None,
     ) -> list[RemoteArray]:  # fmt: skip
-        """Have an op run.
+        """Issue an op.
 
         Args:
-            template: which one.
-            inputs: handles.
-            device: where its results are.
-            outputs: the dtypes and shapes of its results; None if they are not known: then this
-                waits for them.
+            template: the number of its template.
+            inputs: the handles of its inputs.
+            device: the device of its results.
+            outputs: the dtypes and shapes of its results; None if they are not known: then the
+                call waits for them.
         """
         if self.lost is not None:
             self.check()
@@ -155,12 +155,12 @@ class RemoteTask:
     def put(
         self, array: np.ndarray[Any, Any], device: Device, *, borrowed: bool = False
     ) -> RemoteArray:
-        """Bring a value there.
+        """Send a value to the task.
 
         Args:
             array: the value.
-            device: of the task.
-            borrowed: whether somebody may write into ``array`` afterwards.
+            device: its device, one of the task's.
+            borrowed: whether ``array`` may be written into afterwards.
         """
         if borrowed and array.nbytes < BORROWED:
             array, borrowed = strides.copied(array), False
@@ -171,7 +171,7 @@ class RemoteTask:
     def put_again(
         self, array: np.ndarray[Any, Any], device: Device, *, borrowed: bool = False
     ) -> int:
-        """Bring a value there; gives its handle."""
+        """Send a value to the task; gives its handle."""
         self.check()
         handle = next(self._handles)
         frames: list[Frame] = []
@@ -181,16 +181,16 @@ class RemoteTask:
         return handle
 
     def _held(self, frame: Frame) -> Frame | WrittenSlab:
-        """A frame that nobody else writes into."""
+        """A copy of a frame: a slab if possible, else bytes."""
         slab = self.connections.slabs.write(self.task, frame)
         return bytes(frame) if slab is None else slab
 
     def new_handle(self) -> int:
-        """A number for a value that the task is going to hold."""
+        """A handle for a value that the task is going to hold."""
         return next(self._handles)
 
     def free(self, handle: int) -> None:
-        """Nobody uses a value any more; called by finalisers, so it may wait for nothing."""
+        """Free a value; called by finalisers, so it must not wait."""
         if self.lost is None:
             self.connections.later(self, FreeHandles((handle,)))
 
@@ -198,17 +198,17 @@ class RemoteTask:
         """The elements of a value.
 
         Raises:
-            EagerflowError: what was to make it, or an op of this thread before, has failed.
+            EagerflowError: the value's op, or an earlier op of this thread, has failed.
         """
         self.check()
         value: np.ndarray[Any, Any] = self._ask(Fetch(0, array.handle, streams.number))[0]
         return value
 
     def synchronize(self, device: Device) -> None:
-        """Wait until all ops of this thread have run.
+        """Wait for the end of all ops of this thread.
 
         Raises:
-            EagerflowError: one has failed.
+            EagerflowError: an op has failed.
         """
         if self.lost is None:
             last = self.put(np.zeros(0, np.uint8), device)
@@ -235,13 +235,13 @@ class RemoteTask:
 
     @property
     def held(self) -> str | None:
-        """The variables that it has, as far as this client uses them, for messages."""
-        every = list(self._variables.copy().values())  # finalisers take some out
+        """The names of this client's variables at the task, for messages."""
+        every = list(self._variables.copy().values())  # finalisers remove some
         more = f" and {len(every) - _TOLD} more" if len(every) > _TOLD else ""
         return f"{', '.join(every[:_TOLD])}{more}" if every else None
 
     def read_variable(self, variable: RemoteVariable) -> RemoteArray:
-        """The value that a variable has now."""
+        """The current value of a variable."""
         template = self._templates.get(("read", variable.place))
         if template is None:
             template = self._define_read(variable)
@@ -253,7 +253,7 @@ class RemoteTask:
         return self.template(("read", variable.place), "read", attrs)
 
     def drop_variable(self, place: tuple[str, str]) -> None:
-        """Nobody uses a variable any more; called by finalisers."""
+        """Drop a variable; called by finalisers."""
         self._variables.pop(place, None)
         if self.lost is None:
             templates = []
@@ -262,17 +262,17 @@ class RemoteTask:
             own = place[1] if place[0] == DEFAULT.name else ""  # others stay, for other clients
             self.connections.later(self, DropVariable(own, tuple(templates)))
 
-    # --- what became of it ---
+    # --- outcomes ---
 
     def batch(self, actions: Sequence[Action]) -> _Batch:
-        """Who hears of the actions of one message."""
+        """The callbacks for the actions of one message."""
         return _Batch(self, [a.first for a in actions if type(a) is IssueOp])
 
     def acknowledged(self, ops: Sequence[int], failed: ErrorHead | None) -> None:
-        """These ops have run."""
+        """Handle the outcome of some ops; after a failure, keep their lines for `locate`."""
         lines = self._lines
         if failed is not None:
-            for op in ops:  # later ones of their streams have not run, and say its line
+            for op in ops:  # later ops of their streams have not run, and report its line
                 self._failed[op] = lines.get(op, _NOWHERE)
             while len(self._failed) > _REMEMBERED + len(ops):
                 self._failed.popitem(last=False)
@@ -288,14 +288,14 @@ class RemoteTask:
             self._room.wait_for(lambda: len(self._lines) <= _AHEAD or self.lost, 60.0)
 
     def locate(self, error: EagerflowError, head: ErrorHead | None) -> None:
-        """Let an error name the line that issued the op."""
+        """Set the source of an error to the line that issued the op."""
         if head is not None and head.op:
             code, offset = self._failed.get(head.op) or self._lines.get(head.op, _NOWHERE)
             if code is not None:
                 relocate(error, Source(code, offset), settled=True)
 
     def lose(self, why: ErrorHead) -> None:
-        """The process is gone."""
+        """Mark the process as lost."""
         if self.lost is None:
             self.lost = why
         self._lines.clear()
@@ -305,11 +305,11 @@ class RemoteTask:
 
 @final
 class _Batch:
-    """The actions of one message.
+    """The callbacks for the actions of one message.
 
     Args:
-        owner: that has sent them.
-        ops: the first handles of its ops.
+        owner: the sender.
+        ops: the first handles of the ops among the actions.
     """
 
     __slots__ = ("_ops", "_owner")

@@ -1,4 +1,4 @@
-"""Tasks that are watched: what runs there is asked for while somebody looks."""
+"""Tasks that are watched: clients ask them for news while a view is open."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from eagerflow.watching.tasks.sources import (
     task_sources,
 )
 
-#: tasks that are asked at once: what the answers of all cost is a small part of the time
+#: number of tasks asked at a time, so that all answers together take little time
 _AT_ONCE: Final = 4
 
 
@@ -38,8 +38,8 @@ class WatchedTasks:
     """The tasks of one cluster, as a `TaskSource`.
 
     Args:
-        connections: of this client.
-        members: the tasks by their names; it may change.
+        connections: the connections of this client.
+        members: the tasks by name; the mapping may change.
     """
 
     def __init__(self, connections: Connections, members: Mapping[str, TaskDevices]) -> None:
@@ -48,32 +48,32 @@ class WatchedTasks:
         self._watched: dict[str, _Watched] = {}
         self._health: dict[str, TaskHealth] = {}
         self._ends = TransferEnds()
-        self._next = 0  # of the tasks, to be asked
+        self._next = 0  # index of the next task to be asked
 
     def look(self) -> None:
-        """Ask tasks what has happened, of many some in rotation, if they have answered before."""
+        """Ask tasks for news, of many a few in rotation, unless an earlier question is open."""
         self._connections.station.arrived = self._arrives
         every = list(self._members.items())
         first = self._next % max(len(every), 1)
         self._next = first + _AT_ONCE
         for task, member in (every[first:] + every[:first])[:_AT_ONCE]:
             known = self._watched.get(task)
-            if known is None or known.process is not member.task:  # its clock, too, is another one
+            if known is None or known.process is not member.task:  # its clock is another one, too
                 known = self._watched[task] = _Watched(self._connections, member.task, self._ends)
             if self._now(task, member) == "ready" and known.asked is None:
                 known.ask()
 
     def rest(self) -> None:
-        """Nobody looks any more."""
+        """Stop watching."""
         self._connections.station.arrived = None
         watched, self._watched = self._watched, {}
         for task, known in watched.items():
-            answers = self._connections.health(task) in ("ready", "suspect")  # or will do so later
+            answers = self._connections.health(task) in ("ready", "suspect")  # or will answer later
             if answers and known.process.lost is None:
                 self._connections.tell(task, Look(0, False), _Unheard())
 
     def health(self) -> Mapping[str, TaskHealth]:
-        """How each task is, and since when as far as anybody has looked."""
+        """The health of each task, and the time since which it was seen."""
         before, now = self._health, {}
         for task, member in list(self._members.items()):
             health, known = self._now(task, member), before.get(task)
@@ -96,11 +96,11 @@ class WatchedTasks:
 
 @final
 class _Watched:
-    """One process of a task that is watched; hears its answers.
+    """One process of a watched task, with the callbacks for its answers.
 
     Attributes:
-        process: it.
-        asked: when it was asked what it has not answered yet.
+        process: the process.
+        asked: time of the question not answered yet; None if there is none.
     """
 
     def __init__(self, connections: Connections, process: RemoteTask, ends: TransferEnds) -> None:
@@ -111,30 +111,30 @@ class _Watched:
         self._offset = ClockOffset()
 
     def ask(self) -> None:
-        """Ask what has happened."""
+        """Ask for news."""
         self.asked = perf_counter()
         self._connections.tell(self.process.task, Look(0, True), self)
 
     def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
-        """It has answered; called by the thread that owns the sockets."""
+        """Publish an answer; called by the thread that owns the sockets."""
         asked, answered, self.asked = self.asked, perf_counter(), None
         ((heads, frames),) = results.values()
         try:
             news = decode(decode_values(heads, iter(frames)))
         except EagerflowError:
-            return  # what cannot be read is not shown
+            return  # unreadable news is not shown
         if asked is not None:
             self._offset.heard(asked, news.time, answered)
         task_sources.publish(self._here(news))
 
     def failed(self, head: ErrorHead) -> None:
-        """It is lost, or knows nothing of this."""
+        """Drop the question: the task is lost, or does not know it."""
         self.asked = None
 
     def _here(self, news: News) -> TaskNews:
-        """What it tells, in the times and with the numbers of this process."""
+        """The news, converted to the times and numbers of this process."""
         ahead = self._offset.seconds
-        known = dict(self._connections.executables)  # finalisers take partitions out of it
+        known = dict(self._connections.executables)  # finalisers remove partitions from it
         shown = self._connections.shown
         regions = [
             TaskRegion(known[told.partition], told.region, told.device,
@@ -170,7 +170,7 @@ class _Watched:
 
 @final
 class _Unheard:
-    """Nobody wants to know what became of a question."""
+    """Callbacks that ignore the answer."""
 
     def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
         pass

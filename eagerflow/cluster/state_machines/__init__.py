@@ -1,1 +1,1 @@
-"""What servers and clients of a cluster know and decide: state machines without sockets."""
+"""The state machines of servers and clients of a cluster, without sockets."""

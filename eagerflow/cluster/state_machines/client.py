@@ -1,36 +1,36 @@
-"""What a client decides: a state machine, without sockets, threads or a clock.
+"""The state machine of a client, without sockets, threads or a clock.
 
-It greets each task, gives its messages numbers, and puts the answers of all tasks of a step
-together. Events and instructions are plain tuples, errors are heads. A *request*, not None, is the
-caller's name for what it asks for, and is answered once::
+It greets each task, numbers the messages, and combines the answers of all tasks of a step. Events
+and instructions are plain tuples, errors are heads. A *request*, not None, is the caller's name for
+a question or a step, and is answered once::
 
     event       ::= ("connect", task)                   # there is a connection, a new one
                   | ("message", task, message, frames)
                   | ("malformed", task, error)
-                  | ("silent", task)                    # its process does not answer the transport
-                  | ("heard", task)                     # and does again
+                  | ("silent", task)                    # the process does not answer heartbeats
+                  | ("heard", task)                     # the process answers again
                   | ("closed", task)                    # the connection is gone
-                  | ("refused", task, error)            # it was not let in
-                  | ("broken", task, error)             # it was not made, or cut in its handshake
-                  | ("ask", request, task, message, frames)   # of any number: it gets one
+                  | ("refused", task, error)            # the client was not let in
+                  | ("broken", task, error)             # it failed, or was cut in its handshake
+                  | ("ask", request, task, message, frames)   # the message gets its number here
                   | ("run", request, step, {task: (partition, feeds, frames, keep, stream)})
-                  | ("abort", request, error)            # of a "run"
-                  | ("tick",)                           # it may be the time that was asked for
+                  | ("abort", request, error)            # abort a "run"
+                  | ("tick",)                           # the time of a "wake" may have come
     instruction ::= ("send", task, message, frames)
                   | ("again", task)                     # make a new connection, then "send"
-                  | ("joined", task, welcome)           # it may be asked from now on
+                  | ("joined", task, welcome)           # the task accepts requests now
                   | ("refused", task, error)
                   | ("warn", text)
                   | ("suspect", task)
-                  | ("printed", task, lines, left_out, own)   # there, for this client
+                  | ("printed", task, lines, left_out, own)   # output of the task, for this client
                   | ("lost", task)
                   | ("close", task)
                   | ("done", request, {task: (results, frames)})
                   | ("failed", request, error)
-                  | ("wake", time)                      # when the next tick is wanted, inf: never
+                  | ("wake", time)                      # the time for the next tick, inf: never
 
-A step that fails on one task is aborted on the others. It has failed when all have answered, so
-that nothing of it runs any more; a task that is lost has answered.
+A step that fails on one task is aborted on the others. It has failed once all have answered, so
+that no part of it still runs; a lost task counts as answered.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ from eagerflow.errors import ProtocolError
 ClientEvent = tuple[Any, ...]
 ClientInstruction = tuple[Any, ...]
 
-#: what one task has to do in a step: a partition, its feeds, their frames, handles for its
-#: outputs, and the stream that it belongs to
+#: the part of one task in a step: a partition, its feeds, their frames, handles for its outputs,
+#: and the stream of the step
 StepPart = tuple[int, Feeds, list[Frame], Handles, int]
 
 _FROM_SERVERS: Final = (Welcome, Done, Failed, Printed)
@@ -77,22 +77,22 @@ _FROM_SERVERS: Final = (Welcome, Done, Failed, Printed)
 
 @final
 class TaskLink:
-    """What a client knows of one task.
+    """The state of the connection to one task.
 
     Attributes:
         state: ``"absent"``, ``"greeting"``, ``"ready"``, ``"suspect"`` or ``"lost"``.
-        attempt: how often it was greeted.
-        incarnation: of its process; 0 before the first greeting was answered.
-        said: how many messages it was sent on this connection.
-        heard: how many came from it.
-        answer_by: when a greeting has to be answered.
-        again_at: when a connection that was broken in its handshake is made again.
-        broken: why that was, at the last time.
-        lost_at: when a task that is suspect is lost.
-        suspect_at: when a task that is silent is suspect.
-        renew_at: when the lease is renewed.
-        lease: in seconds.
-        asked: by the number of each message that was not answered: the request, None for a renewal.
+        attempt: number of greetings so far.
+        incarnation: the incarnation of its process; 0 before the first greeting was answered.
+        said: number of messages sent on this connection.
+        heard: number of messages received on it.
+        answer_by: time at which the greeting must have been answered.
+        again_at: time to reconnect, after a connection was broken in its handshake.
+        broken: error of the latest such break.
+        lost_at: time at which a suspect task is lost.
+        suspect_at: time at which a silent task is suspect.
+        renew_at: time to renew the lease.
+        lease: duration of the lease in seconds.
+        asked: requests by the numbers of messages not answered yet, None for a renewal.
     """
 
     __slots__ = ("again_at", "answer_by", "asked", "attempt", "broken", "heard", "incarnation",
@@ -110,29 +110,29 @@ class TaskLink:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be asked for something."""
+        """Whether the task accepts requests."""
         return self.state in ("ready", "suspect")
 
     @property
     def wakes_at(self) -> float:
-        """When there is something to do for it."""
+        """The next time at which something is due for the task."""
         return min(self.suspect_at, self.lost_at, self.renew_at, self.again_at)
 
     def settle(self) -> None:
-        """Nothing is due for it any more."""
+        """Clear all times at which something is due."""
         self.suspect_at = self.lost_at = self.renew_at = inf
         self.again_at = self.answer_by = inf
         self.broken: ErrorHead | None = None
 
     def begin(self, answer_by: float) -> None:
-        """A new connection, whose greeting has to be answered by that time."""
+        """Begin a new connection, whose greeting has to be answered by that time."""
         self.settle()
         self.state = "greeting"
         self.lost_at = self.answer_by = answer_by
         self.asked = {}
 
     def greet(self) -> int:
-        """The first message of a connection comes next; gives how many of those there were."""
+        """Prepare the first message of a connection; gives the number of greetings so far."""
         self.again_at = inf
         self.attempt += 1
         self.said = self.heard = 0
@@ -141,13 +141,13 @@ class TaskLink:
 
 @final
 class _Open:
-    """A step, or something else that was asked for, that is not answered yet.
+    """A step, or another request, that is not answered yet.
 
     Attributes:
-        step: its number; 0 for anything else.
+        step: the number of the step; 0 for another request.
         left: the tasks that have not answered.
-        results: of those that have.
-        error: the first that came.
+        results: the results of the tasks that have answered.
+        error: the first error.
     """
 
     __slots__ = ("error", "left", "results", "step")
@@ -164,16 +164,16 @@ class ClientMachine:
     """The state of one client.
 
     Args:
-        session: a number that nobody else has, from 1 on, below 2**31.
-        versions: of its process.
-        who: what it is, for messages to others.
-        lost_after: for how many seconds a task that is silent is waited for.
-        greeting: how many seconds a task is waited for at first.
-        log: whether to keep what happened, for `rerun`.
+        session: a unique number, from 1 on, below 2**31.
+        versions: the versions of its process.
+        who: a description of the client, for messages to others.
+        lost_after: seconds until a silent task is lost.
+        greeting: seconds until a task without an answer to its greeting is lost.
+        log: whether to keep a log, for `rerun`.
 
     Attributes:
-        links: by the name of each task.
-        log: what happened; None if it is not kept.
+        links: the state of each task's connection, by name.
+        log: the events so far, with instructions; None if not kept.
 
     >>> from eagerflow.cluster.state_machines.client import ClientMachine
     >>> from eagerflow.cluster.protocol.messages import Versions
@@ -204,12 +204,12 @@ class ClientMachine:
 
     @property
     def held(self) -> int:
-        """How many requests are not answered, and messages for them, for leak checks."""
+        """Number of open requests, and of messages for them, for leak checks."""
         asked = [request for link in self.links.values() for request in link.asked.values()]
         return len(self._open) + sum(request is not None for request in asked)
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientInstruction]:
-        """What is to be done now that ``event`` has happened."""
+        """The instructions that follow from an event."""
         self._now, self._out = now, []
         _HANDLERS[event[0]](self, *event[1:])
         if self._soonest != self._wake:
@@ -234,7 +234,7 @@ class ClientMachine:
         self._send(task, hello, [])
 
     def _broken(self, task: str, error: ErrorHead) -> None:
-        """The connection was not made, or cut in its handshake: it is made again for a while.
+        """Handle a connection that failed, or was cut in its handshake: reconnect for a while.
 
         No server has begun a session on it, and a handshake that is cut says nothing of keys.
         """
@@ -304,10 +304,10 @@ class ClientMachine:
         self._soonest = min((link.wakes_at for link in self.links.values()), default=inf)
 
     def _wake_by(self, time: float) -> None:
-        """There is something due at that time."""
+        """Note that something is due at a time."""
         self._soonest = min(self._soonest, time)
 
-    # --- what is asked ---
+    # --- requests ---
 
     def _ask(self, request: Any, task: str, message: AnyMessage, frames: list[Frame]) -> None:
         if self._begin(request, 0, {task}):
@@ -321,7 +321,7 @@ class ClientMachine:
                 self._post(task, link, message, frames, request)
 
     def _begin(self, request: Any, step: int, tasks: set[str]) -> bool:
-        """Take note of what is asked; whether all the tasks that it needs are there."""
+        """Note a request; whether all the tasks that it needs are usable."""
         if request in self._open:
             raise ProtocolError("a request is in use", given=str(request))
         for task in sorted(tasks):
@@ -344,14 +344,14 @@ class ClientMachine:
             self._fail(known, error)
 
     def _send(self, task: str, message: Any, frames: list[Frame], *request: Any) -> None:
-        """Send a message with the next number; it is answered if there is a request."""
+        """Send a message with the next number; with a request, an answer is expected."""
         link = self.links[task]
         self._post(task, link, replace(message, number=link.said + 1), frames, *request)
 
     def _post(
         self, task: str, link: TaskLink, message: Any, frames: list[Frame], *request: Any
     ) -> None:
-        """Send a message that has the next number."""
+        """Send a message that already has the next number."""
         link.said += 1
         if request:
             (link.asked[link.said],) = request
@@ -364,7 +364,7 @@ class ClientMachine:
     def _message(self, task: str, message: AnyMessage, frames: list[Frame]) -> None:
         link = self.links[task]
         if link.state in ("absent", "lost"):
-            return  # it was on its way
+            return  # the message was on its way
         if not isinstance(message, _FROM_SERVERS) or message.number != link.heard + 1:
             self._lose(task, "it has sent a message that does not come next")
             return
@@ -428,7 +428,7 @@ class ClientMachine:
                 self._out.append(("failed", request, known.error))
 
     def _fail(self, known: _Open, error: ErrorHead) -> None:
-        """A step has failed: of several errors the first counts, and all tasks hear of it."""
+        """Fail a step with its first error, and abort it on all its tasks."""
         if known.error is not None:
             return
         known.error = error

@@ -1,4 +1,4 @@
-"""Logs of servers and clients, which new ones can go through again."""
+"""Logs of state machines, which a new machine can run again."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any, Protocol
 from eagerflow.errors import ProtocolError
 from eagerflow.machine_logs import go_through
 
-#: what happened: the time, the event, and the instructions that it led to
+#: for each event its time, the event, and the instructions that it led to
 MachineLog = list[tuple[float, tuple[Any, ...], tuple[tuple[Any, ...], ...]]]
 
 
 class Machine(Protocol):
-    """A state machine that is told of events."""
+    """A state machine driven by events."""
 
     def handle(self, event: tuple[Any, ...], now: float) -> list[tuple[Any, ...]]:
-        """What is to be done now that ``event`` has happened."""
+        """The instructions that follow from an event."""
 
 
 def rerun(log: MachineLog, machine: Machine) -> None:
-    """Let a new machine go through the events of a log; its instructions must be the same.
+    """Feed the events of a log to a new machine, which must give the same instructions.
 
     Raises:
-        ProtocolError: they are not.
+        ProtocolError: the instructions differ.
     """
     told = (((event, now), expected) for now, event, expected in log)
     go_through(told, machine.handle, ProtocolError)

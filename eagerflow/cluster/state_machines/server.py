@@ -1,35 +1,35 @@
-"""What a task server decides: a state machine, without sockets, threads or a clock.
+"""The state machine of a task server, without sockets, threads or a clock.
 
 Events and instructions are plain tuples, errors are heads. A *peer* is a connection, as the
-transport calls it; what it may say, as a ``"client"`` or a ``"task"``, the transport knows by its
-keys::
+transport names it; the transport knows by the peer's key whether it may speak as a ``"client"`` or
+a ``"task"``::
 
     event       ::= ("message", peer, role, message, frames)
-                  | ("malformed", peer, error)          # what came was no message
+                  | ("malformed", peer, error)          # the frames were no message
                   | ("closed", peer)                    # the connection is gone
-                  | ("refused", peer)                   # its key is not on the list any more
+                  | ("refused", peer)                   # its key was revoked
                   | ("did", session, number, results, frames, error)   # of a "do"; error or None
-                  | ("printed", session, lines, left_out)   # by a function that it has called
-                  | ("said", lines, left_out)   # by the task itself, on behalf of nobody
-                  | ("tick",)                           # it may be the time that was asked for
+                  | ("printed", session, lines, left_out)   # by a function that the task has called
+                  | ("said", lines, left_out)   # by the task itself, for no session
+                  | ("tick",)                           # the time of a "wake" may have come
     instruction ::= ("send", peer, message, frames)
                   | ("do", session, message, frames)    # answered by "did", in any order
-                  | ("abort", session, step, error)     # of a step that is done; "did" follows
+                  | ("abort", session, step, error)     # of a step after its "do"; "did" follows
                   | ("free", session)                   # all that a session had
                   | ("release", session, partition)
-                  | ("let go", session, handles)      # of a step that is not done
+                  | ("let go", session, handles)      # of a step that gets no "do"
                   | ("connect", task, address, incarnation, key)
-                  | ("lost", task, incarnation)         # another one has taken its place
-                  | ("close", peer)                     # nothing more is sent to it
+                  | ("lost", task, incarnation)         # another incarnation has taken its place
+                  | ("close", peer)                     # no message to it follows
                   | ("count", what)                     # for the log: what was refused or dropped
-                  | ("wake", time)                      # when the next tick is wanted, inf: never
+                  | ("wake", time)                      # the time for the next tick, inf: never
 
-Packets between tasks belong to no session and change nothing here: `wrong_of_packet` says whether
-one is to be dropped.
+Packets between tasks belong to no session and change nothing here: `wrong_of_packet` says whether a
+packet is to be dropped.
 
-Every message of a session has the next number. One that came before is dropped, so what is recorded
-and sent again does nothing; a gap ends the session. A session is over when its connection closes,
-its lease ends or it says so; then its steps are aborted, and what it had is freed when they have
+Every message of a session has the next number. A message with an earlier number is dropped, so a
+replay does nothing; a gap ends the session. A session is over when its connection closes, its lease
+ends, or its client says goodbye; then its steps are aborted, and its state is freed when they have
 ended.
 """
 
@@ -73,7 +73,7 @@ from eagerflow.errors import ProtocolError
 ServerEvent = tuple[Any, ...]
 ServerInstruction = tuple[Any, ...]
 
-#: of how many sessions that are over it is remembered how often they had greeted
+#: number of ended sessions whose attempts are remembered
 _REMEMBERED: Final = 10_000
 
 
@@ -83,18 +83,18 @@ class ServerMachine:
 
     Args:
         task: its name.
-        incarnation: of its process.
-        versions: of its process.
-        devices: that it has.
-        limits: how much it takes.
-        lease: after how many seconds of silence a session is over.
-        allows: what ops may reach besides values and state.
-        allows_peer: whether a connection may say of a task where it listens, and its key.
-        log: whether to keep what happened, for `rerun`.
+        incarnation: the incarnation of its process.
+        versions: the versions of its process.
+        devices: the names of its devices.
+        limits: limits on sessions, partitions and steps.
+        lease: seconds of silence after which a session is over.
+        allows: grants for ops, beyond values and state.
+        allows_peer: whether a client may state the address and the key of a task.
+        log: whether to keep a log, for `rerun`.
 
     Attributes:
-        counts: what was refused or dropped, and how often.
-        log: what happened; None if it is not kept.
+        counts: numbers of messages refused or dropped, by reason.
+        log: the events so far, with instructions; None if not kept.
 
     >>> from eagerflow.cluster.state_machines.server import ServerMachine
     >>> from eagerflow.cluster.protocol.messages import Hello, Versions
@@ -124,7 +124,7 @@ class ServerMachine:
         self._lease = lease
         self._sessions: dict[int, Session] = {}
         self._by_peer: dict[str, Session] = {}
-        self._ending: dict[int, Session] = {}  # that are over, with steps that have not ended yet
+        self._ending: dict[int, Session] = {}  # over, with steps that have not ended
         self._over: OrderedDict[int, int] = OrderedDict()  # session: attempt
         self._peers: dict[str, int] = {}  # the incarnations of other tasks
         self._unknown = 0
@@ -136,22 +136,22 @@ class ServerMachine:
 
     @property
     def held(self) -> int:
-        """How many sessions, steps and partitions it holds, for leak checks."""
+        """Number of sessions, steps and partitions, for leak checks."""
         known = (*self._sessions.values(), *self._ending.values())
         return sum(1 + len(s.steps) + len(s.partitions) + len(s.asked) for s in known)
 
     def client_at(self, peer: str) -> str | None:
-        """What the client of a connection is called among the tasks."""
+        """The name among the tasks of the client of a connection."""
         session = self._by_peer.get(peer)
         return None if session is None else client_name(session.number)
 
     def who(self, session: int) -> str:
-        """What the client of a session said that it is."""
+        """The client's description of itself, in a session."""
         known = self._sessions.get(session) or self._ending.get(session)
         return f"session {session}" if known is None else known.who
 
     def handle(self, event: ServerEvent, now: float) -> list[ServerInstruction]:
-        """What is to be done now that ``event`` has happened."""
+        """The instructions that follow from an event."""
         self._now, self._out = now, []
         _HANDLERS[event[0]](self, *event[1:])
         if self._soonest != self._wake:
@@ -176,7 +176,7 @@ class ServerMachine:
     def _malformed(self, peer: str, error: ErrorHead) -> None:
         self._count("a malformed message")
         session = self._by_peer.get(peer)
-        if session is not None:  # the messages after it would have no place
+        if session is not None:  # later messages would have no place
             self._end(session, error)
 
     def _refused(self, peer: str) -> None:
@@ -215,19 +215,19 @@ class ServerMachine:
             self._out.append(("send", session.peer, told, []))
 
     def _said(self, lines: tuple[str, ...], left_out: int) -> None:
-        """Of several clients none is told: it may be what another one has caused."""
+        """Forward stray lines, unless there are several clients: another may have caused them."""
         if len(self._sessions) == 1:
             (session,) = self._sessions.values()
             told = Printed(session.next_number(), lines, left_out, own=True)
             self._out.append(("send", session.peer, told, []))
 
     def _registered(self, session: Session, partition: int, error: ErrorHead | None) -> None:
-        """Let the steps of a partition run, or fail, now that it was read."""
+        """Run, or fail, the steps that waited for a partition to be read."""
         waiting = session.partitions.pop(partition) or []
         if error is None:
             session.partitions[partition] = None
         for message, frames in waiting:
-            if message.step not in session.steps:  # it was aborted
+            if message.step not in session.steps:  # the step was aborted
                 self._let_go(session, message)
             elif error is None:
                 session.running.add(message.step)
@@ -237,7 +237,7 @@ class ServerMachine:
                 self._answer(session, session.steps.pop(message.step), error=error)
 
     def _let_go(self, session: Session, message: RunStep) -> None:
-        """A step is not run, but nobody uses any more what it was to let go of."""
+        """Free the values that a step was to free, although it does not run."""
         if message.free:
             self._out.append(("let go", session.number, message.free))
 
@@ -267,7 +267,7 @@ class ServerMachine:
         self._out.append(("send", peer, answer, []))
 
     def _refusal(self, peer: str, message: Hello) -> ErrorHead | None:
-        """Why a client cannot come in; None if it can."""
+        """The reason to refuse a greeting; None if the client may come in."""
         ours, theirs = self._versions, message.versions
         for field, what in (
             ("protocol", "the protocol"), ("graph_text", "the text form of graphs"),
@@ -312,7 +312,7 @@ class ServerMachine:
         _REQUESTS[type(message)](self, session, message, frames)
 
     def _end(self, session: Session, error: ErrorHead | None) -> None:
-        """A session is over."""
+        """End a session."""
         if error is not None:
             self._answer(session, 0, error=error)
         del self._sessions[session.number], self._by_peer[session.peer]
@@ -332,7 +332,7 @@ class ServerMachine:
         self._free_if_idle(session)
 
     def _free_if_idle(self, session: Session) -> None:
-        """Free what a session had as soon as nothing of it runs any more."""
+        """Free the state of a session as soon as none of its requests is being carried out."""
         if not session.steps and not session.asked:
             del self._ending[session.number]
             self._out.append(("free", session.number))
@@ -347,7 +347,7 @@ class ServerMachine:
         else:
             self._out.append(("send", session.peer, Failed(number, answers, error), []))
 
-    # --- what clients ask for ---
+    # --- requests of clients ---
 
     def _peers_told(self, session: Session, message: Peers, frames: list[Frame]) -> None:
         refused = []
@@ -443,7 +443,7 @@ class ServerMachine:
     # --- other tasks ---
 
     def wrong_of_packet(self, role: str, message: PacketMessage) -> str | None:
-        """Why a packet of a connection is to be dropped; None if it is for the station."""
+        """The reason to drop a packet of a connection; None if it is for the station."""
         if role != "task":
             return "a packet that no task has sent"
         if message.receiver != self._incarnation:

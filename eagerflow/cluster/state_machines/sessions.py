@@ -1,4 +1,4 @@
-"""What a server knows of one client: its messages, partitions and open steps."""
+"""A server's record of one client: its messages, partitions and open steps."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from eagerflow.cluster.protocol.message_heads import STEPS, ErrorHead
 from eagerflow.cluster.protocol.messages import RunStep
 from eagerflow.cluster.protocol.values import Frame
 
-#: of how many steps that were aborted before they began it is remembered
+#: number of steps, aborted before they began, that are remembered
 _REMEMBERED: Final = 1_000
 
 
 @final
 class Arrival(Enum):
-    """Where the number of a message stands among those that came before."""
+    """The order of a message's number relative to earlier messages."""
 
     NEXT = "next"
     AGAIN = "again"
@@ -23,11 +23,11 @@ class Arrival(Enum):
 
 
 class Waiting(NamedTuple):
-    """A step that waits until its partition is there.
+    """A step that waits until its partition has been read.
 
     Attributes:
-        message: that asks for it.
-        frames: what it is fed.
+        message: the request.
+        frames: the frames of the request.
     """
 
     message: RunStep
@@ -36,14 +36,14 @@ class Waiting(NamedTuple):
 
 @final
 class Session:
-    """One client at one server.
+    """The session of one client at one server.
 
     Args:
-        number: that the client has drawn.
-        peer: the connection.
-        attempt: how often it had greeted.
-        who: what it is.
-        lease: the time at which it is over, if nothing comes before.
+        number: the number that the client has drawn.
+        peer: the connection of the client.
+        attempt: number of greetings of the client so far.
+        who: the description of the client.
+        lease: time at which the session ends unless a message comes before.
 
     Attributes:
         number: the same.
@@ -51,11 +51,11 @@ class Session:
         attempt: the same.
         who: the same.
         lease: the same.
-        told: how many messages were sent to it.
-        partitions: by number: the steps that wait for one that is being read; None if it is there.
-        steps: those that are open, with the number of the message to be answered.
-        running: those of them that run.
-        asked: other messages that were not answered yet, with the partition that one registers.
+        told: number of messages sent to the client.
+        partitions: by number the steps that wait for it to be read; None if it is ready.
+        steps: open steps, with the number of the message to be answered.
+        running: the open steps that run.
+        asked: other messages not answered yet, with the partition if the message registers one.
     """
 
     __slots__ = ("_aborted", "_came", "_last_step", "asked", "attempt", "lease", "number",
@@ -77,7 +77,7 @@ class Session:
         self._aborted: dict[int, ErrorHead] = {}
 
     def arrives(self, number: int) -> Arrival:
-        """Take note of the number of a message."""
+        """Note the number of a message, and classify it."""
         if number <= self._came:
             return Arrival.AGAIN
         if number > self._came + 1:
@@ -86,16 +86,16 @@ class Session:
         return Arrival.NEXT
 
     def next_number(self) -> int:
-        """The number of the next message to it."""
+        """The number of the next message to the client."""
         self.told += 1
         return self.told
 
     def waits_for(self, number: int) -> bool:
-        """Whether what a message asks for is being done."""
+        """Whether the request with a number is being carried out."""
         return number in self.asked or number in self.steps.values()
 
     def ends(self, number: int) -> int | None:
-        """What a message asked for is done; the partition, if it was to register one."""
+        """Note the end of a request; gives the partition, if the request was to register one."""
         if number in self.asked:
             return self.asked.pop(number)
         step = next(step for step, asked in self.steps.items() if asked == number)
@@ -104,17 +104,17 @@ class Session:
         return None
 
     def owns(self, step: int) -> bool:
-        """Whether a step is one of its own."""
+        """Whether a step belongs to this session."""
         return step // STEPS == self.number
 
     def begin(self, step: int) -> bool:
-        """Take note of a step that begins; whether it is later than all before."""
+        """Note the begin of a step; whether its number is higher than all before."""
         later = step > self._last_step
         self._last_step = max(step, self._last_step)
         return later
 
     def abort_later(self, step: int, error: ErrorHead) -> None:
-        """A step that has not begun is to fail when it does."""
+        """Note that a step is to fail when it begins."""
         if step > self._last_step:
             self._aborted[step] = error
             if len(self._aborted) > _REMEMBERED:
