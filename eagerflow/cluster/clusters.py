@@ -66,9 +66,9 @@ class TaskStatus:
         task: its name.
         health: ``"ready"``, ``"suspect"`` (it does not answer) or ``"lost"``.
         devices: the names of its devices.
-        pid: of its process; None if that was not started here.
-        memory: bytes that its process holds.
-        processor: seconds of a processor that it has used.
+        pid: the id of its process; None if it was not started here.
+        memory: bytes held by its process.
+        processor: seconds of processor time used so far.
         values: number of values it holds, for this and other clients.
         variables: number of its variables.
         partitions: number of registered graphs.

@@ -1,8 +1,8 @@
-"""Sockets of servers and clients. Each is owned by one thread, which alone may call its methods.
+"""Sockets of servers and clients. One thread owns each object, and alone may call its methods.
 
-A server has two addresses, one for clients and one for other tasks, so that who speaks to it is
-known by where. They are files of a directory that only its user may enter, or ports; then every
-connection is encrypted, and lets in those who are on a list.
+A server has one address for clients and one for other tasks, so the address tells the role of a
+peer. Addresses are files of a directory that only their user may enter, or ports; on ports every
+connection is encrypted, and only keys on the allow-list are let in.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.timeouts import HEARTBEAT_SECONDS, SUSPECT_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 
-#: how many messages from one socket are taken before the others have their share
+#: limit of messages taken from one socket before the other sockets are served
 _SHARE: Final = 100
 _DESCRIPTOR: Final = int(zmq.FD)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
-#: what is told of the connection of a client to a task
+#: events on a client's connection to a task, as kinds of `Received`
 _TOLD: Final = {
     _DISCONNECTED: "closed",
     int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): "refused",
@@ -47,22 +47,22 @@ _TOLD: Final = {
     int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "cut",
     int(zmq.EVENT_CLOSED): "unreached",
 }
-#: the user of connections that are not on the list any more; a name of nobody
+#: stands for the user of a connection whose key was revoked; no user has this name
 _REVOKED: Final = "\0"
 
 
 @final
 class Received(NamedTuple):
-    """Something that has come.
+    """A message, or an event of a connection.
 
     Attributes:
-        kind: ``"frames"``, ``"closed"``, ``"refused"``, ``"silent"`` or ``"heard"``; or of a
-            connection that is not made: ``"cut"``, in its handshake, and ``"unreached"``, where
-            nobody listens.
-        peer: from whom: a connection of a server, a task of a client.
-        role: of whom.
-        frames: what.
-        user: who that is by its key; empty without keys.
+        kind: ``"frames"``, ``"closed"``, ``"refused"``, ``"silent"`` or ``"heard"``; for a
+            connection that could not be made, ``"cut"`` in its handshake, or ``"unreached"`` if no
+            process listens there.
+        peer: the sender: for a server a connection, for a client a task.
+        role: the role of the sender.
+        frames: the frames of the message.
+        user: the user to whom the sender's key belongs; empty without keys.
     """
 
     kind: str
@@ -77,8 +77,8 @@ class _PeerEnd(NamedTuple):
     """The other end of a connection.
 
     Attributes:
-        role: whose it is.
-        name: that ZeroMQ has for it.
+        role: the role of the peer.
+        name: ZeroMQ's name of the connection.
     """
 
     role: Domain
@@ -87,7 +87,7 @@ class _PeerEnd(NamedTuple):
 
 @final
 class Bell:
-    """Wakes the owner of sockets, from any thread."""
+    """Wakes the thread that owns some sockets, from any thread."""
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -98,7 +98,7 @@ class Bell:
         return self._ours.fileno()
 
     def ring(self) -> None:
-        with suppress(OSError):  # it rings already, or there is nobody any more
+        with suppress(OSError):  # it rings already, or is closed
             self._theirs.send(b"\0")
 
     def silence(self) -> None:
@@ -112,26 +112,26 @@ class Bell:
 
 
 def _hide_names() -> None:
-    """Let ZeroMQ name connections as nobody can foresee.
+    """Make ZeroMQ's names of connections unpredictable.
 
-    A connection may bring a name of its own. If the next one that brings none would be called the
-    same, a ROUTER ends the process. It counts from what the C library's ``rand`` gives, which
-    nobody seeds.
+    A connection may bring a name of its own. If the next connection without one would be given the
+    same name, a ROUTER ends the process. ZeroMQ counts names from a value of the C library's
+    ``rand``, which is not seeded.
     """
     ctypes.CDLL(None).srand(secrets.randbits(32))
 
 
 def _untold(text: str) -> None:
-    """Hears of connections at the door of a client, which has no log."""
+    """Ignore a refusal at the door of a client, which has no log."""
 
 
 class AbstractSockets:
-    """Sockets of one owner, and its bell.
+    """Base class: the sockets of one owner, and its bell.
 
     Args:
-        limits: on messages.
-        credentials: where there are keys.
-        log: told of connections that are not let in.
+        limits: limits on messages.
+        credentials: the credentials of this process, where there are keys.
+        log: called for connections that are refused.
     """
 
     def __init__(
@@ -143,9 +143,9 @@ class AbstractSockets:
         self._context = zmq.Context()
         self._poll = select.poll()
         self._by_descriptor: dict[int, Any] = {}
-        #: sockets whose descriptors may not tell what they have (see `wait`)
+        #: sockets whose descriptors may miss a message (see `wait`)
         self._unsettled: set[Any] = set()
-        self._ready: set[Any] = set()  # what has something, as of the last `wait`
+        self._ready: set[Any] = set()  # readable sockets, as of the last `wait`
         self._watch(self.bell.fileno(), self.bell)
         self._authenticator: Authenticator | None = None
         if credentials is not None:
@@ -181,11 +181,11 @@ class AbstractSockets:
         port.close()
 
     def wait(self, until: float) -> None:
-        """Until something has come, the bell has rung, or that time.
+        """Wait until a message or an event has come, the bell has rung, or the time is over.
 
-        The descriptor of a ZeroMQ socket tells of news, not of what lies there: whatever is done
-        with the socket may take note of the news. So one that was sent on, or was not emptied, is
-        asked itself; the others need no call. (``zmq.Poller`` asks all of them twice.)
+        The descriptor of a ZeroMQ socket announces changes, not messages that lie there, and any
+        call on the socket may consume the announcement. So a socket that was sent on, or was not
+        emptied, is asked itself; the others need no call. (``zmq.Poller`` asks all of them twice.)
         """
         self._ready = set(filter(is_readable, self._unsettled))
         self._unsettled.clear()
@@ -200,7 +200,7 @@ class AbstractSockets:
             self._authenticator.answer()
 
     def _messages(self, port: Port) -> Iterator[list[Any]]:
-        """The messages that have come by a socket, at most its share."""
+        """The messages that have come by a socket, up to its share."""
         if port.socket not in self._ready:
             return
         for i in range(_SHARE):
@@ -211,7 +211,7 @@ class AbstractSockets:
         self._unsettled.add(port.socket)
 
     def _end(self) -> None:
-        """Close what all have, when the rest is closed."""
+        """Close what all subclasses have, after their own sockets."""
         if self._authenticator is not None:
             self._authenticator.close()
         self.bell.close()
@@ -220,7 +220,7 @@ class AbstractSockets:
 
 @final
 class _Outgoing:
-    """Sockets by which tasks are sent to; nothing comes back this way."""
+    """One-way sockets to tasks; no message comes back by them."""
 
     def __init__(self, context: Any, limits: Limits, credentials: Credentials | None) -> None:
         self._context = context
@@ -230,7 +230,7 @@ class _Outgoing:
         self._doors: dict[str, Doors] = {}
 
     def connect(self, task: str, doors: Doors) -> None:
-        """Make it possible to send; the connection is made when it is needed."""
+        """Allow messages to a task; the connection is made with the first message."""
         self.forget(task)
         self._doors[task] = doors
 
@@ -241,15 +241,15 @@ class _Outgoing:
             socket.close()
 
     def send(self, task: str, frames: Sequence[Frame]) -> None:
-        """Send a message; what cannot go is sent again by the channel."""
+        """Send a message; the channel repeats a message that could not be sent."""
         socket = self._sockets.get(task)
         if socket is None and task in self._doors:
-            # who restarts the task tells its new address
+            # after a restart of the task, `connect` brings its new address
             doors = self._doors[task]
             socket = self._sockets[task] = new_socket(
                 self._context, zmq.DEALER, self._limits, self._credentials, server=doors.key
             )
-            # what was lost with a connection is sent again: both processes may have outlived it
+            # the channel repeats lost messages: both processes may have outlived the connection
             socket.reconnect_ivl = milliseconds(HEARTBEAT_SECONDS)
             socket.connect(doors.task)
         if socket is not None:
@@ -262,16 +262,16 @@ class _Outgoing:
 
 @final
 class ServerSockets(AbstractSockets):
-    """Those of a task server.
+    """The sockets of a task server.
 
     Args:
-        doors: where it listens.
-        limits: on messages.
-        credentials: where there are keys.
-        log: told of connections that are not let in.
+        doors: the addresses at which it listens.
+        limits: limits on messages.
+        credentials: its key pair and allow-list, where there are keys.
+        log: called for connections that are refused.
 
     Attributes:
-        doors: where it listens, with the ports that it has got.
+        doors: the addresses at which it listens, with the ports that it has got.
     """
 
     def __init__(
@@ -290,8 +290,8 @@ class ServerSockets(AbstractSockets):
             "" if credentials is None else credentials.keys.public,
         )
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
-        #: by the descriptor of the connection. One that is gone may have had the same: what it had
-        #: sent before may be read after the first message of the next one
+        #: by the descriptor of the connection. A closed connection may have had the same one: its
+        #: last messages may be read after the first message of the new connection
         self._peers: dict[tuple[str, int], set[str]] = {}
         self._ends: dict[str, _PeerEnd] = {}
         self._names: dict[tuple[str, bytes], str] = {}
@@ -299,15 +299,15 @@ class ServerSockets(AbstractSockets):
         self._looked = 0
 
     def watch(self, descriptor: int) -> None:
-        """Wake at the end of a file as well."""
+        """Wake at the end of a file, or at bytes in it, as well."""
         self._watch(descriptor, descriptor)
 
     def has_something(self, descriptor: int) -> bool:
-        """Whether something has come by a file, or its end."""
+        """Whether a file has bytes, or has ended."""
         return descriptor in self._ready
 
     def receive(self) -> Iterator[Received]:
-        """What has come."""
+        """The messages, and the events of connections, since the last call."""
         ready = self._ready
         for role, port in self._ports.items():
             if port.monitor in ready:
@@ -317,7 +317,7 @@ class ServerSockets(AbstractSockets):
             for who, *frames in self._messages(port):
                 peer = self._names.get((role, who.bytes))
                 if peer is None:
-                    # first what is gone: its descriptor may be that of this one now
+                    # closed connections first: one may have had this descriptor
                     yield from self._gone(role, port)
                     peer = self._new_peer(role, who)
                 user, _ = self._users.get(peer, ("", ""))
@@ -326,7 +326,7 @@ class ServerSockets(AbstractSockets):
                 yield Received("frames", peer, role, [frame.buffer for frame in frames], user)
 
     def _new_peer(self, role: Domain, who: Any) -> str:
-        """The name of a connection that has said nothing before."""
+        """The name of a connection on its first message."""
         end = _PeerEnd(role, who.bytes)
         peer = self._names[end] = f"{role} {end.name.hex()}"  # names are unique at one door
         self._ends[peer] = end
@@ -343,7 +343,7 @@ class ServerSockets(AbstractSockets):
                 yield Received("closed", peer, role, [])
 
     def revoked(self) -> Iterator[Received]:
-        """The connections of those who are no longer on the list; nothing of them is taken."""
+        """The connections whose keys were revoked; their later messages are dropped."""
         if self._credentials is None:
             return
         allowed = self._credentials.allowed
@@ -355,7 +355,7 @@ class ServerSockets(AbstractSockets):
                 yield Received("refused", peer, role, [], user)
 
     def send(self, peer: str, frames: Sequence[Frame]) -> None:
-        """To a connection; what cannot go is dropped, as the connection is gone or never reads."""
+        """Send to a connection; the message is dropped if the peer is gone or does not read."""
         end = self._ends.get(peer)
         if end is not None:
             port = self._ports[end.role].socket
@@ -373,25 +373,26 @@ class ServerSockets(AbstractSockets):
 
 @final
 class ClientSockets(AbstractSockets):
-    """Those of a client, one for each task, and one where tasks bring what they send to it.
+    """The sockets of a client: one for each task, and one at which tasks deliver packets.
 
-    A second connection to each task says nothing, and is given up and made again sooner: it tells
-    whether the process answers. That is done by ZeroMQ's own thread, whatever Python does there.
+    A second connection to each task carries no messages, and times out and reconnects sooner: it
+    shows whether the process answers. ZeroMQ's own thread does that, whatever Python does in that
+    process.
 
     Args:
-        door: where tasks bring what they send to it.
-        limits: on messages.
-        credentials: where there are keys.
+        door: the address at which tasks deliver packets.
+        limits: limits on messages.
+        credentials: its key pair and allow-list, where there are keys.
 
     Attributes:
-        doors: where it listens, with the port that it has got.
+        doors: the address at which it listens, with the port that it has got.
     """
 
     def __init__(self, door: str, limits: Limits, credentials: Credentials | None) -> None:
         super().__init__(limits, credentials, _untold)
         self._tasks: dict[str, Port] = {}
         self._probes: dict[str, Port] = {}
-        self._owners: dict[Any, str] = {}  # of what may have something, the task
+        self._owners: dict[Any, str] = {}  # by socket or monitor, the task
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
         self._door = self._port(zmq.ROUTER, domain="task")
         key = "" if credentials is None else credentials.keys.public
@@ -419,7 +420,7 @@ class ClientSockets(AbstractSockets):
                 self._forget(port)
 
     def receive(self) -> Iterator[Received]:
-        """What has come."""
+        """The messages, and the events of connections, since the last call."""
         yield from self._packets()
         owners = self._owners
         for task in {owners[one] for one in self._ready if one in owners}:
@@ -427,7 +428,7 @@ class ClientSockets(AbstractSockets):
                 yield from self._of(task)
 
     def _of(self, task: str) -> Iterator[Received]:
-        """What has come of a task; who gets it may disconnect it."""
+        """The messages and events of a task, which the caller may disconnect in between."""
         probe, port = self._probes[task], self._tasks[task]
         if probe.monitor in self._ready:
             for event in probe.told():
@@ -440,13 +441,13 @@ class ClientSockets(AbstractSockets):
             for event in port.told():
                 self._unsettled.add(port.monitor)  # there may be more
                 kind = _TOLD[event]
-                if kind in ("cut", "unreached"):  # which is its end, and told once
+                if kind in ("cut", "unreached"):  # this ends the connection, and is reported once
                     self.disconnect(task)
                 yield Received(kind, task, "task", [])
                 return
 
     def _packets(self) -> Iterator[Received]:
-        """What tasks have brought."""
+        """The packets that tasks have delivered."""
         if self._door.monitor in self._ready:
             for _ in self._door.closed():
                 pass

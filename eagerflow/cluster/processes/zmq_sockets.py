@@ -38,7 +38,7 @@ def new_socket(
         context: the context that the socket belongs to.
         kind: the kind of socket, as a constant of ZeroMQ.
         limits: limits on messages.
-        credentials: of this process, where there are keys.
+        credentials: the credentials of this process, where there are keys.
         domain: the kind of door, if the socket is one.
         server: the public key of the process that the socket connects to.
     """

@@ -149,12 +149,12 @@ class ErrorHead(AbstractRecord, tag="error", frozen=True):
 
     Attributes:
         kind: the name of a class of `eagerflow.errors`.
-        wrong: what is wrong.
-        given: what was given.
-        expected: what was expected.
-        hint: what to do.
+        wrong: the description of the error.
+        given: the given values.
+        expected: the expected values.
+        hint: advice.
         source: the user's line.
-        notes: that were added to it.
+        notes: the notes added to the error.
         task: the task that raised it.
         op: the first handle of the eager op that failed; 0 for any other error.
     """

@@ -24,7 +24,7 @@ class RemoteArray:
         task: the task that holds the value.
         handle: the number of the value there.
         device: the value's device, one of the task's.
-        dtype: of the elements.
+        dtype: dtype of the elements.
         shape: the size of each axis.
         origin: the elements, of a small value sent from here; None for all other values.
     """
@@ -122,7 +122,7 @@ class RemoteVariable:
         identity: the variable's name in this process.
         place: its container and its name there.
         device: its device, one of the task's.
-        dtype: of the elements.
+        dtype: dtype of the elements.
         shape: the size of each axis.
     """
 

@@ -64,8 +64,8 @@ def _stays(node: Node) -> bool:
 class RemoteTier:
     """The tier of graphs on devices of tasks, and perhaps one device of this process.
 
-    The graph is cut once. Each task gets its partitions with the first step, and for each further
-    step a message with its feeds. Results stay at the tasks. Nodes that belong to this process, such
+    The graph is cut once. Each task gets its partitions with the first step, and a message with its
+    feeds for each further step. Results stay at the tasks. Nodes that belong to this process, such
     as queues and functions of Python, run here.
 
     Args:
