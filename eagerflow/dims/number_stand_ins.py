@@ -95,7 +95,7 @@ def asked(value: Any, what: str, known: frozenset[int] = frozenset()) -> Any:
 
 def _refill(mapping: dict[Any, Any], items: Sequence[tuple[Any, Any]]) -> None:
     if not all(old is new for old, (new, _) in zip(mapping, items, strict=True)):
-        mapping.clear()  # not if the keys stay: an iteration over it may be under way
+        mapping.clear()  # not if the keys stay: a loop over it may be under way
     for key, value in items:  # `update` of a `Counter` adds
         mapping[key] = value
 

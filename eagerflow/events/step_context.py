@@ -1,4 +1,4 @@
-"""Context of a thread: the step that it works for, and what runs within."""
+"""The context of a thread: the step that it works for, and settings of that step."""
 
 from __future__ import annotations
 
