@@ -1,1 +1,1 @@
-"""Many rows at once: `vmap`, its interpreter, and branches and loops whose rows differ."""
+"""`vmap`, which maps a function over many rows: its interpreter, divergent branches and loops."""

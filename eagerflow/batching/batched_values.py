@@ -1,7 +1,7 @@
-"""Batched values: what holds a value for each row looks like a tensor of one row.
+"""Batched values: tensors that look like one row and hold a value for each row.
 
-Its data is a `Batched`, in the place of an array, and its lane the symbolic one, so that no short
-way of an operator takes it for an array.
+The data of such a tensor is a `Batched`, in the place of an array, and its lane is symbolic, so
+that no fast path of an operator takes the data for an array.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow.errors import LeakedTensorError, VmapError
 if TYPE_CHECKING:
     from eagerflow.batching.vmap_interpreter import Vmap
 
-#: what to write in place of Python's own control flow and of looks at values, by what asks
+#: replacements for Python's own control flow and for reads of values, by the Python call
 _REWRITES = {
     "bool()": "write ef.where(condition, x, y), or ef.cond(condition, f, g, x); in place of a "
     "`while`, ef.while_loop",
@@ -32,7 +32,7 @@ class Batched(AbstractSymbol):
     """The data of a tensor that has a value for each row.
 
     Attributes:
-        vmap: the interpreter that it belongs to.
+        vmap: the interpreter that the tensor belongs to.
         value: the values of all rows, along a first axis; a tensor of the interpreters below.
     """
 
@@ -68,13 +68,13 @@ class Batched(AbstractSymbol):
 
 
 def batched(vmap: Vmap, value: Tensor) -> Tensor:
-    """The tensor of one row whose values for all rows are ``value``."""
+    """The tensor of one row, made from the values of all rows."""
     lane = value._lane
     return make_tensor(Batched(vmap, value), lane if lane.symbolic else lane.twin)
 
 
 def innermost(x: Any) -> Any:
-    """The values of all rows, of all calls of `vmap` around: an array or a value of a graph."""
+    """The values of all rows, of all enclosing calls of `vmap`: an array or a value of a graph."""
     while type(x._data) is Batched:
         x = x._data.value
     return x

@@ -1,8 +1,8 @@
-"""Branches and loops in which rows go different ways.
+"""Branches and loops in which rows diverge.
 
-Each way is taken by all rows at once. Rows that do not take it are *idle*: what they compute with
-is replaced by the values of a row that does take it, so that a NaN which their own values would
-give reaches neither the result nor, as 0 * NaN, a gradient. Afterwards each row chooses its own.
+Each way is taken for all rows at once. Rows that do not take it are *idle*: their operands are
+replaced by values of a row that takes it, so that a NaN from their own values reaches neither the
+result nor, as 0 * NaN, a gradient. Afterwards the result of each row's own way is selected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_batched(x: Any) -> bool:
     return type(x) is Tensor and type(x._data) is Batched
 
 
-# --- values of idle rows ----------------------------------------------------------------------
+# --- operands of idle rows --------------------------------------------------------------------
 
 
 def _kept_type(x: TensorType, taking: TensorType) -> TensorType:
@@ -38,7 +38,7 @@ def _kept_type(x: TensorType, taking: TensorType) -> TensorType:
 
 
 def _keep_taking(at: BatchSite) -> Tensor:
-    """Idle rows get the values of the first row that is not."""
+    """Replace the values of idle rows by that of the first row that is not idle."""
     x, taking = at.inputs
     if not at.batched[1]:
         result: Tensor = at.bind(x, taking)
@@ -49,7 +49,7 @@ def _keep_taking(at: BatchSite) -> Tensor:
     return taken
 
 
-#: ``x`` where the row takes the way, else anything that some row has there
+#: ``x`` in rows that take the way, in other rows the value of some row that does
 _of_taking = define(
     "of_taking_rows",
     infer=_kept_type,
@@ -65,10 +65,10 @@ _of_taking = define(
 
 @final
 class Way(AbstractInterpreter):
-    """On top of all transforms while one way is taken: idle rows do not compute with their values.
+    """Interpreter on top of all transforms for one way: it replaces the operands of idle rows.
 
     Args:
-        taking: which rows take the way.
+        taking: whether each row takes the way.
     """
 
     def __init__(self, taking: Tensor) -> None:
@@ -78,7 +78,7 @@ class Way(AbstractInterpreter):
         self._kept: dict[int, tuple[Any, Tensor]] = {}  # by id of the data, which they hold
 
     def _depends(self, x: Tensor) -> bool:
-        """Whether ``x`` has a value for each row, perhaps for each of those of further calls."""
+        """Whether ``x`` has a value for each row, perhaps below the rows of inner calls."""
         data = x._data
         while type(data) is Batched:
             if data.vmap is self._vmap:
@@ -126,14 +126,14 @@ class Way(AbstractInterpreter):
         self.below.made(value)
 
     def rebind(self, handle: Tensor, value: Tensor) -> None:
-        if not self._made_here(handle):  # idle rows keep what they have
+        if not self._made_here(handle):  # idle rows keep their values
             with use(self.below):
                 value = functions["where"](self._taking, value, handle)
         self.below.rebind(handle, value)
 
 
 def _known(taking: Tensor) -> Any:
-    """Which rows take a way, of all calls of `vmap`, as an array; None in a trace."""
+    """The rows that take a way, of all calls of `vmap`, as a bool array; None in a trace."""
     value = innermost(taking)
     return None if isinstance(value._data, AbstractSymbol) else value.numpy()
 
@@ -142,17 +142,17 @@ def _known(taking: Tensor) -> Any:
 
 
 def chosen(op: str, predicate: Tensor, branches: Sequence[Any], run: Callable[[Any], Any]) -> Any:
-    """What a ``cond`` or a ``switch`` gives whose predicate differs from row to row.
+    """The result of a ``cond`` or a ``switch`` whose predicate differs from row to row.
 
     Args:
-        op: which of them.
-        predicate: a bool, or the number of the branch.
-        branches: of which each row takes one.
-        run: gives the result of one of them, a tree.
+        op: the name of the op, ``"cond"`` or ``"switch"``.
+        predicate: a bool, or the index of the branch.
+        branches: the branches, of which each row takes one.
+        run: gives the result of a branch, a tree.
 
     Raises:
-        TensorIndexError: a row asks for a branch that there is not.
-        VmapError: branches give what cannot be chosen from row by row.
+        TensorIndexError: the index of a row is out of range.
+        VmapError: the results of branches cannot be selected row by row.
     """
     if op == "cond":
         ways = [predicate, functions["logical_not"](predicate)]
@@ -186,7 +186,7 @@ def _check_numbers(index: Tensor, count: int) -> None:
 
 
 def merged(op: str, taking: Tensor, new: Any, before: Any) -> Any:
-    """For each row ``new`` if it takes the way, else ``before``."""
+    """A selection per row: ``new`` if the row takes the way, else ``before``."""
     leaves, treedef = tree.flatten(new)
     others, other_treedef = tree.flatten(before)
     if treedef != other_treedef:
@@ -235,15 +235,15 @@ def repeated(
     goes_on: Callable[[list[Any]], Any], iteration: Callable[[list[Any]], list[Any]],
     values: list[Any], first: Tensor, most: int | None, begun: int,
 ) -> list[Any]:  # fmt: skip
-    """The rest of a ``while_loop`` from where its rows differ in whether they go on.
+    """Run the rest of a ``while_loop``, from the iteration in which rows first diverge.
 
     Args:
-        goes_on: whether there is another iteration, from the values.
+        goes_on: the predicate of the loop, from its values.
         iteration: gives the next values.
-        values: those before the iteration.
-        first: which rows go on now.
-        most: how many iterations there are at most.
-        begun: how many there were.
+        values: the values before the iteration.
+        first: the current predicate of each row.
+        most: limit of iterations; None for no limit.
+        begun: number of iterations so far.
     """
     going = first
     for i in count(begun):

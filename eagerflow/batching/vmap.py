@@ -1,4 +1,4 @@
-"""`vmap`: a function of one row as a function of many."""
+"""`vmap`: maps a function of one row over many rows."""
 
 from __future__ import annotations
 
@@ -44,31 +44,32 @@ def vmap(
     f: Callable[..., Any], in_axes: object = 0, out_axes: object = 0, *,
     axis_size: int | None = None, randomness: Randomness = "error",
 ) -> Callable[..., Any]:  # fmt: skip
-    """The function that applies ``f`` to many rows at once: each op runs once, for all of them.
+    """Map ``f`` over many rows at once: each op runs once, for all of them.
 
     Inside ``f`` a tensor has the shape of one row; the axis of the rows is hidden. The result is
-    that of a loop over the rows, up to the rounding of sums and products.
+    equals that of a loop over the rows, up to the rounding of sums and products.
 
     Args:
-        f: a function of trees of tensors that gives one.
-        in_axes: along which axis of the arguments the rows lie: an int for all of them, None for
-            what all rows share, or a tuple with an item for each argument, which may be a tree of
-            the structure of the argument, or of its upper part. Keyword arguments have axis 0.
-        out_axes: where the axis of the rows goes in the results: an int, None for a result that is
-            the same for all rows, or a tree like the result, or like its upper part.
-        axis_size: the number of rows, if no argument says.
-        randomness: what random draws inside do. ``"error"`` refuses them; ``"same"`` draws once,
+        f: a function from trees of tensors to a tree of tensors.
+        in_axes: the axis of the arguments along which the rows lie: an int for all arguments, None
+            for arguments that all rows share, or a tuple with an item for each argument, which may
+            be a tree of the structure of the argument, or of its upper part. Keyword arguments have
+            axis 0.
+        out_axes: the axis of the rows in the results: an int, None for a result that is the same
+            for all rows, or a tree like the result, or like its upper part.
+        axis_size: the number of rows, if no argument has rows.
+        randomness: the handling of random draws. ``"error"`` refuses them; ``"same"`` draws once,
             for all rows; ``"different"`` draws for each row: of n rows row i has the ticket t + i,
             so that with one draw in ``f`` the result is that of the loop.
 
     Returns:
-        A function like ``f``.
+        The mapped function.
 
     Raises:
-        ShapeError: arguments have different numbers of rows, or none says how many there are.
+        ShapeError: arguments have different numbers of rows, or the number of rows is not given.
         AxisError: an argument has no such axis.
-        VmapError: ``f`` does what rows cannot do together: Python asks for a value (``if``,
-            ``.item()``), a size depends on data, or state outside changes.
+        VmapError: ``f`` does something that rows cannot do together: Python reads a value (``if``,
+            ``.item()``), a size depends on data, or outside state changes.
 
     >>> dot = lambda a, b: (a * b).sum()
     >>> ef.vmap(dot, in_axes=(0, None))(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([1.0, 10.0]))
@@ -128,7 +129,7 @@ def _applied(
 
 
 def _prefix(axes: Any, value: Any, what: str) -> list[Any]:
-    """The axis of each leaf of ``value``, from a tree that is its upper part."""
+    """The axis of each leaf of ``value``, from a tree of axes that is a prefix of its structure."""
     if axes is None or (isinstance(axes, int) and not isinstance(axes, bool)):
         return [axes] * len(tree.leaves(value))
     whole, parts = tree.children(axes), tree.children(value)
@@ -168,7 +169,7 @@ def _names(treedef: tree.TreeDef, count: int) -> list[str]:
 
 
 def _argument(leaf: Any, axis: int | None, name: str) -> Any:
-    """An argument; one with rows as a tensor with these in front."""
+    """An argument, with its axis of rows moved to the front."""
     if axis is None:
         return leaf
     try:
@@ -189,7 +190,7 @@ def _argument(leaf: Any, axis: int | None, name: str) -> Any:
 
 
 def _rows(xs: Sequence[Any], axes: Sequence[Any], names: Sequence[str], size: Any) -> Any:
-    """How many rows there are."""
+    """The number of rows."""
     rows, who = size, "axis_size"
     for x, axis, name in zip(xs, axes, names, strict=True):
         if axis is None:
@@ -214,7 +215,7 @@ def _rows(xs: Sequence[Any], axes: Sequence[Any], names: Sequence[str], size: An
 
 
 def _value(vmap: Vmap, y: Any) -> tuple[bool, Any]:
-    """A result: whether it has rows, and the values below."""
+    """A result of the function: whether it is batched, and its value below."""
     if isinstance(y, AbstractArray):
         x = tensor_of(y)
     elif isinstance(y, (bool, int, float, complex, Dim)):

@@ -24,11 +24,11 @@ _MADE: Final = True
 
 @final
 class Vmap(AbstractInterpreter):
-    """Takes the ops of a function that is applied to many rows.
+    """The interpreter of a mapped function: it applies each op to all rows.
 
     Args:
-        rows: how many there are.
-        randomness: what random draws do.
+        rows: number of rows.
+        randomness: the handling of random draws (see `vmap`).
     """
 
     def __init__(self, rows: Any, randomness: Randomness) -> None:
@@ -39,16 +39,16 @@ class Vmap(AbstractInterpreter):
     # --- values ---
 
     def holds(self, x: Any) -> bool:
-        """Whether ``x`` is a tensor that has a value for each row."""
+        """Whether ``x`` is a tensor batched by this interpreter."""
         return type(x) is Tensor and type(x._data) is Batched and x._data.vmap is self
 
     def inside(self, x: Tensor) -> Tensor:
-        """The values of all rows, below; a tensor that is the same for all rows is itself."""
+        """The values of all rows, below; a tensor that all rows share is returned as it is."""
         data = x._data
         return data.value if type(data) is Batched and data.vmap is self else x
 
     def whole(self, x: Tensor) -> Tensor:
-        """The values of all rows, below, with an axis for them in any case."""
+        """The values of all rows, below; a shared tensor is broadcast along the axis of rows."""
         if self.holds(x):
             return self.inside(x)
         with use(self.below):
@@ -56,7 +56,7 @@ class Vmap(AbstractInterpreter):
         return repeated
 
     def row(self, value: Tensor) -> Tensor:
-        """The tensor of one row, from the values of all."""
+        """The tensor of one row, from the values of all rows."""
         return batched(self, value)
 
     def _rows_of(self, result: Any) -> Any:
@@ -74,7 +74,7 @@ class Vmap(AbstractInterpreter):
             result = self.below.bind(op, inputs, attrs)
             if type(result) is not Tensor or not _makes_list(result, inputs):
                 return self._noted(result)
-            # what is put into it later may differ from row to row
+            # rows may later put different values into the list
         rule = op.batch or (aligned if op.elementwise else each_row)
         if isinstance(rule, str):
             raise VmapError(
@@ -94,7 +94,7 @@ class Vmap(AbstractInterpreter):
                 raise
 
     def _noted(self, result: Any) -> Any:
-        """A result that is the same for all rows, noted as made inside."""
+        """Mark a result that all rows share as made inside."""
         for x in result if type(result) is tuple else (result,):
             x._mark = (self._owner, _MADE, x._mark)
         return result
@@ -102,7 +102,7 @@ class Vmap(AbstractInterpreter):
     def _check(
         self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], error: EagerflowError
     ) -> None:
-        """Raise the error of one row in place of that of all, if the types are wrong."""
+        """Raise the error for the types of one row, if they are wrong, in place of ``error``."""
         if type(error) is VmapError:
             return
         specs = [type_of(x) for x in inputs]
@@ -112,7 +112,7 @@ class Vmap(AbstractInterpreter):
             raise own from error
 
     def _effect(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        """An op that changes state: draws, if they are allowed; all else is refused."""
+        """Bind an op that changes state: a draw, if draws are allowed; other ops are refused."""
         if not op.draws:
             raise VmapError(
                 f"{op.name}: under ef.vmap, {op.batch}",
@@ -191,7 +191,7 @@ class _Rows:
 
     Args:
         vmap: the interpreter.
-        one: the composite of one row.
+        one: the composite for one row.
         inputs: its inputs.
     """
 
@@ -251,7 +251,7 @@ class _Rows:
 
 
 def _cotangent(vmap: Vmap, u: Any, own: bool) -> Any:
-    """The cotangent of an input, below, from that of one row; that of a shared one is a sum."""
+    """The cotangent of an input, below, from that of one row; summed over rows if shared."""
     if isinstance(u, IndexedSlices):
         u = u.to_dense()
     if type(u) is not Tensor:

@@ -1,3 +1,3 @@
-"""``eagerflow demo``: classifiers of handwritten digits. Read `digits`, it is an example."""
+"""``eagerflow demo``: classifiers of handwritten digits. `digits` is an example to read."""
 
 from eagerflow.demo.report import main as main

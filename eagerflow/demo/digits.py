@@ -1,9 +1,9 @@
-"""Classifiers of handwritten digits: the data, three models, and one loop that trains any of them.
+"""Classifiers of handwritten digits: the data, three models, and one training loop for all three.
 
-Read it from top to bottom. But for the progress bar, it uses public names only, as your own code
-would. Models are trained eagerly or traced; what is traced is the very function that runs eagerly,
-and the results are the same, bit for bit. The notebook ``01_digits`` tells the same story with
-pictures.
+Read it from top to bottom. Except for the progress bar, it uses public names only, as your own code
+would. Models are trained eagerly or traced; the traced function is the very function that runs
+eagerly, and the results are the same, bit for bit. The notebook ``01_digits`` tells the same story
+with pictures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BATCH = 64
 @final
 @dataclass(frozen=True)
 class Digits:
-    """Images ``[n, 1, 8, 8]`` of numbers from 0 to 1, and which digit each of them shows."""
+    """Images ``[n, 1, 8, 8]`` of numbers from 0 to 1, and the digit that each image shows."""
 
     train_images: ef.Tensor
     train_labels: ef.Tensor
@@ -41,7 +41,7 @@ class Digits:
 
 
 def load(seed: int) -> Digits:
-    """Four fifths of each digit's images to learn from, one fifth to test with."""
+    """Load the images of each digit: four fifths to learn from, one fifth to test with."""
     pixels, labels = load_digits(return_X_y=True)
     images = (pixels / 16).reshape(-1, 1, SIZE, SIZE)
     parts = train_test_split(images, labels, test_size=0.2, stratify=labels, random_state=seed)
@@ -55,7 +55,7 @@ def load(seed: int) -> Digits:
 
 
 def shifted(images: ef.Tensor, draws: ef.random.Generator) -> ef.Tensor:
-    """Half of the images moved by up to a pixel, each in a direction of its own."""
+    """Images of which half are moved by up to a pixel, each in a direction of its own."""
     count = images.shape[0]
     moves = draws.randint((2, count, 1), 0, 3)
     rows, columns = moves + ef.arange(SIZE)  # of the image with a margin
@@ -67,13 +67,13 @@ def shifted(images: ef.Tensor, draws: ef.random.Generator) -> ef.Tensor:
 def augmented(
     batch: tuple[ef.Tensor, ef.Tensor], draws: ef.random.Generator
 ) -> tuple[ef.Tensor, ef.Tensor]:
-    """A batch whose images are moved and noisy, so that none can be learned by heart."""
+    """A batch with moved and noisy images, so that no image can be learned by heart."""
     images, labels = batch
     return shifted(images, draws) + draws.normal(images.shape, scale=0.1), labels
 
 
 def batches(digits: Digits, seed: int) -> ef.data.Dataset:
-    """The training images once over, in an order and with changes of each epoch's own."""
+    """The training images of an epoch, in an order and with changes of the epoch's own."""
     images = ef.data.Dataset.from_tensors((digits.train_images, digits.train_labels))
     return images.shuffle(seed=seed).batch(BATCH, drop_last=True).map(augmented, seed=seed)
 
@@ -87,7 +87,7 @@ def linear() -> ef.nn.Sequential:
 
 
 def mlp() -> ef.nn.Sequential:
-    """A multilayer perceptron."""
+    """A multilayer perceptron with one hidden layer."""
     return ef.nn.Sequential(
         ef.nn.Flatten(), ef.nn.Linear(SIZE * SIZE, 128), F.relu, ef.nn.Linear(128, CLASSES)
     )
@@ -95,7 +95,7 @@ def mlp() -> ef.nn.Sequential:
 
 @final
 class CNN(ef.nn.Module):
-    """Two convolutions that look for strokes, and two layers that weigh what they found."""
+    """A convolutional network: two convolutions find strokes, and two layers weigh them."""
 
     def __init__(self) -> None:
         self.conv1 = ef.nn.Conv2d(1, 16, kernel_size=3, padding=1)
@@ -116,7 +116,7 @@ class CNN(ef.nn.Module):
 @final
 @dataclass(frozen=True)
 class Recipe:
-    """A model and how it is trained."""
+    """A model and its training settings."""
 
     make: Callable[[], ef.nn.Module]
     epochs: int
@@ -137,7 +137,7 @@ Step = Callable[[ef.Tensor, ef.Tensor], ef.Tensor]
 
 
 def make_step(model: ef.nn.Module, optimiser: ef.optim.AbstractOptimiser) -> Step:
-    """A function that takes images and labels, trains the model once, and gives the loss."""
+    """A function that trains the model on images and labels once, and gives the loss."""
 
     def loss_of(images: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
         return F.cross_entropy(model(images), labels)
@@ -155,7 +155,7 @@ def make_step(model: ef.nn.Module, optimiser: ef.optim.AbstractOptimiser) -> Ste
 
 
 def predict(model: ef.nn.Module, images: ef.Tensor) -> ef.Tensor:
-    """How probable the model finds each digit in each image, ``[n, 10]``."""
+    """The model's probability of each digit for each image, ``[n, 10]``."""
     model.eval()  # without dropout
     scores = model(images)
     model.train()
@@ -165,7 +165,7 @@ def predict(model: ef.nn.Module, images: ef.Tensor) -> ef.Tensor:
 @final
 @dataclass
 class Result:
-    """What one training run gave."""
+    """The result of a training run."""
 
     name: str
     traced: bool
@@ -188,7 +188,7 @@ class Result:
 
     @property
     def parameters(self) -> int:
-        """How many numbers were learned."""
+        """Number of trained numbers."""
         return sum(int(v.size) for v in self.model.trainable.values())
 
 
@@ -203,7 +203,7 @@ def train(
 ) -> Result:
     """Train a model of `RECIPES` and test it; the learning rate falls along a cosine.
 
-    The seed decides on initial values, order, changes of the images, and dropout.
+    The seed determines initial values, order, changes of the images, and dropout.
     """
     recipe = RECIPES[name]
     epochs = recipe.epochs if epochs is None else epochs

@@ -1,4 +1,4 @@
-"""What ``eagerflow demo`` prints and draws."""
+"""The table and the pictures of ``eagerflow demo``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main(
     epochs: int | None = None,
     picture: Path = Path("eagerflow-digits.png"),
 ) -> None:
-    """Train with each seed, print a table, draw pictures of the first, say where to read on."""
+    """Train with each seed; print a table, draw pictures of the first, name further reading."""
     start = time.perf_counter()
     with ef.config(threads=1):  # the matrices are small: a second thread would only wait
         first, *others = [example.run(seed, epochs) for seed in seeds]
@@ -60,7 +60,7 @@ def main(
 
 
 def table(results: list[Result]) -> str:
-    """A row per run."""
+    """A table with a row per run."""
     head = f"{'model':8} {'run':6} {'parameters':>10} {'accuracy':>9} {'loss':>8} {'us/step':>8}"
     rows = [
         f"{r.name:8} {_how(r):6} {r.parameters:10,} {r.accuracy:9.4f} "
@@ -71,7 +71,7 @@ def table(results: list[Result]) -> str:
 
 
 def accuracies(seeds: Sequence[int], runs: list[list[Result]]) -> str:
-    """A row per seed, a column per run, and the means."""
+    """A table with a row per seed, a column per run, and the means."""
     head = "accuracy  " + "".join(f"{f'{r.name} {_how(r)}':>12}" for r in runs[0])
     scores = np.array([[r.accuracy for r in results] for results in runs])
     rows = [(f"seed {seed}", *row) for seed, row in zip(seeds, scores, strict=True)]
@@ -91,7 +91,7 @@ def pairs(runs: Sequence[_T]) -> list[tuple[_T, _T]]:
 
 
 def comparison(eager: Sequence[Result], traced: Sequence[Result]) -> str:
-    """Whether runs gave the same eagerly and traced, and how much faster the latter were."""
+    """Whether eager and traced runs gave the same results, and the speed-up of the traced ones."""
     times = [sum(r.step_time for r in runs) for runs in (eager, traced)]
     speed = f"{times[0] / times[1]:.1f} times as fast by the median step"
     for one, other in zip(eager, traced, strict=True):

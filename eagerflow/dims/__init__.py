@@ -1,4 +1,4 @@
-"""Symbolic sizes: sizes of which only the name is known, and exact arithmetic with them."""
+"""Symbolic sizes, which are known by name only, and exact arithmetic with them."""
 
 from eagerflow.dims.dim import Dim as Dim
 from eagerflow.dims.dim import Size as Size

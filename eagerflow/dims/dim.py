@@ -1,7 +1,7 @@
-"""Symbolic sizes: exact integer arithmetic with sizes of which only the name is known.
+"""Symbolic sizes: exact integer arithmetic with sizes that are known by name only.
 
-A `Dim` is a polynomial over *atoms* in one canonical form, so that equal ones look alike. Atoms
-are names, and what a polynomial cannot say: ``a//b``, ``a%b``, ``max(a,b)`` and
+A `Dim` is a polynomial over *atoms* in a canonical form, so that equal dims have equal terms. Atoms
+are names, and the operations beyond polynomials: ``a//b``, ``a%b``, ``max(a,b)`` and
 ``broadcast(a,b)``, the size that ``a`` and ``b`` broadcast to. Every name stands for an integer
 that is not negative.
 """
@@ -21,23 +21,23 @@ from eagerflow.dims.polynomial import Terms
 from eagerflow.dims.size_questions import by_name, resolver
 from eagerflow.errors import DimError, UnhashableError
 
-#: what is an integer, dims included
+#: classes of integers, dims included
 _INTEGERS: Final = (int, Integral)
 
 
 def _is_size(x: Any) -> bool:
-    """Whether ``x`` is an integer that can be part of a size: a count of iterations cannot."""
+    """Whether ``x`` is an integer that can be part of a size: a loop's iteration count cannot."""
     return isinstance(x, _INTEGERS) and not getattr(x, "varies", False)
 
 
 def _operator(
     function: Callable[[Any, Any], Any], exact: Callable[[Terms, Terms], Terms] | None = None
 ) -> tuple[Any, Any]:
-    """An operator, and the reflected one.
+    """An operator, and its reflected form.
 
     Args:
-        function: Python's.
-        exact: of two integer sizes; what else there is, numbers of the trace do.
+        function: Python's operator.
+        exact: the operation on two integer sizes; other operands use the numbers of the trace.
     """
     name = f"__r{function.__name__.strip('_')}__"
 
@@ -59,12 +59,12 @@ def _operator(
 def _comparison(
     sign: str, python: Callable[[Any, Any], Any], decide: Callable[[Terms, Terms], bool | None]
 ) -> Any:
-    """A comparison: decided, if it comes out the same whatever the sizes are.
+    """A comparison, decided if the result is the same for all sizes.
 
     Args:
-        sign: Python's.
-        python: of numbers.
-        decide: of two integer sizes.
+        sign: the sign of the comparison.
+        python: the comparison of numbers.
+        decide: the comparison of two integer sizes; None if undecided.
     """
 
     def compare(self: Dim, other: Any) -> Any:
@@ -86,16 +86,16 @@ class Dim(AbstractAsked):
     """A size that is known by name only, or an expression of such sizes.
 
     For `isinstance` it is an int. ``+ - * // %`` with integers and other dims give dims (or
-    integers, where names cancel out). A comparison is decided if it holds, or fails, whatever the
-    sizes are. Otherwise, and for ``int()``, ``bool()``, ``hash()``, use as an index, what else int
-    has, and text that the user's code makes, the trace under way is asked for the size.
+    integers, where names cancel out). A comparison is decided if its result is the same for all
+    sizes. Otherwise, and for ``int()``, ``bool()``, ``hash()``, use as an index, other members of
+    int, and text made by the user's code, the current trace is asked for the size.
 
     Args:
-        name: an identifier. Names are those of one trace: see ``owner``.
-        owner: tells names of different traces apart; not printed.
+        name: an identifier. Names belong to one trace: see ``owner``.
+        owner: distinguishes names of different traces; not printed.
 
     Raises:
-        DimError: the name is no identifier or means something else in the text of a graph.
+        DimError: the name is no identifier, or is reserved in the text of a graph.
 
     >>> n = ef.Dim("n")
     >>> 2 * (n + 1) - n, (4 * n + 6) // 2, n + 1 > n
@@ -118,7 +118,7 @@ class Dim(AbstractAsked):
 
     @property
     def is_name(self) -> bool:
-        """Whether it is a name alone."""
+        """Whether it is a single name."""
         ((monomial, c), *rest) = self.terms
         return not rest and c == 1 and len(monomial) == 1 and monomial[0][0] == "name"
 
@@ -128,7 +128,7 @@ class Dim(AbstractAsked):
         return frozenset(atom[2] for atom in polynomial.name_atoms(self.terms))
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
-        """The size, given those of all names.
+        """The size, given the sizes of all names.
 
         Raises:
             DimError: the size of a name is missing.
@@ -209,7 +209,7 @@ class Dim(AbstractAsked):
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
-    # --- Python asks for the number itself ---
+    # --- where Python needs the number itself ---
 
     def __bool__(self) -> bool:
         decided = polynomial.equal(self.terms, ())
@@ -234,14 +234,14 @@ class Dim(AbstractAsked):
         return complex(self.ask(f"complex({self})"))
 
     def ask(self, what: str) -> int:
-        """The size, from the trace under way.
+        """The size, from the current trace.
 
         Args:
-            what: what needs it, for messages.
+            what: the operation that needs it, for messages.
 
         Raises:
-            DimError: there is none.
-            TraceError: it depends on data.
+            DimError: there is no trace.
+            TraceError: the size depends on data.
         """
         block = resolver.get()
         if block is None or block.size is None:
@@ -291,7 +291,7 @@ Size = int | Dim
 
 
 def number_of(dim: Dim) -> Any:
-    """An object that does arithmetic as the number does: the size itself, if it is known."""
+    """The stand-in that does arithmetic as a number: the size itself, if it is known."""
     return dim._number()
 
 
@@ -306,7 +306,7 @@ def _make(terms: Terms) -> Dim:
 
 
 def _wrap(terms: Terms) -> Size:
-    """The size of these terms: an int where no name is left."""
+    """The size of some terms: an int if no name is left."""
     value = polynomial.number(terms)
     return _make(terms) if value is None else value
 
@@ -320,10 +320,10 @@ def _terms_of(size: Any) -> Terms:
 
 
 def broadcast(a: Size, b: Size) -> Size:
-    """The size that two sizes broadcast to; whether they do is seen at run time.
+    """The size that two sizes broadcast to; whether they do is checked at run time.
 
     Raises:
-        ShapeError: they cannot, whatever the names stand for.
+        ShapeError: they do not broadcast, whatever the names stand for.
 
     >>> from eagerflow.dims import broadcast
     >>> n = ef.Dim("n")
@@ -373,7 +373,7 @@ def exact_quotient(a: Size, b: Size) -> Size:
 
 
 def same(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal whatever the names stand for; asks for no size.
+    """Whether two sizes are equal whatever the names stand for; decided without asking for a size.
 
     >>> from eagerflow.extending import same
     >>> n = ef.Dim("n")
@@ -388,9 +388,9 @@ def same(a: Size, b: Size) -> bool:
 
 
 def may_equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal for some of what the names stand for; asks for no size.
+    """Whether two sizes are equal for some sizes of the names; decided without asking for one.
 
-    For rules: what may be equal is checked by the kernel, when the sizes are known.
+    For type rules: the kernel compares such sizes, when they are known.
 
     >>> from eagerflow.extending import may_equal
     >>> n = ef.Dim("n")
@@ -408,7 +408,7 @@ def symbols(sizes: Iterable[Size]) -> frozenset[str]:
 
 
 def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
-    """The size, given those of all names (see `Dim.evaluate`)."""
+    """The size, given the sizes of all names (see `Dim.evaluate`)."""
     return size.evaluate(sizes) if type(size) is Dim else int(size)
 
 
@@ -418,14 +418,14 @@ def substitute(size: Size, sizes: Mapping[str, Size]) -> Size:
 
 
 def parse_dim(source: str, owner: int = 0) -> Size:
-    """The size that ``source`` says.
+    """The size of a text.
 
     Args:
-        source: as `Dim` prints it.
-        owner: of the names.
+        source: a text as `Dim` prints it.
+        owner: the owner of the names.
 
     Raises:
-        DimError: it is none.
+        DimError: the text is no size.
 
     >>> from eagerflow.dims import parse_dim
     >>> parse_dim("2*n+1"), parse_dim("6//4"), parse_dim("max(n, n+1)")

@@ -20,11 +20,11 @@ _LENGTH_LIMIT: Final = 2000
 
 
 def to_text(terms: Terms) -> str:
-    """In Python's own syntax, without spaces."""
+    """The text of a size in Python's syntax, without spaces."""
     parts: list[str] = []
     for monomial, c in terms:
         sign = "-" if c < 0 else "+" if parts else ""
-        # a leading minus sign would belong to what is divided
+        # a leading minus sign would belong to the dividend
         parts.append(sign + _term_text(monomial, abs(c), bare=bool(parts) or c > 0))
     return "".join(parts) or "0"
 
@@ -68,10 +68,10 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Terms, Terms], Terms]]] = {
 
 
 def parse(text: str, owner: int) -> Terms:
-    """What `to_text` wrote.
+    """The terms of a text; the inverse of `to_text`.
 
     Raises:
-        DimError: it is no size.
+        DimError: the text is no size.
     """
     try:
         if len(text) > _LENGTH_LIMIT:

@@ -1,4 +1,4 @@
-"""What stands for a Python number in a trace: to Python's eyes it is one, as far as that can be."""
+"""Base class of stand-ins for Python numbers in a trace, which pass for numbers where they can."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-#: the NaN of libraries, each one object, which code may meet in several places
+#: the NaN objects of libraries, which code may compare by identity
 NANS: Final = (math.nan, np.nan)
 _ATTRIBUTES: Final = {kind: frozenset(dir(kind)) for kind in (int, float, complex)}
-#: operators that keep sizes symbolic, by what calls them if an integer of NumPy is on the left
+#: ufuncs that keep sizes symbolic, with the operators to call if a NumPy integer is on the left
 EXACT_UFUNCS: Final = {
     np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul,
     np.floor_divide: operator.floordiv, np.remainder: operator.mod,
@@ -22,14 +22,14 @@ EXACT_UFUNCS: Final = {
 
 
 class AbstractAsked:
-    """Stands for a number of which another run of the graph may have another.
+    """A stand-in for a number that may differ in another run of the graph.
 
-    `isinstance` takes it for one. What arithmetic it has is said by the class below; methods of the
-    number and NumPy *ask* for the number itself, as Python does where it needs an index.
+    `isinstance` takes it for a number. The subclass defines its arithmetic; methods of the number,
+    and NumPy, *ask* for the number itself, as Python does where it needs an index.
 
     Attributes:
         kind: the class of the number.
-        ask: ``x.ask("float()")`` gives the number itself, and says what asks for it.
+        ask: ``x.ask("float()")`` gives the number itself; the text names the caller for messages.
     """
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class AbstractAsked:
         return self.kind
 
     def __getattr__(self, name: str) -> Any:
-        # what numbers have besides arithmetic: real, conjugate, is_integer, bit_length, to_bytes, …
+        # members besides arithmetic: real, conjugate, is_integer, bit_length, to_bytes, …
         if name not in _ATTRIBUTES[self.kind]:
             raise AttributeError(f"'{self.kind.__name__}' object has no attribute '{name}'")
         return getattr(self.ask(f".{name}"), name)
@@ -64,12 +64,12 @@ class AbstractAsked:
 
 
 def asked(value: Any, what: str, known: frozenset[int] = frozenset()) -> Any:
-    """A value with the numbers themselves in it: in lists and dicts they take their places.
+    """A value with each stand-in replaced by its number, in lists and dicts in place.
 
     Args:
-        value: what a function gets.
+        value: an argument of a function.
         what: the function, for messages.
-        known: the ids of the containers that it is in.
+        known: the ids of the containers around the value.
     """
     if issubclass(type(value), AbstractAsked):
         return value.ask(what)
@@ -101,13 +101,13 @@ def _refill(mapping: dict[Any, Any], items: Sequence[tuple[Any, Any]]) -> None:
 
 
 def has_a_say(other: Any, method: str) -> bool:
-    """Whether the class of a right operand may know what to do with what stands for a number.
+    """Whether the class of a right operand may handle the operator with a stand-in itself.
 
-    Tensors do, and classes of users; code of C and what counts as a number do not.
+    Tensors and user-defined classes may; classes in C and registered numbers may not.
 
     Args:
         other: the operand.
-        method: what its class calls the operator if it is on the right: ``"__radd__"``.
+        method: the reflected operator of the class, such as ``"__radd__"``.
     """
     own = getattr(type(other), method, ())
     return (own is None or isinstance(own, FunctionType)) and not isinstance(other, Number)

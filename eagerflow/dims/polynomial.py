@@ -1,9 +1,9 @@
-"""Polynomials with integer coefficients in one canonical form: what symbolic sizes are made of.
+"""Polynomials with integer coefficients in a canonical form: the representation of symbolic sizes.
 
-They are plain tuples. A *monomial* is a sorted tuple of atoms, an atom that occurs squared being
-in it twice; *terms* are pairs of a monomial and its coefficient, the leading one first. An *atom*
-is a tuple of its kind and its parts: a name and its owner, or the terms of its operands. Names
-stand for integers that are not negative. `eagerflow.dims.dim` puts Python's operators around this.
+They are plain tuples. A *monomial* is a sorted tuple of atoms, in which a squared atom occurs
+twice; *terms* are pairs of a monomial and its coefficient, the leading pair first. An *atom* is a
+tuple of its kind and its parts: a name and its owner, or the terms of its operands. Names stand for
+integers that are not negative. `eagerflow.dims.dim` defines Python's operators on top of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Terms = tuple[tuple[Monomial, int], ...]
 Bounds = tuple[int | None, int | None]
 
 _NAME: Final = re.compile(r"[^\W\d]\w*")
-#: words that mean something else where a size may stand in the text of a graph
+#: words with another meaning where a size may stand in the text of a graph
 _RESERVED: Final = re.compile(
     r"None|True|False|inf|nan|bool|int|float|complex|bytes|slice|device|tensor|graph"
     r"|broadcast|max|min|(i|u|f|bf|c)\d+|f8e\w+"
@@ -32,10 +32,10 @@ _TERM_LIMIT: Final = 1000
 
 
 def symbol(name: str, owner: int) -> Terms:
-    """A name alone.
+    """A single name as terms.
 
     Raises:
-        DimError: it is no identifier, or means something else in the text of a graph.
+        DimError: the name is no identifier, or is reserved in the text of a graph.
     """
     if not _NAME.fullmatch(name) or _RESERVED.fullmatch(name):
         raise DimError(f"{name!r} cannot be the name of a size", expected="an identifier")
@@ -48,7 +48,7 @@ def constant(value: int) -> Terms:
 
 
 def number(terms: Terms) -> int | None:
-    """The integer that ``terms`` are, None if a name occurs."""
+    """The integer value of ``terms``, None if a name occurs."""
     if not terms:
         return 0
     return terms[0][1] if len(terms) == 1 and not terms[0][0] else None
@@ -119,7 +119,7 @@ def floordiv(a: Terms, b: Terms) -> Terms:
 
 
 def _fraction(rest: Terms, divisor: int) -> Terms:
-    """``rest // divisor`` where nothing can be taken out; ``(a//2+1)//3`` becomes ``(a+2)//6``."""
+    """``rest // divisor`` in lowest terms; ``(a//2+1)//3`` becomes ``(a+2)//6``."""
     heads = [(m, c) for m, c in rest if m]
     if len(heads) == 1 and heads[0][1] == 1 and len(heads[0][0]) == 1:
         kind, *parts = heads[0][0][0]
@@ -181,7 +181,7 @@ def divide(a: Terms, b: Terms) -> Terms | None:
 
 
 def _flat(kind: str, parts: Iterable[Terms]) -> list[Terms]:
-    """``parts`` without repetition, those of nested atoms of the same kind in their place."""
+    """``parts`` without repetition; nested atoms of the same kind are replaced by their parts."""
     flat: set[Terms] = set()
     for part in parts:
         alone = len(part) == 1 and len(part[0][0]) == 1 and part[0][1] == 1
@@ -191,13 +191,13 @@ def _flat(kind: str, parts: Iterable[Terms]) -> list[Terms]:
 
 
 def broadcast(*parts: Terms) -> Terms:
-    """The size that sizes broadcast to.
+    """The size that some sizes broadcast to.
 
     Raises:
-        ShapeError: they cannot, whatever the names stand for.
+        ShapeError: they do not broadcast, whatever the names stand for.
     """
     operands = [p for p in _flat("broadcast", parts) if number(p) != 1]
-    # a size that cannot be 1 is what the others are stretched to
+    # a size that cannot be 1 is the result: the other sizes are stretched to it
     fixed = [p for p in operands if equal(p, constant(1)) is False]
     for p in fixed[1:]:
         if equal(fixed[0], p) is False:
@@ -277,7 +277,7 @@ def _without_mod(atom: Atom) -> Terms:
 
 
 def _bounds(terms: Terms) -> Bounds:
-    """The least and the largest value, None where there is no limit (or none is known)."""
+    """The smallest and the largest value, None where unbounded or unknown."""
     low: int | None = 0
     high: int | None = 0
     for monomial, c in terms:
@@ -358,7 +358,7 @@ def _rebuild(terms: Terms, of: Callable[[Atom], Terms]) -> Terms:
 
 
 def replace(terms: Terms, sizes: Mapping[str, Terms]) -> Terms:
-    """``terms`` with others in place of some names."""
+    """``terms`` with other terms in place of some names."""
 
     def of(atom: Atom) -> Terms:
         kind, *parts = atom
@@ -370,7 +370,7 @@ def replace(terms: Terms, sizes: Mapping[str, Terms]) -> Terms:
 
 
 def evaluate(terms: Terms, sizes: Mapping[str, int]) -> int:
-    """The value, given those of all names (see `eagerflow.dims.Dim.evaluate`)."""
+    """The value, given the sizes of all names (see `eagerflow.dims.Dim.evaluate`)."""
     total = 0
     for monomial, c in terms:
         for atom in monomial:
@@ -391,10 +391,10 @@ def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
 
 
 def broadcast_sizes(*sizes: int) -> int:
-    """The size that sizes broadcast to.
+    """The size that some sizes broadcast to.
 
     Raises:
-        ShapeError: they do not.
+        ShapeError: they do not broadcast.
     """
     stretched = sorted({s for s in sizes if s != 1})
     if len(stretched) > 1:
@@ -406,7 +406,7 @@ def broadcast_sizes(*sizes: int) -> int:
     return stretched[0] if stretched else 1
 
 
-#: by the kind of an atom, what makes its terms from those of its parts, and its value from theirs
+#: for each kind of atom the function of the terms of its parts, and the function of their values
 MAKERS: Final[dict[str, tuple[Callable[..., Terms], Callable[..., int]]]] = {
     "floordiv": (floordiv, operator.floordiv),
     "mod": (mod, operator.mod),

@@ -1,6 +1,6 @@
-"""What is asked where code needs the size of a dim: the block, or the trace, that is open.
+"""Resolvers: the source of the size behind a dim, set by the open block or trace.
 
-Outside of all of these no size is known.
+Outside of all blocks and traces no size is known.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ _T = TypeVar("_T")
 @final
 @dataclass(slots=True, eq=False)
 class resolving:
-    """Say, for this thread and the length of the block, what is asked for the size of a dim.
+    """Set the source of the sizes of dims, for this thread and the length of the block.
 
     Args:
-        size: ``size(dim, why)`` gives the size; ``why`` says in Python's terms what asks. None as
-            outside of all traces, where no size is known: a trace around is not asked.
-        number: ``number(dim)`` gives an object that does arithmetic with floats in its place;
-            without it, that asks for the size as well.
-        fresh: ``fresh(name)`` gives a new name for a size that depends on data; without it, such
-            a size is an error.
-        text: ``text(dim, spell)`` gives a text in the place of ``spell(size)``, None for a size
-            that can be asked for; without it, all sizes are asked for.
+        size: ``size(dim, why)`` gives the size; ``why`` names the asking operation in Python's
+            terms. None as outside of all traces, where no size is known: an outer trace is not
+            asked.
+        number: ``number(dim)`` gives an object that does float arithmetic in place of the dim;
+            without it, such arithmetic asks for the size as well.
+        fresh: ``fresh(name)`` gives a new name for a size that depends on data; without it, such a
+            size is an error.
+        text: ``text(dim, spell)`` gives a text in place of ``spell(size)``, None for a size that
+            can be asked for; without it, all sizes are asked for.
 
     >>> from eagerflow.dims import resolving
     >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
@@ -55,10 +56,10 @@ class resolving:
         resolver.reset(self._token)
 
     def run(self, call: Callable[[], _T]) -> _T:
-        """``call()`` within the block.
+        """Call ``call`` within the block.
 
-        Whatever ends the call, the block is open no more: Ctrl-C may also come while a block begins
-        or ends. Context variables that the call sets are as before.
+        However the call ends, the block is closed: Ctrl-C may also come while a block begins or
+        ends. Context variables that the call sets are restored.
         """
         return copy_context().run(self._within, call)
 
@@ -71,16 +72,16 @@ resolver: Final[ContextVar[resolving | None]] = ContextVar("resolver", default=N
 
 
 def by_name(frame: FrameType) -> bool:
-    """Whether a text that code in ``frame`` makes shows sizes by their names: none of the user's.
+    """Whether a text made by code in ``frame`` shows sizes by name.
 
-    The user's code wants the numbers.
+    In a block, texts made by the user's code show the numbers.
     """
     block = resolver.get()
     return block is None or (not block.spells and is_framework_frame(frame))
 
 
 def spelled(spell: Callable[[Any], str], x: Any) -> str:
-    """``spell(x)`` for the user's code: whatever makes the text, sizes in it are numbers.
+    """``spell(x)`` for the user's code: sizes in the text are numbers, whichever code makes it.
 
     >>> from eagerflow.dims import resolving, spelled
     >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
@@ -98,12 +99,12 @@ def spelled(spell: Callable[[Any], str], x: Any) -> str:
 
 
 def unknown(name: str, why: str, hint: str | None = None) -> Any:
-    """A size that depends on data; in a trace a new name.
+    """A size that depends on data: in a trace a new name.
 
     Args:
-        name: what to call it.
-        why: says of which data, for the error.
-        hint: what to do, likewise.
+        name: the suggested name.
+        why: the reason, with the data that it depends on, for the error.
+        hint: advice, for the error.
 
     Raises:
         DataDependentError: no trace is under way.

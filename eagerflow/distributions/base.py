@@ -1,4 +1,4 @@
-"""What all distributions have."""
+"""The base class of distributions, and helpers for their parameters."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class AbstractDistribution(ABC):
         """Random values: ``[*shape, ...]``, then the axes of the parameters.
 
         Args:
-            shape: how many draws of the whole batch.
-            generator: where to take the draw from; the process's own by default.
+            shape: number of draws of the whole batch, along each leading axis.
+            generator: the source of the draw; the generator of the process by default.
         """
 
     @abstractmethod
@@ -54,7 +54,7 @@ hint_at(
 
 
 def joint_shape(shape: Any, *parameters: Any) -> tuple[Any, ...]:
-    """The shape of draws: ``shape``, then that of the parameters."""
+    """The shape of draws: ``shape``, then the shape of the parameters."""
     first = (shape,) if isinstance(shape, int) else tuple(shape)
     return (*first, *ef.broadcast_shapes(*(ef.asarray(p).shape for p in parameters)))
 

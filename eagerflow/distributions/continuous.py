@@ -61,7 +61,7 @@ class Laplace(AbstractDistribution):
 
     Attributes:
         loc: the mean.
-        scale: the mean distance from it, positive.
+        scale: the mean distance from ``loc``, positive.
 
     >>> ef.round(ef.distributions.Laplace(0.0, 1.0).log_prob(1.0), 3)
     Tensor(-1.693, f32[]@cpu:0)
@@ -78,7 +78,7 @@ class Laplace(AbstractDistribution):
         u = ef.random.uniform(
             sizes, low=-0.5, high=0.5, dtype=loc.dtype, device=loc.device, generator=generator
         )
-        least = -1 + ef.finfo(loc.dtype).eps / 2  # whose logarithm is finite
+        least = -1 + ef.finfo(loc.dtype).eps / 2  # the smallest argument with a finite logarithm
         return loc - scale * ef.sign(u) * ef.log1p(ef.maximum(-2 * ef.abs(u), least))
 
     def log_prob(self, x: TensorLike) -> ef.Tensor:

@@ -15,7 +15,7 @@ from eagerflow.extending import TensorLike
 @final
 @dataclass(eq=False, kw_only=True)
 class Bernoulli(AbstractDistribution):
-    """0 or 1.
+    """The Bernoulli distribution of 0 and 1.
 
     Attributes:
         logits: the logarithm of the odds of 1: `eagerflow.logit` of the probability.
@@ -55,10 +55,10 @@ class Bernoulli(AbstractDistribution):
 @final
 @dataclass(eq=False, kw_only=True)
 class Categorical(AbstractDistribution):
-    """The index of one of k categories.
+    """The categorical distribution: the index of one of k categories.
 
     Attributes:
-        logits: ``[..., k]``: logarithms of probabilities, but for a constant.
+        logits: ``[..., k]``: logarithms of the probabilities, up to a constant.
 
     >>> ef.round(ef.distributions.Categorical(logits=ef.zeros(4)).entropy(), 3)
     Tensor(1.386, f32[]@cpu:0)
@@ -108,7 +108,7 @@ class Categorical(AbstractDistribution):
 @final
 @dataclass(eq=False)
 class Poisson(AbstractDistribution):
-    """How often what happens at a rate happens.
+    """The Poisson distribution: the number of events that occur at a constant rate.
 
     Attributes:
         rate: the mean, 0 or more.
@@ -132,9 +132,9 @@ class Poisson(AbstractDistribution):
         return ef.where(outside, -math.inf, ef.xlogy(x, rate) - rate - ef.lgamma(x + 1))
 
     def entropy(self) -> ef.Tensor:
-        """A sum over the counts that matter, of which there are some tens for small rates.
+        """The entropy, as a sum over the counts that matter, some tens for small rates.
 
-        How many these are is found from the largest rate, which a traced function does not know.
+        The number of terms depends on the largest rate, which a traced function does not know.
         """
         rate = together(self.rate)[0]
         most = float(ef.stop_gradient(rate).max())

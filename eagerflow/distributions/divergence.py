@@ -1,4 +1,4 @@
-"""The divergence of one distribution from another of its kind."""
+"""The Kullback-Leibler divergence between two distributions of one class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kl(p: AbstractDistribution, q: AbstractDistribution) -> ef.Tensor:
 
     Args:
         p: a distribution.
-        q: another of the same class.
+        q: another distribution of the same class.
 
     Raises:
         DTypeError: the classes differ.

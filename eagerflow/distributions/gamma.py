@@ -1,4 +1,4 @@
-"""Distributions that are made of gamma draws. No gradient flows to their concentrations."""
+"""Distributions based on gamma draws. No gradient flows to their concentrations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Gamma(AbstractDistribution):
 
     Attributes:
         concentration: the shape parameter, positive.
-        scale: what values are multiplied by, positive; PyTorch's ``rate`` is ``1 / scale``.
+        scale: the factor of the values, positive; PyTorch's ``rate`` is ``1 / scale``.
 
     >>> ef.distributions.Gamma(3.0, 2.0).mean
     Tensor(6., f32[]@cpu:0)
@@ -109,7 +109,7 @@ def log_beta(a: ef.Tensor, b: ef.Tensor) -> ef.Tensor:
 @final
 @dataclass(eq=False)
 class Dirichlet(AbstractDistribution):
-    """Random probabilities of categories.
+    """The Dirichlet distribution: random probabilities of categories.
 
     Attributes:
         concentration: ``[..., k]``, positive.

@@ -1,10 +1,10 @@
-"""The one way out of the runtime: events, of which instruments hear.
+"""Events of the runtime, and the instruments that receive them.
 
-Each kind of event is a record of its own. What lasts is told twice, with one record: to `begin`
-when it begins, to `end` when it has ended, however it does. What has no length, or is of interest
-only once it is over, is told to `end` alone. An instrument says which kinds it wants. Code that
-makes events asks first whether an instrument wants that kind (``if WaitEvent.listeners:``), so that
-without one there is no call and no allocation.
+Each kind of event is a record class of its own. An event that lasts is reported twice, with one
+record: to `begin` at its beginning, and to `end` at its end, whatever its outcome. An event without
+a length, or of interest only once it is over, is reported to `end` alone. An instrument names the
+kinds that it wants. Code that makes events first checks for an instrument of that kind (``if
+WaitEvent.listeners:``), so that without one there is no call and no allocation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The kinds of events: a record of its own for each.
+"""The kinds of events, each a record class.
 
-A record says nothing by itself; `eagerflow.events.instruments` tells it to those who listen.
+Records are plain data; `eagerflow.events.instruments` hands them to instruments.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class AbstractEvent:
-    """Something that happens. A record that is made here and now knows thread, step and time.
+    """Base class of events. A record made where the event occurs knows thread, step and time.
 
-    It is not frozen: an instrument that was told of the beginning finds the end in the same record.
+    It is not frozen: an instrument that received the beginning finds the end in the same record.
 
     Attributes:
-        kind: a word for the class.
-        listeners: the instruments that want this kind; of this class itself, all there are.
-        name: of what, such as that of an op.
-        device: where, such as ``"cpu:0"``.
-        start: when it began, in seconds of ``time.perf_counter``.
-        stop: when it ended, likewise; None before.
-        thread: the identifier of the thread; of a run, which has none of its own, a negative number
-            of the runner; 0 of a wait that holds none.
-        caller: the identifier of the thread that asked for it, 0 where that is the same one.
-        runner: the name of the runner that it happened for.
-        step: the number of the innermost step that it belongs to; 0 outside of steps, and in one
-            that began when no instrument listened.
-        frames: the loops of that step that it happened in, the outermost first, each by its name
-            and the number of the iteration.
+        kind: the name of the kind, from that of the class.
+        listeners: the instruments that want this kind; of this base class, all instruments.
+        name: the name of the subject, such as that of an op.
+        device: the device, such as ``"cpu:0"``.
+        start: time of the beginning, in seconds of ``time.perf_counter``.
+        stop: time of the end, likewise; None before.
+        thread: the identifier of the thread; for a run, which has no thread of its own, the
+            negative number of the runner; 0 for a wait that holds no thread.
+        caller: the identifier of the thread that asked for the work, 0 if that is the same thread.
+        runner: the name of the runner that the event belongs to.
+        step: the number of the innermost step around it; 0 outside of steps, and in a step that
+            began without a listening instrument.
+        frames: the loops of that step around it, the outermost first, each by its name and the
+            number of the iteration.
         source: the user's line.
-        error: what it ended with, if not well.
+        error: the error that it ended with; empty if none.
     """
 
     kind: ClassVar[str] = ""
@@ -65,22 +65,22 @@ class AbstractEvent:
 
     @property
     def seconds(self) -> float:
-        """How long it took, until now if it goes on."""
+        """Its duration, until now if it goes on."""
         return (perf_counter() if self.stop is None else self.stop) - self.start
 
     @property
     def was_told(self) -> bool:
-        """Whether its beginning was told."""
+        """Whether its beginning was reported."""
         return self._told is not None
 
     @property
     def is_silent(self) -> bool:
-        """Whether its beginning was told to nobody, as its end will be."""
+        """Whether its beginning was reported to no instrument, as its end will be."""
         return self._told == ()
 
     @property
     def frame(self) -> str:
-        """The name of the innermost loop that it happened in; empty outside of loops."""
+        """The name of the innermost loop around it; empty outside of loops."""
         return self.frames[-1][0] if self.frames else ""
 
     @property
@@ -93,12 +93,13 @@ class AbstractEvent:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-#: a step in brief: the number of its executable, when it began and ended, its thread (0 for none),
-#: and for how many steps it stands, as those that follow it are not told (see `Executable`)
+#: a step in brief: the number of its executable, times of beginning and end, its thread (0 for
+#: none), and the number of steps that it stands for: itself, and later ones not reported (see
+#: `Executable`)
 BriefStep = tuple[int, float, float, int, int]
-#: a region in brief: the numbers of its executable and its own, then as for a step
+#: a region in brief: the numbers of its executable and of the region, then as for a step
 BriefRegion = tuple[int, int, float, float, int]
-#: a level in brief: name, resource, depth, capacity, producers, consumers, closed, and when
+#: a level in brief: name, resource, depth, capacity, producers, consumers, closed, and time
 BriefLevel = tuple[str, str, int, int, int, int, bool, float]
 
 
@@ -108,14 +109,14 @@ class StepEvent(AbstractEvent):
     """A run of a graph, with a beginning and an end. Its `step` is its own number.
 
     Attributes:
-        executable: the number of what ran it.
+        executable: the number of its executable.
         graph: the name of the graph.
-        parent: the number of the step that it was asked for in, 0 if it was in none.
-        tier: how it is run.
-        devices: all that it runs on; `device` is empty if they are several.
+        parent: the number of the step that started it, 0 if it was started outside of steps.
+        tier: the tier that runs it.
+        devices: all its devices; `device` is empty if there are several.
     """
 
-    #: what hears of steps in brief, and the same where nobody listens who wants more
+    #: takes steps in brief; `brief_alone` is the same if no instrument wants more, else None
     brief: ClassVar[Callable[[BriefStep], object] | None] = None
     brief_alone: ClassVar[Callable[[BriefStep], object] | None] = None
 
@@ -132,13 +133,13 @@ class RegionEvent(AbstractEvent):
     """A part of a step that runs as one, with a beginning and an end.
 
     Attributes:
-        executable: the number of what ran the step.
+        executable: the number of the step's executable.
         graph: the name of the graph.
-        region: its number in the executable.
-        devices: all that it runs on; `device` is empty if they are several.
+        region: the number of the region in the executable.
+        devices: all its devices; `device` is empty if there are several.
     """
 
-    #: what hears of regions in brief
+    #: takes regions in brief
     brief: ClassVar[Callable[[BriefRegion], object] | None] = None
 
     executable: int = 0
@@ -150,18 +151,18 @@ class RegionEvent(AbstractEvent):
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class NodeEvent(AbstractEvent):
-    """An op that a graph ran, told at its end. Its `name` is that of the op.
+    """An op run by a graph, reported at its end. Its `name` is that of the op.
 
-    If an instrument wants them, steps are run by code that tells of each node, which is slower.
+    If an instrument wants this kind, steps run code that reports each node, which is slower.
 
     Attributes:
-        executable: the number of what ran it.
+        executable: the number of the step's executable.
         graph: the name of the graph.
         node: the name of the node.
-        scope: its name scope, such as ``"encoder/layer0"``.
+        scope: the node's name scope, such as ``"encoder/layer0"``.
         nbytes: bytes of the results.
         detail: types of the results, for a reader.
-        waited: seconds of it that were spent waiting, for a queue or its like.
+        waited: seconds of its duration spent waiting, for a queue or the like.
     """
 
     executable: int = 0
@@ -176,12 +177,12 @@ class NodeEvent(AbstractEvent):
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class OpEvent(AbstractEvent):
-    """An op that eager code ran within a block that is profiled, told at its end.
+    """An op that eager code ran within a profiled block, reported at its end.
 
     Attributes:
         nbytes: bytes of the results.
         detail: types of the results, for a reader.
-        waited: seconds of it that were spent waiting, for a queue or its like.
+        waited: seconds of its duration spent waiting, for a queue or the like.
     """
 
     nbytes: int = 0
@@ -191,13 +192,13 @@ class OpEvent(AbstractEvent):
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class AbstractOperationEvent(AbstractEvent):
-    """An operation on a queue or its like. Its `name` is the resource's.
+    """Base class of operations on a queue or the like. Its `name` is the resource's.
 
     Attributes:
-        resource: what that is, such as ``"fifo"``.
-        operation: such as ``"dequeue"``.
-        executable: the number of what runs it, 0 in eager code.
-        node: the name of the node of the graph, if it is one.
+        resource: the kind of resource, such as ``"fifo"``.
+        operation: the operation, such as ``"dequeue"``.
+        executable: the number of the executable, 0 in eager code.
+        node: the name of the node in a graph, if it is a node.
     """
 
     resource: str = ""
@@ -221,13 +222,13 @@ class QueueEvent(AbstractOperationEvent):
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class TransferEvent(AbstractEvent):
-    """A move of data to another device, with a beginning and an end. Its `device` is that one.
+    """A move of data to another device, with a beginning and an end. Its `device` is the target.
 
     Attributes:
         origin: the device where the data was.
-        nbytes: how many bytes.
-        executable: the number of what runs it, 0 in eager code.
-        node: the name of the node of the graph, if it is one.
+        nbytes: number of bytes.
+        executable: the number of the executable, 0 in eager code.
+        node: the name of the node in a graph, if it is a node.
     """
 
     origin: str = ""
@@ -239,17 +240,17 @@ class TransferEvent(AbstractEvent):
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class LevelEvent(AbstractEvent):
-    """How a queue or its like stands after a change.
+    """The level of a queue or the like after a change.
 
     Attributes:
-        brief: what hears of levels in brief.
-        wanted: whether any instrument hears of levels, in brief or not.
-        resource: what it is, such as ``"fifo"``.
-        depth: how many elements there are.
-        capacity: how many there is room for, 0 where there is no bound.
-        producers: how many wait to put something in.
-        consumers: how many wait to take something out.
-        closed: whether nothing comes in any more.
+        brief: takes levels in brief.
+        wanted: whether any instrument wants levels, in brief or not.
+        resource: the kind of resource, such as ``"fifo"``.
+        depth: number of elements.
+        capacity: largest number of elements, 0 if unbounded.
+        producers: number of waiting producers.
+        consumers: number of waiting consumers.
+        closed: whether the queue takes no more elements.
     """
 
     brief: ClassVar[Callable[[BriefLevel], object] | None] = None
@@ -269,7 +270,7 @@ class RetraceEvent(AbstractEvent):
     """A trace of a function, with a beginning and an end. Its `name` is that of the function.
 
     Attributes:
-        reason: why the call needed one.
+        reason: the reason for the trace.
     """
 
     reason: str = ""
@@ -284,11 +285,11 @@ class RunEvent(AbstractEvent):
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ElementEvent(AbstractEvent):
-    """An element that a pipeline made ahead, or a reader read, told at its end.
+    """An element that a pipeline made ahead, or a reader read, reported at its end.
 
     Attributes:
-        nbytes: bytes of it.
-        waited: seconds of it that were spent waiting.
+        nbytes: bytes of the element.
+        waited: seconds of its duration spent waiting.
     """
 
     nbytes: int = 0
@@ -298,12 +299,12 @@ class ElementEvent(AbstractEvent):
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class TakeEvent(AbstractEvent):
-    """An element that a stage of a pipeline handed over, told at its end.
+    """An element that a stage of a pipeline handed over, reported at its end.
 
     Attributes:
-        nbytes: bytes of it.
-        waited: seconds of it that were spent waiting.
-        depth: how many were ready before.
+        nbytes: bytes of the element.
+        waited: seconds of its duration spent waiting.
+        depth: number of elements ready before.
     """
 
     nbytes: int = 0
@@ -314,7 +315,7 @@ class TakeEvent(AbstractEvent):
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class SkipEvent(AbstractEvent):
-    """An element that was left out after an error, which is its `error`."""
+    """An element that was left out because of its `error`."""
 
 
 #: all kinds
@@ -322,15 +323,15 @@ KINDS: Final[frozenset[type[AbstractEvent]]] = frozenset({
     StepEvent, RegionEvent, NodeEvent, OpEvent, WaitEvent, TransferEvent, QueueEvent, LevelEvent,
     RetraceEvent, RunEvent, ElementEvent, TakeEvent, SkipEvent,
 })  # fmt: skip
-#: what an instrument hears of that does not say: all but what makes steps slower
+#: the kinds for an instrument that names none: all but the kinds that make steps slower
 DEFAULT_KINDS: Final = KINDS - {NodeEvent, OpEvent}
 
 
 def where(devices: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of an event that is on these devices."""
+    """The fields ``device`` and ``devices`` of an event on these devices."""
     return {"device": devices[0] if len(devices) == 1 else "", "devices": devices}
 
 
 def describe(error: BaseException) -> str:
-    """What an event says of an error: its class, and the first line of its message."""
+    """The text for an error in an event: its class, and the first line of its message."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")

@@ -1,6 +1,6 @@
-"""Instruments: who hears of which events, and the telling of these.
+"""Instruments: the registry of listeners, and the delivery of events to them.
 
-What a broken instrument raises never stops the work that it shows.
+An exception of a broken instrument never stops the work that it observes.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from eagerflow.events.step_context import step_of
 
 @runtime_checkable
 class Instrument(Protocol):
-    """Hears of events, from any thread. One that raises is removed, with a warning.
+    """A receiver of events, from any thread. An instrument that raises is removed, with a warning.
 
-    Its attribute ``kinds`` says which it wants; `DEFAULT_KINDS` if it has none. One that has
-    ``brief_step`` and ``brief_region``, functions that take a `BriefStep` and a `BriefRegion` and
-    do not raise, hears of all steps and regions in brief; one that has ``brief_level`` hears of
-    levels as a `BriefLevel`, and not as events. While all instruments are of that sort
-    steps need not be numbered, and what is told within one may have the ``step`` 0: a record of a
-    step takes as long as 100 small ops, this as long as two.
+    Its attribute ``kinds`` names the kinds that it wants; without it they are `DEFAULT_KINDS`. An
+    instrument with ``brief_step`` and ``brief_region``, functions that take a `BriefStep` and a
+    `BriefRegion` and do not raise, receives all steps and regions in brief; one with
+    ``brief_level`` receives levels as a `BriefLevel`, and not as events. While all instruments are
+    brief, steps need not be numbered, and events within a step may have the ``step`` 0: a record of
+    a step takes as long as 100 small ops, the brief form as long as two.
     """
 
     def begin(self, event: AbstractEvent, /) -> None:
-        """Something begins; its end comes with the same record."""
+        """Take an event that begins; its end comes with the same record."""
 
     def end(self, event: AbstractEvent, /) -> None:
-        """Something has ended, or has happened."""
+        """Take an event that has ended."""
 
 
 _lock: Final = threading.RLock()  # a finaliser may remove an instrument
@@ -66,7 +66,7 @@ def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
 
 
 def _all_of(functions: list[Callable[[Any], object]]) -> Callable[[Any], object] | None:
-    """One function that calls them; None if there are none."""
+    """A function that calls all of them; None if there are none."""
     if len(functions) > 1:
         return lambda brief: [function(brief) for function in functions]
     return functions[0] if functions else None
@@ -80,10 +80,10 @@ _set_listeners(())
 
 
 def add_instrument(instrument: Instrument) -> None:
-    """Tell ``instrument`` of all events of all threads that it wants, from now on.
+    """Report to ``instrument`` from now on the events of all threads that it wants.
 
     Raises:
-        TensorValueError: it cannot be told, or wants what there is not.
+        TensorValueError: it is no instrument, or wants unknown kinds.
 
     >>> class Depths:
     ...     kinds = {ef.events.LevelEvent}
@@ -114,23 +114,22 @@ def add_instrument(instrument: Instrument) -> None:
 
 
 def remove_instrument(instrument: Instrument) -> None:
-    """Tell ``instrument`` nothing more; it is no error if it is told nothing."""
+    """Report no more events to ``instrument``; removing an unknown instrument is no error."""
     with _lock:
         _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
 
 
 def remove_after_fork(instrument: Instrument) -> None:
-    """The same in a process that was forked, where the lock may be held by a thread that is not."""
+    """`remove_instrument` for a forked process, whose lock a thread of the parent may hold."""
     _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
 
 
 def open_waits() -> list[WaitEvent]:
-    """The waits that go on now, the oldest first, those too that began without a listener.
+    """The waits that go on now, the oldest first, including waits that began without a listener.
 
-    So an instrument that comes late, or a look at a program that is stuck, sees what blocks it. A
-    wait has one record, the same for each request; its ``stop`` is set when it is over, but an end
-    is told only to those that were told of the beginning. The ``step`` of a wait that nobody
-    listened to is 0.
+    So an instrument added late, or a look at a stuck program, sees what blocks it. A wait has one
+    record, the same for each call; its ``stop`` is set when it is over, but the end is reported
+    only to instruments that received the beginning. The ``step`` of a wait without a listener is 0.
 
     >>> import threading
     >>> letters = ef.Queue(1, ef.tensor(0), name="letters")
@@ -154,17 +153,17 @@ _askers: Final[list[Callable[[], list[WaitEvent]]]] = []
 
 
 def ask_for_waits(ask: Callable[[], list[WaitEvent]]) -> None:
-    """Let `open_waits` give what ``ask`` gives, too."""
+    """Add ``ask`` to the sources of `open_waits`."""
     _askers.append(ask)
 
 
 def tell_nobody(event: AbstractEvent) -> None:
-    """Note that the beginning of an event was told to nobody, so that its end is not either."""
+    """Mark an event as begun without a listener, so that its end is not reported either."""
     event._told = ()
 
 
 def begin(event: AbstractEvent) -> None:
-    """Tell the instruments that something begins; the caller calls `end`, whatever happens."""
+    """Report the beginning of an event; the caller calls `end`, whatever happens."""
     if step_of.telling:
         event._told = ()
         return
@@ -174,16 +173,16 @@ def begin(event: AbstractEvent) -> None:
 
 
 def end(event: AbstractEvent) -> None:
-    """Tell of the end: those that were told of the beginning, all if none was to be.
+    """Report the end of an event, to the instruments that received its beginning, or else to all.
 
-    The time is now, unless the record has it.
+    The time of the end is now, unless the record has one.
     """
     if event.stop is None:
         event.stop = perf_counter()
     listeners, first = type(event).listeners, event._told
     if first is None:
         first = () if step_of.telling else listeners
-    elif first is not listeners:  # some may have been removed since
+    elif first is not listeners:  # instruments may have been removed since
         first = tuple([i for i in first if any(i is j for j in listeners)])
     if first:
         _tell(first, "end", event)
@@ -206,7 +205,7 @@ def _tell(listeners: tuple[Instrument, ...], what: str, event: AbstractEvent) ->
 
 @final
 class told:
-    """Tell of what the block does: that it begins, and its end, however it ends."""
+    """A context manager that reports the beginning and the end of an event, also after an error."""
 
     __slots__ = ("_event",)
 
@@ -227,7 +226,7 @@ class told:
 
 
 def _remove_broken(instrument: Instrument, error: Exception) -> None:
-    """A broken instrument must not stop the work that it shows, nor may the warning of it."""
+    """Remove a broken instrument with a warning; neither may stop the work that it observes."""
     remove_instrument(instrument)
     try:
         text = f"instrument {instrument!r} raised {error!r} and was removed"

@@ -1,4 +1,4 @@
-"""What code that runs in a thread knows of the step that the thread works for."""
+"""The context of a thread: the step that it works for, and settings of that step."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import Any, Final, final
 
 from eagerflow.errors import CancelledError
 
-#: the number of another step, unlike that of any other in this process
+#: gives the next number of a step, unique in this process
 next_step: Final = count(1).__next__
 
 
 @final
 class _StepOf(threading.local):
-    """What code that runs in a thread knows of the step that the thread works for.
+    """The state of a thread with respect to the step that it works for.
 
     Attributes:
-        step: its number; 0 outside of steps, and in one that was a call of generated code, since
-            no instrument listened when it began.
-        frames: the loops of it that the thread is in, each with its iteration.
-        caller: the thread that asked for it, 0 where that is the same one.
-        runner: the name of the runner that the thread works for, if it does for one.
-        stopped: tells whether the step is to end; None if that is not asked for.
-        observation: how the step is observed, if it is (see `eagerflow.runtime.observed_step`).
-        telling: whether the thread is telling an instrument, which is told nothing of what it runs
-            meanwhile: else it would be told of that, and so on without end.
-        verifies: what is checked after each op, empty for nothing: ``"compared"`` native kernels
-            with the ops that they stand for, ``"finite"`` results.
-        told: seconds that the thread has spent telling instruments, ever.
+        step: the number of the step; 0 outside of steps, and in a step that was a call of generated
+            code, since no instrument listened when it began.
+        frames: the loops of the step that the thread is in, each with its iteration.
+        caller: the thread that asked for the step, 0 if that is the same thread.
+        runner: the name of the runner that the thread works for; empty for none.
+        stopped: says whether the step is to end; None if it cannot be stopped.
+        observation: the observation of the step, if there is one (see
+            `eagerflow.runtime.observed_step`).
+        telling: whether the thread is calling an instrument; ops that the instrument runs are not
+            reported, or reports would never end.
+        verifies: the check after each op, empty for none: ``"compared"`` of native kernels with the
+            ops that they stand for, ``"finite"`` of results.
+        told: seconds that the thread has spent in instruments so far.
     """
 
     step: int = 0
@@ -43,7 +44,7 @@ class _StepOf(threading.local):
     told: float = 0.0
 
 
-#: of this thread
+#: the state of this thread
 step_of: Final = _StepOf()
 
 
@@ -51,7 +52,7 @@ def check_stopped() -> None:
     """Raise if the step of this thread is to end.
 
     Raises:
-        CancelledError: it is.
+        CancelledError: the step is to end.
     """
     stopped = step_of.stopped
     if stopped is not None and stopped():

@@ -1,4 +1,4 @@
-"""Events as a trace that Perfetto and Chrome show: one row per thread, scopes around their nodes.
+"""Events as a trace for Perfetto and Chrome: one row per thread, scopes around their nodes.
 
 The format is the "JSON object format" of Chrome's trace events: complete events (``"ph": "X"``)
 with times in microseconds. Slices of one thread nest by their times: steps, their regions, nodes in
@@ -31,11 +31,11 @@ _MICRO: Final = 1e6
 
 
 def to_chrome(events: Sequence[AbstractEvent]) -> dict[str, Any]:
-    """The trace, ready for `json.dump`.
+    """The trace of some events, ready for `json.dump`.
 
     Args:
-        events: of any threads, those of one thread in the order of their ends. Those that have not
-            ended come last.
+        events: events of any threads, those of one thread in the order of their ends. Events that
+            have not ended come last.
     """
     trace = _Trace(min((e.start for e in events), default=0.0))
     levels = [e for e in events if isinstance(e, LevelEvent)]
@@ -68,7 +68,7 @@ def to_chrome(events: Sequence[AbstractEvent]) -> dict[str, Any]:
 
 
 def _add_moves(trace: _Trace, moves: Sequence[TransferEvent], row: int) -> None:
-    """The rows of devices, the first one with this number, and the transfers between them."""
+    """Add a row for each device, numbered from ``row``, and the transfers between them."""
     devices = dict.fromkeys(name for e in moves for name in (e.origin, e.device))
     rows = {name: row + i for i, name in enumerate(devices)}
     for name, number in rows.items():
@@ -103,7 +103,7 @@ class _Trace:
 @final
 @dataclass(slots=True)
 class _Slice:
-    """One bar of the picture; of bars with the same times the deeper is within the other."""
+    """A bar of the trace; of two bars with the same times the deeper is inside the other."""
 
     kind: str
     name: str

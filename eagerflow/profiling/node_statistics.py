@@ -11,7 +11,7 @@ from typing import Final, final
 from eagerflow import events
 from eagerflow.events import AbstractEvent, NodeEvent
 
-_KEPT: Final = 1000  # times of one node, of which the median is taken
+_KEPT: Final = 1000  # times of one node, from which the median is taken
 
 
 def median(times: Iterable[float]) -> float:
@@ -26,11 +26,11 @@ class NodeRow:
     """The statistics of one node.
 
     Attributes:
-        node: its name.
+        node: the name of the node.
         op: the name of its op.
-        scope: its name scope.
-        device: where it ran.
-        count: the number of its runs.
+        scope: the name scope of the node.
+        device: the device of its runs.
+        count: number of runs.
         total: seconds of all runs.
         median: the median in seconds of the last 1000 runs.
     """
@@ -93,7 +93,7 @@ class NodeStatistics:
             events.remove_instrument(self)
 
     def begin(self, event: AbstractEvent, /) -> None:
-        """Events of nodes arrive at their end."""
+        """Ignored: a node is reported at its end."""
 
     def end(self, event: AbstractEvent, /) -> None:
         """Count one run of a node."""
@@ -106,7 +106,7 @@ class NodeStatistics:
             times.last.append(event.seconds)
 
     def table(self) -> list[NodeRow]:
-        """The nodes, the slowest first."""
+        """The rows of the nodes, by decreasing total time."""
         with self._lock:
             rows = [
                 NodeRow(

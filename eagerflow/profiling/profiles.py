@@ -1,4 +1,4 @@
-"""`profile`: the ops of a block, with their times."""
+"""`profile`: a context manager that records the ops of a block, with their times."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from eagerflow.profiling.node_statistics import median
 @final
 @dataclass(frozen=True, slots=True)
 class OpStatistics:
-    """All calls of one op on one device.
+    """Statistics of all calls of one op on one device.
 
     Attributes:
-        name: of the op.
-        device: where it ran.
-        calls: the number of calls.
+        name: the name of the op.
+        device: the device of the calls.
+        calls: number of calls.
         total: seconds of all calls.
-        mean: seconds of one call.
-        median: the median of the calls in seconds.
-        share: of the time of all ops, from 0 to 1.
+        mean: mean seconds of a call.
+        median: median seconds of a call.
+        share: fraction of the time of all ops, from 0 to 1.
         nbytes: bytes of all results.
     """
 
@@ -56,7 +56,7 @@ class OpStatistics:
     nbytes: int
 
 
-#: kinds that only the thread that asked for them records
+#: kinds recorded only for the thread that asked for the work
 _OF_THREADS: Final = (OpEvent, NodeEvent, StepEvent, RegionEvent, TransferEvent, RetraceEvent)
 _HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
 _LEFT: Final = 2  # columns of texts
@@ -70,7 +70,7 @@ class Profile:
 
     Attributes:
         events: all events, in the order of their ends.
-        seconds: how long the block took, until now if it still runs.
+        seconds: duration of the block, until now if it still runs.
     """
 
     __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_open", "_start",
@@ -80,7 +80,7 @@ class Profile:
     def __init__(self) -> None:
         self._events: list[AbstractEvent] = []
         self._open: dict[int, AbstractEvent] = {}  # events that have begun, by identity
-        self._unfinished: list[AbstractEvent] = []  # those of blocks that ended before they did
+        self._unfinished: list[AbstractEvent] = []  # events still open when their block ended
         self._thread = 0
         self._depth = 0
         self._start = 0.0
@@ -106,12 +106,12 @@ class Profile:
             self._open.clear()
 
     def begin(self, event: AbstractEvent, /) -> None:
-        """Keep the events that have begun, so that a trace shows what was still waited for."""
+        """Keep an event that has begun, so that a trace shows waits that have not ended."""
         if self._is_of_interest(event):
             self._open[id(event)] = event
 
     def end(self, event: AbstractEvent, /) -> None:
-        """Keep one event; ops and steps that other threads asked for are left out."""
+        """Keep an event; ops and steps that other threads asked for are left out."""
         self._open.pop(id(event), None)
         if self._is_of_interest(event):
             self._events.append(event)
@@ -127,11 +127,11 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """How long the block took, until now if it still runs; of several, all together."""
+        """Duration of the block, until now if it still runs; the sum if there were several."""
         return self._before + (perf_counter() - self._start if self._depth else 0.0)
 
     def table(self) -> list[OpStatistics]:
-        """The ops, the slowest first.
+        """The rows of the ops, by decreasing total time.
 
         >>> with ef.profile() as p:
         ...     x = ef.ones((3, 3)) @ ef.ones((3, 3))
@@ -146,10 +146,10 @@ class Profile:
         return sorted(rows, key=lambda row: row.total, reverse=True)
 
     def save(self, path: Any) -> None:
-        """Write a trace that Perfetto (https://ui.perfetto.dev) and Chrome show, scopes as bars.
+        """Write a trace for Perfetto (https://ui.perfetto.dev) and Chrome, with scopes as bars.
 
         Args:
-            path: of the file, by convention ``.json``.
+            path: the path of the file, by convention ``.json``.
 
         Raises:
             FileError: the file cannot be written. It is an OSError.
@@ -179,7 +179,7 @@ class Profile:
         return table_html([self._summary()], _HEADINGS, map(_cells, self.table()), _LEFT)
 
     def _ops(self) -> list[OpEvent | NodeEvent]:
-        """The events that are one op each, run by itself or as a node of a graph."""
+        """The events of single ops, eager or as nodes of a graph."""
         return [e for e in tuple(self._events) if isinstance(e, OpEvent | NodeEvent)]
 
     def _summary(self) -> str:
@@ -217,7 +217,7 @@ def _cells(row: OpStatistics) -> tuple[str, ...]:
 
 
 def _digits(value: float) -> str:
-    """Three digits, without an exponent."""
+    """A number with three digits, without an exponent."""
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
 
 
@@ -238,8 +238,8 @@ def _bytes(count: int) -> str:
 def profile() -> Profile:
     """Record the ops that this thread runs within a ``with`` block, with their times.
 
-    So are graphs that runners (`eagerflow.spawn`) run at the same time, whichever thread spawned
-    these: their events have the name of the runner.
+    Graphs that runners (`eagerflow.spawn`) run at the same time are recorded as well, whichever
+    thread spawned the runners: their events have the name of the runner.
 
     >>> with ef.profile() as p:
     ...     x = ef.exp(ef.zeros(3))

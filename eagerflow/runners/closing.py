@@ -1,4 +1,4 @@
-"""What is closed when runners end, so that no reader waits for ever."""
+"""Closing of queues and barriers at the end of runners, so that no reader waits for ever."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
 
 _lock: Final = threading.Lock()
-_users: Final[Counter[int]] = Counter()  # of how many runners, by the identity of what is closed
+_users: Final[Counter[int]] = Counter()  # number of runners, by the identity of the object to close
 
 
 @final
 class Closing:
-    """What a runner closes at its end: with the last of those that share it, or if one fails.
+    """The objects that a runner closes when it fails, or when no other runner still shares them.
 
     Args:
-        closes: queues, barriers, or anything that has ``close``; or one of them.
+        closes: queues, barriers, or other objects with ``close``; or one of them.
 
     Raises:
-        TraceError: something cannot be closed.
+        TraceError: an object has no ``close``.
     """
 
     __slots__ = ("_held",)
@@ -43,12 +43,13 @@ class Closing:
             _users.update(map(id, held))
 
     def close(self, runner: str, error: BaseException | None) -> None:
-        """The runner has ended.
+        """Close at the end of the runner.
 
         Args:
-            runner: its name.
-            error: with which error, if with one. What others wait to put in is cancelled then, and
-                waiting threads are told; nothing keeps the error itself, nor what its frames hold.
+            runner: the name of the runner.
+            error: its error; None if it ended well. An error cancels pending puts, and waiting
+                threads get a message; nothing keeps the error itself, nor the objects of its
+                frames.
         """
         failure = None
         if error is not None:
@@ -59,12 +60,12 @@ class Closing:
         for one in self.leave(error is not None):
             state = getattr(one, "resource", None)
             if isinstance(state, (QueueState, BarrierState)):
-                state.end(failure)  # it does not wait until others have put in what they have
+                state.end(failure)  # it does not wait for pending puts of others
             else:
                 one.close()
 
     def leave(self, failed: bool = False) -> list[Any]:
-        """The runner counts no more; what is to be closed."""
+        """Stop counting the runner; gives the objects to close."""
         held, self._held = self._held, ()
         with _lock:
             _users.subtract(map(id, held))

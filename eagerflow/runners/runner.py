@@ -1,4 +1,4 @@
-"""`Runner`: how a function that runs again and again ends. What starts one: `runners/spawn.py`."""
+"""`Runner`: a function that runs again and again, and its end; `runners/spawn.py` starts one."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from eagerflow.source import source_of_thread
 
 _serial: Final = itertools.count(1)
 STOPPED: Final = "its runner was stopped"
-#: seconds after which it is told that a runner that was stopped goes on
+#: seconds until a warning that a stopped runner still goes on
 _PATIENCE: Final = 5.0
-#: seconds after which an error is printed that `join` or `stop` has not raised by then
+#: seconds until an error is printed that neither `join` nor `stop` has raised
 _UNSEEN: Final = 0.5
 
 
 @final
 class _End(AbstractMeeting):
-    """The condition on which threads wait for the end of a runner, which is `over` then."""
+    """The condition for the end of a runner, which is then `over`."""
 
     __slots__ = ("over",)
 
     def __init__(self, name: str) -> None:
-        super().__init__(1, "runner")  # a container would remember each name that was given
+        super().__init__(1, "runner")  # a container would remember each given name
         self.name = self.label = name
         self.over = False
 
@@ -51,12 +51,12 @@ class _End(AbstractMeeting):
         return f"the runner {self.name}, which {'has ended' if self.over else 'goes on'}"
 
     def tell(self) -> None:
-        """Its runs tell more."""
+        """Nothing to report: runs report themselves."""
 
 
 @final
 class _Join(AbstractAttempt):
-    """Wait until a runner has ended."""
+    """A wait for the end of a runner."""
 
     __slots__ = ()
 
@@ -65,36 +65,36 @@ class _Join(AbstractAttempt):
         return self.done
 
     def retract(self) -> None:
-        """It holds nothing."""
+        """Do nothing: the attempt holds nothing."""
 
 
 @final
 class Runner:
-    """A function that runs again and again in the background. `spawn` makes and starts one.
+    """A function that runs again and again in the background. `spawn` makes and starts a runner.
 
-    It ends when a queue is closed that it needs (a `QueueClosedError` is no error of a runner, but
-    the end of its work), when it is stopped, or with an error, which `join` and `stop` raise; one
-    that was spawned under an `eagerflow.deadline` ends with that at the latest.
+    It ends when a queue that it needs is closed (a `QueueClosedError` is no error of a runner, but
+    the end of its work), when it is stopped, or with an error, which `join` and `stop` raise; a
+    runner spawned under an `eagerflow.deadline` ends at the deadline at the latest.
 
     Attributes:
-        name: of the runner, for messages.
-        steps: how many runs have come to their end so far.
-        error: that it ended with; None if it ended well, or goes on.
+        name: the name of the runner, for messages.
+        steps: number of completed runs.
+        error: the error that it ended with; None if it ended well, or goes on.
     """
 
     def __init__(self, fn: Any, name: str | None, closing: Closing) -> None:
         base = str(getattr(fn, "name", None) or getattr(fn, "__name__", type(fn).__name__))
         self._number = next(_serial)
         self.name = name or f"{base}-{self._number}"
-        self._run: RunEvent | None = None  # that goes on, if there are listeners
+        self._run: RunEvent | None = None  # the current run, if there are listeners
         self._lock = threading.Lock()
         self.steps = 0
-        self._reasons = set[str]()  # why it is to end
+        self._reasons = set[str]()  # reasons for it to end
         self._ended = threading.Event()
         self._end = _End(self.name)
         self.error: BaseException | None = None
         self._trace: TracebackType | None = None  # of the error, before it is raised again
-        self._report: Timer | None = None  # of an error that was not seen yet
+        self._report: Timer | None = None  # for an error not seen yet
         self._cancel: Callable[[str], object] = _nothing
         self._closing = closing
         self._thread: Callable[[], int] = int
@@ -102,25 +102,25 @@ class Runner:
 
     @property
     def running(self) -> bool:
-        """Whether it goes on."""
+        """Whether the runner goes on."""
         return not self._ended.is_set()
 
     @hides_frames
     def stop(self, timeout: float | None = None) -> bool:
-        """End it: its run is broken off between two ops or where it waits; there is no other one.
+        """End the runner: its run is broken off between two ops or in a wait, and no run follows.
 
-        A plain function gets a `CancelledError` from its next op, or the traced function that it
-        has called. Python code cannot be broken off that does something else, such as wait for a
-        socket: the runner ends when that is over. A warning tells the line if it takes long.
+        A plain function gets a `CancelledError` from its next op, or from the traced function that
+        it has called. Python code that does something else, such as waiting for a socket, cannot be
+        broken off: the runner ends after it. A warning names the line if that takes long.
 
         Args:
-            timeout: how many seconds to wait for the end at most.
+            timeout: the longest time to wait for the end, in seconds.
 
         Returns:
-            Whether it has ended.
+            Whether the runner has ended.
 
         Raises:
-            BaseException: the error that it had ended with before.
+            BaseException: the error that the runner had ended with.
         """
         self.cancel()
         if timeout is not None:
@@ -130,22 +130,22 @@ class Runner:
         return True
 
     def cancel(self) -> None:
-        """As `stop`, but it does not wait for the end."""
+        """Stop the runner as `stop` does, without waiting for its end."""
         self._break_off(STOPPED)
 
     @hides_frames
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended.
+        """Wait for the end of the runner.
 
         Args:
-            timeout: how many seconds to wait at most.
+            timeout: the longest time to wait, in seconds.
 
         Returns:
-            Whether it has ended.
+            Whether the runner has ended.
 
         Raises:
-            BaseException: the error that it ended with.
-            DeadlineError: it goes on, and the deadline of this block has passed.
+            BaseException: the error that the runner ended with.
+            DeadlineError: the runner goes on, and the deadline of this block has passed.
         """
         try:
             _Join(self._end, 0, "join").wait(check_seconds("join", timeout))
@@ -178,11 +178,11 @@ class Runner:
         self._await_end()
         if kind is None:
             self._raise()
-        else:  # that error counts for more
+        else:  # the error of the block counts for more
             self.tell()
 
     def _await_end(self) -> None:
-        """Wait for the end of a runner that was stopped."""
+        """Wait for the end of a stopped runner, with a warning if that takes long."""
         if self._ended.wait(_PATIENCE):
             return
         source = source_of_thread(self._thread())
@@ -195,10 +195,10 @@ class Runner:
         )
         self._ended.wait()
 
-    # --- for those that run it ---
+    # --- for the code that runs it ---
 
     def end_at(self, moment: float) -> None:
-        """Let it end at this time (of ``time.monotonic``) at the latest."""
+        """End the runner at a time (of ``time.monotonic``) at the latest."""
         left = max(moment - monotonic(), 0.0)
         self._timer = timers.call(left, lambda: self._break_off(deadline.LATE))
 
@@ -209,16 +209,16 @@ class Runner:
         cancel(reason)
 
     def begin(self, cancel: Callable[[str], object], thread: Callable[[], int]) -> bool:
-        """Whether there is another run, which the caller begins; none if it was stopped.
+        """Whether the caller is to begin another run; no more runs follow after a stop.
 
         Args:
-            cancel: ends it early, for a reason, perhaps before it was begun.
-            thread: tells which thread is at work for it, 0 for none.
+            cancel: ends the run early, with a reason, perhaps before it has begun.
+            thread: gives the thread at work for the run, 0 for none.
 
         Raises:
-            DeadlineError: its time is over.
+            DeadlineError: the time of the runner is over.
         """
-        if RunEvent.listeners:  # without the lock: a listener may want to stop it
+        if RunEvent.listeners:  # without the lock: a listener may stop the runner
             self._run = RunEvent(name=self.name, thread=-self._number, runner=self.name, step=0)
             events.begin(self._run)
         with self._lock:
@@ -230,19 +230,19 @@ class Runner:
             return True
 
     def count(self) -> None:
-        """Another run has come to its end."""
+        """Count a completed run."""
         self.steps += 1
         self.end_run()
 
     def end_run(self, error: str = "") -> None:
-        """The run that goes on ends, with an error if one is given."""
+        """End the current run, with an error if one is given."""
         run, self._run = self._run, None
         if run is not None:
             run.error = error
             events.end(run)
 
     def end(self, error: BaseException | None = None) -> None:
-        """It has ended."""
+        """End the runner."""
         self.end_run(STOPPED if error is None else events.describe(error))
         broken_off = isinstance(error, CancelledError | SystemExit)  # of the program
         if isinstance(error, QueueClosedError) or (broken_off and STOPPED in self._reasons):
@@ -267,7 +267,7 @@ class Runner:
         self._report = timers.call(_UNSEEN, self.tell)
 
     def _is_unseen(self) -> bool:
-        """Whether it has ended with an error that was not seen; asking marks it as seen."""
+        """Whether its error has not been seen yet; asking marks the error as seen."""
         with self._lock:
             report, self._report = self._report, None
         if report is not None:
@@ -275,22 +275,22 @@ class Runner:
         return report is not None
 
     def tell(self) -> None:
-        """Print the error that it has ended with, if it was not seen."""
+        """Print the runner's error, unless it has been seen."""
         if self.error is not None and self._is_unseen():
             lines = traceback.format_exception(self.error)
             text = f"The runner {self.name} has ended with an error:\n{''.join(lines)}"
             sys.stderr.write(text)  # in one piece, as other threads may write
 
     def at_exit(self) -> None:
-        """The program ends."""
+        """Cancel the runner at the end of the program, and print its error."""
         self.cancel()
         self.tell()
 
     def abandon(self) -> None:
-        """It has never begun."""
+        """End a runner that has never begun."""
         self._closing.leave()
         self.end()
 
 
 def _nothing(reason: str = "") -> None:
-    """What cancels no run."""
+    """The cancel function while no run goes on."""

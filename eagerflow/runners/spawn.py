@@ -1,6 +1,6 @@
 """`spawn`: functions that run again and again in the background, as TensorFlow's queue runners.
 
-How they end, and what hears of it: `runners/runner.py`.
+Their ends and errors: `runners/runner.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Steps:
     scope: DeviceScope | None = field(default_factory=current_device_scope)
 
     def next(self) -> None:
-        """Begin the next one."""
+        """Begin the next step."""
         function, runner = self.function, self.runner
         with within(self.scope):
             call = function._lookup.signature.parse(self.args, self.kwargs)
@@ -72,14 +72,14 @@ class _Steps:
 def _call_in_thread(
     runner: Runner, call: Callable[[], object], where: DeviceScope | None, end: float | None
 ) -> None:
-    """Call a plain function for a runner, again and again, in this thread, until a time."""
+    """Call a plain function for a runner, again and again, in this thread, until ``end``."""
     interruptible.holder = holder = Interruptible()
     brake = interpreter.Brake(lambda: deadline.broken_off(STOPPED))
     step_of.runner = runner.name
     ident = threading.get_ident()
 
     def cancel(_: str) -> None:
-        brake.pull()  # so that nothing is begun after what it waits for
+        brake.pull()  # so that no op begins after the wait
         holder.stop()
 
     late = nullcontext() if end is None else deadline.ends_at(end)
@@ -90,7 +90,7 @@ def _call_in_thread(
                 runner.count()
                 if end is not None and monotonic() >= end:
                     raise deadline.too_late()
-    except StopIteration as error:  # of an iterator that it reads
+    except StopIteration as error:  # raised by an iterator that the function reads
         runner.end_run(events.describe(error))
         runner.end()
     except BaseException as error:
@@ -122,31 +122,32 @@ def spawn(
     closes: Any = (),
     **kwargs: Any,
 ) -> Runner:
-    """Run a function again and again in the background: what TensorFlow calls a queue runner.
+    """Run a function again and again in the background, as TensorFlow's queue runners do.
 
-    A traced function holds no thread while it waits for queues; the threads that there are are
-    shared by all runners. Any other function gets a thread of its own. What a run returns is
-    dropped: the results are in queues and variables.
+    A traced function holds no thread while it waits for queues; all runners share the threads of a
+    pool. Any other function gets a thread of its own. Return values are dropped: results belong in
+    queues and variables.
 
     The runner ends when a queue that it needs is closed, when a function that is not traced raises
-    ``StopIteration`` (as ``next`` does), when it is stopped (what it waits for is cancelled then),
-    or with an error, which `Runner.join` and `Runner.stop` raise; if neither does at once, it is
-    printed. As a context manager it is stopped at the end of the block.
+    ``StopIteration`` (as ``next`` does), when it is stopped (which cancels its waits), or with an
+    error, which `Runner.join` and `Runner.stop` raise; if neither does at once, the error is
+    printed. As a context manager the runner is stopped at the end of the block.
 
     Args:
         fn: the function.
         args: its arguments.
-        name: of the runner, in messages and lists of threads; by default that of the function,
-            with a number.
-        closes: what it closes when it ends, so that no reader waits for more: queues, barriers, or
-            anything that has ``close``. What several runners name is closed by the last of them
-            that goes on; one that is spawned after all others have ended finds it closed
-            (``docs/queues.md``: how to hold it open). If one ends with an error, it closes a queue
-            at once, and cancels what waits to get in.
+        name: the name of the runner, in messages and lists of threads; by default that of the
+            function, with a number.
+        closes: objects to close at its end, so that no reader waits for more: queues, barriers, or
+            others with ``close``. An object that several runners name is closed by the last of them
+            to end; a runner spawned after all others have ended finds it closed
+            (``docs/queues.md``: how to hold it open). A runner that ends with an error closes a
+            queue at once, and cancels its pending puts.
         kwargs: keyword arguments of the function.
 
     Raises:
-        TraceError: in a traced function, ``fn`` is no function, or what tracing ``fn`` raises.
+        TraceError: the call is in a traced function, ``fn`` is no function, or tracing ``fn``
+            fails.
 
     >>> numbers, squares = ef.Queue(2, ef.tensor(0)), ef.Queue(2, ef.tensor(0))
     >>> @ef.trace
@@ -176,7 +177,7 @@ def spawn(
 
 
 def _start(runner: Runner, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Begin the first step of a traced function, or the thread of another one."""
+    """Begin the first step of a traced function, or the thread of a plain one."""
     end = deadline.moment() if deadline.active() else None
     function, given = fn, args
     if isinstance(fn, BoundFunction):

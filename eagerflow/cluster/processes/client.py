@@ -103,7 +103,7 @@ class Connections:
         session: a random number that identifies the session.
         versions: the versions of this process.
         credentials: keys of this client, where there are keys.
-        limits: on messages.
+        limits: limits on messages.
 
     Attributes:
         tasks: the connected tasks, with their greetings.
@@ -337,7 +337,7 @@ class Connections:
         while True:
             try:
                 _, pending = self._pending.popitem()
-            except KeyError:  # none is left: several threads may be at it
+            except KeyError:  # another thread may have taken the last one
                 return
             pending.failed(ErrorHead("TaskLost", "the cluster was closed"))
 

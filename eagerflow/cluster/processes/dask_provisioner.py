@@ -42,7 +42,7 @@ _HOST: Final = re.compile(r"\w+://\[?([^/\]]+?)\]?:\d+")
 
 @final
 class TaskHost:
-    """A task server behind an actor of Dask, which lives on the worker beside it.
+    """An actor of Dask that runs a task server as a process beside its worker.
 
     Args:
         task: its name.
@@ -137,7 +137,7 @@ class DaskProvisioner:
                 self._allowed.add_task(task, self._doors[task])
             known = {task: tuple(doors) for task, doors in self._doors.items()}
             for host in [self._hosts[task].allow(known) for task in self._hosts]:
-                with suppress(Exception):  # a host that has died is told after its restart
+                with suppress(Exception):  # a host that has died learns of them after a restart
                     host.result(timeout=_ANSWER_SECONDS)
         except TaskLost:
             raise

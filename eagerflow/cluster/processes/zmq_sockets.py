@@ -58,7 +58,7 @@ def new_socket(
     socket.maxmsgsize = limits.header  # of one frame; before a greeting any peer can send that much
     socket.heartbeat_ivl = milliseconds(HEARTBEAT_SECONDS)
     socket.heartbeat_timeout = milliseconds(LOST_SECONDS)
-    socket.reconnect_ivl = -1  # a connection that is gone is another one's business
+    socket.reconnect_ivl = -1  # not by ZeroMQ: the owner makes new connections
     return socket
 
 

@@ -23,7 +23,7 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
 
     Args:
         error: any exception; one from elsewhere arrives as an `EagerflowError` that names it.
-        task: where it was raised.
+        task: the task that raised it.
     """
     notes = tuple([_cut(note) for note in getattr(error, "__notes__", ())[:_NOTES]])
     if not isinstance(error, EagerflowError):

@@ -82,8 +82,8 @@ class ArrayHead(AbstractRecord, tag="array", frozen=True):
 class ListHead(AbstractRecord, tag="list", frozen=True):
     """A list of tensors, each of them a frame.
 
-    size: number of places in the list.
-        size: how many places it has.
+    Attributes:
+        size: number of places in the list.
         indices: the occupied places, ascending.
         items: the tensors at these places.
     """

@@ -66,7 +66,7 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
         )
     elif isinstance(carried, ErrorMessage):
         error = read_error(carried.error)
-        if carried.error.source is not None:  # the receiver does not know the place better
+        if carried.error.source is not None:  # the receiver keeps this source
             relocate(error, carried.error.source, settled=True)
         inner = Message("error", carried.step, None, error)
     elif isinstance(carried, WantedMessage):

@@ -85,7 +85,7 @@ def _write(
 
 
 def resources_of(graph: Graph) -> dict[str, Any]:
-    """The resources that nodes of a partition use, by name; its graph lists those of all."""
+    """The resources that nodes of a partition use, by name; its graph lists others as well."""
     used = {id(value) for node in _nodes(graph) for value in _items(node.attrs.values())}
     return {name: r for name, r in graph.resources.items() if id(r) in used}
 

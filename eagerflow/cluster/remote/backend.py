@@ -19,7 +19,7 @@ from eagerflow.hardware.contract import HostArray, KernelCall, Ready
 from eagerflow.ops.state.callbacks import PyFunction
 from eagerflow.resources.variable import VariableState
 
-#: bytes from which on values go directly between tasks; below, fewer messages pass through here
+#: bytes from which on values go directly between tasks, at the cost of more messages
 _DIRECT: Final = 1 << 12
 #: number of shapes and attributes whose output types a launcher remembers
 _REMEMBERED: Final = 4_096
