@@ -1,1 +1,1 @@
-"""The core: op records, the one funnel `bind`, interpreters, tensors, pytrees."""
+"""The core: op records, `bind` as the one funnel of ops, interpreters, tensors, pytrees."""

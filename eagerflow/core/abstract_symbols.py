@@ -1,7 +1,7 @@
-"""What stands for a value in a trace: data and numbers of which only the type is known.
+"""Symbolic values of a trace: data and numbers of which only the type is known.
 
-The classes are here so that tensors and conversions can tell them; `eagerflow.tracing.tracer` makes
-them and knows what they stand for.
+The abstract classes are here so that tensors and conversions can recognise them;
+`eagerflow.tracing.tracer` implements them and knows the graph values that they stand for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AbstractSymbol(ABC):
-    """The data of a symbolic tensor: it is in the place of an array.
+    """The data of a symbolic tensor, in place of an array.
 
     Attributes:
         shape: sizes; some may be an `eagerflow.Dim`.
@@ -36,7 +36,7 @@ class AbstractSymbol(ABC):
 
     @abstractmethod
     def is_constant(self, what: str) -> bool:
-        """Whether it follows from constants alone.
+        """Whether the value follows from constants alone.
 
         Args:
             what: the operation that asks, for messages: ``"float()"``.
@@ -47,13 +47,13 @@ class AbstractSymbol(ABC):
 
     @abstractmethod
     def concrete(self, what: str) -> Any:
-        """The array, where it follows from constants alone.
+        """The array, if it follows from constants alone.
 
         Args:
             what: the operation that asks, for messages: ``"float()"``.
 
         Raises:
-            TraceError: it does not.
+            TraceError: it depends on inputs.
             LeakedTensorError: the trace has ended.
         """
 
@@ -63,20 +63,20 @@ class AbstractSymbol(ABC):
 
         Args:
             x: the tensor.
-            spell: makes the text, given one whose elements are known.
+            spell: makes the text of a tensor whose elements are known.
         """
 
     @abstractmethod
     def leaked(self, what: str) -> NoReturn:
-        """Raise, because ``what`` uses it where no trace is under way that knows it."""
+        """Raise a `LeakedTensorError`: ``what`` uses the tensor outside of its trace."""
 
 
 class AbstractNumber(AbstractAsked, ABC):
-    """A Python number in a trace. It does arithmetic as its kind does.
+    """A Python number in a trace, with the arithmetic of its kind.
 
     Attributes:
-        number: what it is in the call that traces. Code that looks at it says in the graph, or by
-            `ask`, what is done with other numbers.
+        number: its value in the call that is traced. Code that reads it handles other values in
+            the graph, or by `ask`.
     """
 
     __slots__ = ("__weakref__",)
@@ -86,11 +86,11 @@ class AbstractNumber(AbstractAsked, ABC):
     @property
     @abstractmethod
     def varies(self) -> bool:
-        """Whether it differs from run to run of the graph, so that Python cannot have it."""
+        """Whether it differs between runs of the graph, so that Python cannot read it."""
 
     @abstractmethod
     def to_tensor(self, lane: Lane) -> Tensor:
-        """It as a tensor without axes, converted as a number is."""
+        """The number as a tensor without axes, converted as a Python number is."""
 
 
 class AbstractTracedArray(ABC):
@@ -105,14 +105,14 @@ class AbstractTracedArray(ABC):
     @property
     @abstractmethod
     def maker(self) -> Callable[[Tensor], Any]:
-        """What makes the array of the tensor that a run gives for it."""
+        """The function that makes the array from its tensor, after a run."""
 
 
 def number_now(x: Any) -> Any:
-    """What a number of a trace is in the call that traces; what else is passed is given back.
+    """The value of a number of a trace in the call that is traced; other objects are returned.
 
-    The graph is run with other numbers, too: code that decides something by this one says in
-    the graph what is done with them.
+    The graph is run with other numbers, too: code that decides something by this value has to
+    handle the others in the graph.
 
     >>> from eagerflow.extending import number_now
     >>> seen = []

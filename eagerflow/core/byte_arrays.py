@@ -1,7 +1,7 @@
 """Arrays of dtype bytes: NumPy arrays of Python's ``bytes``, which are immutable and of any length.
 
 The packed form, for files: the length of each element (8 bytes, little-endian), in row-major order,
-and behind these the elements without gaps.
+followed by the elements without gaps.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Array = np.ndarray[Any, Any]
 
 
 def byte_array(value: Any) -> Array:
-    """A new array of bytes, nested sequences of them, or an array of them.
+    """A new array from bytes, nested sequences of bytes, or an array of bytes.
 
     Raises:
-        DTypeError: something in it is not bytes.
+        DTypeError: an element is not bytes.
         TensorValueError: ragged sequences.
     """
     if isinstance(value, bytes):
@@ -66,7 +66,7 @@ def _as_bytes(x: Any) -> bytes:
 
 
 def byte_count(array: Array) -> int:
-    """The lengths of all elements together."""
+    """The total length of all elements."""
     return sum(map(len, array.reshape(-1).tolist()))
 
 
@@ -96,7 +96,7 @@ def unpack(data: memoryview | bytes | bytearray, shape: tuple[int, ...]) -> Arra
     """The array of that shape whose packed form is ``data``.
 
     Raises:
-        ValueError: it is the packed form of none.
+        ValueError: ``data`` is the packed form of no array of that shape.
 
     >>> from eagerflow.extending import pack, unpack
     >>> ef.tensor(unpack(pack(ef.tensor([b"a", b"bcd"]).numpy()), (2,))).tolist()

@@ -1,4 +1,4 @@
-"""Runs an op at once on the device of its inputs: the bottom of every chain of interpreters."""
+"""Eager execution of ops on the device of their inputs: the bottom of every interpreter chain."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _HINT_OF_NANS: Final = "ef.config(check_nan=True) makes an error of the first Na
 
 @final
 class ResolvedKernel:
-    """A resolved kernel: what `execute` looks up by lane.
+    """A resolved kernel, as `execute` looks it up by lane.
 
     Attributes:
-        kernel: ``kernel(*arrays, **attrs)``, or what launches it on the device.
-        eager: the same for eager code, which has NumPy's warnings at the user's line.
+        kernel: ``kernel(*arrays, **attrs)``, or its launcher on the device.
+        eager: the kernel for eager code, with NumPy's warnings at the user's line.
         array_type: the class of the device's arrays.
         lanes: the lanes of the device by NumPy dtype.
-        asarray: makes an array of what a kernel returned instead of one (a NumPy scalar); leaves
-            one in the memory of the host where the op makes it there.
+        asarray: makes an array of another result of a kernel (a NumPy scalar); leaves results in
+            the memory of the host if the op makes them there.
         spreads: whether the device rule gives each output a device of its own.
     """
 
@@ -61,7 +61,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     """Run ``op`` now.
 
     Raises:
-        DeviceError: the inputs sit on different devices.
+        DeviceError: the inputs are on different devices.
         EagerflowError: the type rule of the op refuses the inputs, or the kernel failed.
     """
     key: Any
@@ -81,7 +81,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         entry = resolve(op, inputs, attrs, key)
     kernel = entry.eager
     try:
-        # spelled out, because unpacking costs a small op a tenth of its time
+        # written out, because unpacking costs a small op a tenth of its time
         if count == 1:
             data = kernel(x._data, **attrs) if attrs else kernel(x._data)
         elif count == 2 and not attrs:
@@ -96,7 +96,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         finally:
             del explained  # an exception whose frame holds it would keep the inputs alive
     except KeyboardInterrupt as error:  # most likely in an op that waits
-        # IPython asks an error how to show itself
+        # IPython calls this method of an error to display it
         error.__dict__["_render_traceback_"] = partial(_show, error)
         raise
     if type(data) is not entry.array_type:
@@ -113,7 +113,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
 
 
 def _asked(op: Op, attrs: dict[str, Any]) -> tuple[Device, dict[str, Any]]:
-    """Where an op without inputs runs, and its other attributes."""
+    """The device of an op without inputs, and its other attributes."""
     device = as_device(attrs["device"])
     if op.effect == "pure":
         note_put(device)
@@ -164,7 +164,7 @@ def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -
 
 
 def _with_lines(error: DeviceError, inputs: Sequence[Tensor]) -> DeviceError:
-    """The error for operands on wrong devices, with the lines that the operands are from."""
+    """The error for operands on wrong devices, with the source lines of the operands."""
     first: dict[Device, Tensor] = {}
     for x in inputs:
         first.setdefault(x._lane.device, x)
@@ -176,9 +176,9 @@ def _with_lines(error: DeviceError, inputs: Sequence[Tensor]) -> DeviceError:
 
 
 def line_of_operand(x: Tensor, here: str = "") -> str:
-    """The line that an operand is from, or that put a tensor on its device last; not ``here``.
+    """The line that an operand is from, or that last put a tensor on its device; not ``here``.
 
-    It is empty if that is not known.
+    It is empty if not known.
     """
     device, assigned = x._lane.device, assignment_of(x)
     if assigned is not None:
@@ -199,12 +199,12 @@ def resolve_kernel(
         op: the op.
         specs: of the inputs; sizes may be symbolic.
         attrs: the attributes.
-        key: their lane if they share one, else the tuple of their lanes; of an op without inputs
-            the device.
+        key: the lane of the inputs if they share one, else the tuple of their lanes; for an op
+            without inputs the device.
     """
     where = infer_devices(op, [s.device for s in specs], attrs, [s.type for s in specs])
     spreads = isinstance(where, tuple)
-    # an op that says where each output is runs where its inputs are
+    # an op whose rule gives a device per output runs where its inputs are
     device = as_device(key) if not specs else specs[0].device if spreads else where
     lanes = [device.lanes[s.dtype] for s in specs]
     if op.moves:
@@ -224,17 +224,17 @@ def resolve_kernel(
 
 
 def _check_dtypes(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any]) -> None:
-    """Kernels may take more dtypes than the type rule does; so lanes are checked, once each."""
+    """Check the dtypes of lanes, once per lane: kernels may accept more than the type rule."""
     try:
         infer(op, [s.type for s in specs], attrs, [s.device for s in specs])
     except DTypeError as error:
         raise strip(error) from None
-    except EagerflowError:  # of the shapes or attributes: the kernel refuses them as well
+    except EagerflowError:  # of shapes or attributes, which the kernel refuses as well
         pass
 
 
 def _mover(start: Device) -> Callable[..., Any]:
-    """Copies from ``start`` to the device named by the attribute."""
+    """The kernel of ops that copy from ``start`` to the device in the attribute ``device``."""
 
     def move(array: Any, *, device: Device, source: Any = None) -> Tensor:
         if not TransferEvent.listeners:
@@ -252,6 +252,6 @@ def _mover(start: Device) -> Callable[..., Any]:
     return move
 
 
-# the slots that break the cycle bind -> execute -> Tensor
+# set here, to break the import cycle bind -> execute -> Tensor
 stack.execute = execute
 stack.resolve = resolve

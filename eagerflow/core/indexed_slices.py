@@ -27,9 +27,9 @@ from eagerflow.types import (
 class IndexedSlices:
     """Rows of an array of which all other rows are zero: the sparse gradient of a gather.
 
-    A row may occur more than once; the array it stands for is then the sum. It can be scaled,
-    negated, and added to another one, which gives rows again; added to a tensor it gives a tensor.
-    Where a tensor is expected it stands for the whole array.
+    Rows of the same index add up in the array that they stand for. Indexed slices can be scaled,
+    negated, and added to each other, which gives rows again; added to a tensor they give a tensor.
+    Where a tensor is expected they stand for the whole array.
 
     Args:
         values: ``T[k, *rest]``, the rows.
@@ -78,7 +78,7 @@ class IndexedSlices:
 
     @property
     def device(self) -> Device:
-        """Where the values are."""
+        """The device of the values."""
         return self.values.device
 
     @property
@@ -92,11 +92,11 @@ class IndexedSlices:
         return TensorSpec(TensorType(self.dtype, self.shape), self.device)
 
     def to_dense(self) -> Tensor:
-        """The whole array, rows of the same index added up."""
+        """The whole array, with rows of the same index added up."""
         return functions["segment_sum"](self.values, self.indices, self.shape[0])
 
     def coalesce(self) -> IndexedSlices:
-        """The same array with each row at most once: what is not linear in the rows needs that.
+        """The same array with each index at most once, as functions not linear in rows need it.
 
         >>> s = ef.IndexedSlices(ef.tensor([1.0, 2.0, 4.0]), ef.tensor([2, 0, 2]), (3,))
         >>> s.coalesce().values, s.coalesce().indices
@@ -107,7 +107,7 @@ class IndexedSlices:
         return IndexedSlices(values, rows, self.shape)
 
     def astype(self, dtype: DTypeLike) -> IndexedSlices:
-        """With values of another dtype."""
+        """The same slices with values of another dtype."""
         return IndexedSlices(self.values.astype(dtype), self.indices, self.shape)
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -123,7 +123,7 @@ class IndexedSlices:
     # --- arithmetic ---
 
     def _rows_of(self, factor: TensorLike) -> TensorLike:
-        """What of a factor of the whole array falls on the rows."""
+        """The rows of a factor of the whole array at the indices."""
         if isinstance(factor, (int, float, complex, Dim)):
             return factor
         x = tensor_of(factor)
@@ -134,7 +134,7 @@ class IndexedSlices:
             )
         if x.ndim < self.ndim or same(x.shape[0], 1):
             return x
-        if not same(x.shape[0], self.shape[0]):  # 1 when the graph runs, or else as many
+        if not same(x.shape[0], self.shape[0]):  # may be 1 when the graph runs
             x = functions["broadcast_to"](x, (self.shape[0], *x.shape[1:]))
         return functions["take"](x, self.indices, axis=0)
 
@@ -152,7 +152,7 @@ class IndexedSlices:
     def __add__(self, other: TensorLike | IndexedSlices) -> Any:
         if not isinstance(other, IndexedSlices):
             return functions["add"](self.to_dense(), other)
-        # where that is not known, it has to be: nothing else would notice
+        # unknown shapes are taken for different: no later check would notice
         if not same_shape(other.shape, self.shape) and other.shape != self.shape:
             raise ShapeError(
                 "IndexedSlices: two of different arrays are added",

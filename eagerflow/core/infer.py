@@ -1,4 +1,4 @@
-"""What the rules of an op say of its outputs: types, devices, and their errors in words."""
+"""Inference of types and devices of outputs by the rules of an op, with the wording of errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 def infer(
     op: Op, types: Sequence[TensorType], attrs: dict[str, Any], devices: Sequence[Any] = ()
 ) -> Any:
-    """The type rule of ``op``, its errors worded with the op's name and what it was given.
+    """Apply the type rule of ``op``; its errors name the op and its arguments.
 
     Args:
         op: the op.
@@ -42,16 +42,16 @@ def infer(
 def infer_devices(
     op: Op, devices: Sequence[Any], attrs: dict[str, Any], types: Sequence[TensorType] = ()
 ) -> Any:
-    """The device rule of ``op``.
+    """Apply the device rule of ``op``.
 
     Args:
         op: the op.
-        devices: of the inputs; None for one that is not known.
+        devices: of the inputs; None where not known.
         attrs: the attributes.
         types: of the inputs, for the wording of errors.
 
     Returns:
-        The device of the op and all its outputs, or a tuple with one for each output.
+        The device of the op and all its outputs, or a tuple with a device for each output.
 
     Raises:
         DeviceError: the inputs are on devices where the op does not take them.
@@ -63,7 +63,7 @@ def infer_devices(
 
 
 def infer_specs(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> list[TensorSpec]:
-    """Both rules of ``op``: the specs of its outputs from those of its inputs."""
+    """Apply both rules of ``op``: the specs of its outputs from those of its inputs."""
     types, devices = [s.type for s in specs], [s.device for s in specs]
     inferred, where = infer(op, types, attrs, devices), infer_devices(op, devices, attrs, types)
     outputs = inferred if isinstance(inferred, tuple) else (inferred,)

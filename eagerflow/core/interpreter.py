@@ -1,9 +1,9 @@
-"""Interpreters: they get the ops that are bound. They are per thread.
+"""Interpreters, which take the ops that are bound; each thread has a chain of its own.
 
 The chain of a thread, from the top: *transforms* in the order of nesting (tapes, traces,
-forward mode), then *monitors* (timing, NaN check), then the device that executes. Each hands an
-op on to the one `below` it, changed or unchanged. In plain eager mode there is none of them, and no
-device scope: `stack.engaged` is False, which is all that the fast path looks at.
+forward mode), then *monitors* (timing, NaN check), then the device that executes. Each interpreter
+passes an op on to the next one (`below`), changed or unchanged. In plain eager mode there are no
+interpreters and no device scopes: `stack.engaged` is False, which is all that the fast path reads.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _T = TypeVar("_T")
 
 
 class AbstractInterpreter(ABC):
-    """Takes the ops bound in its thread. An instance is installed once at a time.
+    """An interpreter of the ops bound in its thread, installed at most once at a time.
 
     Attributes:
         below: the next interpreter in the chain.
         observes: whether `bind` is to bind the op below and then to call `observe`.
         looks_on: whether an op may be executed at once and only be shown to `observe`: the
-            interpreter observes, and there is none below.
-        traces: whether nothing is executed: values are symbolic.
+            interpreter observes, and there is no interpreter below.
+        traces: whether ops are recorded and not executed: values are symbolic.
     """
 
     below: AbstractInterpreter
@@ -42,10 +42,10 @@ class AbstractInterpreter(ABC):
 
     @abstractmethod
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """Apply ``op`` to tensors; give a tensor or a tuple of them."""
+        """Apply ``op`` to tensors; returns a tensor or a tuple of tensors."""
 
     def observe(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any], result: Any) -> None:
-        """See an op that was applied. ``attrs`` may not be changed."""
+        """Observe an op that was applied. ``attrs`` may not be changed."""
 
     def call(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Apply a composite; unless it is differentiated, its body is run."""
@@ -57,24 +57,24 @@ class AbstractInterpreter(ABC):
         self.below.rebind(handle, value)
 
     def made(self, value: Any) -> None:
-        """Hear of a tensor that was made of data without an op."""
+        """Take note of a tensor that was made from data without an op."""
         self.below.made(value)
 
     def created(self, resource: Any, value: Any) -> None:
-        """Hear of a resource that was created with a first value."""
+        """Take note of a resource that was created with an initial value."""
         self.below.created(resource, value)
 
     def looked(self, value: Any) -> None:
-        """Hear that Python looks at the elements of a tensor."""
+        """Take note that Python reads the elements of a tensor."""
         self.below.looked(value)
 
 
 class AbstractTracer(AbstractInterpreter):
-    """A transform that appends nodes to a graph, also for what is no op: arithmetic of numbers.
+    """A transform that appends nodes to a graph, for ops and for arithmetic of Python numbers.
 
     Attributes:
-        repeats: whether it traces what a loop repeats.
-        follows_numpy: whether the ops that are bound stand for a call of NumPy's.
+        repeats: whether it traces the body or condition of a loop.
+        follows_numpy: whether the ops that are bound stand for a call of NumPy.
     """
 
     traces = True
@@ -83,12 +83,12 @@ class AbstractTracer(AbstractInterpreter):
 
     @abstractmethod
     def owns(self, x: Any) -> bool:
-        """Whether the tensor ``x`` was made in it, and not in a trace around it or outside."""
+        """Whether the tensor ``x`` was made in this trace, not in an enclosing one or outside."""
 
     @property
     @abstractmethod
     def newest(self) -> Any:
-        """The node that it appended last."""
+        """The node that was appended last."""
 
     @abstractmethod
     def item(self, x: Any) -> Any:
@@ -96,28 +96,28 @@ class AbstractTracer(AbstractInterpreter):
 
     @abstractmethod
     def compare(self, op: str, *operands: Any) -> Any:
-        """A comparison of numbers of which one is known only when the graph runs."""
+        """A comparison of numbers, some of which are known only when the graph runs."""
 
 
 class AbstractDifferentiator(AbstractInterpreter):
-    """A tape or forward mode: it is told when ops come from the rules of derivatives.
+    """A tape or forward mode: it is notified when ops come from derivative rules.
 
-    A comparison in a rule says where a function has which slope, and is no dependence that a
-    derivative would have to go through.
+    A comparison in a rule selects the slope of a function, and is no dependence through which a
+    derivative would have to flow.
     """
 
     def begin_rules(self) -> None:
-        """Rules run from here on."""
+        """Take note that the ops from now on come from rules."""
 
     def end_rules(self) -> None:
-        """As many times as `begin_rules`: they are done."""
+        """End a `begin_rules`; called once for each."""
 
     @abstractmethod
     def follows(self, x: Any) -> bool:
         """Whether a derivative flows through the value of the tensor ``x``."""
 
     def knows(self, x: Any) -> bool:
-        """As `follows`, even while it does not record."""
+        """As `follows`, even while recording is paused."""
         return self.follows(x)
 
     def watches(self, resource: Any) -> bool:
@@ -125,11 +125,11 @@ class AbstractDifferentiator(AbstractInterpreter):
         return False
 
     def assigned(self, resource: Any, source: Any) -> None:
-        """Hear that a composite assigned a variable, and in which line."""
+        """Take note that a composite assigned a variable, in the line ``source``."""
 
 
 def differentiators() -> Iterator[AbstractDifferentiator]:
-    """Those of this thread's chain, from the top."""
+    """The differentiators of this thread's chain, from the top."""
     interpreter = current()
     while interpreter is not BASE:
         if isinstance(interpreter, AbstractDifferentiator):
@@ -142,9 +142,9 @@ def is_followed(x: Any, within: AbstractInterpreter | None = None) -> bool:
 
     Args:
         x: the tensor.
-        within: asks for those above this interpreter alone.
+        within: the interpreter at which the search ends; by default the bottom of the chain.
     """
-    interpreter = current()  # rules ask for each of their cotangents: a generator costs too much
+    interpreter = current()  # called by rules for each cotangent: a generator costs too much
     while interpreter is not BASE and interpreter is not within:
         if isinstance(interpreter, AbstractDifferentiator) and interpreter.follows(x):
             return True
@@ -159,9 +159,9 @@ def is_differentiated() -> bool:
 
 @final
 class applying_rules:
-    """Tell all differentiators of this thread's chain that rules run within the block.
+    """Notify all differentiators of this thread's chain that rules run within the block.
 
-    Each runs on the device of the op that it belongs to, whatever scope is open.
+    A rule runs on the device of the op that it belongs to, whatever scope is open.
     """
 
     __slots__ = ("_scope", "_told")
@@ -180,7 +180,7 @@ class applying_rules:
 
 
 def tracer_among(interpreter: AbstractInterpreter) -> AbstractTracer | None:
-    """The trace among ``interpreter`` and those below it."""
+    """The first trace from ``interpreter`` downwards, or None."""
     while interpreter is not BASE:
         if isinstance(interpreter, AbstractTracer):
             return interpreter
@@ -205,7 +205,7 @@ def is_traced() -> bool:
 
 @final
 class _Base(AbstractInterpreter):
-    """The lowest of every chain: the monitors of the thread or the process, then the device."""
+    """The base of every chain: the monitors of the thread or the process, then the device."""
 
     looks_on = True
 
@@ -231,7 +231,7 @@ class _Base(AbstractInterpreter):
 
 @final
 class _Process(AbstractInterpreter):
-    """Below the monitors of the thread: those of the process, whichever there are by then."""
+    """The link from the monitors of a thread to the current monitors of the process."""
 
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         monitor = stack.monitor
@@ -242,7 +242,7 @@ class _Process(AbstractInterpreter):
 
 @final
 class _Device(AbstractInterpreter):
-    """Below all monitors: executes."""
+    """The end of the chain, below all monitors: execution."""
 
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         return stack.execute(op, inputs, attrs)
@@ -258,7 +258,7 @@ current: Final = _current.get
 
 @final
 class use:
-    """Make ``interpreter`` the top of this thread's chain within the block, as it is."""
+    """Make ``interpreter``, unchanged, the top of this thread's chain within the block."""
 
     __slots__ = ("_interpreter", "_token")
 
@@ -273,9 +273,9 @@ class use:
 
 
 def _unlink(top: ContextVar[Any], interpreter: AbstractInterpreter) -> None:
-    """Take ``interpreter`` out of this thread's chain, also from below others.
+    """Remove ``interpreter`` from this thread's chain, wherever it is in the chain.
 
-    Blocks need not end in the order of nesting: two generators may each hold one open.
+    Blocks need not end in the order of nesting: two generators may each hold a block open.
     """
     above = top.get()
     if above is interpreter:
@@ -303,7 +303,7 @@ class installed:
         interpreter.below = below = current()
         interpreter.looks_on = interpreter.observes and below is BASE
         try:
-            stack.hold(interpreter)  # first: what is in the chain can be found in the table
+            stack.hold(interpreter)  # first, so that all interpreters of a chain are in the table
             _current.set(interpreter)
         except BaseException:  # Ctrl-C, or the end of Python's stack: the block is not entered
             self.__exit__()
@@ -319,14 +319,14 @@ class installed:
     def _leave(self) -> None:
         _unlink(_current, self._interpreter)
         stack.release(self._interpreter)
-        self._interpreter.below = BASE  # it keeps no other one alive
+        self._interpreter.below = BASE  # keeps no other interpreter alive
 
 
 def isolated(call: Callable[[], _T]) -> _T:
-    """``call()``, after which the chain of this thread is as before, whatever ended the call.
+    """Run ``call()`` and restore the chain of this thread, however the call ends.
 
-    Ctrl-C may also come while a block in it begins or ends. Context variables that the call sets
-    are as before.
+    It holds for a Ctrl-C at the begin or end of a block in the call, too. Context variables that
+    the call sets are restored.
     """
     before = {*stack.transforms}
     try:
@@ -338,10 +338,10 @@ def isolated(call: Callable[[], _T]) -> _T:
 
 
 def unwinds(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Let a function leave the chain of its thread and its scopes as before, if Ctrl-C ends it.
+    """Decorate a function to restore the chain and the scopes of its thread if Ctrl-C ends it.
 
-    Python's blocks do that themselves, unless it comes in the moment in which one begins or ends.
-    Errors are left to the blocks: a generator that is suspended in one goes on in it.
+    ``with`` blocks do so themselves, unless Ctrl-C comes while a block begins or ends. Errors are
+    left to the blocks: a generator that is suspended in a block continues in it.
     """
 
     @wraps(function)
@@ -359,7 +359,7 @@ def unwinds(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def _unwind(top: AbstractInterpreter, before: Collection[AbstractInterpreter]) -> None:
-    """Take out what this thread has put in since; ``top`` is the top again if it is there still."""
+    """Remove what this thread has installed since; restore ``top`` if it is still installed."""
     me = get_ident()
     for one in [one for one, thread in [*stack.transforms.items()] if thread == me]:
         if one not in before:
@@ -401,16 +401,16 @@ class monitored:
 
 @final
 class Brake(AbstractInterpreter):
-    """Lets another thread end what this one does: from `pull` on each of its ops raises.
+    """Cancellation of a thread's ops by another thread: from `pull` on each op raises.
 
-    It is a monitor, which is on for the length of a block, and costs no op anything before. Graphs
-    that are run do not see it; they ask their step (see `eagerflow.events.step_of`).
+    It is a monitor for the length of a block, and costs ops nothing before `pull`. Running graphs
+    do not see it; they ask their step (see `eagerflow.events.step_of`).
 
     Args:
         failure: makes the error.
 
     Attributes:
-        pulled: whether the thread is to end what it does.
+        pulled: whether the thread is to end its work.
     """
 
     def __init__(self, failure: Callable[[], Exception]) -> None:
@@ -425,10 +425,10 @@ class Brake(AbstractInterpreter):
         return self.below.bind(op, inputs, attrs)
 
     def pull(self) -> None:
-        """End what the thread does, now and later on in its block. Any thread may ask."""
+        """Let the ops of the thread raise, until its block ends. Any thread may call it."""
         with self._lock:
             self.pulled = True
-            if self._on:  # from now on ops look for monitors
+            if self._on:  # from now on ops check for monitors
                 stack.hold_monitor(self)
 
     def __enter__(self) -> Brake:
@@ -446,7 +446,7 @@ class Brake(AbstractInterpreter):
 
 
 def monitors() -> Iterator[AbstractInterpreter]:
-    """The monitors that look at the ops of this thread, from the top."""
+    """The monitors that see the ops of this thread, from the top."""
     monitor = _monitor.get() or stack.monitor
     while monitor is not None and monitor is not _DEVICE:
         if monitor is _PROCESS:
@@ -458,7 +458,7 @@ def monitors() -> Iterator[AbstractInterpreter]:
 
 
 def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:
-    """Install monitors for all threads in place of those before, the first on top."""
+    """Replace the monitors of all threads; the first is on top."""
     below: AbstractInterpreter = _DEVICE
     for monitor in reversed(monitors):
         monitor.below = below

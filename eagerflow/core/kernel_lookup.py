@@ -1,6 +1,6 @@
-"""The kernel of an op for some dtypes on a device: how it is found, and what its errors mean.
+"""Lookup of the kernel of an op for given dtypes on a device, and explanation of its errors.
 
-`OpCall` is what a backend may ask about the calls that its launcher is for (see
+`OpCall` is the view that a backend has of the calls that its launcher is for (see
 `eagerflow.hardware.contract`).
 """
 
@@ -44,7 +44,7 @@ Casts = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
-#: how NumPy's ValueErrors begin about sizes that no memory could hold
+#: parts of NumPy's ValueErrors about sizes that no memory could hold
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
 #: functions of integers that warn
 _DIVIDES = (np.floor_divide, np.remainder, np.fmod)
@@ -54,10 +54,10 @@ _OWN = ("eagerflow", "eagerflow_kernels", "numpy", "cupy", "scipy")
 
 @final
 class IssuedCall:
-    """Makes an error of what a kernel raises that was issued earlier.
+    """The explanation of errors of a kernel that was issued earlier.
 
     Attributes:
-        source: the user's line that issued it.
+        source: the user's line that issued the kernel.
     """
 
     __slots__ = ("_explain", "source")
@@ -76,15 +76,15 @@ class OpCall:
 
     Args:
         op: the op.
-        lanes: of the inputs; one stands for any number of the same.
-        device: where it runs.
+        lanes: of the inputs; a single lane stands for any number of inputs on it.
+        device: the device that it runs on.
 
     Attributes:
         name: of the op.
-        several: whether its kernel gives a tuple.
-        on_host: whether its kernel has to run at once, in the thread that calls.
+        several: whether its kernel returns a tuple.
+        on_host: whether its kernel has to run at once, in the calling thread.
         shares: whether results may be views of inputs.
-        warns: whether NumPy may warn of numbers while the kernel that was found runs.
+        warns: whether NumPy may warn of numeric errors (overflow, NaN) in the kernel found.
     """
 
     __slots__ = ("_device", "_lanes", "_op", "name", "on_host", "several", "shares", "warns")
@@ -98,11 +98,11 @@ class OpCall:
         self.warns = False
 
     def host_inputs(self, count: int, attrs: dict[str, Any]) -> frozenset[int]:
-        """Which of ``count`` inputs the kernel reads in the memory of the host."""
+        """The positions, of ``count`` inputs, that the kernel reads in the memory of the host."""
         return frozenset(i % count for i in self._op.read_on_host(attrs)) if count else frozenset()
 
     def host_outputs(self) -> frozenset[int]:
-        """Which outputs the kernel makes there."""
+        """The positions of the outputs that the kernel makes in the memory of the host."""
         return frozenset(self._op.host_outputs)
 
     def kernel(self, xp: Any, array_type: type[Any], like: str | None = None) -> Callable[..., Any]:
@@ -110,12 +110,12 @@ class OpCall:
 
         Args:
             xp: the array namespace that portable kernels get.
-            array_type: the class of the arrays that it gets.
-            like: another kind, whose special and native kernels will do where the own kind has no
-                special one.
+            array_type: the class of the kernel's arrays.
+            like: another kind of device, whose special and native kernels are used where the own
+                kind has no special kernel.
 
         Raises:
-            KernelError: there is none.
+            KernelError: there is no kernel.
         """
         op, lanes = self._op, self._lanes
         kernel = _found(op, lanes, self._device, xp, like)
@@ -135,7 +135,7 @@ class OpCall:
             via_float32 = via_float32 or (half and native is not None)
             if native is not None:
                 kernel = native
-                self.warns &= op.precision == "exact"  # to some dtypes NumPy casts for it
+                self.warns &= op.precision == "exact"  # NumPy does some casts, which may warn
                 casts = kernel_library.half_casts() if _FLOAT16 in dtypes else None
         if BYTES in dtypes:
             kernel = _of_bytes(kernel)
@@ -149,7 +149,7 @@ class OpCall:
         """The dtypes and shapes of the results, by the type rule.
 
         Raises:
-            EagerflowError: it refuses the inputs, or sizes depend on the data.
+            EagerflowError: the rule refuses the inputs, or sizes depend on the data.
         """
         types = self._types(arrays, attrs)
         return [(t.dtype.dtype, t.shape) for t in (types if isinstance(types, tuple) else (types,))]
@@ -157,14 +157,14 @@ class OpCall:
     def foreseen(
         self, arrays: Sequence[Any], attrs: dict[str, Any]
     ) -> list[tuple[np.dtype[Any], tuple[int, ...]]] | None:
-        """The same; None if sizes depend on the data."""
+        """As `outputs`; None if sizes depend on the data."""
         try:
             return self.outputs(arrays, attrs)
         except DataDependentError:
             return None
 
     def issued(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> IssuedCall:
-        """Note that a call is issued here; gives what makes an error of what its kernel raises."""
+        """Note that a call is issued here; returns the explanation of its kernel's errors."""
         op, at = self._op, running_node(2)
         frames = (*step_of.frames, *at.frames)
         pairs = zip(arrays, _repeat(self._lanes, len(arrays)), strict=True)
@@ -190,7 +190,7 @@ class OpCall:
     def _checked(
         self, kernel: Callable[..., Any], code: CodeType, array_type: type[Any]
     ) -> Callable[..., Any]:
-        """A kernel of the user's, of which the first call is compared with the type rule."""
+        """A user's kernel, whose first result is compared with the type rule."""
         first = True
 
         def checked(*arrays: Any, **attrs: Any) -> Any:
@@ -209,9 +209,9 @@ class OpCall:
         """A kernel that computes 8- and 16-bit floats in float32 and rounds the results once.
 
         Args:
-            kernel: what computes.
+            kernel: the kernel for float32.
             xp: the array namespace.
-            casts: from float16 to float32 and back, if not those of arrays.
+            casts: from float16 to float32 and back; by default those of arrays.
         """
         lanes = self._lanes
         widen, narrow = casts or (_astype_float32, None)
@@ -245,12 +245,12 @@ def _astype_float32(x: Any) -> Any:
     return x.astype("float32")
 
 
-#: where a kernel that computes in float32 has the one that does
+#: the attribute in which a kernel that computes in float32 keeps the inner kernel
 _WIDE: Final = "wide"
 
 
 def in_float32(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
-    """What a kernel for 8- and 16-bit floats calls with arrays of float32; None for others."""
+    """The inner kernel that a kernel for 8- and 16-bit floats calls in float32; None for others."""
     wide: Callable[..., Any] | None = getattr(kernel, _WIDE, None)
     return wide
 
@@ -265,7 +265,7 @@ def _found(
     if op.is_portable:
         kernel = table.find_portable(op.base, xp)
     elif like is not None:
-        kernel = _of_kind(op, kind, names, None)  # no portable one, before the other kind
+        kernel = _of_kind(op, kind, names, None)  # a special one, before those of the other kind
     if kernel is None and not op.is_portable:
         kernel = _of_kind(op, like or kind, names, xp)
     if kernel is None:
@@ -286,7 +286,7 @@ def _of_kind(op: Op, kind: str, names: tuple[str, ...], xp: Any) -> Callable[...
 
 
 def _has_native(op: Op, kinds: Iterable[str], lanes: list[Lane]) -> bool:
-    """Whether a native kernel may compute: there is no kernel of a user for these lanes."""
+    """Whether a native kernel may be used: there is no user's kernel for these lanes."""
     if op.is_portable:
         return False
     names = tuple(lane.dtype.name for lane in lanes)
@@ -295,7 +295,7 @@ def _has_native(op: Op, kinds: Iterable[str], lanes: list[Lane]) -> bool:
 
 
 def _may_warn(op: Op, lanes: list[Lane], kernel: Any) -> bool:
-    """Whether NumPy's functions may warn of numbers: there are floats, or integers are divided."""
+    """Whether NumPy may warn of numeric errors: on floats, or on division of integers."""
     if op.effect != "pure" or not (op.precision != "exact" or op.elementwise):
         return False
     return kernel in _DIVIDES or any(lane.dtype.is_inexact for lane in lanes)
@@ -314,17 +314,17 @@ def _check_outputs(
     name: str, data: Any, types: TensorType | tuple[TensorType, ...], array_type: type[Any],
     code: CodeType,
 ) -> None:  # fmt: skip
-    """Compare what a kernel gave with what the type rule says.
+    """Compare the result of a kernel with the type rule.
 
     Args:
         name: of the op.
-        data: what it gave.
-        types: what the rule says.
-        array_type: the class of the arrays that it gets.
-        code: the kernel.
+        data: the result.
+        types: the types by the rule.
+        array_type: the class of the kernel's arrays.
+        code: the code of the kernel.
 
     Raises:
-        KernelError: that is something else.
+        KernelError: they differ.
     """
     given, expected = (data, types) if isinstance(types, tuple) else ((data,), (types,))
     if not isinstance(given, tuple) or len(given) != len(expected):
@@ -357,7 +357,7 @@ def _wrong(name: str, what: str, given: str, types: Any, code: CodeType) -> Kern
 
 
 def _of_bytes(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that gives arrays also where NumPy gives an element, which is no scalar of NumPy."""
+    """A kernel that returns an array where NumPy's returns a single ``bytes`` element."""
 
     def whole(*arrays: Any, **attrs: Any) -> Any:
         data = kernel(*arrays, **attrs)
@@ -367,7 +367,7 @@ def _of_bytes(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _repeat(lanes: list[Lane], count: int) -> list[Lane]:
-    """Entries are shared by calls of any number of inputs on one lane (variadic ops)."""
+    """One lane for each input: calls of variadic ops on a lane share an entry with one lane."""
     return lanes if len(lanes) == count else [lanes[0]] * count
 
 
@@ -379,17 +379,17 @@ def _type(array: Any, lane: Lane) -> TensorType:
 def explain(
     op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
 ) -> Exception:
-    """The error to raise for one that a kernel raised, worded by the type rule if it objects.
+    """The error to raise for an error of a kernel, worded by the type rule if that objects.
 
     Args:
         op: the op.
         specs: of the inputs.
-        attrs: the attributes, for an op without inputs the device among them.
-        error: what the kernel raised.
+        attrs: the attributes, including the device for an op without inputs.
+        error: the error that the kernel raised.
     """
     try:
         explained = _explained(op, specs, attrs, error)
-    except Exception as failure:  # of a type rule, or of what puts attributes into words
+    except Exception as failure:  # of a type rule, or of the repr of an attribute
         explained = KernelError(f"{op.base}: the kernel raised {_named(error)}")
         explained.__cause__ = error
         explained.add_note(f"  and what words the error raised {_named(failure)}")
@@ -401,7 +401,7 @@ def explain(
 
 
 def _named(error: Exception) -> str:
-    """An error in words, also if it has none itself."""
+    """The repr of an error, or its class if that fails."""
     try:
         return repr(error)
     except Exception:
@@ -417,7 +417,7 @@ def _explained(
         return error
     try:
         infer_specs(op, specs, attrs)
-    except DataDependentError:  # it has found nothing else wrong
+    except DataDependentError:  # the rule found no other mistake
         pass
     except EagerflowError as worded:
         return strip(worded)
@@ -433,7 +433,7 @@ def _explained(
         failed.errno, failed.filename = error.errno, error.filename
         return failed
     if isinstance(error, IndexError):
-        # one of a kernel may have what it expects for its second argument
+        # the second argument of a kernel's IndexError may be the expected value
         own = type(error) is IndexError and len(error.args) == 2
         wrong, expected = error.args if own else (str(error), None)
         words = wrong.replace("out of bounds", "out of range")  # NumPy's, made ours
@@ -446,5 +446,5 @@ def _explained(
 
 
 def _where(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> Device:
-    """Where the results of an op are to be."""
+    """The device of the results of an op."""
     return as_device(specs[0].device if specs and not op.moves else attrs.get("device"))

@@ -1,7 +1,7 @@
-"""Monitors: interpreters that look at each op where it is executed, below tapes and traces.
+"""Monitors: interpreters that see each op where it is executed, below tapes and traces.
 
-Those that settings ask for are installed for the whole process as soon as any thread wants them,
-and act in the threads whose settings say so.
+Monitors that settings ask for are installed for the whole process as soon as any thread wants them,
+and act in the threads whose settings ask for them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def _tensors(result: Any) -> Sequence[Tensor]:
 
 @final
 class CheckNan(AbstractInterpreter):
-    """Raises at the op that first makes a NaN or an infinity: from inputs that have none."""
+    """The monitor that raises at the first op that makes a NaN or an infinity of finite inputs."""
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
-        if inputs and settings.current().check_nan:  # what is made of nothing was asked for
+        if inputs and settings.current().check_nan:  # ops without inputs make what they are told
             bad = [x for x in _tensors(result) if not _is_finite(x)]
             if bad and all(map(_is_finite, inputs)) and all(map(is_finite_number, attrs.values())):
                 made = [(x._data, x.device) for x in bad]
@@ -54,7 +54,7 @@ def _is_finite(x: Tensor) -> bool:
 
 
 def is_looked_at(device: Device) -> bool:
-    """Whether values of a device are checked: there are some, and to ask for them is no message.
+    """Whether values of a device are checked: it holds data, and reading needs no message.
 
     Args:
         device: the device.
@@ -67,10 +67,10 @@ def all_finite(data: Any, device: Device) -> bool:
 
     Args:
         data: the array.
-        device: where it is.
+        device: the device of the array.
     """
     if type(data) is np.ndarray:
-        # the sum of squares takes a third of the time; it may be infinite of large numbers
+        # the sum of squares takes a third of the time; it may be infinite for large numbers
         if data.dtype.char in "fd" and math.isfinite(np.vdot(data, data)):
             return True
         return bool(np.logical_and.reduce(np.isfinite(data), axis=None))
@@ -78,7 +78,7 @@ def all_finite(data: Any, device: Device) -> bool:
 
 
 def is_finite_number(value: Any) -> bool:
-    """Whether an attribute of an op asks for no NaN and no infinity.
+    """Whether an attribute of an op is not a NaN or an infinite number.
 
     Args:
         value: the attribute.
@@ -93,9 +93,9 @@ def not_finite(
 
     Args:
         op: the op.
-        inputs: what its inputs were.
+        inputs: the specs of its inputs.
         attrs: its attributes.
-        made: the arrays that are not finite, and where they are.
+        made: the arrays that are not finite, with their devices.
     """
     nan = any(bool(device.xp.isnan(data).any()) for data, device in made)
     return NonFiniteError(
@@ -107,7 +107,7 @@ def not_finite(
 
 @final
 class Verify(AbstractInterpreter):
-    """Raises where the result of a kernel is not of the type that the op's rule gives."""
+    """The monitor that raises if the result of a kernel is not of the type by the op's rule."""
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
@@ -119,16 +119,16 @@ class Verify(AbstractInterpreter):
 def check_types(
     op: Op, inputs: Sequence[TensorSpec], attrs: dict[str, Any], given: Sequence[TensorSpec]
 ) -> None:
-    """Raise if what a kernel gave is not of the types that the rule of the op gives.
+    """Raise if the results of a kernel are not of the types by the rules of the op.
 
     Args:
         op: the op.
-        inputs: what its inputs were.
+        inputs: the specs of its inputs.
         attrs: its attributes.
-        given: what the kernel gave.
+        given: the specs of the results.
 
     Raises:
-        KernelError: it is not.
+        KernelError: the types differ.
     """
     try:
         expected = infer_specs(op, inputs, attrs)
@@ -164,7 +164,7 @@ settings.on_change(_install)
 
 @final
 class Timing(AbstractInterpreter):
-    """Tells of each op (`eagerflow.events.OpEvent`)."""
+    """The monitor that emits an event for each op (`eagerflow.events.OpEvent`)."""
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         start, before = perf_counter(), slept.seconds
@@ -192,7 +192,7 @@ _timed: Final[ContextVar[bool]] = ContextVar("timed", default=False)
 
 @contextmanager
 def timed() -> Iterator[None]:
-    """Emit an event for each op of this thread within the block; one block is enough."""
+    """Emit an event for each op of this thread within the block; nested blocks add none."""
     if _timed.get():
         yield
         return

@@ -1,4 +1,4 @@
-"""Moves: what `bind` does first where a device scope is open, so that all operands are there.
+"""Moves of operands into the open device scope, which `bind` makes before it applies an op.
 
 A move is the op ``transfer``, bound as all others; tapes and traces see it.
 """
@@ -48,7 +48,7 @@ _transfer: Final = declare("transfer")
 
 
 def move_inputs(op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
-    """The inputs of an op on the device where it runs, in the scope that is open in this thread.
+    """The inputs of an op, moved to the device where it runs in this thread's open scope.
 
     Args:
         op: the op.
@@ -56,16 +56,16 @@ def move_inputs(op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> tu
         attrs: its attributes.
 
     Raises:
-        DeviceError: something has to be moved, and ``ef.config(moves="error")`` refuses that.
+        DeviceError: an input has to be moved, and ``ef.config(moves="error")`` refuses that.
     """
-    here = latest()  # as `open_scope`, spelled out: ops in a scope of a generator pay for this
+    here = latest()  # `open_scope` written out: ops in a scope of a generator pay for this
     here = None if here is None else here.innermost()
     if here is None:
         return inputs
     scope = here.scope
     if scope is None or not inputs:
         return inputs
-    # where the inputs of most ops are that move nothing; None of an op that has no such device
+    # the device of inputs that need no move, for most ops; None if there is none
     usual: Device | None = scope.usual
     if op.devices is not common_device:
         usual = getattr(attrs.get("resource"), "device", None)
@@ -85,25 +85,25 @@ def move_inputs(op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> tu
 def _home(
     scope: DeviceScope, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]
 ) -> Device | None:
-    """Where an op runs in a scope; None if wherever its inputs are."""
+    """The device of an op in a scope; None if it runs where its inputs are."""
     if op.moves:
         return None
     devices = [x._lane.device for x in inputs]
     if op.devices is not common_device:
         where = op.devices(*[None] * len(inputs), **attrs)
-        if isinstance(where, tuple):  # it looks at its inputs, which moves them only together
+        if isinstance(where, tuple):  # depends on the inputs, which are moved only if apart
             return None if devices.count(devices[0]) == len(devices) else scope.home(devices)
-        if where is not None:  # where its state is
+        if where is not None:  # the device of its state
             home: Device = where
             return home
     for x in inputs:
-        if x._lane.dtype is LIST:  # what holds tensors stays, as state does
+        if x._lane.dtype is LIST:  # a list of tensors is not moved, as state is not
             return x._lane.device
     return scope.home(devices)
 
 
 def lane_here(lane: Lane) -> Lane:
-    """The lane of a number beside an operand of ``lane``: that of the device where ops run."""
+    """The lane of a number beside an operand of ``lane``, on the device where the op runs."""
     if is_home(lane.device):
         return lane
     other = home_of(lane.device).lanes[lane.dtype]
@@ -111,16 +111,16 @@ def lane_here(lane: Lane) -> Lane:
 
 
 def may_move() -> bool:
-    """Whether a scope is open in which operands move, so that an op may give another device."""
+    """Whether a scope is open in which operands move, so that results may be elsewhere."""
     here = open_scope() if stack.scoped else None
     return here is not None and here.scope is not None and settings.current().moves != "error"
 
 
 def device_of(*arrays: Any) -> Device | None:
-    """Where an op with these arguments runs; None if none is a tensor and no scope is open.
+    """The device of an op with these arguments; None without a tensor and an open scope.
 
     Args:
-        arrays: arguments; those that are no tensors or variables do not count.
+        arrays: arguments, of which tensors and variables count.
     """
     devices = [x.device for x in arrays if isinstance(x, AbstractArray)]
     home = all_open.home
@@ -132,12 +132,12 @@ def device_of(*arrays: Any) -> Device | None:
 
 
 def device_for(*arrays: Any) -> Device:
-    """The same; the current device if there is no other."""
+    """As `device_of`, but the current device instead of None."""
     return device_of(*arrays) or current_device()
 
 
 def to_home(x: Tensor, device: Device) -> Tensor:
-    """A tensor on ``device``, moved there if a scope is open; as it is if none is."""
+    """A tensor, moved to ``device`` if a scope is open; else as it is."""
     if x._lane.device is device or not stack.scoped:
         return x
     here = open_scope()
@@ -147,7 +147,7 @@ def to_home(x: Tensor, device: Device) -> Tensor:
 
 
 def gathered(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors where an op of all of them runs in the scope that is open; as they are if none is."""
+    """Tensors, moved to where an op of all of them runs if a scope is open; else as they are."""
     home = device_of(*tensors)
     return [x if home is None else to_home(x, home) for x in tensors]
 
@@ -157,7 +157,7 @@ _R = TypeVar("_R")
 
 
 def device_wins(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let the argument ``device`` of a public function win over the scope that is open."""
+    """Decorate a public function so that its argument ``device`` wins over an open scope."""
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -171,8 +171,8 @@ def device_wins(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 # --- moving -------------------------------------------------------------------------------------
 
-#: What is moved is kept as long as its scope is open and the handle that was moved lives: a weak
-#: reference to this, the data that it held, the moved tensor, and the interpreter that saw it.
+#: A move, kept as long as its scope is open and the handle that was moved lives: a weak reference
+#: to the handle, the data that it held, the moved tensor, and the interpreter that saw the move.
 Moved = tuple[ref[Tensor], Any, Tensor, ref[AbstractInterpreter]]
 
 
@@ -180,7 +180,7 @@ def _moved(
     here: OpenScope, x: Tensor, home: Device, op: Op, inputs: Sequence[Tensor],
     attrs: dict[str, Any],
 ) -> Tensor:  # fmt: skip
-    """``x`` on ``home``, moved for ``op`` if that was not done before in this scope."""
+    """``x`` on ``home``, moved for ``op`` unless it was moved before in this scope."""
     key = (id(x), home.name)
     top = interpreter.current()
     earlier = _moved_before(here, key, x, home, top)
@@ -208,7 +208,7 @@ def _moved(
 def _moved_before(
     here: OpenScope, key: Any, x: Tensor, home: Device, top: AbstractInterpreter
 ) -> Tensor | None:
-    """What ``x`` was moved to in this scope, or in one around it."""
+    """The tensor that ``x`` was moved to in this scope, or in an enclosing one."""
     one: OpenScope | None = here
     while one is not None:
         moved: Moved | None = one.moved.get(key)
@@ -219,14 +219,14 @@ def _moved_before(
                 and seen() is top and _is_known(x, out, top)
             ):  # fmt: skip
                 return out
-        if one.part is not None:  # what the trace around a part moved, the part may use
+        if one.part is not None:  # a subgraph may use moves of the enclosing trace
             top = one.part
         one = one.outer
     return None
 
 
 def _is_known(x: Tensor, out: Tensor, top: AbstractInterpreter) -> bool:
-    """Whether all that differentiate with respect to ``x`` have seen the move to ``out``."""
+    """Whether all differentiators that follow ``x`` have seen the move to ``out``."""
     while top is not BASE:
         if isinstance(top, AbstractDifferentiator) and top.follows(x) is not top.follows(out):
             return False
@@ -237,10 +237,10 @@ def _is_known(x: Tensor, out: Tensor, top: AbstractInterpreter) -> bool:
 def _loop_around(
     here: OpenScope, x: Tensor, top: AbstractInterpreter
 ) -> tuple[OpenScope, AbstractInterpreter] | None:
-    """The scope and the interpreter around the outermost loop that is traced and keeps ``x``.
+    """The scope and interpreter around the outermost traced loop in which ``x`` is invariant.
 
-    In a branch of its body as well: that the branch may never run costs one move, to move there
-    would cost one for each iteration.
+    A move in a branch of the body is hoisted as well: if the branch never runs, that costs one
+    needless move; a move in the branch would cost one for each iteration.
     """
     around = None
     while here.part is not None and here.outer is not None:
@@ -271,10 +271,10 @@ def _refusal(
 
 #: the variables of the values that were read in scopes, by the identity of the handle
 _reads: Final[dict[int, tuple[ref[Tensor], Any]]] = {}
-#: for each variable how many times its value was moved, by line; None once that was said
+#: for each variable the number of moves of its value, by line; None once a warning was given
 _crossings: Final[WeakKeyDictionary[Any, Counter[Source | None] | None]] = WeakKeyDictionary()
 _NEVER: Final[Counter[Source | None]] = Counter()
-#: crossings of one line that are no single step any more: an op has two operands
+#: crossings of one line that may belong to a single step: an op has two operands
 _TOLD_AFTER: Final = 2
 
 
@@ -283,7 +283,7 @@ def note_read(x: Tensor, state: Any) -> None:
 
     Args:
         x: the value.
-        state: what the variable stands for.
+        state: the resource of the variable.
     """
     key = id(x)
     _reads[key] = (ref(x, _forget(key)), state)
@@ -294,7 +294,7 @@ def _forget(key: int) -> Callable[[object], None]:
 
 
 def _tell_of_read(x: Tensor, home: Device) -> None:
-    """Say once of a variable that it crosses in each step: in a trace, or in a line run again."""
+    """Warn once per variable that crosses in each step: in a trace, or in a repeated line."""
     handle, state = _reads.get(id(x), (None, None))
     if handle is None or handle() is not x:
         return
@@ -310,14 +310,14 @@ def _tell_of_read(x: Tensor, home: Device) -> None:
 
 
 def tell_of_crossing(sizes: Mapping[Any, int], home: object, remedy: str) -> None:
-    """Say of variables that they cross in each step, unless that was said of all of them.
+    """Warn of variables that cross in each step, unless a warning was given for all of them.
 
-    Those of a task are there to be read by others.
+    Variables of a task are meant to be read by other tasks.
 
     Args:
-        sizes: for what each variable stands for its bytes.
+        sizes: the bytes of each variable, by its resource.
         home: the device on which they are read.
-        remedy: what to do about it.
+        remedy: the advice.
     """
     own = [state for state in sizes if state.device.task is None]
     new = [state for state in own if _crossings.get(state, _NEVER) is not None]
@@ -339,7 +339,7 @@ def tell_of_crossing(sizes: Mapping[Any, int], home: object, remedy: str) -> Non
 
 
 def scope_of_call() -> Any:
-    """What decides where the ops of a traced function run that is called now: part of its key."""
+    """The scope and moves setting for a traced function that is called now: part of its key."""
     scope = current_device_scope() if stack.scoped else None
     if stack.refusing and settings.current().moves == "error":
         return scope, "error"
@@ -347,7 +347,7 @@ def scope_of_call() -> Any:
 
 
 def text_of_scope(part: Any) -> str:
-    """What `scope_of_call` gave, for messages; empty if that was none."""
+    """The result of `scope_of_call` as text for messages; empty if there was no scope."""
     scope, moves = part if isinstance(part, tuple) else (part, "allow")
     texts = ["" if scope is None else str(scope), "" if moves == "allow" else f"moves={moves!r}"]
     return ", ".join(filter(None, texts))

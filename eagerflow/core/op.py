@@ -48,7 +48,7 @@ Rule = Callable[..., Any]  # rules take tensors by position and the op's attribu
 
 @final
 class joint:
-    """Marks a vjp rule that gives the cotangents of all inputs at once, as a tuple.
+    """A vjp rule that gives the cotangents of all inputs at once, as a tuple.
 
     The rule is called ``rule(g, out, *inputs, **attrs)``, as rules per input are.
     """
@@ -61,32 +61,32 @@ class joint:
 
 @final
 class Op:
-    """Everything about one op, in one place.
+    """The record of an op: its rules and facts.
 
     Attributes:
         name: its name.
-        base: the key of its kernels in ``eagerflow_kernels.table``: its name, but for those of
-            `portable_form`.
+        base: the key of its kernels in ``eagerflow_kernels.table``: its name, but for the results
+            of `portable_form`.
         infer: ``infer(*types, **attrs)`` gives the type of the output, or a tuple of types, and
-            raises `ShapeError`, `DTypeError`, … for what the op does not take.
+            raises `ShapeError`, `DTypeError`, … for arguments that the op does not take.
         devices: ``devices(*devices, **attrs)``, of the devices of the inputs, gives the device
-            that the op and its outputs are on, or a tuple with one for each output. None is a
-            device that is not known. By default `common_device`.
+            of the op and its outputs, or a tuple with a device for each output. None is a device
+            that is not known. By default `common_device`.
         vjp: the reverse-mode rule, written with public ops. A tuple has one rule per input,
-            ``rule(g, out, *inputs, **attrs)``, that gives its cotangent; None in it means that
-            nothing flows to this input (an index, or a function that is constant almost
-            everywhere). `joint` gives all at once; a rule of its own, not in a tuple, is for
-            variadic ops and is called ``rule(i, g, out, *inputs, **attrs)`` for input ``i``. For
-            ops of several outputs ``g`` and ``out`` are tuples.
+            ``rule(g, out, *inputs, **attrs)``, that gives its cotangent; a None in it means that
+            no derivative flows to this input (an index, or a function that is constant almost
+            everywhere). `joint` gives all at once; a single rule, not in a tuple, is for variadic
+            ops and is called ``rule(i, g, out, *inputs, **attrs)`` for input ``i``. For ops of
+            several outputs ``g`` and ``out`` are tuples.
         jvp: ``jvp(tangents, out, *inputs, **attrs)``, tangents in the order of the inputs with
-            None for zero; derived from ``vjp`` where it is not given.
-        nondifferentiable: says that there is no derivative, instead of a rule.
-        cuts: whether nothing flows to some input, so that a tape has to look at which.
-        effect: what it does to state.
-        moves: whether it takes a device to a device (and so has no kernel of its own).
+            None for zero; derived from ``vjp`` by default.
+        nondifferentiable: states that there is no derivative, instead of a rule.
+        cuts: whether no derivative flows to some input, so that a tape has to check which.
+        effect: its effect on state.
+        moves: whether it moves a value between devices (and so has no kernel of its own).
         resolved: the cache of resolved kernels, by lane.
 
-    All else, from ``precision`` on, are the facts that `OpFacts` explains
+    The other attributes, from ``precision`` on, are the facts that `OpFacts` explains
     (`core/op_records/op_facts.py`).
     """
 
@@ -155,27 +155,27 @@ class Op:
         return (get_op, (self.name,))
 
     def raised(self, attrs: Mapping[str, Any]) -> Raised:
-        """What it raises in an ordinary run, with these attributes."""
+        """The exceptions of an ordinary run, with these attributes."""
         return self.raises(attrs) if callable(self.raises) else self.raises
 
     def read_on_host(self, attrs: Mapping[str, Any]) -> Positions:
-        """The inputs that its kernel reads in the memory of the host, with these attributes."""
+        """The positions of inputs that the kernel reads in host memory, with these attributes."""
         return self.host_inputs(attrs) if callable(self.host_inputs) else self.host_inputs
 
     def failing(self, attrs: Mapping[str, Any]) -> FailsOn:
-        """For what its kernel may raise an error, with these attributes."""
+        """The kinds of mistakes for which the kernel may raise, with these attributes."""
         return self.fails_on(attrs) if callable(self.fails_on) else self.fails_on
 
     @property
     def is_portable(self) -> bool:
-        """Whether it is a `portable_form`."""
+        """Whether the op is a `portable_form`."""
         return self.base != self.name
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the array arguments, as its kernel calls them, for messages.
 
-        Those that an op may have besides, ``*g``, are not among them.
+        Variadic arguments, ``*g``, are not among them.
         """
         kernel = table.portable_kernel(self.base)
         if callable(kernel):
@@ -184,48 +184,47 @@ class Op:
         return ()
 
 
-#: what there is for bytes, for messages
+#: the list of functions for bytes, for messages
 OPS_OF_BYTES: Final = (
     "bytes can be made, reshaped, joined, indexed, compared by == and !=, and put into variables"
     " and queues; ef.io.decode_raw and ef.io.parse_numbers make numbers of them"
 )
 
 _ops: Final[dict[str, Op]] = {}
-#: those of `portable_form`, by the name of the op that they are forms of
+#: the portable forms, by the name of their op
 _portable_forms: Final[dict[str, Op]] = {}
-#: how their names begin
+#: the prefix of their names
 _PORTABLE: Final = "portable_"
-#: the names of those that take a device to a device, as graphs ask for each node
+#: the names of ops that move values between devices, a set as graphs ask for each node
 moving: Final[set[str]] = set()
 
-#: public functions by name: what Tensor's methods and operators call. `eagerflow/__init__.py` fills
-#: it with what it exports.
-#: The type is that of nearly all of them.
+#: public functions by name, which Tensor's methods and operators call. `eagerflow/__init__.py`
+#: fills it with its exports. The type is that of nearly all of them.
 functions: Final[dict[str, Callable[..., Tensor]]] = {}
 
 _plugins_loaded = False
 
 
 def _no_families() -> None:
-    """What `load_families_by` replaces."""
+    """The default, which `load_families_by` replaces."""
 
 
 _load_families: Callable[[], None] = _no_families
 
 
 def load_families_by(load: Callable[[], None]) -> None:
-    """Let ops that no program has asked for yet be defined by a function from above."""
+    """Register the function, of a module above, that defines ops not requested yet."""
     global _load_families
     _load_families = load
 
 
 def _load_every_family() -> None:
     _load_families()
-    load_families_by(_no_families)  # graphs ask for names that are no ops again and again
+    load_families_by(_no_families)  # graphs often look up names that are no ops
 
 
 def declare(name: str) -> Op:
-    """The op of that name, made empty if it is not there yet (to be filled by `define`)."""
+    """The op of that name, created empty if it does not exist (to be filled by `define`)."""
     op = _ops.get(name)
     if op is None:
         op = _ops[name] = Op(name)
@@ -254,11 +253,11 @@ def define(
         vjp: the reverse-mode rule.
         jvp: the forward-mode rule, if it is not to be derived.
         nondifferentiable: instead of ``vjp``: there is no derivative.
-        effect: what it does to state.
-        moves: whether it takes a device to a device.
+        effect: its effect on state.
+        moves: whether it moves a value between devices.
         replace: overwrite an op of that name (as when a notebook cell runs again).
-        facts: what its vjp reads, what it costs, how its result lies in memory, and so on; those
-            that are not given are those of the family of ``infer`` (`OpFacts`).
+        facts: the values that its vjp reads, its cost, the memory layout of its result, and so on;
+            by default those of the family of ``infer`` (`OpFacts`).
 
     Raises:
         OpDefinitionError: the name is taken, or there is no statement about its gradient.
@@ -297,7 +296,7 @@ def get_op(name: str) -> Op:
     """The op of that name; packages that add ops by entry point are loaded if it is not known.
 
     Raises:
-        OpDefinitionError: there is none.
+        OpDefinitionError: there is no such op.
     """
     op = find_op(name)
     if op is None:
@@ -306,7 +305,7 @@ def get_op(name: str) -> Op:
 
 
 def find_op(name: str) -> Op | None:
-    """The same; None if there is none."""
+    """As `get_op`; None if there is no such op."""
     op = _ops.get(name)
     if op is None or op.infer is None:
         _load_every_family()
@@ -321,8 +320,8 @@ def find_op(name: str) -> Op | None:
 def portable_form(op: Op) -> Op:
     """The op that computes the same by the portable kernel, whatever library is in force.
 
-    It is an op of its own, ``portable_exp`` for ``exp``, with all facts and rules of the other one:
-    graphs keep it, and nothing takes one for the other.
+    It is an op of its own, ``portable_exp`` for ``exp``, with all facts and rules of the original:
+    graphs keep it, and the two are never merged.
 
     >>> from eagerflow.core.op import find_op
     >>> find_op("portable_exp").base
@@ -345,7 +344,7 @@ def all_ops() -> dict[str, Op]:
 
 
 def is_part(name: str) -> bool:
-    """Whether that is an op whose errors are about what the caller of a public function gave.
+    """Whether errors of that op are about the arguments of a public function's caller.
 
     >>> from eagerflow.extending import is_part
     >>> is_part("check_labels"), is_part("exp")
@@ -356,7 +355,7 @@ def is_part(name: str) -> bool:
 
 
 def load_plugins() -> None:
-    """Import what installed packages name under ``eagerflow.ops`` and ``eagerflow.kernels``."""
+    """Load the entry points ``eagerflow.ops`` and ``eagerflow.kernels`` of installed packages."""
     global _plugins_loaded
     if not _plugins_loaded:
         _plugins_loaded = True
@@ -374,7 +373,7 @@ def _forget(name: str) -> None:
 
 
 def _forget_replaced(devices: Collection[Any]) -> None:
-    """Hold nothing of devices that were replaced; what still is on them finds its kernels again."""
+    """Drop all resolved kernels, which hold replaced devices; they are resolved again on demand."""
     for op in (*_ops.values(), *_portable_forms.values()):
         op.resolved.clear()
 
@@ -394,9 +393,9 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
     Returns:
         A tensor. Ops of several outputs give a tuple of them: see `bind_several`.
     """
-    try:  # costs nothing where nothing is raised
+    try:  # costs nothing if nothing is raised
         if stack.engaged:
-            if stack.scoped:  # spelled out: all ops within a scope pay for this
+            if stack.scoped:  # written out: all ops within a scope pay for this
                 home = all_open.home or usual_device()
                 for x in inputs:
                     if x._lane.device is not home:
@@ -415,5 +414,5 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
         raise
 
 
-#: `bind` for ops of several outputs: the same function with the type of what it gives there
+#: `bind` for ops of several outputs: the same function with the type of its result there
 bind_several: Final = cast("Callable[..., tuple[Tensor, ...]]", bind)

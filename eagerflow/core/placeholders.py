@@ -1,8 +1,8 @@
-"""Texts made of values that only a graph knows.
+"""Placeholders: texts of values that only a graph knows.
 
-``str(x)`` and ``f"{x:.2f}"`` of a symbolic tensor, number or size give a *placeholder*, a text such
-as ``«#7 f32[]@cpu:0 #7»`` that is like no other. What uses the text when the graph runs (a message
-of an exception, a line that is printed) takes the value as an input and spells it then.
+``str(x)`` and ``f"{x:.2f}"`` of a symbolic tensor, number or size give a *placeholder*, a unique
+text such as ``«#7 f32[]@cpu:0 #7»``. The node that uses the text when the graph runs (a message of
+an exception, a line that is printed) takes the value as an input and formats it then.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from eagerflow.source import is_framework_frame
 _OPEN: Final = "«"
 _CLOSE: Final = "»"
 _WHOLE: Final = re.compile(f"({_OPEN}[^{_OPEN}{_CLOSE}]*{_CLOSE})")
-#: an end of a placeholder with its number, or the first digits of that
+#: an end of a placeholder with its number, or with the first digits of the number
 _CUT: Final = re.compile(f"{_OPEN}#(?P<first>[0-9]*)$|(?P<whole>{_OPEN}#[0-9]+ |#[0-9]+{_CLOSE})")
 _numbers: Final = count(1)
 
 
 @final
 class Placeholder(str):
-    """In the place of a text that is known when the graph runs.
+    """A stand-in for a text that is known when the graph runs.
 
     Attributes:
-        value: what it shows, a tree of tensors and numbers.
-        kind: what that is, for display.
-        spell: makes the text of that, once its value is known.
-        kept: keeps placeholders as long as the trace takes.
+        value: the value that it shows, a tree of tensors and numbers.
+        kind: the kind of value, for display.
+        spell: makes the text, once the value is known.
+        kept: keeps placeholders alive as long as the trace.
     """
 
     __slots__ = ("__weakref__", "kept", "kind", "spell", "value")
@@ -50,7 +50,7 @@ class Placeholder(str):
         return self._spelled(lambda text: format(text, spec)) if spec else self
 
     def __repr__(self) -> str:
-        # the user's code wants the quotes of the text; others show what it is
+        # user code wants the repr of the final text; eagerflow shows the placeholder itself
         return super().__repr__() if _of_framework() else self._spelled(repr)
 
     def __bool__(self) -> bool:
@@ -63,12 +63,12 @@ class Placeholder(str):
         return joined((other, self)) if isinstance(other, str) else NotImplemented
 
     def _spelled(self, change: Callable[[str], str]) -> Placeholder:
-        """That of a text which is made of this one."""
+        """The placeholder of a text derived from this one by ``change``."""
         spell = self.spell
         return placeholder(self.value, self.kind, lambda value: change(spell(value)), self.kept)
 
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse what needs the text itself."""
+        """Refuse an operation that needs the text itself."""
         raise TraceError(
             "a text that shows a value is used, and only the graph knows the value",
             given=f"the text of {self.kind}",
@@ -92,13 +92,13 @@ class Placeholder(str):
 
 
 def _of_framework() -> bool:
-    """Whether code of eagerflow has called the method that asks."""
+    """Whether the method that asks was called by code of eagerflow."""
     return is_framework_frame(sys._getframe(2))
 
 
 def _refuse_methods() -> None:
     kept = {"join", "maketrans", *vars(object), *vars(Placeholder)}
-    # what `int` asks for first; and `pathlib.Path(...) / text`
+    # the methods that `int()` and `float()` look up first, and `pathlib.Path(...) / text`
     more = {"__float__", "__int__", "__index__", "__complex__", "__rtruediv__"}
     for name in more | vars(str).keys() - kept:
         setattr(Placeholder, name, Placeholder.refuse)
@@ -106,20 +106,20 @@ def _refuse_methods() -> None:
 
 _refuse_methods()
 
-#: those of the traces that are under way, by their texts
+#: the placeholders of running traces, by their texts
 _known: Final[WeakValueDictionary[str, Placeholder]] = WeakValueDictionary()
 
 
 def placeholder(
     value: Any, kind: str, spell: Callable[[Any], str], kept: list[Placeholder]
 ) -> Placeholder:
-    """A new text in the place of one that shows a value.
+    """A new placeholder for a text that shows a value.
 
     Args:
-        value: a tree of symbolic tensors and numbers, and anything else.
-        kind: what it is, for display.
-        spell: makes the text, given the tree with what is known then.
-        kept: of the trace: what makes placeholders live as long as it does.
+        value: a tree of symbolic tensors and numbers, and other objects.
+        kind: the kind of value, for display.
+        spell: makes the text, given the tree with known values.
+        kept: the list of the trace that keeps its placeholders alive.
     """
     kind = kind.replace(_OPEN, "").replace(_CLOSE, "")
     number = next(_numbers)
@@ -137,7 +137,7 @@ def has_placeholder(text: str) -> bool:
 
 
 def holds_placeholder(x: Any) -> bool:
-    """Whether ``x`` is such a text."""
+    """Whether ``x`` is a string that contains a placeholder."""
     return isinstance(x, str) and has_placeholder(x)
 
 
@@ -145,9 +145,9 @@ def text_parts(text: str) -> Sequence[str | Placeholder] | None:
     """The pieces of a text and the placeholders between them; None if there are none.
 
     Raises:
-        TraceError: it holds a part of a placeholder, which stands for nothing.
+        TraceError: it holds a fragment of a placeholder, which stands for nothing.
     """
-    plain = "".join([text])  # without what a placeholder refuses
+    plain = "".join([text])  # a plain string: a placeholder refuses its methods
     if _OPEN not in plain and _CLOSE not in plain:
         return None
     parts: list[Any] = [_known.get(part, part) for part in _WHOLE.split(plain)]
@@ -162,14 +162,14 @@ def text_parts(text: str) -> Sequence[str | Placeholder] | None:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Texts in one; a placeholder of the whole if there is one among them."""
+    """The concatenation of texts; a placeholder if one of them contains a placeholder."""
     whole = "".join(texts)
     parts = text_parts(whole)
     if parts is None:
         return whole
     shown = [part for part in parts if isinstance(part, Placeholder)]
     kind = "".join([p.kind if isinstance(p, Placeholder) else p for p in parts])
-    # a graph keeps this: it must not hold the values of the trace
+    # kept by graphs, so it must not hold the values of the trace
     pieces = [p.spell if isinstance(p, Placeholder) else p for p in parts]
 
     def spell(values: Sequence[Any]) -> str:
@@ -180,9 +180,9 @@ def joined(texts: Sequence[str]) -> str:
 
 
 def _is_cut(text: str) -> bool:
-    """Whether a text holds an end of a placeholder of a trace that is under way.
+    """Whether a text holds an end of a placeholder of a running trace.
 
-    That it is one is known by its number: the user's texts may have marks of their own.
+    An end is recognised by its number: texts of users may contain the same marks.
     """
     numbers = [known[2 : known.index(" ")] for known in list(_known)]
     return any(

@@ -1,4 +1,4 @@
-"""What is installed in all threads together: what the fast path of ops looks at first."""
+"""The interpreters installed in all threads, as flags that the fast path of ops reads first."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 @final
 class _Stack:
-    """What the fast path reads.
+    """The flags and hooks of the fast path.
 
     Attributes:
         installed: whether any thread has an interpreter installed.
         scoped: whether any thread has a device scope open.
-        engaged: whether one of both is so: what the fast path looks at.
+        engaged: whether ``installed`` or ``scoped``: the flag that the fast path reads.
         refusing: whether any thread refuses to move operands.
         execute: runs an op on the device of its inputs (filled by `eagerflow.core.execute`).
         resolve: finds the kernel for inputs on one lane, and remembers it (likewise).
         monitored: whether there is a monitor in any thread.
         monitor: the top of the process-wide monitors, if any.
         transforms: the transforms that are installed, each with its thread.
-        monitors: the monitors that see ops; those of the process are one.
-        move: gives the inputs of an op on the device where it runs in the device scope that is
-            open (filled by `eagerflow.core.moves_to_scopes`).
+        monitors: the monitors that see ops; the monitors of the process are one entry.
+        move: moves the inputs of an op to the device where it runs in the open device scope
+            (filled by `eagerflow.core.moves_to_scopes`).
     """
 
     __slots__ = ("engaged", "execute", "installed", "lock", "monitor", "monitored",
@@ -48,30 +48,30 @@ class _Stack:
 
     @property
     def total(self) -> int:
-        """How many interpreters are installed, in all threads together."""
+        """The number of interpreters installed, in all threads together."""
         return len(self.monitors) + len(self.transforms)
 
     def hold(self, transform: AbstractInterpreter) -> None:
-        """Know a transform as installed."""
+        """Register a transform as installed."""
         with self.lock:
             self.transforms[transform] = get_ident()
             self.installed = self.engaged = True
 
     def release(self, *transforms: AbstractInterpreter) -> None:
-        """Know them as installed no more; once again where Ctrl-C may have ended that."""
+        """Unregister transforms; called again if Ctrl-C may have ended the first call."""
         with self.lock:
             for one in transforms:
                 self.transforms.pop(one, None)
             self._look()
 
     def hold_monitor(self, monitor: object) -> None:
-        """Know a monitor, or what stands for those of the process."""
+        """Register a monitor, or the entry for the monitors of the process."""
         with self.lock:
             self.monitors.add(monitor)
             self._look()
 
     def release_monitor(self, monitor: object) -> None:
-        """Know it no more; once again where Ctrl-C may have ended that."""
+        """Unregister a monitor; called again if Ctrl-C may have ended the first call."""
         with self.lock:
             self.monitors.discard(monitor)
             self._look()
@@ -82,7 +82,7 @@ class _Stack:
         self.engaged = self.installed or self.scoped
 
     def note_scopes(self, some_open: bool) -> None:
-        """Know whether any thread has a device scope open."""
+        """Note whether any thread has a device scope open."""
         with self.lock:
             self.scoped = some_open
             self.engaged = self.installed or self.scoped

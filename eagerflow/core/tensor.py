@@ -1,4 +1,4 @@
-"""`Tensor`: an immutable value in a handle, the same class eager, traced and remote."""
+"""`Tensor`: an immutable value in a handle; eager, traced and remote values have this class."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from eagerflow.unknown_names import hint_at
 if TYPE_CHECKING:
     from eagerflow.types import Shape
 
-#: what an interpreter notes of a value: whose note it is, the note, and what others noted
+#: a note of an interpreter on a value: the interpreter, its note, and the marks of others
 Mark = tuple[Any, Any, "Mark | None"]
 
-#: what operators take besides tensors and variables
+#: the types that operators take besides tensors and variables
 _NUMBERS = (bool, int, float, complex, bytes, np.ndarray, np.generic, list, tuple, Dim)
 _stack = stack
 #: the types of the parts of plain index expressions, which arrays take as they are
 PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}
-#: bytes of one element that are shown
+#: the greatest number of bytes shown of one element
 _LONGEST: Final = 64
-#: up to how many elements all are shown, and the setting of NumPy that nobody has changed
+#: the number of elements up to which all are shown, and NumPy's default for its own setting
 _SHOWN: Final = 200
 _NUMPYS_SHOWN: Final = 1000
 _check_sizes: Final = declare("check_sizes")
 
-#: the binary operators by name, as made last
+#: the binary operators by name, the latest of each
 _methods: Final[dict[str, Callable[[Any, Any], Any]]] = {}
 
 
 def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[[Any, Any], Tensor]:
-    """A binary operator. Operands of one lane go straight to its kernel if no interpreter looks on.
+    """A binary operator. Operands of one lane go straight to the kernel without interpreters.
 
     Args:
-        name: of the op and of the public function that takes all other cases.
-        weak: whether the kernel may get a Python number as it is.
+        name: of the op and of the public function that handles all other cases.
+        weak: whether the kernel takes Python numbers.
         truth: whether the result is of dtype bool; otherwise it is of the operands' dtype.
     """
     op: Op = declare(name)
@@ -99,7 +99,7 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
 
 
 def _observed(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
-    """An operator while an interpreter is installed: one that only looks on gets the result."""
+    """A binary operator while an interpreter is installed; an observer only gets the result."""
     top = interpreter.current()
     lane = self._lane
     kernel = lane.kernels[number]
@@ -122,10 +122,10 @@ def _observed(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
 
 
 def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
-    """The first call on this lane: the public function resolves the kernel; remember it."""
+    """The first call on a lane: the public function resolves the kernel, which is cached."""
     out = functions[op.name](self, other)
     lane = self._lane
-    if lane.symbolic:  # there is nothing to remember
+    if lane.symbolic:  # there is no kernel to cache
         return out
     if out._lane is (lane.truth if truth else lane):
         # the function may have bound a simpler op, such as a square for a power
@@ -135,14 +135,14 @@ def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
 
 
 def _array_of(data: Any, op: Op, self: Any) -> Any:
-    """What a kernel gave in place of an array; it may have been registered anew since."""
+    """A kernel's result as an array; the kernel may have been registered anew since."""
     lane = self._lane
     entry = op.resolved.get(lane) or _stack.resolve(op, (self, self), {}, lane)
     return entry.asarray(data)
 
 
 def _again(name: str, self: Any, other: Any) -> Any:
-    """The kernel refused: the public function finds the right words for it."""
+    """Call the public function after the kernel raised: it words the error."""
     try:
         return functions[name](self, other)
     except EagerflowError as error:
@@ -150,7 +150,7 @@ def _again(name: str, self: Any, other: Any) -> Any:
 
 
 def _general(name: str, self: Any, other: Any) -> Any:
-    """Variables give their values first; numbers and arrays go the way of the public function."""
+    """The general case: variables are read first; numbers and arrays take the public function."""
     if self._lane is None:
         self = self.__tensor__()
         if type(other) is Tensor or type(other) in self._lane.weak:
@@ -182,7 +182,7 @@ def _reflected(name: str) -> Callable[[Any, Any], Tensor]:
 
 
 def _in_place(name: str) -> Callable[[Any, Any], Tensor]:
-    """``x += v``: a new value for the handle, of the same dtype and shape."""
+    """An in-place operator (``x += v``): a new value of the same dtype and shape for the handle."""
     forward = _operator(name)
 
     def method(self: Any, other: Any) -> Any:
@@ -221,7 +221,7 @@ def _unary(name: str) -> Callable[[Any], Tensor]:
 
 
 def _of_shape(value: Tensor, handle: Tensor, refusal: str) -> Tensor:
-    """``value``, if its shape may be that of ``handle``: in a trace that is seen when it runs."""
+    """``value``, if its shape may be that of ``handle``; in a trace the run checks it."""
     sizes, expected = value.shape, handle.shape
     if len(sizes) != len(expected) or not all(map(may_equal, sizes, expected)):
         raise ShapeError(
@@ -249,7 +249,7 @@ def _update(handle: Tensor, value: Tensor, name: str) -> None:
 
 
 class AbstractArray(AbstractConversions):
-    """What tensors and variables share: operators, methods and conversions."""
+    """The base of tensors and variables: operators, methods and conversions."""
 
     __slots__ = ()
     #: makes NumPy's operators give way to ours
@@ -274,7 +274,7 @@ class AbstractArray(AbstractConversions):
     __le__ = _operator("less_equal", truth=True)
     __gt__ = _operator("greater", truth=True)
     __ge__ = _operator("greater_equal", truth=True)
-    # comparison by elements, as in NumPy, is not what `object` promises
+    # comparison by elements, as in NumPy, breaks the contract of `object`
     __eq__ = _operator("equal", truth=True)  # type: ignore[assignment]
     __ne__ = _operator("not_equal", truth=True)  # type: ignore[assignment]
 
@@ -300,7 +300,7 @@ class AbstractArray(AbstractConversions):
     __invert__ = _unary("bitwise_invert")
 
     def __getitem__(self: Any, key: Any) -> Tensor:
-        # a plain expression goes straight to the array if no interpreter looks on, like operators
+        # a plain index goes straight to the array if no interpreter is installed, like operators
         try:
             lane = self._lane
             kind = type(key)
@@ -330,7 +330,7 @@ class AbstractArray(AbstractConversions):
             raise
 
 
-#: names of other frameworks; what there is instead: `hints/attribute_names.py`
+#: names of other frameworks, whose replacements are in `hints/attribute_names.py`
 _HINTED: Final = """
     abs add add_ at backward bfloat16 block_until_ready bmm bool ceil chunk clamp clone contiguous
     copy_ cos cosh cpu cuda data detach diag diagonal diff dim div double element_size eq erf exp
@@ -350,7 +350,7 @@ class Tensor(AbstractArray):
     """An array: an immutable value in a handle that has a dtype, a shape and a device.
 
     ``x[i] = v`` and ``x += v`` put a new value into the handle: names bound to the same object
-    see it, no other tensor does, views included. Make one with `eagerflow.tensor`; the class
+    see it, no other tensor does, views included. Make a tensor with `eagerflow.tensor`; the class
     itself takes no arguments (``__new__`` or ``__init__`` would cost every op 5 % of its time).
 
     >>> x = ef.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -381,7 +381,7 @@ class Tensor(AbstractArray):
 
     @property
     def device(self) -> Device:
-        """Where the elements are."""
+        """The device of the elements."""
         return self._lane.device
 
     def __tensor__(self) -> Tensor:
@@ -426,10 +426,10 @@ class Tensor(AbstractArray):
     __irshift__ = _in_place("bitwise_right_shift")
 
     def __repr__(self) -> str:
-        if not self._has_values or self._lane.device.task is not None:  # to ask it would wait
+        if not self._has_values or self._lane.device.task is not None:  # asking a task would wait
             return f"Tensor({self.type})"
         prefix = "Tensor("
-        if self.size > _threshold():  # its type first: what is read of so many numbers
+        if self.size > _threshold():  # the type comes first, as it matters most here
             return f"{prefix}{self.type},\n{' ' * len(prefix)}{_format(self, prefix)})"
         return f"{prefix}{_format(self, prefix)}, {self.type})"
 
@@ -454,7 +454,7 @@ class Tensor(AbstractArray):
 
 
 def make_tensor(data: Any, lane: Lane) -> Tensor:
-    """A tensor of an array that the lane's device holds; the array is shared, not copied."""
+    """A tensor of an array on the lane's device; the array is shared, not copied."""
     out = Tensor()
     out._data = data
     out._lane = lane
@@ -481,7 +481,7 @@ def _restore(array: np.ndarray[Any, Any], dtype: str, device: str) -> Any:
 
 
 def _threshold() -> int:
-    """The number of elements up to which all are shown: NumPy's setting, if it is set."""
+    """The number of elements up to which all are shown: NumPy's setting, if it was changed."""
     chosen = np.get_printoptions()["threshold"]
     return _SHOWN if chosen == _NUMPYS_SHOWN else chosen
 
@@ -500,5 +500,5 @@ def _format(x: Tensor, prefix: str) -> str:
 
 
 def _shown(data: bytes) -> str:
-    """The bytes as Python writes them; of many the first, and how many there are."""
+    """The repr of bytes; of many the first ones, and their number."""
     return repr(data) if len(data) <= _LONGEST else f"{data[:_LONGEST]!r}… ({len(data)} bytes)"

@@ -1,4 +1,4 @@
-"""NumPy-style methods of tensors and variables: each is the public function of that name."""
+"""NumPy-style methods of tensors and variables: each calls the public function of its name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _without_out(name: str, out: None) -> Callable[..., Tensor]:
 
 
 class AbstractMethods(ABC):
-    """The methods; ``self`` is the first argument of the function."""
+    """NumPy-style methods; ``self`` is the first argument of the function."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class AbstractMethods(ABC):
     @property
     @abstractmethod
     def device(self) -> Device:
-        """Where the elements are."""
+        """The device of the elements."""
 
     @abstractmethod
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -56,7 +56,7 @@ class AbstractMethods(ABC):
 
     # --- reductions ---
 
-    # `out` is there because NumPy's functions pass it (`np.sum(x)` calls `x.sum(out=None)`)
+    # `out` exists because NumPy's functions pass it (`np.sum(x)` calls `x.sum(out=None)`)
 
     def sum(
         self,
@@ -173,7 +173,7 @@ class AbstractMethods(ABC):
         return functions["reshape"](self, (-1,))
 
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
-        """The elements of these axes, those between included, along one axis.
+        """The elements with all axes from ``start_axis`` to ``end_axis`` joined into one.
 
         >>> ef.zeros((2, 3, 4)).flatten(1).shape
         (2, 12)
@@ -190,12 +190,12 @@ class AbstractMethods(ABC):
         return functions["reshape"](self, (*shape[:start], size, *shape[end + 1 :]))
 
     def squeeze(self, axis: Axis = None) -> Tensor:
-        """Without axes of size 1: all of them, or those named."""
+        """The elements without axes of size 1: without all such axes, or without ``axis``."""
         return functions["squeeze"](self, axis)
 
     def transpose(self, *axes: Any) -> Tensor:
-        """With axes permuted: reversed, or in the order given."""
-        # of two axes, nobody asks for the order in which they are
+        """The elements with axes permuted: reversed, or in the given order."""
+        # for two axes the identity order is surely a mistake: PyTorch swaps them by (0, 1)
         if axes == (0, 1) and len(self.shape) == 2:
             warn(
                 "x.transpose(0, 1) puts the axes in this order, in which they are; the two are "
@@ -206,7 +206,7 @@ class AbstractMethods(ABC):
         return functions["transpose"](self, order or None)
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        """With two axes exchanged."""
+        """The elements with two axes exchanged."""
         return functions["swapaxes"](self, axis1, axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
@@ -215,12 +215,12 @@ class AbstractMethods(ABC):
 
     @property
     def T(self) -> Tensor:
-        """The axes in reverse order."""
+        """The elements with the axes in reverse order."""
         return functions["transpose"](self)
 
     @property
     def mT(self) -> Tensor:
-        """The last two axes exchanged."""
+        """The elements with the last two axes exchanged."""
         return functions["matrix_transpose"](self)
 
     # --- elements ---
@@ -240,11 +240,11 @@ class AbstractMethods(ABC):
         return functions["conj"](self)
 
     def clip(self, min: Any = None, max: Any = None, *, out: None = None) -> Tensor:
-        """Limited to a range; see `eagerflow.clip`."""
+        """The elements limited to a range; see `eagerflow.clip`."""
         return _without_out("clip", out)(self, min, max)
 
     def round(self, decimals: int = 0, *, out: None = None) -> Tensor:
-        """Rounded to ``decimals`` digits after the point, ties to even; see `eagerflow.round`."""
+        """Round to ``decimals`` digits after the point, ties to even; see `eagerflow.round`."""
         return _without_out("round", out)(self, decimals)
 
     def __round__(self, ndigits: int | None = None) -> Tensor:
@@ -266,7 +266,7 @@ class AbstractMethods(ABC):
         return functions["sort"](self, axis=axis, descending=descending)
 
     def argsort(self, axis: int = -1, *, descending: bool = False) -> Tensor:
-        """The indices that sort; see `eagerflow.argsort`."""
+        """The indices that sort the elements; see `eagerflow.argsort`."""
         return functions["argsort"](self, axis=axis, descending=descending)
 
     def nonzero(self) -> Any:
@@ -280,18 +280,18 @@ class AbstractMethods(ABC):
     # --- dtype and device ---
 
     def astype(self, dtype: DTypeLike, *, copy: bool = True, device: Any = None) -> Tensor:
-        """With another dtype; see `eagerflow.astype`."""
+        """The elements with another dtype; see `eagerflow.astype`."""
         return functions["astype"](self, dtype, copy=copy, device=device)
 
     def to(self, device: Any, *, sent_as: DTypeLike | None = None) -> Tensor:
-        """On another device; the same tensor if it is there already (`eagerflow.to_device`)."""
+        """The tensor on another device; itself if it is there already (`eagerflow.to_device`)."""
         return functions["to_device"](self, device, sent_as=sent_as)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """On another device (the name in the array API standard)."""
+        """The tensor on another device (the name in the array API standard)."""
         return functions["to_device"](self, device)
 
 
 for _name, _method in vars(AbstractMethods).items():
-    if hasattr(_method, "__qualname__"):  # as messages about arguments call it
+    if hasattr(_method, "__qualname__"):  # the name in messages about arguments
         _method.__qualname__ = f"Tensor.{_name}"

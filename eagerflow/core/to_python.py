@@ -1,4 +1,4 @@
-"""Conversion of arrays to what Python and other libraries know: numbers, lists, NumPy, DLPack."""
+"""Conversion of arrays for Python and other libraries: numbers, lists, NumPy, DLPack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class AbstractConversions(AbstractMethods):
-    """The conversions; they go by `numpy` and by indexing."""
+    """Conversions of tensors and variables, by `numpy` and by indexing."""
 
     __slots__ = ()
 
@@ -45,14 +45,13 @@ class AbstractConversions(AbstractMethods):
 
     @property
     def ctypes(self) -> Any:
-        """As of an array of NumPy: where the elements lie in the memory of the host, to read only.
+        """The address of the elements in host memory, as `numpy.ndarray.ctypes`, to read only.
 
-        They lie there one after the other, in row-major order, as long as this object has this
-        value.
+        The elements are contiguous, in row-major order, as long as this object has this value.
 
         Raises:
-            DeviceError: they are on another device.
-            TensorValueError: they are a variable's, and lie in another order.
+            DeviceError: the elements are on another device.
+            TensorValueError: the value of a variable is in another order.
         """
         x = self.__tensor__()
         if x.device.kind != "cpu":
@@ -77,7 +76,7 @@ class AbstractConversions(AbstractMethods):
         if not shape:
             raise TensorValueError("len() of a tensor with no axes", given=str(self.type))
         size: Any = shape[0]
-        # Python takes an int only; in converted code a call of `len` gives the size itself
+        # `len` accepts an int only; in converted code a call of `len` gives the size itself
         return size if type(size) is int else size.ask("len(), where x.shape[0] stays symbolic,")
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -119,7 +118,7 @@ class AbstractConversions(AbstractMethods):
         return operator.index(self._scalar("index"))
 
     def _check_index(self) -> None:
-        """Refuse what `range` refuses."""
+        """Refuse a tensor that cannot be an index."""
         if not self.dtype.is_integer or self.shape:
             raise DTypeError(
                 "only an integer tensor with no axes can be an index", given=str(self.type)
@@ -164,22 +163,22 @@ class AbstractConversions(AbstractMethods):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The memory of this value, for another library; that is what ``from_dlpack`` asks for.
+        """The memory of this value, for ``from_dlpack`` of another library.
 
         It is flagged read-only. A library that ignores the flag, as PyTorch does, can write into
-        it, and what it writes shows in this value, in its views and in the variable that it was
-        read from. A copy is safe: ``torch.from_dlpack(x, copy=True)`` or ``torch.tensor(x)``.
+        it, which changes this value, its views and the variable that it was read from. A copy is
+        safe: ``torch.from_dlpack(x, copy=True)`` or ``torch.tensor(x)``.
 
         Args:
-            stream: of the device, where it has any.
-            max_version: of DLPack, that the consumer knows. One that does not know of the flag
-                (before 1.0) gets a copy.
-            dl_device: where the consumer wants it.
+            stream: the stream of the device, if it has streams.
+            max_version: the version of DLPack that the consumer knows. A consumer that does not
+                know the flag (before 1.0) gets a copy.
+            dl_device: the device that the consumer wants the memory on.
             copy: True always copies, into memory that is the consumer's own; False never does;
                 None only if needed.
 
         Raises:
-            InterchangeError: it cannot be exchanged (a BufferError too).
+            InterchangeError: the value cannot be exchanged (a BufferError too).
             GradientError: it would be taken out of a gradient that is being computed.
 
         >>> x = ef.tensor([1.0, 2.0])
@@ -194,7 +193,7 @@ class AbstractConversions(AbstractMethods):
         return functions["__dlpack__"](self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
-        device: Any = functions["__dlpack_device__"]  # gives no tensor, as most functions do
+        device: Any = functions["__dlpack_device__"]  # unlike most functions it returns no tensor
         pair: tuple[Any, int] = device(self)
         return pair
 
@@ -232,7 +231,7 @@ class AbstractConversions(AbstractMethods):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the elements take; of dtype bytes, their lengths together."""
+        """The size of the elements in bytes; for dtype bytes, their total length."""
         if self.dtype is BYTES:
             return byte_count(self.__tensor__().numpy())
         return self.size * self.dtype.itemsize
@@ -272,14 +271,14 @@ class AbstractConversions(AbstractMethods):
 
 
 def unmarked(x: Tensor) -> Tensor:
-    """The value without what interpreters noted of it: no gradient is lost where it is shown."""
+    """The value without marks of interpreters: displaying it takes nothing out of a gradient."""
     out = type(x)()
     out._data, out._lane, out._mark = x._data, x._lane, None
     return out
 
 
 def _check_unfollowed(x: Tensor) -> None:
-    """Refuse to hand a value to another library while a gradient is to flow through it."""
+    """Refuse to give a value to another library while a gradient flows through it."""
     if x._mark is not None and is_followed(x):
         raise GradientError(
             "another library would take this tensor out of the gradient",

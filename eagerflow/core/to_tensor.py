@@ -1,4 +1,4 @@
-"""Makes a tensor of what users pass for an array."""
+"""Conversion to tensors of all that users may pass as an array."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from eagerflow.types import BYTES, DTYPES, DType, default_dtype
 
 
 class OffersDLPack(Protocol):
-    """An array of another library, by DLPack."""
+    """An array of another library that supports DLPack."""
 
     def __dlpack__(self) -> Any: ...
 
 
 class OffersArray(Protocol):
-    """An array of another library, by NumPy's protocol."""
+    """An array of another library that supports NumPy's ``__array__``."""
 
     def __array__(self) -> np.ndarray[Any, Any]: ...
 
 
 class NestedSequence(Protocol):
-    """A list or a tuple of what is taken for an array; no text, which looks for text in itself."""
+    """A list or tuple of array-like values, but no ``str``, whose ``in`` takes strings only."""
 
     def __len__(self) -> int: ...
-    # before __getitem__: pyright takes a text for a sequence of itself
+    # before __getitem__: for pyright a str is a sequence of str
     def __contains__(self, value: object, /) -> bool: ...
     def __getitem__(self, index: int, /) -> TensorLike: ...
 
 
-#: what public functions take for an array
+#: the types that public functions take for an array
 TensorLike: TypeAlias = (
     AbstractArray | complex | bytes | OffersDLPack | OffersArray | NestedSequence
 )
@@ -58,7 +58,7 @@ TensorLike: TypeAlias = (
 _scalars: dict[tuple[Any, ...], Tensor] = {}
 _SCALAR_LIMIT = 4096
 _LARGE = 1 << 63
-_LEAST, _MOST = 1e-37, 3e38  # float32 holds what is between
+_LEAST, _MOST = 1e-37, 3e38  # float32 represents magnitudes in between
 _LONG = 100  # bits of an integer from which messages do not show its digits
 _NUMPY_DTYPES = {d.dtype: d for d in DTYPES.values()}
 _SYMBOLIC = (AbstractAsked, AbstractTracedArray)
@@ -71,7 +71,7 @@ _PYTHON_DTYPES = {
 
 
 def scalar(value: Any, lane: Lane) -> Tensor:
-    """A Python number, or what stands for one in a trace, as a tensor with no axes.
+    """A Python number, or a symbolic number of a trace, as a tensor with no axes.
 
     Raises:
         TensorValueError: an integer that does not fit.
@@ -101,7 +101,7 @@ def _made(x: Tensor) -> Tensor:
 
 def _make_scalar(value: complex, lane: Lane) -> Tensor:
     dtype, kind = lane.dtype, type(value)
-    # most numbers are of these two kinds, and what else takes care of overflow takes longer
+    # the fast path of the two most frequent kinds; the check of overflow takes longer
     plain = dtype is _PYTHON_DTYPES.get(kind) and (
         (kind is float and _LEAST < abs(value) < _MOST) or (kind is int and abs(value) < _LARGE)
     )
@@ -137,7 +137,7 @@ def _unfit(value: complex, dtype: DType) -> TensorValueError:
 
 
 def tensor_of(x: Any) -> Tensor:
-    """``x`` as the tensor an op takes: itself, the value of a variable, or a new tensor."""
+    """``x`` as an operand of an op: itself, the value of a variable, or a new tensor."""
     if type(x) is Tensor:
         return x
     return as_tensor(x)
@@ -157,18 +157,18 @@ def as_tensor(
             sequences.
         dtype: of the result; by default that of an array, float32 for Python floats, int64 for
             ints, complex64 for complex numbers.
-        device: of the result; by default that of a tensor, else the current one.
-        copy: True always copies, False never (and raises if it would have to).
+        device: of the result; by default that of a tensor, else the current device.
+        copy: True always copies, False never (and raises if a copy is needed).
     """
-    if device is not None and stack.scoped:  # and wins over the scope
+    if device is not None and stack.scoped:  # the argument wins over the scope
         with runs_at(device) or nullcontext():
             return _converted(value, dtype, device, copy)
     return _converted(value, dtype, device, copy)
 
 
 def _converted(value: Any, dtype: DType | None, device: Device | None, copy: bool | None) -> Tensor:
-    if type(value) is np.ndarray and value.dtype in _NUMPY_DTYPES:  # what most values are
-        view = value.view()  # never the object of the caller
+    if type(value) is np.ndarray and value.dtype in _NUMPY_DTYPES:  # most values
+        view = value.view()  # never the caller's own object
         return array_tensor(view, dtype, device or as_device(None), copy=copy)
     if isinstance(value, AbstractArray):
         return _from_array(value, dtype, device, copy)
@@ -248,7 +248,7 @@ def _from_bytes(value: Any, dtype: DType | None, device: Device, copy: bool | No
 
 
 def bytes_tensor(array: np.ndarray[Any, Any], device: Device) -> Tensor:
-    """A tensor of an array whose elements are all bytes, as `byte_array` makes it; shared.
+    """A tensor of an array of bytes, as `byte_array` makes it; the array is shared.
 
     Raises:
         DeviceError: the device holds numbers only.
@@ -264,7 +264,7 @@ def check_holds(device: Device, dtype: DType) -> None:
     """Refuse to bring bytes to a device that holds numbers only.
 
     Raises:
-        DeviceError: it is one.
+        DeviceError: the dtype is bytes, and the device cannot hold them.
     """
     if dtype is BYTES and not device.backend.holds_bytes:
         raise DeviceError(
@@ -329,7 +329,7 @@ def _base(value: complex) -> type:
 
 
 def _has_tensor(value: Any) -> bool:
-    """Whether a tensor is among ``value``, or what is known only when a graph runs."""
+    """Whether ``value`` contains a tensor or a symbolic value."""
     if isinstance(value, (list, tuple)):
         return any(_has_tensor(v) for v in value)
     return isinstance(value, AbstractArray) or _is_symbolic(value)
@@ -340,7 +340,7 @@ def _is_symbolic(value: Any) -> bool:
 
 
 def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
-    # numbers stay weak, as they are next to a tensor anywhere else
+    # numbers stay weak, as next to a tensor everywhere
     parts = [
         v
         if dtype is None and (type(v) in _PYTHON_DTYPES or _is_symbolic(v))
@@ -349,7 +349,7 @@ def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
     ]
     if device is None or any(isinstance(part, AbstractArray) for part in parts):
         return functions["stack"](parts)
-    with on_device(device):  # numbers alone, which go where they are to be
+    with on_device(device):  # numbers alone, which have no device
         return functions["stack"](parts)
 
 
@@ -383,7 +383,7 @@ def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
 
 
 def _of_large(value: Any, array: np.ndarray[Any, Any], dtype: DType | None) -> np.ndarray[Any, Any]:
-    """``array`` as made of ``value``, but right where it made other dtypes of large integers."""
+    """``array`` as made of ``value``, corrected if NumPy chose another dtype for large integers."""
     if array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any():
         return array
     leaves = list(_leaves(value))
@@ -399,7 +399,7 @@ def _of_large(value: Any, array: np.ndarray[Any, Any], dtype: DType | None) -> n
 
 
 def _check_fit(leaves: Iterable[Any], dtype: DType) -> None:
-    """Refuse the first integer that does not fit."""
+    """Refuse integers that do not fit, by the first of them."""
     lane = as_device("cpu:0").lanes[dtype]
     for leaf in leaves:
         if type(leaf) is int:
@@ -427,7 +427,7 @@ def _from_object(value: Any) -> np.ndarray[Any, Any]:
             hint="pass array.filled(value), and array.mask as a tensor of its own",
         )
     array = np.asarray(value).view(np.ndarray)  # never the caller's own object
-    if not array.dtype.isnative:  # bytes in the order of another machine
+    if not array.dtype.isnative:  # the byte order of another machine
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == object:
         raise DTypeError(

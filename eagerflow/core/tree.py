@@ -19,11 +19,11 @@ __all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "register", "show", "
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE: Final = "eagerflow"
-#: in which the attributes of dataclasses that are no fields, and of containers, are children, too
+#: the namespace in which all attributes of dataclasses and of containers are children
 _WHOLE: Final = "eagerflow.whole"
 
 
-#: the dataclasses and containers that have been looked at: three that are leaves, and Python's
+#: the dataclasses and containers handled already; the first three are leaves
 _known: Final[set[type]] = {DType, TensorSpec, TensorType, list, dict, OrderedDict, defaultdict}
 
 
@@ -37,7 +37,7 @@ def _optree() -> Any:
 def flatten(
     tree: object, is_leaf: Callable[[Any], bool] | None = None, *, whole: bool = False
 ) -> tuple[list[Any], TreeDef]:
-    """The leaves of ``tree`` and what is needed to build it again; None is a leaf-less node.
+    """The leaves of ``tree`` and the structure to rebuild it; None is a node without leaves.
 
     Lists, tuples, dicts, named tuples, dataclasses and `types.SimpleNamespace` are nodes, and so
     are classes made of lists and dicts, such as `collections.Counter`.
@@ -45,8 +45,8 @@ def flatten(
     Args:
         tree: the tree.
         is_leaf: whether a node is taken for a leaf.
-        whole: whether all attributes of dataclasses and of such containers are children, and not
-            the fields and items alone.
+        whole: whether all attributes of dataclasses and of such containers are children, not
+            only their fields and items.
 
     Raises:
         TensorValueError: a container holds itself.
@@ -83,7 +83,7 @@ def flatten(
 
 
 def children(tree: Any) -> list[Any] | None:
-    """What a node holds, all attributes included; None of a leaf.
+    """The children of a node, all attributes included; None for a leaf.
 
     >>> from eagerflow.core import tree
     >>> tree.children([1, (2, 3)]), tree.children(1)
@@ -94,7 +94,7 @@ def children(tree: Any) -> list[Any] | None:
 
 
 def attributes(x: Any) -> Mapping[str, Any]:
-    """What is set of an instance of a dataclass: its slots, and what its ``__dict__`` has."""
+    """The attributes set on an instance of a dataclass: its slots and its ``__dict__``."""
     own = getattr(x, "__dict__", {})
     kind: Any = type(x)
     slots = _slots_of(kind)
@@ -120,12 +120,12 @@ def slots_of(kind: type) -> list[str]:
 
 
 def _register_container(kind: type) -> None:
-    """Make a class that is made of Python's lists or dicts a node, its items being the children.
+    """Register a subclass of Python's lists or dicts as a node with its items as children.
 
-    Its own methods do not run: they may convert or count what they get.
+    Overridden methods are bypassed: they may convert or count items.
     """
     _known.add(kind)
-    if kind.__module__.startswith("eagerflow."):  # stand-ins of traces
+    if kind.__module__.startswith("eagerflow."):  # stand-ins in traces
         return
     base: Any = next(b for b in (OrderedDict, defaultdict, dict, list) if issubclass(kind, b))
 
@@ -172,7 +172,7 @@ def _made_namespace(names: Iterable[str], children: Iterable[Any]) -> SimpleName
 
 
 def _register_dataclass(kind: type) -> None:
-    """Make a dataclass a node of trees, its fields being the children."""
+    """Register a dataclass as a node of trees with its fields as children."""
     _known.add(kind)
     if not is_dataclass(kind) or hasattr(kind, "__tensor__"):
         return
@@ -200,7 +200,7 @@ def _register_dataclass(kind: type) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What an instance holds besides its children; comparisons ignore it."""
+    """The attributes of an instance that are no children; comparisons ignore them."""
 
     values: dict[str, Any] = field(compare=False)
 
@@ -209,12 +209,12 @@ def register(
     kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], Any],
     take_whole: Callable[[Any], Any] | None = None,
 ) -> None:  # fmt: skip
-    """Make a class a node of trees.
+    """Register a class as a node of trees.
 
     Args:
         kind: the class.
-        take: gives the children and what else is needed, which tells structures apart.
-        make: makes an instance of that and the children.
+        take: gives the children and the rest of the state, which distinguishes structures.
+        make: makes an instance from the rest and the children.
         take_whole: as ``take``, with all attributes among the children.
 
     >>> from eagerflow.extending import tree
@@ -254,9 +254,9 @@ def map(function: Callable[..., Any], tree: object, *rest: Any, whole: bool = Fa
     """A tree of the same structure with ``function`` applied to the leaves.
 
     Args:
-        function: gets a leaf, and that of each other tree in its place.
+        function: gets a leaf, and the leaf of each other tree at its place.
         tree: the tree.
-        rest: others of the same structure.
+        rest: other trees of the same structure.
         whole: as of `flatten`.
 
     >>> from eagerflow.extending import tree
@@ -281,7 +281,7 @@ def paths(treedef: TreeDef) -> list[str]:
 
 @final
 class _Star:
-    """A leaf as structures print it."""
+    """The stand-in for leaves in printed structures."""
 
     __slots__ = ()
 
@@ -290,7 +290,7 @@ class _Star:
 
 
 def show(treedef: TreeDef) -> str:
-    """A structure for a reader.
+    """A structure as text, with ``*`` for leaves.
 
     >>> from eagerflow.extending import tree
     >>> tree.show(tree.flatten(({"w": 1}, 2))[1])

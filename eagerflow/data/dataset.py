@@ -1,4 +1,4 @@
-"""`Dataset`: a pipeline as users build it."""
+"""`Dataset`: the input pipeline as users build it."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ class Dataset:
 
     @classmethod
     def from_iterable(cls, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Dataset:
-        """What an iterable gives: arrays and numbers become tensors, other leaves stay.
+        """The items of an iterable: arrays and numbers become tensors, other leaves stay.
 
         Args:
-            source: an iterable, or a function that gives one, called for each epoch. A list,
-                another sequence, or a data set of PyTorch, which gives items by number, can be
-                shuffled without reading it; a loader is an iterable. An iterator (such as what a
-                generator function returns) lasts for one epoch.
+            source: an iterable, or a function that returns one, called for each epoch. A list,
+                another sequence, or a map-style data set of PyTorch can be shuffled without reading
+                it; a loader is an iterable. An iterator (such as the result of a generator
+                function) lasts for one epoch.
 
         Raises:
             TensorValueError: ``source`` is neither.
@@ -111,20 +111,20 @@ class Dataset:
 
     @classmethod
     def from_arrow(cls, table: object) -> Dataset:
-        """The rows of an Arrow table: a dict of its columns each.
+        """The rows of an Arrow table, each as a dict by column.
 
-        Numbers become tensors of their dtype, without being copied where Arrow keeps them as NumPy
-        does; lists of one size become axes, other lists tensors of several lengths (see
+        Numbers become tensors of their dtype, without a copy where Arrow and NumPy have the same
+        layout; lists of one size become axes, other lists tensors of several lengths (see
         `padded_batch`), lists of texts such tensors of their bytes (UTF-8); structs become dicts,
-        what a dictionary stands for is looked up; texts and bytes stay. It is read as
-        `from_tensors` is. Needs pyarrow (``eagerflow[data]``).
+        dictionary-encoded values are decoded; texts and bytes stay. Tables are read as tensors are
+        in `from_tensors`. Needs pyarrow (``eagerflow[data]``).
 
         Args:
-            table: a ``pyarrow.Table``, ``RecordBatch`` or ``RecordBatchReader``, of which all is
-                read now.
+            table: a ``pyarrow.Table``, ``RecordBatch`` or ``RecordBatchReader``; a reader is read
+                to its end now.
 
         Raises:
-            TensorValueError: it is no table, or values are missing.
+            TensorValueError: ``table`` is no table, or values are missing.
             DTypeError: there is no tensor for a type.
             ShapeError: lists in the lists of a row differ in length.
 
@@ -145,25 +145,23 @@ class Dataset:
     ) -> Dataset:
         """The rows of Parquet files, as `from_arrow` gives them.
 
-        A few groups of rows are in memory at a time, so files may be as large as they like.
+        A few row groups are in memory at a time, so files may be larger than memory.
         ``shuffle(buffer_size)`` keeps neighbours together and so reads each group once; without a
-        size it wants every group for every batch, for which ``from_arrow(
+        size it needs every group for every batch, for which ``from_arrow(
         pyarrow.parquet.read_table(path))`` is better.
 
         Args:
-            paths: a file, several, a pattern such as ``"train-*.parquet"``, or a folder, of which
-                the files ``*.parquet`` are read in the order of their names.
-            columns: which to read; all by default.
-            on_error: what becomes of a group of rows that is damaged, as for `from_records`. Other
-                than with ``"raise"``, the number of rows is not known.
+            paths: files, a pattern such as ``"train-*.parquet"``, or a folder, whose files
+                ``*.parquet`` are read in the order of their names.
+            columns: the columns to read; all by default.
+            on_error: the policy for damaged row groups, as for `from_records`. Unless it is
+                ``"raise"``, the number of rows is not known.
 
         Raises:
             TensorValueError: a file lacks a column, or columns of two files differ in dtype.
             DTypeError: there is no tensor for a type.
-            RecordError: a file is no Parquet file.
-
-        Raises:
-            RecordError: a file is damaged; iterating raises it for a group of rows that is.
+            RecordError: a file is damaged or no Parquet file; iterating raises it for a damaged
+                row group.
 
         >>> import os, tempfile, pyarrow, pyarrow.parquet
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -187,12 +185,12 @@ class Dataset:
         on_error: OnError = "raise",
         as_tensors: bool = False,
     ) -> Dataset:
-        """The lines of text files, without their ends.
+        """The lines of text files, without line ends.
 
         Args:
-            paths: a file, several, or a pattern such as ``"train-*.txt"``.
+            paths: a file, several files, or a pattern such as ``"train-*.txt"``.
             encoding: of the text, one in which a line ends with a byte 10.
-            on_error: what becomes of a line that is not in this encoding, as for `from_records`.
+            on_error: the policy for lines that are not in this encoding, as for `from_records`.
             as_tensors: whether to give the bytes of lines, as tensors ``bytes[]``.
 
         Iterating raises RecordError at a line that is not in this encoding.
@@ -215,9 +213,9 @@ class Dataset:
         """The records of record files (TensorFlow's TFRecord, say), as bytes; see `write_records`.
 
         Args:
-            paths: a file, several, or a pattern such as ``"train-*.tfrecord"``.
-            on_error: what becomes of a damaged record: ``"raise"`` stops there (reading can go on
-                behind it), ``"skip"`` leaves it out, a function is called with the error before.
+            paths: a file, several files, or a pattern such as ``"train-*.tfrecord"``.
+            on_error: the policy for damaged records: ``"raise"`` stops there (reading can go on
+                behind it), ``"skip"`` or a function, called with the error, leaves the record out.
             as_tensors: whether to give tensors ``bytes[]``, which can be batched, instead of
                 Python's ``bytes``.
 
@@ -231,7 +229,7 @@ class Dataset:
         """Tuples of one element of each dataset, as many as the shortest has.
 
         Raises:
-            TensorValueError: there is none, or one is no dataset.
+            TensorValueError: there is no argument, or one is no dataset.
 
         >>> numbers, letters = ef.data.Dataset.from_tensors(ef.arange(3)), ["a", "b"]
         >>> for pair in ef.data.Dataset.zip(numbers, ef.data.Dataset.from_iterable(letters)):
@@ -249,7 +247,7 @@ class Dataset:
             raise TensorValueError("zip: there is no dataset")
         return cls(ZipStage(tuple(dataset._stage for dataset in datasets)))
 
-    # --- what is done with the elements -------------------------------------------------------
+    # --- transformations ----------------------------------------------------------------------
 
     def map(
         self,
@@ -261,25 +259,25 @@ class Dataset:
         ordered: bool = True,
         on_error: OnError = "raise",
     ) -> Dataset:
-        """``function`` of each element.
+        """The results of ``function`` for each element.
 
         Args:
-            function: takes an element (one argument, also where that is a tuple) and gives a
-                pytree, whose arrays and numbers become tensors. It may be a traced function, which
-                gets tensors also for ``bytes``, to read with `eagerflow.io`.
+            function: takes an element (one argument, even if it is a tuple) and returns a pytree,
+                whose arrays and numbers become tensors. It may be a traced function, which gets
+                tensors also for ``bytes``, to read with `eagerflow.io`.
             seed: if given, ``function`` takes a second argument, a generator for its random
                 numbers, which depend on this seed, the epoch and the number of the element only.
-            workers: how many threads call it, ahead of the reader; 0 for the reader itself. It
-                is then called outside of scopes such as ``ef.device`` that this one is in.
+            workers: the number of threads that call it, ahead of the reader; 0 for the reader's
+                own thread. Workers are outside of scopes such as ``ef.device`` of this thread.
             processes: whether the workers are processes, which do not share one interpreter lock.
                 They get a copy of the function and of all that it reads, the elements as bytes.
             ordered: False to hand out elements as they are ready, in any order.
-            on_error: what becomes of an element that ``function`` raises an exception for:
-                ``"raise"`` stops there (reading can go on behind it), ``"skip"`` leaves it out, a
-                function is called with the exception before it is left out.
+            on_error: the policy for elements for which ``function`` raises: ``"raise"`` stops there
+                (reading can go on behind it), ``"skip"`` or a function, called with the exception,
+                leaves the element out.
 
         Iterating raises WorkerError if a process ends before its work is done, SettingError if
-        the function cannot be sent to one.
+        the function cannot be sent to a process.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(4)).batch(2)
         >>> [x.tolist() for x in dataset.map(lambda x: x * 10, workers=2)]
@@ -301,10 +299,10 @@ class Dataset:
         )
 
     def filter(self, function: Callable[[Any], Any]) -> Dataset:
-        """The elements of which ``function`` is true.
+        """The elements for which ``function`` is true.
 
         Args:
-            function: takes an element, gives a truth value.
+            function: takes an element, returns a truth value.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(6))
         >>> [x.item() for x in dataset.filter(lambda x: x % 2 == 0)]
@@ -319,13 +317,13 @@ class Dataset:
 
         Args:
             buffer_size: if given, each element is chosen among the next ``buffer_size``, which are
-                held in memory; else among all that are left. What comes from tensors or sequences
-                (by take, skip, map and zip, too) is not held, only its order is.
+                held in memory; else among all that are left. For elements of tensors or sequences
+                (through take, skip, map and zip, too) only the order is held.
             seed: 0 to 2**64 - 1; drawn from the generator of ``ef.random`` if not given.
             reshuffle: False for the same order in each epoch.
 
         Raises:
-            LengthError: the length is not known, and no ``buffer_size`` given.
+            LengthError: the length is not known, and no ``buffer_size`` is given.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(5)).shuffle(seed=3)
         >>> [x.item() for x in dataset], [x.item() for x in dataset]
@@ -340,13 +338,13 @@ class Dataset:
         return Dataset(ShuffleStage(self._stage, size, bool(reshuffle), Seed(seed)))
 
     def batch(self, count: int, *, drop_last: bool = False) -> Dataset:
-        """``count`` elements at a time, stacked along a new first axis.
+        """Batches of ``count`` elements, stacked along a new first axis.
 
         Args:
-            count: of elements.
+            count: the number of elements of a batch.
             drop_last: whether to leave out the last batch if it is smaller.
 
-        Iterating raises ShapeError or DTypeError if elements of a batch differ in them.
+        Iterating raises ShapeError or DTypeError if elements of a batch differ in shape or dtype.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(5))
         >>> [x.tolist() for x in dataset.batch(2)]
@@ -359,11 +357,11 @@ class Dataset:
         )
 
     def padded_batch(self, count: int, *, value: object = 0, drop_last: bool = False) -> Dataset:
-        """As `batch`, for tensors of several sizes: each axis is as long as the longest of them.
+        """As `batch`, for tensors of several sizes: each axis has the largest of their sizes.
 
         Args:
-            count: of elements.
-            value: what the rest is filled with.
+            count: the number of elements of a batch.
+            value: the padding.
             drop_last: whether to leave out the last batch if it is smaller.
 
         >>> rows = ef.data.Dataset.from_iterable([[1.0], [2.0, 3.0], [4.0]])
@@ -385,13 +383,13 @@ class Dataset:
         value: object = 0,
         drop_last: bool = False,
     ) -> Dataset:
-        """Padded batches of elements of about one length, so that little is padded.
+        """Padded batches of elements of similar length, so that little is padded.
 
-        An element waits until there are enough of its bucket; what is left at the end comes by
+        An element waits until its bucket has enough elements; the remaining ones come at the end by
         bucket, shorter ones first.
 
         Args:
-            length: takes an element, gives its length.
+            length: takes an element, returns its length.
             bounds: between the buckets, ascending: the first holds lengths below ``bounds[0]``.
             count: of elements of a batch, or one for each bucket (one more than bounds).
             value: as for `padded_batch`.
@@ -408,7 +406,7 @@ class Dataset:
         return Dataset(BucketStage(self._stage, call, edges, sizes, padded, bool(drop_last)))
 
     def repeat(self, count: int | None = None) -> Dataset:
-        """The elements ``count`` times over, or for ever; what is random differs each time.
+        """The elements ``count`` times over, or for ever; random choices differ each time.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(2))
         >>> [x.item() for x in dataset.repeat(2)], [x.item() for x in dataset.repeat().take(3)]
@@ -437,8 +435,8 @@ class Dataset:
         """The same elements, made by a thread while those before them are used.
 
         Args:
-            count: how many are held, at most.
-            device: where the thread puts their tensors; None leaves them where they are.
+            count: the greatest number of elements held.
+            device: the device that the thread moves their tensors to; None leaves them in place.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(5)).batch(2).prefetch(2)
         >>> [x.tolist() for x in dataset]
@@ -457,12 +455,12 @@ class Dataset:
         """The next epoch, or an epoch that goes on where another iterator stood.
 
         Args:
-            state: a position: `DatasetIterator.state` of an iterator of this dataset, or of one
-                that was built in the same way, in another process maybe. The next iteration is
-                the epoch after it.
+            state: a position: `DatasetIterator.state` of an iterator of this dataset, or of a
+                dataset that was built in the same way, maybe in another process. The next iteration
+                is the epoch after it.
 
         Raises:
-            TensorValueError: it is not the position of such an iterator.
+            TensorValueError: ``state`` is not the position of such an iterator.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(6)).shuffle(seed=0).batch(2)
         >>> iterator = iter(dataset)
@@ -495,7 +493,7 @@ class Dataset:
         return f"Dataset.{self._stage}"
 
 
-#: names of other frameworks; what there is instead: `hints/data.py`
+#: names of other frameworks, whose replacements are in `hints/data.py`
 _HINTED: Final = """
     apply as_numpy_iterator cache cardinality concatenate dataset enumerate flat_map from_generator
     from_list from_tensor_slices get_single_element list_files random_split range reduce split

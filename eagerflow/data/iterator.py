@@ -20,9 +20,9 @@ class DatasetIterator:
     """One epoch of a `Dataset`, with a position.
 
     After an error, iteration goes on behind the element, or the batch, that failed. Threads and
-    processes of the pipeline end with the epoch, with `close`, and when the iterator is forgotten;
-    Ctrl-C ends them, too, and reading on starts them again. Several threads may read one iterator:
-    each element goes to one of them, and all of them come to the end.
+    processes of the pipeline end with the epoch, with `close`, and when the iterator is garbage;
+    Ctrl-C ends them, too, and further reading starts them again. Several threads may read one
+    iterator: each element goes to one thread, and all threads see the end.
 
     >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(5)).batch(2))
     >>> next(iterator)
@@ -42,10 +42,10 @@ class DatasetIterator:
         self._cursor: AbstractCursor | None = open_stage(dataset._stage, epoch)
         self._position: dict[str, Any] = {}  # where there is no cursor
         self._ended = False
-        # of the reader; not of a thread that closes, which ends the reading. A handler of signals
-        # may ask for the state in the middle of it
+        # taken by readers; not by a thread that closes, which ends the reading. Reentrant, as a
+        # signal handler may ask for the state during a read
         self._lock = threading.RLock()
-        self._reads = 0  # how many elements were asked for
+        self._reads = 0  # number of elements requested
         self._over = False  # the program ends in the middle of the epoch
         ending.before(self, DatasetIterator._end_with_program)
 
@@ -69,7 +69,7 @@ class DatasetIterator:
                 cursor = self._cursor or self._reopen()
                 before = cursor.state
                 self._reads = number = self._reads + 1
-                try:  # in this frame: one more in a traceback would keep the cursor alive
+                try:  # in this frame: another frame in a traceback would keep the cursor alive
                     return cursor.next()
                 except StopIteration:
                     self.close()
@@ -83,10 +83,10 @@ class DatasetIterator:
             raise
 
     def _take_back(self, number: int, before: dict[str, Any]) -> None:
-        """Go back to before a reading whose element was not handed out.
+        """Restore the position before a read whose element was not handed out.
 
-        Ctrl-C may come as late as the lock is let go of; the position is still that of the element
-        unless another thread reads, or has read since.
+        Ctrl-C may come as late as the release of the lock; the position is restored unless another
+        thread reads, or has read since.
         """
         if not number or not self._lock.acquire(blocking=False):
             return
@@ -98,12 +98,12 @@ class DatasetIterator:
             self._lock.release()
 
     def _fail(self, error: BaseException, before: dict[str, Any]) -> None:
-        """What reading has raised, from the position ``before`` on, is about to be raised."""
+        """Clean up before ``error``, of a read from the position ``before``, is raised."""
         if self._over:
             raise SystemExit from error
         stage = self._dataset._stage
         if isinstance(error, KeyboardInterrupt) and not once(stage):
-            self._leave(before)  # some of what the next one is made of may have been read
+            self._leave(before)  # part of the next element's input may have been read
         elif not isinstance(error, (Exception, KeyboardInterrupt)) and threaded(stage):
             self._leave()
         hide_frames(error)
@@ -115,7 +115,7 @@ class DatasetIterator:
         return cursor
 
     def _leave(self, position: dict[str, Any] | None = None) -> None:
-        """Let go of everything but the position, which is where the cursor stands by default."""
+        """Release the cursor and keep a position, by default that of the cursor."""
         cursor = self._cursor
         if cursor is not None:
             self._position = cursor.state if position is None else position
@@ -138,7 +138,7 @@ class DatasetIterator:
         self._leave()
 
     def _end_with_program(self) -> None:
-        """As `close`, but a thread that still reads ends: else it would go on as after an epoch."""
+        """As `close`, but readers get SystemExit: else their threads would go on after the loop."""
         self._over = not self._ended
         self.close()
 
@@ -146,8 +146,8 @@ class DatasetIterator:
     def state(self) -> dict[str, Any]:
         """The position: dicts and lists of plain numbers. Set it to go on from there.
 
-        It does not contain what belongs to others, such as the state of a generator that a mapped
-        function draws from, or the position in a file.
+        It does not contain foreign state, such as the state of a generator that a mapped function
+        draws from, or the position in a file that it reads.
 
         >>> iterator = iter(ef.data.Dataset.from_tensors(ef.arange(3)))
         >>> start = iterator.state
@@ -186,7 +186,7 @@ class DatasetIterator:
             for (seed, _), number in zip(own, before, strict=True):
                 seed.adopt(number)
             raise
-        self._leave()  # the reader is told, and lets go of the lock
+        self._leave()  # a waiting reader is cancelled, and releases the lock
         with self._lock:
             self._cursor, self._epoch, self._ended = cursor, state["epoch"], False
         with self._dataset._lock:
@@ -207,7 +207,7 @@ class DatasetIterator:
 
 
 def _checked(value: Any, own: dict[str, Any]) -> dict[str, Any]:
-    """``value`` in ints, if it looks like the position of such a dataset."""
+    """``value`` in ints, if it has the structure of the position ``own``."""
     wrong = _difference(value, own, "")
     if wrong is not None:
         raise TensorValueError(
@@ -222,7 +222,7 @@ def _checked(value: Any, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _difference(value: Any, own: Any, where: str) -> str | None:
-    """What of a position is not as in another one, numbers apart; None if nothing is."""
+    """The first difference in structure between two positions, in words; None if there is none."""
     name = where or "it"
     if isinstance(own, dict | list) and type(value) is not type(own):
         return f"{name} is {value!r}"

@@ -1,6 +1,6 @@
-"""Where nodes and values of graphs are, and which line decided it.
+"""Devices of the nodes and values of graphs, and the line that decided each.
 
-The rules of ops themselves, of which these are applications: `common_device` in
+This module applies the device rules of ops: `common_device` in
 `hardware/device_rules.py`, and the `devices` of a record.
 """
 
@@ -26,7 +26,7 @@ _NOWHERE: Final[Mapping[Value, Value]] = {}
 def devices_of(
     op: Op, devices: list[Any], attrs: dict[str, Any], types: Sequence[TensorType]
 ) -> tuple[Any, Any]:
-    """The device of a node of ``op``, and those that its outputs state, or None.
+    """The device of a node of ``op``, and the devices that its outputs state, or None.
 
     Args:
         op: the op.
@@ -41,9 +41,9 @@ def devices_of(
 
 
 def _split(where: Any, devices: Sequence[Any], attrs: dict[str, Any]) -> tuple[Any, Any]:
-    """What a rule gives, as the device of the node and those that its outputs state.
+    """The result of a device rule, as the device of the node and those that its outputs state.
 
-    An op that says where each output is runs where its inputs are.
+    An op whose rule gives a device per output runs where its inputs are.
     """
     if not isinstance(where, tuple):
         return where, None
@@ -51,13 +51,13 @@ def _split(where: Any, devices: Sequence[Any], attrs: dict[str, Any]) -> tuple[A
 
 
 def settle(node: Node, said: Sequence[Any], on: Any) -> None:
-    """Put a node that was read where its text says, or else where the rule of its op does.
+    """Set the device of a parsed node from its text, or else from the device rule of its op.
 
     Args:
         node: the node.
-        said: for each output what stands behind its type, None where nothing does.
-        on: what stands behind ``on``, which wins; it means nothing behind calls, branches and
-            loops, which run where their subgraphs say.
+        said: for each output the device that the text gives after its type, or None.
+        on: the device that the text gives after ``on``, which wins; it means nothing after calls,
+            branches and loops, which run where their subgraphs say.
     """
     operands = [v.device for v in node.inputs]
     if on is None and operands and _is_plain(node, operands, said):
@@ -65,12 +65,12 @@ def settle(node: Node, said: Sequence[Any], on: Any) -> None:
         return
     where, known = _rule(node, operands)
     device, stated = _split(where, operands, node.attrs)
-    if known and stated is None:  # its outputs are where it is, so what is said of them is too
+    if known and stated is None:  # outputs are where the node is, so their text places it too
         device = _first((on, *said, device))
         said = [None if on is not None or d == device else d for d in said]
     if is_structured(node.op):
         node.device = None
-    else:  # what is said of outputs that state their own does not say where the node is
+    else:  # the device of an output that states its own does not place the node
         node.device = _first((on, device, *(said if stated is None else ())))
     for value, own, rule in zip(node.outputs, said, stated or [None] * len(said), strict=False):
         own = rule if own is None else own
@@ -90,12 +90,12 @@ def _is_plain(node: Node, operands: list[Any], said: Sequence[Any]) -> bool:
 
 
 def located(graph: Graph, devices: Sequence[Any], usual: Any) -> Graph:
-    """A graph whose values all have a device: what it leaves open follows from its inputs.
+    """A graph whose values all have a device: open devices follow from those of the inputs.
 
     Args:
         graph: the graph.
         devices: for each input its device, if the graph does not say it.
-        usual: the device of what follows from no input, such as constants.
+        usual: the device of nodes whose device follows from no input, such as constants.
 
     Returns:
         The graph itself, if it leaves nothing open.
@@ -105,7 +105,7 @@ def located(graph: Graph, devices: Sequence[Any], usual: Any) -> Graph:
 
 @final
 class _Locator:
-    """Locates a graph and its subgraphs; shared ones stay shared."""
+    """Device inference for a graph and its subgraphs; shared subgraphs stay shared."""
 
     def __init__(self, usual: Any) -> None:
         self.usual = usual
@@ -162,18 +162,18 @@ def is_derivable(node: Node) -> bool:
 
 
 def decision(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> Value:
-    """The value by whose device it was decided where ``value`` is.
+    """The value whose device decided the device of ``value``.
 
     It is an input of the whole graph, or made by a node that was not put where its operands are:
-    one that makes or moves a tensor, takes it from state, or was placed. Calls, branches and loops
-    decide nothing: an output of theirs is where that of their subgraph is, an input of that where
-    the operand is.
+    a node that makes or moves a tensor, takes it from state, or was placed. Calls, branches and
+    loops decide nothing: their outputs are where those of the subgraph are, and the inputs of the
+    subgraph where the operands are.
 
     Args:
         value: the value.
-        around: for inputs of the subgraph that it is in, and of those around, the operands.
+        around: the operands of the inputs of the enclosing subgraphs.
     """
-    bound: dict[Value, Value] = {}  # those of the subgraphs that it leads into
+    bound: dict[Value, Value] = {}  # operands of the inputs of the subgraphs entered on the way
     while True:
         node = value.node
         if node is None:
@@ -192,7 +192,7 @@ def decision(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> Value:
 
 
 def bindings(node: Node) -> Iterator[tuple[Value, Value]]:
-    """The inputs of the subgraphs of a node, each with the operand that it is, or begins with."""
+    """The inputs of a node's subgraphs, each with the operand that is its (first) value."""
     operands = node.inputs[1:] if kind_of(node.op) == "branches" else node.inputs
     for _, graph in node.subgraphs():
         yield from zip(graph.inputs, operands, strict=False)  # `verify` counts them
@@ -214,10 +214,10 @@ def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
 
 
 def move_operands(graph: Graph) -> int:
-    """Put transfers, in place, before operands that are not where the nodes that take them are.
+    """Insert transfers, in place, for operands that are on another device than their consumers.
 
     Returns:
-        How many were put, in subgraphs too.
+        The number of transfers inserted, including those in subgraphs.
     """
     moves = _Moves()
     moves.run(graph)
@@ -226,7 +226,7 @@ def move_operands(graph: Graph) -> int:
 
 @final
 class _Moves:
-    """The transfers of one graph and its subgraphs, each of which is looked at once."""
+    """The transfers of a graph and its subgraphs, each of which is visited once."""
 
     def __init__(self) -> None:
         self.known: set[Graph] = set()
@@ -247,7 +247,7 @@ class _Moves:
             graph.nodes.append(node)
 
     def within(self, graph: Graph) -> Callable[..., tuple[Value, ...]]:
-        """Gives values of ``graph`` where they are wanted, for a node; moves none twice."""
+        """A function that brings values of ``graph`` to the devices wanted; it moves none twice."""
         moved: dict[tuple[Value, Any], Value] = {}
 
         def move(values: Sequence[Value], wanted: Iterable[Any], taker: Node) -> tuple[Value, ...]:
@@ -269,7 +269,7 @@ class _Moves:
         return move
 
     def structured(self, node: Node) -> None:
-        """Let the subgraphs of ``node`` take and give values where the others do."""
+        """Align the devices of inputs and outputs between the subgraphs of ``node``."""
         inner = node.inner
         if inner is None:  # `verify` says so
             return
@@ -291,7 +291,7 @@ class _Moves:
 
 
 def _moved_from(value: Value, device: Any) -> Value:
-    """What ``value`` is a copy of, if that is on ``device``."""
+    """The value that ``value`` was transferred from, if that is on ``device``, else ``value``."""
     first = value
     while first.node is not None and is_transfer(first.node.op) and first.device != device:
         first = first.node.inputs[0]
@@ -299,7 +299,7 @@ def _moved_from(value: Value, device: Any) -> Value:
 
 
 def _wanted(node: Node) -> Sequence[Any]:
-    """For each operand where a call, a branch or a loop takes it."""
+    """For each operand of a call, a branch or a loop the device of the input that takes it."""
     inner = node.inner
     params = [] if inner is None else [v.device for v in inner.inputs]
     return [None, *params] if kind_of(node.op) == "branches" else params  # the predicate
@@ -316,7 +316,7 @@ def _transfer(graph: Graph, value: Value, device: Any, taker: Node) -> Value:
 
 
 def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
-    """What the rule of the op gives, or else what holds for most ops; whether it has a rule."""
+    """The result of the op's device rule, or else the usual device; whether the rule was known."""
     if is_structured(node.op):
         results = [] if node.inner is None else [v.device for v in node.inner.outputs]
         first, count = _first(operands), len(node.outputs)
@@ -329,14 +329,14 @@ def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
         if op is None:  # numbers, and what `verify` refuses
             return usual, True
         if op.devices is not common_device and any(type(v) is Reference for v in attrs.values()):
-            return usual, False  # it depends on what was not given
+            return usual, False  # the device depends on a resource that was not given
         return infer_devices(op, operands, attrs), True
     except (EagerflowError, TypeError, AttributeError):  # `verify` says what is wrong
         return usual, True
 
 
 def _named(item: Any) -> Any:
-    """A device that this process lacks by its name."""
+    """The item, or the name of a device that this process lacks."""
     return item.name if type(item) is Reference and item.kind == "device" else item
 
 

@@ -1,4 +1,4 @@
-"""What passes need to look at graphs and to make new ones from them."""
+"""Queries on graphs, and the copying and rewriting of graphs, for passes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from eagerflow.types import TensorSpec, TensorType
 def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] = ()) -> list[Node]:
     """The nodes that must run for ``fetches``, in order, by data and control edges.
 
-    A node all of whose results are fed is not among them, unless it is fetched itself: it does not
-    run, nor what only it needs, even if what is needed has a control edge to it.
+    A node all of whose results are fed is not among them, unless it is fetched itself: neither it
+    nor the nodes that only it needs run, even if a needed node has a control edge to it.
 
     Args:
         graph: the graph.
         fetches: the values that are wanted, and nodes that are to run.
-        fed: values that are there already.
+        fed: values that are given.
     """
     given = set(fed)
     replaced = {v.node for v in given if v.node is not None and given.issuperset(v.node.outputs)}
@@ -56,7 +56,7 @@ def inner_graphs(nodes: Iterable[Node]) -> set[Graph]:
     """The graphs within nodes, at any depth."""
     known = set[Graph]()
     waiting = [node for node in nodes if node.attrs]
-    for node in waiting:  # it grows
+    for node in waiting:  # the list grows meanwhile
         inner = {graph for _, graph in node.subgraphs()} - known
         known |= inner
         waiting += [n for graph in inner for n in graph.nodes if n.attrs]
@@ -71,7 +71,7 @@ def devices_in(nodes: Collection[Node]) -> set[Any]:
 
 
 def size_values(values: Iterable[Value], known: Container[str]) -> dict[str, Value]:
-    """For each name of a size that is not known the first of ``values`` that tells it."""
+    """For each name of a size that is not known the first of ``values`` whose shape gives it."""
     first: dict[str, Value] = {}
     for value in values:
         for name in lone_names(value.type):
@@ -81,14 +81,14 @@ def size_values(values: Iterable[Value], known: Container[str]) -> dict[str, Val
 
 
 def named_axes(kind: ValueType | ValueSpec) -> Iterator[tuple[int, str]]:
-    """The axes of which the size is a name alone, with the name."""
+    """The axes whose size is a single name, with the name."""
     for axis, size in enumerate(kind.shape):
         if isinstance(size, Dim) and size.is_name:
             yield axis, str(size)
 
 
 def tells_size(kind: ValueType | ValueSpec) -> bool:
-    """Whether the size of some axis is a name alone."""
+    """Whether the size of some axis is a single name."""
     for size in kind.shape:  # asked of each value of a graph: no generator
         if type(size) is not int and isinstance(size, Dim) and size.is_name:
             return True
@@ -96,18 +96,18 @@ def tells_size(kind: ValueType | ValueSpec) -> bool:
 
 
 def size_places(types: Iterable[ValueType]) -> dict[str, tuple[int, int]]:
-    """For each name of a size which of ``types`` is the first to tell it, and by which axis."""
+    """For each name of a size the first of ``types`` that gives it, by position, and the axis."""
     places = [(name, (i, axis)) for i, t in enumerate(types) for axis, name in named_axes(t)]
     return dict(reversed(places))
 
 
 def lone_names(kind: ValueType | ValueSpec) -> Iterator[str]:
-    """The names that are the size of an axis."""
+    """The names that are the whole size of an axis."""
     return (name for _, name in named_axes(kind))
 
 
 def flat_items(values: Iterable[Any]) -> Iterator[Any]:
-    """What is in attributes: they themselves, or what is in their tuples, lists and slices."""
+    """The items of attributes, with tuples, lists and slices flattened."""
     for value in values:
         if type(value) is slice:
             yield from flat_items((value.start, value.stop, value.step))
@@ -133,7 +133,7 @@ def named_sizes(item: Any) -> Iterator[str]:
 
 
 def sizes_named_by(node: Node) -> Iterator[str]:
-    """The names of sizes that must be known to run ``node``, and what is inside it."""
+    """The names of sizes that must be known to run ``node`` and its subgraphs."""
     yield from named_sizes(tuple(node.attrs.values()))
     if node.op == "scan":  # its results are made before the first iteration
         for value in node.outputs[node.attrs["carry"] :]:
@@ -143,11 +143,11 @@ def sizes_named_by(node: Node) -> Iterator[str]:
 def nbytes(
     values: Iterable[Value], sizes: Mapping[str, int] = MappingProxyType({})
 ) -> int | None:  # fmt: skip
-    """How much memory values take, in bytes; None if a size of theirs is not known.
+    """The memory that values take, in bytes; None if one of their sizes is not known.
 
     Args:
         values: the values, of which numbers take none.
-        sizes: what names of sizes stand for, as far as that is known.
+        sizes: the sizes that names stand for, as far as known.
     """
     total = 0
     for value in values:
@@ -161,7 +161,7 @@ def nbytes(
 
 
 def _sized(shape: Sequence[Size], sizes: Mapping[str, int]) -> list[int] | None:
-    """A shape in numbers; None if a size is not known, or if there is none for these names."""
+    """A shape in numbers; None if a size is not known or cannot be computed from ``sizes``."""
     known = [size for size in shape if type(size) is int]
     if len(known) == len(shape):  # the usual case
         return known
@@ -175,9 +175,9 @@ def _sized(shape: Sequence[Size], sizes: Mapping[str, int]) -> list[int] | None:
 
 
 def clone(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
-    """A copy of ``graph``, and for each of its values that of the copy.
+    """A copy of ``graph``, and for each of its values the value of the copy.
 
-    Attributes, subgraphs among them, are shared with it.
+    Attributes, subgraphs among them, are shared with the original.
     """
     result = Graph(graph.name)
     result.resources = dict(graph.resources)
@@ -202,11 +202,11 @@ def copy_node(
     """Append to ``graph`` a copy of ``node`` that takes ``inputs``.
 
     Args:
-        graph: where to.
-        node: what to copy.
+        graph: the graph that gets the copy.
+        node: the node to copy.
         inputs: values of ``graph``.
-        control_inputs: nodes of ``graph`` that it waits for; those of ``node`` are not copied.
-        home: where the copy and all that it makes is, if not where those of ``node`` are.
+        control_inputs: nodes of ``graph`` that the copy waits for; those of ``node`` are dropped.
+        home: the device of the copy and its outputs, if not that of ``node`` and its outputs.
     """
     made = Node(
         node.op, graph.unique(node.name), tuple(inputs), dict(node.attrs), (), control_inputs,
@@ -224,7 +224,7 @@ def copy_node(
 
 
 def with_graphs(item: Any, change: Callable[[Graph], Graph]) -> Any:
-    """An attribute with other subgraphs; itself if they stay the same."""
+    """An attribute with each subgraph mapped by ``change``; itself if none changes."""
     if type(item) is Graph:
         return change(item)
     if type(item) is tuple and Graph in map(type, item):
@@ -234,7 +234,7 @@ def with_graphs(item: Any, change: Callable[[Graph], Graph]) -> Any:
 
 
 def copied(item: Any) -> Any:
-    """An attribute with copies of its subgraphs, and of theirs."""
+    """An attribute with deep copies of its subgraphs."""
     return with_graphs(item, _deep_copy)
 
 
@@ -250,7 +250,7 @@ def substitute_sizes(graph: Graph, sizes: Mapping[str, Size]) -> None:
 
     Args:
         graph: the graph; its subgraphs are changed as well.
-        sizes: by name.
+        sizes: the new size of each name.
     """
     known: dict[int, tuple[ValueType, ValueType]] = {}  # types are shared: by identity
     for value in graph.values():

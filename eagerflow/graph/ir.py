@@ -58,7 +58,7 @@ def _above(module: str, function: str) -> Callable[..., Any]:
 @final
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Value:
-    """One value of a graph: an input, or an output of a node.
+    """A value of a graph: an input, or an output of a node.
 
     Attributes:
         type: its type.
@@ -77,7 +77,7 @@ class Value:
 
     @property
     def device(self) -> Device | str | None:
-        """Where it is: a device, the name of one that this process lacks, None if not known.
+        """The device of the value, or the name of one that this process lacks; None if not known.
 
         Numbers are on the host and have none.
         """
@@ -87,12 +87,12 @@ class Value:
 
     @property
     def spec(self) -> ValueSpec:
-        """Its type with its device."""
+        """The type of the value with its device."""
         return self.type if isinstance(self.type, NumberType) else self.type.on(self.device)
 
     @property
     def name(self) -> str:
-        """What the text form calls it, without the percent sign."""
+        """The name of the value in the text form, without the percent sign."""
         if self.node is None:
             return self.label
         return self.node.name if len(self.node.outputs) == 1 else f"{self.node.name}.{self.index}"
@@ -104,7 +104,7 @@ class Value:
 @final
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Node:
-    """One op in a graph.
+    """A node of a graph: an op applied to values.
 
     Attributes:
         op: the op's name.
@@ -113,18 +113,18 @@ class Node:
         attrs: its static attributes.
         outputs: the values it makes.
         control_inputs: the nodes that must have run before it.
-        device: where it runs, and its outputs are unless they state another device; None if that
-            is not known, and of calls, branches and loops, which may run on several devices.
-        because: why it was placed there, if something other than the program said so.
+        device: the device that it runs on, and that its outputs are on unless they state another;
+            None if not known, and for calls, branches and loops, which may run on several devices.
+        because: the reason of its placement, if something other than the program placed it.
         scope: the name scope, such as ``"encoder/layer0"``.
         source: the user's line.
         reuses: the index of an input that has no later reader, so that the output may be
             written into its buffer; None for a buffer of its own.
         forward: of a node that the rule of a derivative made, the node whose derivative it is part
             of; that may be in another graph.
-        within: the device scope that said where it runs. The text of one that names a device; the
-            pattern of one that leaves a choice; of a colocation with a value that value, perhaps of
-            another graph. None if none did.
+        within: the device scope that said where it runs, or None. It is the text of a scope that
+            names a device; the pattern of a scope that leaves a choice; for a colocation the value,
+            perhaps of another graph.
     """
 
     op: str
@@ -143,12 +143,12 @@ class Node:
 
     @property
     def leeway(self) -> DeviceName | Value | None:
-        """What its scope leaves open: a pattern, or the value that it is to be with."""
+        """The leeway of its scope: a pattern, or the value that it is colocated with."""
         return None if isinstance(self.within, str) else self.within
 
     @property
     def reason(self) -> str:
-        """Why it runs where it does, for people.
+        """The reason of its placement, for people.
 
         >>> graph = ef.Graph.parse("graph f(%x: f32[n]@cpu:0) { %y = exp(%x) : f32[n] return %y }")
         >>> graph.nodes[0].reason
@@ -157,7 +157,7 @@ class Node:
         return str(_above(".placement_reasons", "reason_of")(self))
 
     def subgraphs(self) -> Iterator[tuple[str, Graph]]:
-        """The graphs among the attributes (bodies, branches), with what to call them."""
+        """The graphs among the attributes (bodies, branches), with their names."""
         for key, value in self.attrs.items():
             if isinstance(value, Graph):
                 yield key, value
@@ -168,7 +168,7 @@ class Node:
 
     @property
     def inner(self) -> Graph | None:
-        """The body or the first branch, whose outputs say where those of the node are."""
+        """The body or the first branch, whose outputs give the devices of the node's outputs."""
         graphs = (graph for key, graph in self.subgraphs() if key in ("body", "branches[0]"))
         return next(graphs, None)
 
@@ -187,7 +187,7 @@ class Graph:
         outputs: the values that are returned.
         resources: the variables, queues and functions that nodes refer to, by name. Subgraphs may
             have other names for them, which count where a subgraph stands alone.
-        origin: where it came from, if passes made it (`eagerflow.graph.passes.Origin`).
+        origin: the graph that passes made it from (`eagerflow.graph.passes.Origin`), or None.
 
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
     >>> graph.nodes[0].op, graph.inputs, graph.outputs[0].type
@@ -236,13 +236,14 @@ class Graph:
 
         Args:
             op: its op.
-            inputs: what it takes.
+            inputs: its operands.
             types: of the outputs.
             attrs: its attributes.
-            name: what to call it.
+            name: the name to give it.
             devices: of the outputs, if they need not be where the node is.
             rest: other attributes of `Node`. Without a device the node is where its inputs are;
-                one with a body or branches has none, and its outputs are where those give them.
+                a node with a body or branches has no device, and its outputs are where the
+                subgraph's are.
         """
         node = Node(op, self.unique(name or op), tuple(inputs), dict(attrs or {}), **rest)
         inner = node.inner if devices is None and node.device is None and attrs else None
@@ -266,7 +267,7 @@ class Graph:
             yield from node.outputs
 
     def value(self, name: str) -> Value:
-        """The value of that name; a `GraphError` says that there is none.
+        """The value of that name; raises `GraphError` if there is none.
 
         >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
         >>> graph.value("y")
@@ -291,8 +292,8 @@ class Graph:
 
         Args:
             text: the text form.
-            resources: what ``@name`` in it refers to. Where it is not given, the graph holds a
-                reference without the object.
+            resources: the objects that ``@name`` refers to. For a name that is not given, the
+                graph holds a reference without the object.
 
         Raises:
             GraphSyntaxError: the text does not follow the grammar; says line and column.
@@ -350,19 +351,18 @@ class Graph:
             fetches: values of the graph or their names, inner ones too; of nodes that have only an
                 effect the nodes, or their names as in the text: ``"&queue_enqueue"``.
             feeds: a tensor, variable, array or number for each input that is needed, by value or
-                name, moved to the device of that. An input whose device the graph does not say is
-                where its tensor is; if none of these is fed a tensor, on the current device. An
-                inner value can be fed as well; its node, and what only that needed, does not run
-                then, even if an effect that is fetched comes after it.
+                name, moved to the device of that value. An input whose device the graph does not
+                say is where its tensor is; if no such input is fed a tensor, on the current device.
+                An inner value can be fed as well; its node, and the nodes that only that one needs,
+                do not run then, even if a fetched effect comes after them.
 
         Returns:
             A tensor or a number for each of ``fetches``, None for a node.
 
         Raises:
-            GraphError: an input is needed and not fed, or one is fed twice, or there is no such
-                value.
-            ShapeError: something fed has another shape than its value.
-            DTypeError: … another dtype.
+            GraphError: an input is needed and not fed, or fed twice, or there is no such value.
+            ShapeError: a feed has another shape than its value.
+            DTypeError: a feed has another dtype than its value.
 
         >>> graph = ef.Graph.parse(
         ...     "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] %z = add(%y, %y) : f32[n] return %z }"
@@ -386,7 +386,7 @@ class Graph:
         return graph
 
     def diff(self, pass_name: str | None = None) -> str:
-        """What passes changed on the way to this graph, or would change in it.
+        """The changes that passes made on the way to this graph, or would make in it.
 
         Args:
             pass_name: ``"prune"``, ``"fold"``, ``"simplify"``, ``"cse"`` or ``"donate"``; by
@@ -420,7 +420,7 @@ class Graph:
     def to_svg(self, limit: int = 300) -> str:
         """The graph as a picture, an SVG; scopes become one box each above ``limit`` boxes.
 
-        What it gives is text, and shows itself in a notebook.
+        The result is a string that notebooks show as a picture.
 
         >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
         >>> graph.to_svg()[:4]

@@ -1,7 +1,8 @@
 """Name scopes: boxes around the nodes that are traced in a block.
 
-What the rules of derivatives trace is in the scope of the op that they belong to, and says which
-node that is, so that placing can treat both alike. What is traced again keeps its device scope.
+Nodes that the rules of derivatives trace lie in the scope of the op they differentiate, and refer
+to its node (`Node.forward`), so that placement treats both alike. Nodes that are traced again keep
+their device scope.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from eagerflow.resources.kind_words import kind_name
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
 _forward: Final[ContextVar[Any]] = ContextVar("forward", default=None)
-#: the node of the forward pass to which nodes belong that are traced now, None for themselves
+#: the node of the forward pass whose derivative is traced now; None if no derivative is
 current_forward: Final = _forward.get
 _within: Final[ContextVar[Any]] = ContextVar("within", default=None)
 #: the device scope of nodes that are traced again
 current_within: Final = _within.get
-#: names of resources, by id, for a trace that meets them under their own for the first time
+#: names of resources, by id, for a trace that sees these resources for the first time
 resource_names: Final[ContextVar[dict[int, str] | None]] = ContextVar("names", default=None)
 
 
@@ -62,11 +63,11 @@ class name_scope:
 
 @final
 class belonging:
-    """Put the nodes traced within a ``with`` block into this scope, whatever is open around it.
+    """Put the nodes traced within a ``with`` block into this scope, whatever scopes are open.
 
     Args:
         scope: the whole name of the scope.
-        forward: the node of the forward pass to which they belong, None for themselves.
+        forward: the node whose derivative they are part of, or None.
         within: the device scope that said where they run (`Node.within`).
     """
 
@@ -100,7 +101,7 @@ def name_of(resource: Any, taken: Mapping[str, Any]) -> str:
 
 
 def free_name(base: str, taken: Container[str]) -> str:
-    """``base``, or with a number if it is taken."""
+    """``base``, with a number if that name is taken."""
     name, count = base, 0
     while name in taken:
         count += 1

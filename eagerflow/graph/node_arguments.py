@@ -1,7 +1,7 @@
-"""What a node may be given: how many operands, which attributes, and which kind of resource.
+"""Checks of a node's arguments: the number of operands, the attributes, the kind of resource.
 
-Both follow from the type rule of its op, from its kernel and from its derivative; the types and
-devices that operands must have are for the rules themselves (`eagerflow.graph.signatures`).
+They follow from the type rule of its op, from its kernel and from its derivative; the types and
+devices of operands are checked by the rules themselves (`eagerflow.graph.signatures`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from eagerflow_kernels import table
 
 
 class _Arguments(NamedTuple):
-    """What there may be.
+    """The arguments that a node may have.
 
     Attributes:
-        least: the number of operands at least.
-        most: and at most; None for any number.
+        least: the least number of operands.
+        most: the greatest number of operands; None for any number.
         needed: the names of attributes without a default.
-        known: of all attributes that are named.
-        more: whether others may be given as well.
+        known: the names of all attributes that are listed.
+        more: whether unlisted attributes may be given as well.
     """
 
     least: int
@@ -43,10 +43,10 @@ class _Arguments(NamedTuple):
 def check_arguments(node: Node) -> None:
     """Refuse a node with a wrong number of operands, wrong names of attributes, a wrong resource.
 
-    One of an unknown op is not checked.
+    A node of an unknown op is not checked.
 
     Raises:
-        GraphError: says what is wrong, and what the op takes.
+        GraphError: states the mistake, and the arguments that the op takes.
     """
     signature, op = signatures.get(node.op), find_op(node.op)
     if signature is not None:
@@ -118,7 +118,7 @@ def _of_op(op: Op) -> _Arguments:
 
 @cache
 def _of_rule(function: Callable[..., Any]) -> _Arguments:
-    """What a type rule takes."""
+    """The arguments that a type rule takes."""
     parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
     count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
@@ -136,20 +136,20 @@ def _counted(op: Op, kernel: Any, rule: _Arguments) -> _Arguments:
     count = len(op.vjp) if isinstance(op.vjp, tuple) else getattr(kernel, "nin", None)
     if count is not None:
         return rule._replace(least=count, most=count)
-    # what makes a tensor of nothing says where
+    # an op without operands states its device
     somewhere = op.devices is not common_device or "device" in rule.known
     return rule if somewhere else rule._replace(least=max(rule.least, 1))
 
 
 def _with_kernel(rule: _Arguments, kernel: Any) -> _Arguments:
-    """The attributes of an op whose rule passes further ones on: its kernel knows them."""
+    """Adds the attributes of an op whose type rule accepts any, from the kernel's parameters."""
     if kernel is None:
         return rule
     if hasattr(kernel, "nin"):  # a ufunc, whose keywords are no attributes
         return rule._replace(more=False)
     try:
         parameters = inspect.signature(kernel).parameters.values()
-    except (TypeError, ValueError):  # it does not tell
+    except (TypeError, ValueError):  # the kernel has no signature
         return rule
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return rule

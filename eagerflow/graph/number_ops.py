@@ -1,4 +1,4 @@
-"""Python's arithmetic on numbers, in graphs: all that is known about each operator, once.
+"""Python's arithmetic on numbers, in graphs: the table of operators with their facts.
 
 A node ``python_add`` adds two numbers as Python does. Tracing appends such nodes
 (`eagerflow.tracing.numbers`), passes compute them, generated code spells them out.
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from eagerflow.core.op_records.op_facts import AlgebraFacts
 
 Number = type[int] | type[float] | type[complex]
-#: gives the kind of the result from those of the operands
+#: gives the kind of the result from the kinds of the operands
 KindRule = Callable[[Sequence[Number]], Number]
-#: what becomes of two numbers of different kinds: the wider one
+#: the order of kinds: two numbers of different kinds give the wider one
 RANKS: Final[dict[Number, int]] = {int: 0, float: 1, complex: 2}
 
 
@@ -40,10 +40,10 @@ def _magnitude(kinds: Sequence[Number]) -> Number:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberOp:
-    """One operator of Python, or a conversion.
+    """An operator of Python, or a conversion.
 
     Attributes:
-        method: what Python calls it, without underscores.
+        method: the name of its special method, without underscores.
         sign: its symbol.
         function: computes it.
         source: its expression, with ``{0}`` and ``{1}`` for the operands.
@@ -72,7 +72,7 @@ class NumberOp:
 
     @property
     def arity(self) -> int:
-        """How many operands it has."""
+        """The number of operands."""
         return 2 if "{1}" in self.source else 1
 
     @property
@@ -82,7 +82,7 @@ class NumberOp:
 
     @property
     def reflected(self) -> str:
-        """What another class calls the operator if it is the right operand."""
+        """The special method of the right operand's class."""
         return f"__{_REFLECTED.get(self.method) or f'r{self.method}'}__"
 
 

@@ -1,4 +1,4 @@
-"""Why a node runs where it does, in words.
+"""The reason of a node's placement, in words.
 
 A placement notes its reasons in the nodes that it puts elsewhere. Of all others the reason follows
 from the graph, so it is found when somebody asks for it. Of a value, `device_text` says it.
@@ -19,7 +19,7 @@ _OPERANDS: Final = "where its operands are"
 
 
 def reason_of(node: Node) -> str:
-    """Why ``node`` runs on its device."""
+    """The reason why ``node`` runs on its device."""
     if node.because:
         forward = node.forward
         if forward is None:
@@ -33,7 +33,7 @@ def reason_of(node: Node) -> str:
 
 
 def general_reason(node: Node) -> str:
-    """The same in words that many nodes share, found without going through the graph."""
+    """The reason in words that many nodes share, found without a look at the rest of the graph."""
     reason, leeway = _general(node), node.leeway
     if node.because or leeway is None:
         return reason
@@ -95,9 +95,9 @@ def _detail(node: Node, general: str) -> str:
 
 
 def _operand_text(value: Value) -> str:
-    """Where an operand is, and why; of one that was moved where it comes from.
+    """The device of an operand, and its reason; for a moved operand the value that was moved.
 
-    Readers of a table of ops know nothing of the node that moves it.
+    A reader of a table of ops does not see the node that moves it.
     """
     maker = value.node
     if maker is None or not is_transfer(maker.op):
@@ -110,7 +110,7 @@ def _operand_text(value: Value) -> str:
 
 
 def resource_text(resource: Any) -> str:
-    """A resource in the words of users."""
+    """The kind and name of a resource, in the words of users."""
     name = getattr(resource, "name", None)
     text = f"the {kind_name(type(resource))}"
     return text if name is None else f"{text} {name!r}"

@@ -1,7 +1,7 @@
 """Specs of the nodes that stand for no op of `eagerflow.ops`: constants, numbers, subgraphs.
 
-A signature gives types and devices of a node's outputs, as both rules of an op do, or raises. It
-may look at those that the node has where several are right.
+A signature gives types and devices of a node's outputs, as both rules of an op do, or raises. Where
+several are right, it may read those that the node has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eagerflow.hardware import Device
 from eagerflow.hardware.device_rules import transfer_hint
 from eagerflow.types import TensorSpec, TensorType
 
-#: what a node is: of an op, or
+#: the kind of a node: ``"op"``, or
 #:
 #: - ``"constant"``;
 #: - ``"number"``, which computes with Python numbers (`eagerflow.graph.number_ops`);
@@ -38,16 +38,16 @@ _R = TypeVar("_R", bound=Rule)
 
 
 class NodeSignature(NamedTuple):
-    """What is known of nodes that stand for no op.
+    """The facts of nodes that stand for no op.
 
     Attributes:
-        kind: what they are.
-        types: gives the types of the outputs, or raises.
-        needs: the names of the attributes that they need.
-        takes: of those that they may have besides; None for any.
-        operands: how many operands they take; None for any number.
+        kind: the kind of the nodes.
+        types: gives the specs of the outputs, or raises.
+        needs: the names of required attributes.
+        takes: the names of optional attributes; None for any.
+        operands: the number of operands; None for any number.
         host_inputs: the operands that are read in the memory of the host, such as predicates.
-        leads: where they lead what passes them.
+        leads: where the nodes lead the value that passes them.
     """
 
     kind: NodeKind
@@ -69,7 +69,7 @@ def signature(
     *ops: str, kind: NodeKind, needs: str = "", takes: str | None = None,
     operands: int | None = None, host_inputs: tuple[int, ...] = (), leads: Lead = "",
 ) -> Callable[[_R], _R]:  # fmt: skip
-    """Make the decorated function the rule of the types of nodes of ``ops``."""
+    """Register the decorated function as the type rule of nodes of ``ops``."""
 
     def register(rule: _R) -> _R:
         known = NodeSignature(kind, rule, needs, takes, operands, host_inputs, leads)
@@ -80,19 +80,19 @@ def signature(
 
 
 def kind_of(op: str) -> NodeKind:
-    """What nodes of ``op`` are."""
+    """The kind of nodes of ``op``."""
     signature = signatures.get(op)
     return "op" if signature is None else signature.kind
 
 
 def lead_of(op: str) -> Lead:
-    """Where nodes of ``op`` lead what passes them."""
+    """Where nodes of ``op`` lead the value that passes them."""
     signature = signatures.get(op)
     return "" if signature is None else signature.leads
 
 
 def is_constant(value: Value) -> bool:
-    """Whether a node gives a value that is a constant."""
+    """Whether ``value`` is the output of a constant node."""
     return value.node is not None and kind_of(value.node.op) == "constant"
 
 
@@ -103,7 +103,7 @@ def is_read(op: str) -> bool:
 
 
 def is_transfer(op: str) -> bool:
-    """Whether nodes of ``op`` give on another device what they take on one."""
+    """Whether nodes of ``op`` move a value to another device."""
     return op in moving
 
 
@@ -118,17 +118,17 @@ def is_loop(op: str) -> bool:
 
 
 def is_control(op: str) -> bool:
-    """Whether it depends on values whether and how often the subgraphs of the nodes run."""
+    """Whether values decide if, and how often, the subgraphs of nodes of ``op`` run."""
     return kind_of(op) in ("branches", "loop")
 
 
 def is_structured(op: str) -> bool:
-    """Whether nodes of ``op`` say of each output where it is, as their subgraphs do."""
+    """Whether each output of nodes of ``op`` has its own device, given by their subgraphs."""
     return kind_of(op) in ("call", "branches", "loop")
 
 
 def fits(got: ValueSpec, want: ValueSpec) -> bool:
-    """Whether two specs are the same, whatever the names of sizes stand for.
+    """Whether two specs are the same for all sizes that names may stand for.
 
     Devices are compared where both are known.
     """
@@ -141,7 +141,7 @@ def is_together(a: ValueSpec, b: ValueSpec) -> bool:
 
 
 def has_type(got: ValueSpec, want: ValueSpec) -> bool:
-    """The same wherever the two are."""
+    """Whether two specs have the same type; devices are ignored."""
     if isinstance(got, NumberType) or isinstance(want, NumberType):
         return got.type == want.type
     return (
@@ -151,15 +151,15 @@ def has_type(got: ValueSpec, want: ValueSpec) -> bool:
     )
 
 
-# --- what is read in the memory of the host though a device makes it --------------------------
+# --- reads on the host of values that a device makes -----------------------------------------
 
 
 def late_reads(node: Node) -> list[int]:
-    """The positions of the inputs of a node that it has to wait for, wherever it runs.
+    """The positions of the inputs that the host has to wait for before a node can run.
 
-    Such are predicates, and tensors that become Python numbers, on a device whose values are not
-    there when the op that makes them has returned. So are the operands of an op whose results have
-    as many elements as the data says (a mask, `nonzero`): who runs it needs their number.
+    They are predicates, and tensors that become Python numbers, on a device whose values are not
+    ready when the op that makes them has returned; and the operands of an op whose output shapes
+    depend on data (a mask, `nonzero`), as the host needs the number of elements.
     """
     late = [i for i, value in enumerate(node.inputs) if is_late(value)]
     if not late or (find_op(node.op) is not None and _is_sized_by_data(node)):
@@ -174,12 +174,12 @@ def _is_sized_by_data(node: Node) -> bool:
 
 
 def _sizes(values: Sequence[Value]) -> frozenset[str]:
-    """The names of sizes in their types."""
+    """The names of sizes in the types of ``values``."""
     return symbols([d for v in values if isinstance(v.type, TensorType) for d in v.type.shape])
 
 
 def reads_late(node: Node) -> bool:
-    """Whether a branch or a loop reads such a value within it."""
+    """Whether a node in a subgraph reads an input late, or a loop its predicate."""
     return any(
         late_reads(inner) or _asks_late(inner) or reads_late(inner)
         for _, graph in node.subgraphs() for inner in graph.nodes
@@ -187,7 +187,7 @@ def reads_late(node: Node) -> bool:
 
 
 def read_on_host(node: Node) -> frozenset[int]:
-    """Which inputs of a node are read in the memory of the host, wherever it runs."""
+    """The positions of inputs that are read in host memory, wherever the node runs."""
     signature, op, count = signatures.get(node.op), find_op(node.op), len(node.inputs)
     if signature is not None:
         positions = signature.host_inputs
@@ -197,7 +197,7 @@ def read_on_host(node: Node) -> frozenset[int]:
 
 
 def is_late(value: Value) -> bool:
-    """Whether a value may not be there yet when the op that makes it has returned."""
+    """Whether a value may not be ready yet when the op that makes it has returned."""
     device = value.device
     if not isinstance(device, Device) or device.is_ready_at_once:
         return False
@@ -207,7 +207,7 @@ def is_late(value: Value) -> bool:
 
 
 def _asks_late(node: Node) -> bool:
-    """Whether a loop asks for another iteration by such a value."""
+    """Whether the predicate of a loop is such a late value."""
     asked = [v for key, graph in node.subgraphs() if key == "cond" for v in graph.outputs]
     return any(map(is_late, asked))
 
@@ -221,7 +221,7 @@ def _constant(node: Node) -> Sequence[ValueSpec]:
     if isinstance(value, (Tensor, Reference)):
         kind = value.type if isinstance(value, Reference) else value.type.type
         assert kind is not None
-        # the value itself is on the host
+        # the array of a constant is on the host
         return (kind.on(next((v.device for v in node.outputs), None)),)
     if isinstance(value, (int, float, complex)) and type(value) in RANKS:
         return (NumberType(type(value)),)
@@ -230,7 +230,7 @@ def _constant(node: Node) -> Sequence[ValueSpec]:
 
 @signature("python_size", kind="number", needs="size", takes="", operands=0)
 def _size(node: Node) -> Sequence[ValueSpec]:
-    """A size of the shapes around it, as a number."""
+    """The spec of a size of an enclosing shape, as a number."""
     if not isinstance(node.attrs.get("size"), (Dim, int)):
         raise ShapeError("the attribute 'size' is no size", given=repr(node.attrs.get("size")))
     return (_INT,)
@@ -238,7 +238,7 @@ def _size(node: Node) -> Sequence[ValueSpec]:
 
 @signature("python_tensor", kind="number", operands=1)
 def _number_tensor(node: Node) -> Sequence[ValueSpec]:
-    """A number as a tensor without axes."""
+    """The spec of a number as a tensor without axes."""
     _numbers(node)
     kind = _output(node)
     if not isinstance(kind, TensorSpec) or kind.shape:
@@ -272,7 +272,7 @@ def _truth(node: Node) -> ValueSpec:
 
 @signature("python_item", kind="number", operands=1, host_inputs=(0,))
 def _item(node: Node) -> Sequence[ValueSpec]:
-    """The element of a tensor without axes, as a number."""
+    """The type of the element of a tensor without axes, as a number."""
     (kind,) = [v.spec for v in node.inputs]
     if not isinstance(kind, TensorSpec) or kind.shape:
         raise ShapeError("a tensor without axes becomes a number", given=str(kind))
@@ -303,7 +303,7 @@ def _call(node: Node) -> Sequence[ValueSpec]:
 
 @signature("cond", "switch", kind="branches", needs="branches", takes="", host_inputs=(0,))
 def _branches(node: Node) -> Sequence[ValueSpec]:
-    """The first input chooses one of ``branches``, which get the others."""
+    """The specs of branches; the first input chooses one, which takes the other inputs."""
     branches = node.attrs.get("branches")
     if not isinstance(branches, tuple) or not all(isinstance(b, Graph) for b in branches):
         raise GraphError(f"{node.op} has no branches")
@@ -343,7 +343,7 @@ def _while_loop(node: Node) -> Sequence[ValueSpec]:
 
 @signature("scan", kind="loop", needs="body carry length", takes="reverse")
 def _scan(node: Node) -> Sequence[ValueSpec]:
-    """The first ``carry`` inputs are the carry; the others are split along their first axis."""
+    """The specs of a scan: the first ``carry`` inputs are carried, the others sliced (axis 0)."""
     count, length = node.attrs.get("carry"), node.attrs.get("length")
     if not isinstance(count, int) or not isinstance(length, (int, Dim)):
         raise GraphError("scan needs the attributes 'carry' and 'length'")
@@ -364,10 +364,10 @@ def _scan(node: Node) -> Sequence[ValueSpec]:
 def _after_iterations(
     node: Node, body: Graph, before: Sequence[ValueSpec], results: Sequence[Value]
 ) -> Sequence[ValueSpec]:
-    """The types of the carry after the last iteration: those before, but for sizes that change.
+    """The specs of the carry after the last iteration: those before it, but for changed sizes.
 
-    A name of the body's inputs stands for another size in each iteration, unless all iterations
-    keep it. Sizes that iterations change are as the node says.
+    A name in the body's inputs stands for another size in each iteration, unless all iterations
+    keep it. Sizes that iterations change are taken from the outputs of the node.
     """
     params = [v.spec for v in body.inputs[: len(before)]]
     after = [v.spec for v in results]
@@ -383,7 +383,7 @@ def _after_iterations(
 
 
 def _bindings(params: Sequence[ValueSpec], given: Sequence[ValueSpec]) -> dict[str, Size]:
-    """What each name of ``params`` that stands alone is in ``given``."""
+    """For each name that is a whole size in ``params`` the size in ``given``."""
     sizes: dict[str, Size] = {}
     for param, kind in zip(params, given, strict=False):
         for axis, name in named_axes(param):
@@ -393,7 +393,7 @@ def _bindings(params: Sequence[ValueSpec], given: Sequence[ValueSpec]) -> dict[s
 
 
 def _name_in(params: Sequence[ValueSpec], name: str) -> Size:
-    """The size of that name, as it stands in ``params``."""
+    """The size in ``params`` that is this name."""
     return next(k.shape[axis] for k in params for axis, own in named_axes(k) if own == name)
 
 
@@ -429,7 +429,7 @@ def _list(types: Sequence[ValueSpec]) -> str:
 
 
 def _apply(graph: Graph, operands: Sequence[ValueSpec]) -> list[ValueSpec]:
-    """What ``graph`` gives for operands of these types, its sizes being those of the operands."""
+    """The output specs of ``graph`` for operands of these specs, which give the sizes."""
     params = [v.spec for v in graph.inputs]
     sizes = _bindings(params, operands)
     name = f"the subgraph {graph.name or 'without a name'} takes"
@@ -445,10 +445,10 @@ def _apply(graph: Graph, operands: Sequence[ValueSpec]) -> list[ValueSpec]:
 def _as_given(
     graph: Graph, operands: Sequence[ValueSpec], given: Sequence[ValueSpec]
 ) -> list[ValueSpec]:
-    """As `_apply`, with the sizes of ``given`` in the place of those that are names.
+    """As `_apply`, with the names of ``given`` in place of sizes that are single names.
 
-    A branch may know a size by another name than the graph around it: the cotangent of what it
-    hands on unchanged has the size of its result, and around it that of its operand.
+    A branch may know a size by another name than the enclosing graph: the cotangent of a value that
+    the branch passes through has the size of its result inside, and of its operand outside.
     """
     results = _apply(graph, operands)
     for i, (kind, other) in enumerate(zip(results, given, strict=False)):

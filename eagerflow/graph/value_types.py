@@ -1,4 +1,4 @@
-"""What occurs in graphs only: types of Python numbers, and names without an object."""
+"""Types that occur in graphs only: of Python numbers, and of references without an object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eagerflow.types import TensorSpec, TensorType
 class NumberType:
     """The type of a Python number in a graph: weak, computed by Python's own arithmetic.
 
-    Numbers are on the host, so this is the spec of one as well: a type without a device.
+    Numbers are on the host, so it is the spec of a number as well: a type without a device.
 
     Attributes:
         kind: int, float or complex.
@@ -25,7 +25,7 @@ class NumberType:
 
     @property
     def type(self) -> NumberType:
-        """Itself."""
+        """The type itself."""
         return self
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ ValueSpec = TensorSpec | NumberType
 @final
 @dataclass(slots=True, eq=False, repr=False)
 class Reference:
-    """What a text names without holding it, as long as the object is not given.
+    """A name in a text that stands for an object that was not given.
 
     Attributes:
         kind: ``"resource"``, ``"array"`` or ``"device"``.

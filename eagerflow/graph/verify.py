@@ -1,4 +1,4 @@
-"""Checks that a graph is well formed, and that types and devices are those of its ops' rules."""
+"""Checks that a graph is well formed, and that its types and devices follow its ops' rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from eagerflow.hardware.device_rules import ONE_DEVICE, operands_apart, transfer
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec
 
-#: how many nodes before and after the wrong one a message shows
+#: number of nodes that a message shows before and after the wrong node
 _AROUND: Final = 2
 _SAMPLE: Final = 5
 
@@ -32,12 +32,12 @@ def verify(graph: Graph) -> None:
     Every value is defined before it is used; names are unique; ops are known; types are those
     that the rules of the ops give; control edges come from earlier nodes; a name of a resource
     means one object. The operands of a node are on its device, as far as devices are known, except
-    those of calls, branches and loops, in whose subgraphs it holds. Where a rule has to know a
-    symbolic size, it is tried with one. The types of a node that refers to an object which the
-    text of the graph only names are taken as they are.
+    those of calls, branches and loops, whose subgraphs are checked instead. A rule that needs a
+    number for a symbolic size gets a sample. The types of a node that refers to an object which
+    the text of the graph only names are not checked.
 
     Raises:
-        GraphError: something is not so; shows the nodes around.
+        GraphError: a condition is violated; shows the neighbouring nodes.
     """
     resolving(_undecided).run(_Check(graph, frozenset(), {}, {}).run)
 
@@ -47,7 +47,7 @@ def check_nodes(graph: Graph) -> None:
 
     Raises:
         GraphError: operands, attributes, devices or types of a node are not those that its op
-            takes and gives; shows the nodes around.
+            takes and gives; shows the neighbouring nodes.
     """
     resolving(_undecided).run(lambda: _check_nodes(graph, frozenset(), {}))
 
@@ -67,7 +67,7 @@ def _check_nodes(graph: Graph, sizes: frozenset[Atom], around: dict[Value, Value
 
 @final
 class _UndecidedError(Exception):
-    """A type rule asks for a size."""
+    """Raised when a type rule asks for a size that is not known."""
 
 
 def _undecided(dim: Dim, why: str) -> NoReturn:
@@ -80,9 +80,9 @@ class _Check:
 
     Args:
         graph: the graph.
-        sizes: the names of sizes that are known around it, with their owners.
-        resources: those of the graphs around it, by name.
-        around: the operands that its inputs are, and those of the graphs around it.
+        sizes: the names of sizes that are known in the enclosing graph, with their owners.
+        resources: the resources of the enclosing graphs, by name.
+        around: the operands bound to its inputs, and to those of the enclosing graphs.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class _Check:
         self.defined: set[int] = set()
         self.ran: set[int] = set()
         self.names: set[str] = set()
-        self.gone: set[int] = set()  # values whose buffer holds another one
+        self.gone: set[int] = set()  # values whose buffer was reused
 
     def run(self) -> None:
         graph = self.graph
         named = {id(resource) for resource in self.resources.values()}
         for name, resource in graph.resources.items():
             if id(resource) in named:
-                continue  # the text has the name from around
+                continue  # the text uses the name of the enclosing graph
             if self.resources.setdefault(name, resource) is not resource:
                 raise GraphError(f"@{name} means two objects")
         for i, value in enumerate(graph.inputs):
@@ -121,7 +121,7 @@ class _Check:
     def fail(
         self, position: int, wrong: str, expected: str | None = None, hint: str | None = None
     ) -> NoReturn:
-        """Raise, showing the nodes around the one at ``position``."""
+        """Raise a `GraphError` that shows the neighbours of the node at ``position``."""
         nodes = self.graph.nodes
         first = max(0, position - _AROUND)
         lines = [self.graph.name or "a graph without a name"]
@@ -199,8 +199,8 @@ class _Check:
         return device_text(value, self.around)
 
     def devices(self, node: Node, position: int) -> None:
-        """Refuse operands on several devices, or on another one than the node is."""
-        if is_structured(node.op) or kind_of(node.op) == "steering":  # signatures look at these
+        """Refuse operands on several devices, or on another device than the node."""
+        if is_structured(node.op) or kind_of(node.op) == "steering":  # checked by signatures
             return
         operands = [v for v in node.inputs if v.device is not None]
         for value in operands[1:]:
@@ -249,7 +249,7 @@ class _Check:
 
 @final
 class _Sample(dict[str, int]):
-    """A size for every name, all different, for rules that have to know one."""
+    """Distinct sizes for all names, for rules that need a number."""
 
     def __missing__(self, name: str) -> int:
         size = self[name] = _SAMPLE + len(self)
@@ -272,7 +272,7 @@ def _sampled(kind: ValueSpec, sizes: dict[str, int]) -> ValueSpec:
 
 
 def _want(node: Node) -> Sequence[ValueSpec] | None:
-    """What the rule of the node's op gives; None where the node lacks what the rule reads."""
+    """The output specs by the type rule of the op; None if the rule needs a missing resource."""
     if node.op in signatures:
         return signatures[node.op].types(node)
     op = get_op(node.op)

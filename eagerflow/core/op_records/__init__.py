@@ -1,1 +1,1 @@
-"""What op records state besides their rules: facts, costs, and how they are batched."""
+"""Parts of op records besides type rules and kernels: facts, cost rules and batching rules."""

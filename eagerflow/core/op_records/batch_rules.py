@@ -1,7 +1,7 @@
-"""How ops are applied to many rows at once: the batching rules that families of ops share.
+"""Batching rules that families of ops share, to apply an op to many rows at once.
 
-A *batching rule* says what `eagerflow.vmap` binds in place of an op whose inputs hold a value for
-each row. It is a function of a `BatchSite`; or a text, the reason why there is none.
+A *batching rule* makes the ops that `eagerflow.vmap` binds in place of an op whose inputs hold a
+value for each row. It is a function of a `BatchSite`; or a text, the reason why there is no rule.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 #: the reason why ops whose result has a size that depends on data have no rule
 SIZES: Final = "the size of its result depends on the data, and may differ from row to row"
-#: the advice where something is refused
+#: the advice of refusals
 ROWS: Final = "go through the rows by ef.map(f, xs), or by a loop, which may do it"
-#: what stands in refusals for ops that change state
+#: the reason of refusals for ops that change state
 STATE: Final = "it has an effect on state, which each row would have on its own"
 
 
 @final
 class BatchSite:
-    """Where an op is applied to many rows.
+    """An application of an op to many rows.
 
     Args:
         op: the op.
-        inputs: the inputs; the first axis of those that are batched is that of the rows.
-        batched: which of the inputs are.
+        inputs: the inputs; the first axis of a batched input is the axis of rows.
+        batched: for each input whether it is batched.
         attrs: the attributes, as for one row.
-        rows: how many rows there are.
+        rows: the number of rows.
         bind: applies an op, in the interpreters below.
         functions: the public functions by name.
     """
@@ -64,7 +64,7 @@ class BatchSite:
         return shape[1:] if self.batched[i] else shape
 
     def whole(self, i: int) -> Tensor:
-        """Input ``i`` with an axis of rows, along which it is repeated if it has none."""
+        """Input ``i`` with an axis of rows, along which a shared input is repeated."""
         x = self.inputs[i]
         if self.batched[i]:
             return x
@@ -76,7 +76,7 @@ class BatchSite:
         return [self.whole(i) for i in range(len(self.inputs))]
 
     def padded(self, i: int, rank: int) -> Tensor:
-        """Input ``i``, whose rows get axes of size 1 in front; unbatched ones stay."""
+        """Input ``i``, whose rows get axes of size 1 in front; a shared input stays."""
         x = self.inputs[i]
         missing = rank + 1 - len(x.shape)
         if not self.batched[i] or missing <= 0:
@@ -91,7 +91,7 @@ class BatchSite:
 
 @final
 class Shared:
-    """The result of a rule that is the same for all rows, with no axis for them.
+    """The result of a rule that is shared by all rows, without an axis of rows.
 
     Args:
         result: a tensor.
@@ -103,14 +103,14 @@ class Shared:
         self.result = result
 
 
-#: gives the result with the axis of rows in front, or the tuple of results; or what is `Shared`
+#: gives the result with the axis of rows in front, a tuple of such results, or a `Shared`
 BatchRule = Callable[[BatchSite], Any]
 
 
 def aligned(at: BatchSite) -> Any:
-    """The rule of ops whose inputs broadcast from the last axis on, as elementwise ones do.
+    """The rule of ops whose inputs broadcast from the last axis on, such as elementwise ops.
 
-    Those of linear algebra are among them, for which axes before the last two are a batch.
+    Ops of linear algebra are among them: their axes before the last two are a batch.
     """
     rank = max(len(at.shape(i)) for i in range(len(at.inputs)))
     inputs = [at.padded(i, rank) for i in range(len(at.inputs))]
@@ -118,10 +118,10 @@ def aligned(at: BatchSite) -> Any:
 
 
 def shifted(*names: str) -> BatchRule:
-    """The rule of ops with axes as attributes, which all stand one further back.
+    """The rule of ops with axes as attributes, which all move back by one.
 
     Args:
-        names: those attributes: an axis, or a tuple of them, counted from the front.
+        names: the attributes: an axis, or a tuple of axes, counted from the front.
     """
 
     def rule(at: BatchSite) -> Any:
@@ -148,7 +148,7 @@ def with_rows(name: str) -> BatchRule:
 
 
 def folded(at: BatchSite) -> Any:
-    """The rule of ops that treat all along the first axis alike: rows join that axis."""
+    """The rule of ops that treat all elements along axis 0 alike: rows are folded into it."""
     count = at.shape(0)[0]
     inputs = [at.in_shape(x, (at.rows * count, *x.shape[2:])) for x in at.all_whole()]
     result = at.bind(*inputs, **at.attrs)
@@ -156,7 +156,7 @@ def folded(at: BatchSite) -> Any:
 
 
 def each_row(at: BatchSite) -> Any:
-    """The rule of ops that have to be applied to one row after the other."""
+    """The rule of ops that are applied to one row after the other."""
     parts = [
         at.call("unstack", x, axis=0) if own else None
         for x, own in zip(at.inputs, at.batched, strict=True)

@@ -1,11 +1,11 @@
-"""What ops cost: operations and bytes, from types and attributes alone.
+"""Cost rules of ops: operations and bytes, from types and attributes alone.
 
 A record has a *cost rule*, ``rule(inputs, outputs, attrs)``, of the types of the inputs and of the
 outputs. Sizes are plain numbers; those of symbolic axes are estimates, which may contradict each
-other, so a cost rule checks nothing and never raises. Here are the rules that ops share; what one
-op alone costs, such as ``flops=40``, stands in its definition in `eagerflow.ops`. How long an op
-takes depends on the device: on the cores of this machine it is what
-`eagerflow.runtime.scheduled.node_seconds` says.
+other, so a cost rule checks nothing and never raises. Here are the rules that ops share; the cost
+of a single op, such as ``flops=40``, is in its definition in `eagerflow.ops`. The time that an op
+takes depends on the device: for the cores of this machine
+`eagerflow.runtime.scheduled.node_seconds` estimates it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Types = Sequence[TensorType]
 
 
 class Cost(NamedTuple):
-    """What an op costs.
+    """The cost of an op.
 
     Attributes:
         flops: operations on elements one by one, in units of an addition: a sine is about 40.
-        bytes: moved from memory and to it.
+        bytes: the bytes read from and written to memory.
         matrix: operations in products and decompositions of matrices, for which the libraries of
             linear algebra take threads of their own.
     """
@@ -44,7 +44,7 @@ def size_of(kind: TensorType) -> int:
 
 
 def bytes_of(kinds: Types) -> int:
-    """What arrays of these types take together."""
+    """The total size in bytes of arrays of these types."""
     return sum([size_of(kind) * kind.dtype.itemsize for kind in kinds])
 
 
@@ -54,7 +54,7 @@ def _last(kind: TensorType) -> int:
 
 
 def free(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """The rule of what gives a view, or an array that is there."""
+    """The rule of ops that return a view, or an existing array."""
     return Cost()
 
 
@@ -62,7 +62,7 @@ FREE: Final[CostRule] = free
 
 
 def per_output(flops: float) -> CostRule:
-    """The rule of ops with so many operations for each element of the first output."""
+    """The rule of ops with ``flops`` operations per element of the first output."""
 
     def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
         total = flops * size_of(outputs[0]) if outputs else 0.0
@@ -71,12 +71,12 @@ def per_output(flops: float) -> CostRule:
     return rule
 
 
-#: the rule of ops of which no more is said than that they look at each element once
+#: the default rule: one operation per element of the first output
 moving: Final[CostRule] = per_output(1)
 
 
 def per_input(flops: float) -> CostRule:
-    """The rule of ops with so many operations for each element of the first input."""
+    """The rule of ops with ``flops`` operations per element of the first input."""
 
     def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
         return Cost(flops * size_of(inputs[0]), bytes_of(inputs) + bytes_of(outputs))
@@ -85,13 +85,13 @@ def per_input(flops: float) -> CostRule:
 
 
 def picking(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """The rule of ops that take some elements out of their first input."""
+    """The rule of ops that gather some elements of their first input."""
     written = bytes_of(outputs)
     return Cost(float(sum(map(size_of, outputs))), 2 * written + bytes_of(inputs[1:]))
 
 
 def writing_rows(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """The rule of ops that write rows of a variable, which is their output: indices, then rows."""
+    """The rule of ops with inputs indices and rows that write rows of a variable, their output."""
     (variable,) = outputs
     rows = size_of(inputs[0]) * size_of(variable) // max(1, int(variable.shape[0]))
     return Cost(float(rows), 2 * rows * variable.dtype.itemsize + bytes_of(inputs))
@@ -104,7 +104,7 @@ def product(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
 
 
 def decomposition(factor: float) -> CostRule:
-    """The rule of what LAPACK does: ``factor`` times n**3 operations for an n x n matrix."""
+    """The rule of LAPACK's decompositions: ``factor`` * n**3 operations for an n x n matrix."""
 
     def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
         flops = factor * size_of(inputs[0]) * _last(inputs[0])
@@ -114,13 +114,13 @@ def decomposition(factor: float) -> CostRule:
 
 
 def sorting(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """The rule of what sorts its first input."""
+    """The rule of ops that sort their first input."""
     size = size_of(inputs[0])
     return Cost(16 * size * log2(size + 2), bytes_of(inputs) + bytes_of(outputs))
 
 
 def searching(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """The rule of what searches for each element of one input in the other."""
+    """The rule of ops that search for each element of one input in the other."""
     first, second = map(size_of, inputs)
     return Cost(16 * (first + second) * log2(first + 2), bytes_of(inputs) + bytes_of(outputs))
 

@@ -1,1 +1,1 @@
-"""What the stages of a pipeline share."""
+"""Base classes and helpers of the stages of a pipeline."""

@@ -1,4 +1,4 @@
-"""Arguments of the methods of datasets, looked at before anything is built of them."""
+"""Checks of the arguments of `Dataset`'s methods, before a stage is built from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eagerflow.errors import DTypeError, SettingError, TensorValueError
 
 
 def check_stage(stage: AbstractStage) -> AbstractStage:
-    """Refuse what no method of datasets has made."""
+    """Refuse an argument of `Dataset` that is no stage."""
     if not isinstance(stage, AbstractStage):
         raise TensorValueError(
             "Dataset: elements do not make one by themselves",
@@ -25,14 +25,14 @@ def check_stage(stage: AbstractStage) -> AbstractStage:
 
 
 def unknown(length: float | None) -> str:
-    """Why there is no length."""
+    """The reason why a dataset has no length, in words."""
     if length is None:
         return "nobody knows the length of this dataset before its end"
     return "this dataset is endless"
 
 
 def count_of(method: str, name: str, value: int, least: int, what: str = "elements") -> int:
-    """``value`` as a number of elements, or of something else."""
+    """``value`` as a number of elements, or of ``what``; raises if it is none."""
     try:
         count = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -47,7 +47,7 @@ def count_of(method: str, name: str, value: int, least: int, what: str = "elemen
 
 
 def buckets_of(bounds: Sequence[int], count: int | Sequence[int]) -> tuple[list[int], list[int]]:
-    """The bounds between buckets, and how many elements a batch of each bucket has."""
+    """The bounds between buckets, and the batch size of each bucket."""
     edges = [count_of("bucket_by_length", "bound", bound, 0) for bound in bounds]
     given = [count] * (len(edges) + 1) if isinstance(count, int) else list(count)
     sizes = [count_of("bucket_by_length", "count", each, 1) for each in given]
@@ -61,7 +61,7 @@ def buckets_of(bounds: Sequence[int], count: int | Sequence[int]) -> tuple[list[
 
 
 def length_of(value: SupportsIndex) -> int:
-    """What a function gave for the length of an element."""
+    """The result of a user's length function as an int; raises if it is no length."""
     try:
         length = operator.index(value)
     except TypeError:
@@ -76,7 +76,7 @@ def length_of(value: SupportsIndex) -> int:
 
 
 def check_map(workers: int, processes: bool, on_error: OnError) -> None:
-    """Refuse settings of a map that cannot be."""
+    """Refuse invalid settings of a map."""
     if processes and not workers:
         raise TensorValueError(
             "map: there are no worker processes",
@@ -93,7 +93,7 @@ def check_map(workers: int, processes: bool, on_error: OnError) -> None:
 
 
 def check_policy(method: str, on_error: OnError) -> None:
-    """Refuse what is no policy for errors."""
+    """Refuse an ``on_error`` that is no policy."""
     if on_error not in ("raise", "skip") and not callable(on_error):
         raise TensorValueError(
             f"{method}: on_error is no policy",

@@ -18,7 +18,7 @@ _ARRAYS = (*_NUMBERS, np.ndarray, np.generic)
 _TEXTS = (str, bytes)
 _LISTS = "lists are containers of tensors here; map each to a tensor before: .map(ef.tensor)"
 _TENSORS = frozenset((ef.Tensor,))
-#: what is known to be a leaf
+#: types that are leaves
 _LEAVES = frozenset((*_NUMBERS, *_TEXTS, np.ndarray, ef.Tensor))
 
 
@@ -27,7 +27,7 @@ def as_element(value: Any) -> Any:
     if type(value) is ef.Tensor:
         return value
     if type(value) is tuple and _LEAVES.issuperset(map(type, value)):
-        return tuple([_as_leaf(leaf) for leaf in value])  # most are, and trees take longer
+        return tuple([_as_leaf(leaf) for leaf in value])  # most elements; pytrees take longer
     leaves, treedef = tree.flatten(value)
     return tree.unflatten(treedef, [_as_leaf(leaf) for leaf in leaves])
 
@@ -40,7 +40,7 @@ def _as_leaf(leaf: Any) -> Any:
     if hasattr(leaf, "__tensor__"):
         return ef.asarray(leaf)
     if isinstance(leaf, _ARRAYS) or hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
-        return ef.tensor(leaf)  # a copy: readers like to fill one buffer again and again
+        return ef.tensor(leaf)  # a copy: many readers reuse one buffer
     return leaf
 
 
@@ -60,7 +60,7 @@ def type_of(array: Any) -> str:
 
 
 def nbytes(element: Any) -> int:
-    """Bytes of the tensors of ``element``."""
+    """The size of the tensors of ``element`` in bytes."""
     tensors = [x for x in tree.leaves(element) if type(x) is ef.Tensor]
     return sum(x.nbytes for x in tensors)
 
@@ -79,7 +79,7 @@ def stack(elements: Sequence[Any]) -> Any:
 @final
 @dataclass(frozen=True)
 class Fill:
-    """What elements of several sizes are filled up with, and then stacked.
+    """The padding of elements of several sizes, which are then stacked.
 
     Attributes:
         value: a number, or bytes.
@@ -101,7 +101,7 @@ class Fill:
         return "" if self.value == 0 else f", value={self.value}"
 
     def pad(self, elements: Sequence[Any]) -> Any:
-        """As `stack`, where each size is that of the largest of them."""
+        """As `stack`, with each element padded to the largest size along each axis."""
         return _combine(self._padded, elements, None, self.method)
 
     def _padded(self, row: list[Any]) -> Any:
@@ -116,7 +116,7 @@ class Fill:
         return ef.asarray(made, device=row[0].device)
 
     def _value_for(self, like: ef.Tensor) -> Any:
-        """The value in the dtype of ``like``, if it has one there; the rest of bytes is empty."""
+        """The value in the dtype of ``like``, if that has it; for bytes by default empty."""
         dtype = like.numpy().dtype
         if dtype.kind == "O":
             return self.value if isinstance(self.value, bytes) else b""
@@ -125,7 +125,7 @@ class Fill:
         try:
             made = np.array(self.value, dtype) if fits else None
             fits = fits and (dtype.kind not in "biu" or made == self.value)
-        except (ValueError, OverflowError):  # no number, and too large a one, as an integer
+        except (ValueError, OverflowError):  # a NaN, or too large a number, as an integer
             fits = False
         if not fits:
             raise TensorValueError(
@@ -145,7 +145,10 @@ def _combine(
     function: Callable[[list[Any]], Any], parts: Sequence[Any], axes: int | None,
     method: str = "batch",
 ) -> Any:  # fmt: skip
-    """``function`` of each leaf; sizes after the first ``axes`` must be equal, if it is given."""
+    """``function`` of the leaves at each place; their sizes after the first ``axes`` are equal.
+
+    Without ``axes`` only the numbers of axes are.
+    """
     first, treedef = tree.flatten(parts[0])
     columns = [first]
     alike = len(first) if _is_row(parts[0]) else None
@@ -168,14 +171,14 @@ def _combine(
 
 
 def _is_row(value: Any) -> bool:
-    """Whether it is a tuple of tensors, as most elements are; to look at trees takes longer."""
+    """Whether ``value`` is a tuple of tensors, as most elements are; pytrees take longer."""
     return type(value) is tuple and _TENSORS.issuperset(map(type, value))
 
 
 def _check(
     row: tuple[Any, ...], axes: int | None, treedef: tree.TreeDef, index: int, method: str
 ) -> None:
-    """Refuse what cannot be stacked; nothing is converted."""
+    """Refuse leaves that cannot be stacked as they are."""
     first = row[0]
     for i, x in enumerate(row):
         if type(x) is not ef.Tensor:
@@ -198,7 +201,7 @@ def _check(
 
 
 def _hint(first: ef.Tensor, other: ef.Tensor, last: bool) -> str:
-    """How elements get one shape; the last may be a smaller batch."""
+    """The advice for elements of several shapes; the last may be a smaller batch."""
     if first.ndim != other.ndim:
         return "bring them to one shape before: .map(...)"
     pads = "padded_batch pads them to one shape"

@@ -25,7 +25,7 @@ def generator(seed: int, *numbers: int) -> ef.random.Generator:
 
 
 def _words_of(numbers: tuple[int, ...]) -> Iterator[int]:
-    """Numbers below 2**64: the epochs of what is endless in what is endless are beyond that."""
+    """Numbers as words below 2**64: epochs of nested endless datasets exceed that."""
     for number in numbers:
         yield number % _WORD
         while number := number // _WORD:
@@ -34,13 +34,13 @@ def _words_of(numbers: tuple[int, ...]) -> Iterator[int]:
 
 @final
 class Seed:
-    """A seed that is given, or drawn from the generator of ``ef.random`` when it is needed."""
+    """A seed that is given, or drawn from the generator of ``ef.random`` on first use."""
 
     __slots__ = ("_lock", "_value", "given")
 
     def __init__(self, value: int | None) -> None:
         if value is not None:
-            ef.random.Generator(value)  # raises if it is none
+            ef.random.Generator(value)  # raises if it is no seed
         self._value = value
         self.given = value is not None
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class Seed:
             )
 
     def adopt(self, value: int) -> None:
-        """Go on with the seed of a position that was saved."""
+        """Continue with the seed of a saved position."""
         with self._lock:
             self._value = value
 
@@ -72,7 +72,7 @@ class Seed:
 
 
 def words_of(draws: ef.random.Generator) -> Iterator[int]:
-    """The words of 64 bits that a generator gives."""
+    """The 64-bit words that a generator draws."""
     while True:
         block = ef.random.bits((_BLOCK,), dtype="uint64", generator=draws, device="cpu:0")
         yield from block.numpy().tolist()
@@ -82,8 +82,8 @@ def permutation(count: int, size: int | None, draws: ef.random.Generator) -> np.
     """The numbers below ``count`` in random order.
 
     Args:
-        count: how many.
-        size: of the buffer that shuffles them; None for all at once.
+        count: the number of numbers.
+        size: of the shuffle buffer; None for all at once.
         draws: the generator that decides.
     """
     if size is None:

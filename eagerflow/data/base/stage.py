@@ -1,9 +1,9 @@
-"""What the stages of a pipeline have in common.
+"""Base classes of the stages of a pipeline, and of their cursors and random access.
 
-A *stage* says what is to be done and never changes. It is read, for one epoch, by *random
-access*, any element at any time, or else through a *cursor*, one element after the other. All that
-a cursor knows of its position are numbers. What sits on top of another stage reads its
-cursor only through `AbstractCursor`, whatever fills it.
+A *stage* describes a transformation and never changes. It is read, for one epoch, by *random
+access*, any element at any time, or else through a *cursor*, one element after the other. A
+position of a cursor consists of plain numbers. A stage reads the cursor of its source only through
+`AbstractCursor`, whatever fills it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from eagerflow.data.base.orders import Seed
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import QueueState
 
-#: a number of elements: infinite for endless ones, None where that is not known
+#: a number of elements: infinite for endless datasets, None where not known
 Length: TypeAlias = int | float | None
-#: which elements, by random access: an interval, or any in any order
+#: indices for random access: an interval, or any indices in any order
 Rows: TypeAlias = range | np.ndarray[Any, Any]
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """How many threads work on a stage.
+    """The threads that work on a stage.
 
     Attributes:
-        name: of what they do.
-        count: how many.
+        name: of their work.
+        count: the number of threads.
     """
 
     name: str
@@ -46,7 +46,7 @@ class AbstractRandomAccess(ABC):
     @property
     @abstractmethod
     def length(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
 
     @abstractmethod
     def element(self, index: int) -> Any:
@@ -58,15 +58,15 @@ class AbstractRandomAccess(ABC):
 
     @property
     def workers(self) -> Threads | None:
-        """Which threads make the elements, if it is not the thread that reads."""
+        """The threads that make the elements; None for the thread that reads."""
 
     def close(self) -> None:
-        """As that of a cursor."""
+        """Release threads and processes, as `AbstractCursor.close`."""
 
 
 @dataclass(eq=False, repr=False)
 class AbstractDerived(AbstractRandomAccess):
-    """Random access to as many elements as another one has, made of those."""
+    """Random access to elements that are made one by one from those of a source."""
 
     _source: AbstractRandomAccess
 
@@ -85,7 +85,7 @@ class AbstractDerived(AbstractRandomAccess):
 @final
 @dataclass(eq=False, repr=False)
 class ReorderedAccess(AbstractDerived):
-    """Some of the elements of another one, in an order: their numbers, which may be an interval."""
+    """Random access to elements of a source in another order, by their indices."""
 
     _order: Rows
 
@@ -106,7 +106,7 @@ class ReorderedAccess(AbstractDerived):
 class AbstractCursor(ABC):
     """A stage in one epoch, its elements one after the other.
 
-    After an error it stands behind the elements that it had taken.
+    After an error its position is behind the elements that it had taken.
     """
 
     @abstractmethod
@@ -116,13 +116,13 @@ class AbstractCursor(ABC):
     def chunk(self, count: int) -> tuple[Any, int]:
         """The next elements stacked, and their number.
 
-        There are fewer than ``count`` only at the end; StopIteration if there is none.
+        There are fewer than ``count`` only at the end; raises StopIteration if there is none.
         """
         elements = self.some(count)
         return stack(elements), len(elements)
 
     def some(self, count: int) -> list[Any]:
-        """The same elements, not stacked."""
+        """The elements of `chunk`, not stacked."""
         elements: list[Any] = []
         try:
             while len(elements) < count:
@@ -139,24 +139,24 @@ class AbstractCursor(ABC):
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to a position; only before anything was read."""
+        """Go to a position; to be called before the first read."""
 
     def close(self) -> None:
-        """Let go of threads and processes.
+        """Release threads and processes.
 
-        Any thread may ask, also while another one reads, which gets a CancelledError then. The
-        position can still be read.
+        Any thread may call it, also while another thread reads, which then gets a CancelledError.
+        The position can still be read.
         """
 
     @property
     def queues(self) -> list[QueueState]:
-        """What elements wait in on their way to this cursor, in the order of the pipeline."""
+        """The queues that elements pass before this cursor, in the order of the pipeline."""
         return []
 
 
 @dataclass(eq=False, repr=False)
 class AbstractFollower(AbstractCursor):
-    """A cursor that reads another one, whose position is its own."""
+    """A cursor that reads a source cursor and shares its position."""
 
     _source: AbstractCursor
 
@@ -176,7 +176,7 @@ class AbstractFollower(AbstractCursor):
 
 
 class AbstractCounter(AbstractFollower):
-    """A cursor that reads another one, and must know how many elements it has read."""
+    """A cursor that reads a source cursor and counts the elements read."""
 
     _index = 0
 
@@ -211,12 +211,12 @@ class AbstractIndexed(AbstractCursor):
 
 
 class AbstractReplayed(AbstractFollower):
-    """A cursor that holds elements, and comes to a position by reading the epoch from its start.
+    """A cursor that holds elements, and restores a position by reading the epoch from its start.
 
     Attributes:
-        _index: how many elements it has given.
-        read: how many it has asked its source for.
-        failed: how many of these raised an error.
+        _index: the number of elements handed out.
+        read: the number of elements requested from the source.
+        failed: the number of requests that raised an error.
     """
 
     _index = 0
@@ -225,14 +225,14 @@ class AbstractReplayed(AbstractFollower):
 
     @abstractmethod
     def give(self) -> Any:
-        """Take the next element, or what it is made of; StopIteration if there is none."""
+        """Take the next element, or its parts; raises StopIteration if there is none."""
 
     @abstractmethod
     def fill(self) -> None:
-        """Hold one more element of the source; StopIteration if there is none."""
+        """Hold one more element of the source; raises StopIteration if there is none."""
 
     def read_one(self) -> Any:
-        """The next element of the source, which is counted."""
+        """Read and count the next element of the source."""
         try:
             element = self._source.next()
         except StopIteration:
@@ -263,10 +263,10 @@ class AbstractReplayed(AbstractFollower):
 
 
 class AbstractStage(ABC):
-    """One step of a pipeline.
+    """A stage of a pipeline.
 
     Attributes:
-        seed: what its random choices come from.
+        seed: the seed of its random choices, or None.
         threads: whether its cursors have threads, which read ahead.
         once: whether it can be opened only once.
     """
@@ -277,21 +277,21 @@ class AbstractStage(ABC):
 
     @property
     def sources(self) -> tuple[AbstractStage, ...]:
-        """The stages it reads."""
+        """The stages that it reads."""
         return ()
 
     @property
     @abstractmethod
     def length(self) -> Length:
-        """How many elements an epoch has."""
+        """The number of elements of an epoch."""
 
     def random_access(self, epoch: int) -> AbstractRandomAccess | None:
-        """The elements in any order, if they can be had so."""
+        """Random access to the elements, or None if there is none."""
         return None
 
     @abstractmethod
     def cursor(self, epoch: int) -> AbstractCursor:
-        """The elements one after the other; asked only of a stage without random access."""
+        """A cursor over the elements; called only if there is no random access."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -300,10 +300,10 @@ class AbstractStage(ABC):
 
 @dataclass(eq=False, repr=False)
 class AbstractStep(AbstractStage):
-    """A stage that reads one other stage, and has as many elements unless it says otherwise.
+    """A stage that reads one source stage, and by default has as many elements.
 
     Attributes:
-        of: the other stage.
+        of: the source stage.
     """
 
     of: AbstractStage
@@ -318,7 +318,7 @@ class AbstractStep(AbstractStage):
 
 
 class AbstractSourceStage(AbstractStage, AbstractRandomAccess):
-    """A stage that reads no other one, and whose elements can be had in any order."""
+    """A stage without sources, with random access to its elements."""
 
     @property
     @abstractmethod
@@ -332,11 +332,11 @@ class AbstractSourceStage(AbstractStage, AbstractRandomAccess):
 
 
 def collected(count: int, read: Callable[[int], tuple[Any, int]]) -> tuple[Any, int]:
-    """What `AbstractCursor.chunk` gives, of rows that come in pieces.
+    """The result of `AbstractCursor.chunk` from rows that come in pieces.
 
     Args:
-        count: how many rows.
-        read: takes how many are missing, gives some of them and their number.
+        count: the number of rows.
+        read: takes the number of missing rows, returns some of them and their number.
     """
     pieces: list[Any] = []
     missing = count
@@ -352,7 +352,7 @@ def collected(count: int, read: Callable[[int], tuple[Any, int]]) -> tuple[Any, 
 
 
 def behind_end(index: int, length: int) -> TensorValueError:
-    """The error for a position that nothing can be read up to."""
+    """The error for a position behind the end of a dataset."""
     return TensorValueError(
         "this position is behind the end of the dataset",
         given=f"element {index}",
@@ -367,10 +367,10 @@ def seeds(stage: AbstractStage) -> list[Seed]:
 
 
 def threaded(stage: AbstractStage) -> bool:
-    """Whether a pipeline is read ahead by threads."""
+    """Whether threads of a pipeline read ahead."""
     return stage.threads or any(threaded(source) for source in stage.sources)
 
 
 def once(stage: AbstractStage) -> bool:
-    """Whether a pipeline, once it was opened, cannot be opened again."""
+    """Whether a pipeline can be opened only once."""
     return stage.once or any(once(source) for source in stage.sources)

@@ -1,4 +1,4 @@
-"""Calls of functions of the user, and what becomes of those that fail."""
+"""Calls of users' functions, and the policies for calls that fail."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from eagerflow.errors import TensorValueError
 from eagerflow.events import SkipEvent, end
 from eagerflow.extending import Source
 
-#: what becomes of an element that cannot be made: it stops the iteration, is left out, or is left
-#: out after a function has been told the error
+#: the policy for an element that cannot be made: it stops the iteration, is left out, or is left
+#: out after a function was called with the error
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception], object]
 
 
@@ -31,15 +31,15 @@ def skips(on_error: OnError, error: Exception, name: str) -> bool:
 
 
 class AbstractMapped(ABC):
-    """A function of the user that is called for the elements of one epoch."""
+    """A user's function that is called for the elements of one epoch."""
 
     @abstractmethod
     def __call__(self, index: int, element: Any) -> Any:
-        """The new element."""
+        """The result for an element."""
 
     @abstractmethod
     def rows(self, indices: Sequence[int], elements: list[Any]) -> Any:
-        """The new elements, stacked."""
+        """The results for several elements, stacked."""
 
     def close(self) -> None:
         """End the processes, if there are any."""
@@ -48,12 +48,12 @@ class AbstractMapped(ABC):
 @final
 @dataclass(frozen=True, slots=True)
 class UserCall:
-    """A function of the user, and the line that put it into the pipeline.
+    """A user's function, and the line that put it into the pipeline.
 
     Attributes:
         method: of `Dataset`.
         function: takes the element, and perhaps a generator.
-        finish: what becomes of that which it gives.
+        finish: converts the result of ``function``.
         source: the line.
     """
 
@@ -80,25 +80,25 @@ class UserCall:
             raise
 
     def given(self, element: Any) -> Any:
-        """The element as the function gets it; traced ones would trace anew for other bytes."""
+        """The element as the function gets it; a traced function would retrace for other bytes."""
         return with_bytes(element) if isinstance(self.function, ef.TracedFunction) else element
 
     def failed(self, index: int, error: Exception, draws: int = 0) -> Exception:
-        """``error``, which now names the element and the line.
+        """``error`` with a note that names the element and the line.
 
         Args:
             index: of the element.
             error: raised by the function.
-            draws: how many generators it got.
+            draws: the number of generators passed.
         """
-        if isinstance(error, StopIteration):  # it would end the iteration without a word
+        if isinstance(error, StopIteration):  # it would end the iteration silently
             error = RuntimeError(f"{self} raised StopIteration in element {index}")
         hint = self._hint(draws) if isinstance(error, TypeError) else ""
         error.add_note(f"  in element {index} of {self}{hint}\n  at: {self.source}")
         return error
 
     def _hint(self, draws: int) -> str:
-        """What to say if the function cannot be called with an element at all."""
+        """The hint for a function whose signature does not take an element; else empty."""
         try:
             signature(self.function).bind(None, *[None] * draws)
         except TypeError:
@@ -107,13 +107,13 @@ class UserCall:
                 "\n  hint: the function gets the whole element as one argument "
                 f"(x, y = element takes a pair apart), and {more}"
             )
-        except ValueError:  # a function of C that does not tell
+        except ValueError:  # a function of C without a signature
             pass
         return ""
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """The name of the function."""
         name = getattr(self.function, "__qualname__", None) or type(self.function).__name__
         return str(name.rpartition("<locals>.")[2])
 

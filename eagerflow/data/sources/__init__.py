@@ -1,1 +1,1 @@
-"""Where elements come from."""
+"""Source stages: files, tables, tensors, sequences and iterables."""

@@ -1,7 +1,7 @@
-"""Columns of Arrow tables as NumPy has them: pyarrow is loaded by `arrow`, and only here.
+"""Columns of Arrow tables as NumPy arrays; `arrow` is the only place that imports pyarrow.
 
 A *column* is an array with a row for each row of the table; where rows have several sizes, or are
-texts, a list of them; for structs, a dict of columns. A table is such a dict.
+texts, a list of rows; for structs, a dict of columns. A table is such a dict.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eagerflow.errors import DTypeError, SettingError, ShapeError, TensorValueEr
 Column: TypeAlias = np.ndarray[Any, Any] | list[Any] | dict[str, Any]
 
 
-#: the types of Arrow that are read in one way, as ``pyarrow.types`` calls them
+#: kinds of Arrow types that are read alike, by the names in ``pyarrow.types``
 _KINDS: Final = {
     "number": ("boolean", "integer", "floating"),
     "text": ("string", "large_string", "string_view"),
@@ -30,7 +30,7 @@ _KINDS: Final = {
 
 
 def arrow(module: str) -> Any:
-    """A module of pyarrow, which is large."""
+    """A module of pyarrow, imported on demand, as it is large."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -44,10 +44,10 @@ def arrow(module: str) -> Any:
 
 
 def form(name: str, kind: Any) -> Any:
-    """What elements have of a column of this Arrow type: equal where they can lie in one batch.
+    """The form of elements of a column of this Arrow type; equal forms can lie in one batch.
 
     Raises:
-        DTypeError: there is no tensor or text for it.
+        DTypeError: there is no tensor or text for the type.
     """
     types = arrow("pyarrow").types
     if _is("number", kind):
@@ -71,7 +71,7 @@ def form(name: str, kind: Any) -> Any:
 
 
 def _is(what: str, kind: Any) -> bool:
-    """Whether a type of Arrow is one of numbers, texts, bytes or lists of any length."""
+    """Whether an Arrow type is of the kind ``what``: number, text, bytes or list of any length."""
     types = arrow("pyarrow").types
     return any(getattr(types, f"is_{name}")(kind) for name in _KINDS[what])
 
@@ -98,7 +98,7 @@ def columns(table: Any) -> dict[str, Column]:
 
 
 def column(name: str, values: Any) -> Column:
-    """One column, or a part of one."""
+    """A column, or a part of a column, from Arrow values."""
     kind = values.type
     if values.null_count:
         raise TensorValueError(
@@ -153,7 +153,7 @@ def _stacked(name: str, row: list[Any], blank: np.ndarray[Any, Any]) -> Any:
 
 
 def _blank(kind: Any) -> np.ndarray[Any, Any]:
-    """The array of a list that is empty."""
+    """The array for an empty list of this Arrow type."""
     axes = 0
     while hasattr(kind, "value_type"):  # of lists and dictionaries
         axes += not arrow("pyarrow").types.is_dictionary(kind)
@@ -165,7 +165,7 @@ def _blank(kind: Any) -> np.ndarray[Any, Any]:
 
 
 def element(content: Column, index: int) -> Any:
-    """One row, in tensors."""
+    """A row as an element of tensors."""
     if isinstance(content, dict):
         return {name: element(inner, index) for name, inner in content.items()}
     row = content[index]
@@ -173,7 +173,7 @@ def element(content: Column, index: int) -> Any:
 
 
 def taken(content: Column, rows: Rows, path: tuple[str, ...] = ()) -> Any:
-    """Some rows, stacked; ``path`` is for errors."""
+    """Several rows, stacked; ``path`` is for errors."""
     if isinstance(content, dict):
         return {name: taken(inner, rows, (*path, name)) for name, inner in content.items()}
     if isinstance(content, np.ndarray):
@@ -181,7 +181,7 @@ def taken(content: Column, rows: Rows, path: tuple[str, ...] = ()) -> Any:
             return ef.tensor(content[rows.start : rows.stop])
         return ef.asarray(content.take(rows, axis=0))
     elements = [as_element(content[int(i)]) for i in rows]
-    for name in reversed(path):  # errors tell the path
+    for name in reversed(path):  # so that errors name the path
         elements = [{name: x} for x in elements]
     made = stack(elements)
     for name in path:
@@ -190,11 +190,11 @@ def taken(content: Column, rows: Rows, path: tuple[str, ...] = ()) -> Any:
 
 
 def gathered(count: int, parts: list[tuple[Any, Any, Any]], path: tuple[str, ...] = ()) -> Any:
-    """Rows of several tables.
+    """Rows of several tables, stacked.
 
     Args:
-        count: how many in all.
-        parts: of each table, what it holds, where its rows go, and which they are.
+        count: the total number of rows.
+        parts: for each table its content, the target positions of its rows, and their indices.
         path: for errors.
     """
     first = parts[0][0]
@@ -216,7 +216,7 @@ def gathered(count: int, parts: list[tuple[Any, Any, Any]], path: tuple[str, ...
 
 
 def held(content: Column) -> int:
-    """Bytes of the arrays, and a guess for each object."""
+    """The size of a column in bytes, with an estimate for each object."""
     if isinstance(content, dict):
         return sum(held(inner) for inner in content.values())
     if isinstance(content, np.ndarray) and not content.dtype.hasobject:

@@ -1,4 +1,4 @@
-"""Text files by lines and record files, read one after the other; and how to write records."""
+"""Stages that read text files by lines, and record files; and the writer of record files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def files(method: str, paths: Paths, suffix: str | None = None) -> list[str]:
-    """The files of ``paths``; those of patterns and folders in the order of names.
+    """The files of ``paths``; matches of patterns and folders in the order of names.
 
     Args:
         method: the caller's name, for messages.
         paths: the files.
-        suffix: the end of the names of those that are meant by their folder; None if a folder means
-            none.
+        suffix: the end of the names of files in a folder that stands for them; None to refuse
+            folders.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -73,7 +73,7 @@ def _files_of(method: str, folder: str, suffix: str | None) -> list[str]:
     return names
 
 
-#: how compressed files begin, and the module that reads them
+#: by suffix the first bytes of compressed files, and the module that reads them
 _COMPRESSED: Final = {
     ".gz": (b"\x1f\x8b", "gzip"),
     ".bz2": (b"BZh", "bz2"),
@@ -82,7 +82,7 @@ _COMPRESSED: Final = {
 
 
 def _check_plain(method: str, paths: list[str]) -> None:
-    """Refuse compressed files, in which a position is not the number of a byte.
+    """Refuse compressed files, in which a position is no byte offset.
 
     Raises:
         TensorValueError: a file is compressed.
@@ -104,10 +104,10 @@ def _check_plain(method: str, paths: list[str]) -> None:
 
 
 class _AbstractFiles(AbstractStage):
-    """Files that are read from their first byte to their last, one after the other."""
+    """A stage of files that are read from first to last byte, one after the other."""
 
     def __init__(self, method: str, paths: Paths, on_error: OnError, as_tensors: bool) -> None:
-        self.source = capture()  # the reader may be a thread, with no line of the user
+        self.source = capture()  # the reader may be a thread, without a line of the user
         self._method = method
         self.paths = files(method, paths)
         self._on_error = on_error
@@ -178,7 +178,7 @@ class RecordStage(_AbstractFiles):
 
 
 def _record(file: IO[bytes], which: str) -> tuple[bytes, RecordError | None]:
-    """The next record, and what is wrong with it. Behind wrong data, the next one is there."""
+    """The next record, and an error if it is damaged; the record after it can still be read."""
     start = file.tell()
     data, wrong = read_record(file)
     if wrong is None:
@@ -189,14 +189,14 @@ def _record(file: IO[bytes], which: str) -> tuple[bytes, RecordError | None]:
 
 @final
 class _FilesCursor(AbstractCursor):
-    """Its position is an offset in a file, so that going there reads nothing."""
+    """A cursor whose position is an offset in a file, so that a restore reads nothing."""
 
     def __init__(self, stage: _AbstractFiles) -> None:
         self._stage = stage
         self._open: IO[bytes] | None = None
-        self._file = 0  # its number
+        self._file = 0  # index in the list of files
         self._offset = 0
-        self._element = 0  # in the file
+        self._element = 0  # number in the file
 
     def next(self) -> Any:
         while self._file < len(self._stage.paths):
@@ -244,18 +244,18 @@ class _FilesCursor(AbstractCursor):
 
 
 def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int:
-    """Write a record file, as TensorFlow's TFRecord files are; how many records it has.
+    """Write a record file in TensorFlow's TFRecord format; returns the number of records.
 
-    The file is there when it is whole: it is written under another name and renamed at the end.
+    The file appears when it is complete: it is written under another name and renamed at the end.
 
     Args:
-        path: of the file, which is replaced if there is one.
-        records: bytes each.
+        path: of the file; an existing file is replaced.
+        records: the records, each ``bytes``.
 
     Raises:
         TypeError: a record is not bytes.
         TensorValueError: ``path`` is a device, or a pipe.
-        FileError: the file cannot be written: the disk is full, for one. It is an OSError.
+        FileError: the file cannot be written, as on a full disk. It is an OSError.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

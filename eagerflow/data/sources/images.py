@@ -1,4 +1,4 @@
-"""Pictures as tensors, in functions that work on elements of any kind."""
+"""Decoding of images to tensors, for any function that works on elements."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def decode_image(
     """A picture as ``u8[height, width, channels]``.
 
     Made for `Dataset.map`, with the names of files or with the bytes of a record. Threads decode
-    partly at the same time, processes wholly: ``map(decode_image, workers=2, processes=True)``.
+    in parallel in part, processes entirely: ``map(decode_image, workers=2, processes=True)``.
 
     Args:
         source: the name of a file, or its bytes: PNG, JPEG, or any other format that Pillow reads.
-        mode: of colours, as Pillow names them: ``"RGB"``, ``"L"`` for grey (one channel), …; None
-            keeps that of the file.
+        mode: the colour mode, as Pillow names it: ``"RGB"``, ``"L"`` for grey (one channel), …;
+            None keeps that of the file.
         size: height and width to resize to, bilinearly; None keeps them.
 
     Raises:
-        RecordError: this is no picture, a damaged one, or a picture so large when decoded that
-            Pillow takes it for an attack (``PIL.Image.MAX_IMAGE_PIXELS``).
+        RecordError: the source is no picture, a damaged one, or a picture so large when decoded
+            that Pillow takes it for an attack (``PIL.Image.MAX_IMAGE_PIXELS``).
         SettingError: Pillow is not installed.
 
     >>> import io

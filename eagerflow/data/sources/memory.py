@@ -1,4 +1,4 @@
-"""Where elements come from: tensors, sequences, iterables."""
+"""Source stages of objects in memory: tensors, sequences, iterables."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ class TensorStage(AbstractSourceStage):
 
 @final
 class _Text(str):
-    """A text that prints without quotes."""
+    """A string whose repr has no quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def _array(value: Any, path: str) -> Any:
-    """A tensor, or a NumPy array, which may be a file as large as it likes."""
+    """A tensor, or the NumPy array itself, which may be a memory-mapped file of any size."""
     array = value if isinstance(value, np.ndarray) else None
     try:
         if array is None:
             value = ef.asarray(value)
         else:
-            some = array.ndim and not array.dtype.hasobject  # of objects, each could be another
-            ef.asarray(array[:0] if some else array)  # whether there is such a dtype
+            some = array.ndim and not array.dtype.hasobject  # objects are checked one by one
+            ef.asarray(array[:0] if some else array)  # raises if there is no such dtype
     except (DTypeError, TensorValueError) as error:
         raise DTypeError(
             f"from_tensors: no array{f' at {path}' if path else ''}",
@@ -103,7 +103,7 @@ def _chosen(x: Any, rows: Rows) -> Any:
 
 
 def iterable_stage(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> AbstractStage:
-    """The stage for what a user calls iterable."""
+    """The stage for the argument of `Dataset.from_iterable`."""
     items: Any = source
     if isinstance(source, Sequence) or _has_items(source):
         return SequenceStage(items)
@@ -117,7 +117,7 @@ def iterable_stage(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Abstr
 
 
 def _has_items(source: Any) -> bool:
-    """Whether ``source`` gives items by number, as data sets of PyTorch and Hugging Face do."""
+    """Whether ``source`` has items by number, as data sets of PyTorch and Hugging Face have."""
     if isinstance(source, type) or not (
         hasattr(source, "__len__") and hasattr(source, "__getitem__")
     ):
@@ -126,7 +126,7 @@ def _has_items(source: Any) -> bool:
 
 
 def _read(read: Callable[[], Any], index: int, stage: AbstractStage) -> Any:
-    """The element that ``read`` gives; an error says which one it is."""
+    """The element that ``read`` returns; an error gets a note with its index."""
     try:
         return as_element(read())
     except StopIteration:
@@ -138,7 +138,7 @@ def _read(read: Callable[[], Any], index: int, stage: AbstractStage) -> Any:
 
 @final
 class SequenceStage(AbstractSourceStage):
-    """The items of a list, or of anything else with a length and an order."""
+    """The items of a list, or of another object with a length and items by number."""
 
     def __init__(self, items: Sequence[Any]) -> None:
         self._items = items
@@ -159,7 +159,7 @@ class SequenceStage(AbstractSourceStage):
 
 @final
 class IterableStage(AbstractStage):
-    """What an iterable gives, or what a function gives that is called for each epoch."""
+    """The items of an iterable, or of the result of a function that is called for each epoch."""
 
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         self._source: Any = source
@@ -193,7 +193,7 @@ class IterableStage(AbstractStage):
 
 @final
 class _IterableCursor(AbstractCursor):
-    """Through an iterator. To go to a position is to read up to it."""
+    """A cursor over an iterator, which restores a position by reading up to it."""
 
     def __init__(self, iterator: Iterator[Any], stage: IterableStage) -> None:
         self._iterator = iterator

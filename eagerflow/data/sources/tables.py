@@ -33,7 +33,7 @@ from eagerflow.data.sources.files import Paths, files
 from eagerflow.errors import EagerflowError, RecordError, TensorValueError
 from eagerflow.extending import capture
 
-#: bytes of groups of rows that are held: a buffer that shuffles asks for many of them in turn
+#: bytes of row groups held in memory: a shuffle buffer reads many groups alternately
 _HELD: Final = 256 << 20
 
 
@@ -72,7 +72,7 @@ class TableStage(AbstractSourceStage):
 
 @final
 class ParquetStage(AbstractSourceStage):
-    """The rows of Parquet files, of which a few groups are in memory."""
+    """The rows of Parquet files, a few row groups of which are in memory."""
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None) -> None:
         self._source = capture()
@@ -97,7 +97,7 @@ class ParquetStage(AbstractSourceStage):
         self._reading: dict[int, threading.Lock] = {}  # so that each group is read once
 
     def _check(self, schema: Any, path: str) -> None:
-        """Refuse a file that lacks columns, or whose rows cannot be used beside the others'."""
+        """Refuse a file that lacks columns, or whose rows differ in form from other files'."""
         wrong = [name for name in self._columns or [] if name not in schema.names]
         if wrong:
             raise TensorValueError(
@@ -177,7 +177,7 @@ class ParquetStage(AbstractSourceStage):
             error.add_note(f"  in row group {number} of {path}")
             raise
         except (OSError, arrow("pyarrow").ArrowException) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # the file is not there
+            if isinstance(error, OSError) and error.errno is not None:  # such as a missing file
                 raise
             raise RecordError(
                 f"row group {number} of {path}, elements {first} to {stop - 1}, is damaged",
@@ -208,7 +208,7 @@ def _opened(path: str) -> Any:
 
 @final
 class GroupStage(AbstractStage):
-    """The rows of Parquet files one after the other, without groups that are damaged."""
+    """The rows of Parquet files one after the other, without damaged row groups."""
 
     def __init__(self, rows: ParquetStage, on_error: OnError) -> None:
         self._rows = rows
@@ -228,13 +228,13 @@ class GroupStage(AbstractStage):
 @final
 @dataclass(eq=False, repr=False)
 class _GroupCursor(AbstractIndexed):
-    """Through groups of rows, some of which may be damaged."""
+    """A cursor over row groups, some of which may be damaged."""
 
     _elements: ParquetStage
     _on_error: OnError
 
     def _group(self) -> tuple[Column, int, int]:
-        """What the next row that can be read lies in, and the bounds of it."""
+        """The group of the next readable row, and the bounds of the group."""
         stage = self._elements
         while True:
             group, start, stop = stage.around(self._index)
@@ -254,7 +254,7 @@ class _GroupCursor(AbstractIndexed):
         return collected(count, self._some)
 
     def _some(self, count: int) -> tuple[Any, int]:
-        """So many rows, or those that are left of the group."""
+        """The next ``count`` rows, or the rest of the group, stacked; and their number."""
         content, start, stop = self._group()
         rows = range(self._index - start, min(self._index + count, stop) - start)
         made = taken(content, rows)

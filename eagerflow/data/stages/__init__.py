@@ -1,1 +1,1 @@
-"""Stages: maps and filters, groups, choices."""
+"""Stages that transform elements: map, filter, batch, shuffle, take and others."""

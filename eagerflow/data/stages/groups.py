@@ -1,4 +1,4 @@
-"""Stages that put elements together: batches, buckets by length, repeat and zip."""
+"""Stages that combine elements: batches, buckets by length, repeat and zip."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from eagerflow.data.workers.open_stage import open_stage
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import QueueState
 
-_ENDLESS_EPOCH: Final = 2**32  # passes that an epoch of an endless dataset has numbers for
+_ENDLESS_EPOCH: Final = 2**32  # number of passes reserved for an epoch of an endless dataset
 
 
 @final
 @dataclass(eq=False, repr=False)
 class BatchStage(AbstractStep):
-    """So many elements at a time, stacked.
+    """Batches of a number of elements, stacked.
 
     Attributes:
-        count: how many.
-        drop_last: whether fewer at the end are left out.
-        padded: what to pad them with, to one shape, before; None if they have one.
+        count: the number of elements of a batch.
+        drop_last: whether a smaller batch at the end is left out.
+        padded: the padding of elements to one shape; None if they have one shape.
     """
 
     count: int
@@ -82,13 +82,13 @@ class _BatchCursor(AbstractFollower):
 @final
 @dataclass(eq=False, repr=False)
 class BucketStage(AbstractStep):
-    """So many elements of about one length at a time, padded and stacked.
+    """Batches of elements of similar length, padded and stacked.
 
     Attributes:
         call: gives the length of an element.
         bounds: between the buckets.
-        counts: how many elements a batch of each bucket has.
-        padded: what to pad them with.
+        counts: the batch size of each bucket.
+        padded: the padding.
         drop_last: whether batches that are smaller are left out.
     """
 
@@ -120,8 +120,8 @@ class _BucketCursor(AbstractReplayed):
         super().__init__(source)
         self._stage = stage
         self._held: list[list[Any]] = [[] for _ in stage.counts]
-        self._full: deque[list[Any]] = deque()  # at the end, what is left in the buckets
-        self._put = 0  # elements that the function was asked about
+        self._full: deque[list[Any]] = deque()  # at the end also the rests of the buckets
+        self._put = 0  # number of elements that the function was called for
 
     def next(self) -> Any:
         return self._stage.padded.pad(self.give())
@@ -159,7 +159,7 @@ class _BucketCursor(AbstractReplayed):
 @final
 @dataclass(eq=False, repr=False)
 class RepeatStage(AbstractStep):
-    """The elements again and again, each pass an epoch of the source."""
+    """Repeated passes over the elements, each of which is an epoch of the source."""
 
     count: int | None
 
@@ -179,7 +179,7 @@ class RepeatStage(AbstractStep):
 
 @final
 class _RepeatCursor(AbstractFollower):
-    """A pass that gives nothing is the last one: else an empty source would keep us for ever."""
+    """A cursor over passes; an empty pass is the last one, so that an empty source ends."""
 
     def __init__(self, stage: AbstractStage, epoch: int, count: int | None) -> None:
         self._stage = stage
@@ -195,7 +195,7 @@ class _RepeatCursor(AbstractFollower):
         return collected(count, lambda most: self._read(lambda source: source.chunk(most)))
 
     def _read(self, read: Callable[..., Any]) -> Any:
-        """What ``read`` gives of this pass, or of the next."""
+        """The result of ``read`` for this pass, or at its end for the next pass."""
         if self._count == 0:
             raise StopIteration
         try:
@@ -294,7 +294,7 @@ class _ZipCursor(AbstractCursor):
 
     def next(self) -> Any:
         elements, failed = [], None
-        for source in self._sources:  # all of them, also after an error: they stay side by side
+        for source in self._sources:  # all of them, even after an error, to stay in step
             try:
                 elements.append(source.next())
             except StopIteration:

@@ -1,4 +1,4 @@
-"""Stages that call a function with each element: map, here, in threads or processes; filter."""
+"""Stages that call a function for each element: map, in place, threads or processes; filter."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class MapStage(AbstractStep):
     Attributes:
         call: the function.
         seed: of the generators that it takes as its second argument; None if it takes none.
-        workers: how many threads or processes; 0 for the thread that reads.
-        processes: whether they are processes.
+        workers: the number of threads or processes; 0 for the thread that reads.
+        processes: whether the workers are processes.
         ordered: whether the order of the elements stays.
-        on_error: what becomes of elements that it fails for.
+        on_error: the policy for elements for which the function fails.
     """
 
     call: UserCall
@@ -55,7 +55,7 @@ class MapStage(AbstractStep):
 
     def random_access(self, epoch: int) -> AbstractRandomAccess | None:
         if not self.ordered or self.on_error != "raise":
-            return None  # which element has which number is not known
+            return None  # the numbers of elements are not known
         elements = self.of.random_access(epoch)
         if elements is None:
             return None
@@ -89,7 +89,7 @@ class MapStage(AbstractStep):
 @final
 @dataclass(eq=False, repr=False)
 class _InThread(AbstractMapped):
-    """Called by the thread that asks."""
+    """A function that is called in the calling thread."""
 
     _call: UserCall
     _seed: int | None
@@ -105,7 +105,7 @@ class _InThread(AbstractMapped):
 
 @final
 class _InProcess(AbstractMapped):
-    """Called in a process that has nothing else to do; many threads may ask."""
+    """A function that is called in a pool of processes, on behalf of several threads."""
 
     def __init__(self, call: UserCall, seed: int | None, count: int) -> None:
         self._call = call

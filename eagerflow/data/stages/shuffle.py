@@ -1,6 +1,6 @@
-"""The stage that shuffles: all at once, or by a buffer.
+"""The shuffle stage: all elements at once, or by a buffer.
 
-Both draw alike: `eagerflow.data.base.orders.permutation` tells beforehand what a buffer gives.
+Both draw alike: `eagerflow.data.base.orders.permutation` predicts the order of a buffer.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ class ShuffleStage(AbstractStep):
 
 @final
 class BufferCursor(AbstractReplayed):
-    """Gives what a source gives, each time a random one of the next ``size``.
+    """A cursor that hands out a random one of the next ``size`` elements of its source.
 
-    It is a shuffle queue that gives nothing unless it is full, or closed behind the last element.
-    One thread puts in and takes out, and so never waits: it goes to the store directly.
+    It is a shuffle queue that hands out elements only if it is full, or closed behind the last
+    element. One thread puts in and takes out, and so never waits: it uses the store directly.
 
     Args:
-        source: what it reads.
-        size: how many elements are held.
-        draws: the generator that decides; nothing else may use it.
+        source: the cursor that it reads.
+        size: the number of elements held.
+        draws: the generator of the random choices, used by nothing else.
 
     Attributes:
-        queue: the same, as a resource.
-        sent: what the store counts for producers; not used.
+        queue: the buffer as a resource.
+        sent: the counter that the store keeps of a producer; not used.
     """
 
     def __init__(self, source: AbstractCursor, size: int, draws: ef.random.Generator) -> None:

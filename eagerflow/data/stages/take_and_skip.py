@@ -1,4 +1,4 @@
-"""The stages that take and skip elements."""
+"""The stage of `Dataset.take` and `Dataset.skip`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from eagerflow.data.workers.open_stage import open_stage
 @final
 @dataclass(eq=False, repr=False)
 class SliceStage(AbstractStep):
-    """The elements from one index up to another, which may be infinite."""
+    """The elements from ``start`` up to ``stop``, which may be infinite."""
 
     start: int
     stop: float

@@ -1,4 +1,4 @@
-"""A stage that is read ahead of time, by a thread of its own."""
+"""The prefetch stage, which a thread of its own reads ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME: Final = "prefetch"
 @final
 @dataclass(eq=False, repr=False)
 class PrefetchStage(AbstractStep):
-    """The same elements, made while those before are used."""
+    """The elements of the source, made ahead while earlier elements are used."""
 
     threads = True
     count: int
@@ -36,11 +36,11 @@ class PrefetchStage(AbstractStep):
 
 @final
 class _Made(AbstractOutcome):
-    """What one reading of the source gave.
+    """The outcome of one read of the source.
 
     Attributes:
-        state: the position of the source behind it.
-        last: whether it is the last.
+        state: the position of the source behind the element.
+        last: whether it is the last outcome.
     """
 
     def __init__(self, value: Any, error: BaseException | None, state: dict[str, Any]) -> None:
@@ -52,15 +52,15 @@ class _Made(AbstractOutcome):
 
 @final
 class _PrefetchCursor(AbstractFollower):
-    """Its position is that of the source behind the element that was taken last."""
+    """A cursor whose position is that of the source behind the element taken last."""
 
     def __init__(self, source: AbstractCursor, count: int, device: str | None) -> None:
         super().__init__(source)
         self._device = device
         self._ahead = Handover(_NAME, count)
-        self._state: dict[str, Any] | None = None  # before the start, that of the source
+        self._state: dict[str, Any] | None = None  # None before the start: that of the source
         self._started = False
-        self._feed: _Feed | None = None  # the thread holds none
+        self._feed: _Feed | None = None  # the thread holds a weak reference
         self._ended = False
 
     def next(self) -> Any:
@@ -102,14 +102,14 @@ class _PrefetchCursor(AbstractFollower):
 @final
 @dataclass(eq=False, repr=False)
 class _Feed:
-    """Reads a source ahead of its consumer."""
+    """The producer side of a prefetch: it reads a source ahead of the consumer."""
 
     _source: AbstractCursor
     _ahead: Handover
     _device: str | None
 
     def fill(self) -> threading.Lock | None:
-        """Read until there is no room: a lock that is released when there is. None at the end."""
+        """Read until there is no room; returns a lock that is released at room, None at the end."""
         make, last = partial(_make, self._source, self._device), False
         while not (last or self._ahead.closed):
             made = observed(_NAME, make)
@@ -122,7 +122,7 @@ class _Feed:
 
 
 def _fill(feed: weakref.ref[_Feed]) -> None:
-    """What the thread does: while it waits it holds nothing that leads to the iterator."""
+    """The target of the thread; while it waits it holds no reference to the iterator."""
     while (bell := _filled(feed)) is not None:
         bell.acquire()
 

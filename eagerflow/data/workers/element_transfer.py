@@ -1,13 +1,13 @@
-"""How elements pass between two processes: arrays as the bytes they are.
+"""Transfer of elements between two processes, with arrays as raw bytes.
 
 The structure of an element (its containers, the dtypes of its arrays) is sent when it is new, and
-named by a number from then on. A message is, in words of 8 bytes:
+referred to by a number from then on. The head of a message is, in words of 8 bytes:
 
     size of the head, size of the structure (0 if it is known), number of the structure, numbers
-    that belong to the message (how many, then each), and for each leaf its sizes
+    that belong to the message (their count, then each), and for each leaf its sizes
 
-and after this head the structure, if it is new, and the bytes of the leaves: those of an array as
-they lie in memory, anything else pickled.
+After the head come the structure, if it is new, and the bytes of the leaves: arrays as they lie in
+memory, other objects pickled.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ import eagerflow as ef
 from eagerflow.errors import DTypeError
 from eagerflow.extending import tree
 
-#: seconds after which a worker that is asked for nothing ends
+#: seconds after which an idle worker ends
 IDLE: Final = 30.0
-_KEPT: Final = 512  # structures; more are sent again and again
-_BUFFERS: Final = 512  # of one system call
+_KEPT: Final = 512  # structures that are remembered; others are sent each time
+_BUFFERS: Final = 512  # buffers in one system call
 _WORD: Final = 8
 
 
 def dump(value: Any) -> bytes:
-    """``value``, a function of a notebook maybe, for a process on the same machine."""
+    """Pickle ``value``, maybe a function of a notebook, for a process on the same machine."""
     # imported here: 20 ms, and not needed within one process
     return bytes(import_module("cloudpickle").dumps(value))
 
 
 def load(data: bytes | bytearray) -> Any:
-    """What `dump` was given; only ever called with what a process of this program sent."""
+    """Unpickle data of `dump`; called only with data that a process of this program sent."""
     return import_module("cloudpickle").loads(data)
 
 
@@ -64,7 +64,7 @@ class Wire:
         """Send a few numbers below 2**64 and a pytree.
 
         Raises:
-            DTypeError: a leaf cannot be sent; nothing was sent then.
+            DTypeError: a leaf cannot be sent; then nothing was sent.
         """
         leaves, treedef = tree.flatten(value)
         dtypes, buffers, sizes = [], [], []
@@ -116,19 +116,19 @@ class Wire:
         _move(buffers, lambda some: self._connection.recvmsg_into(some)[0])
 
     def waits(self, seconds: float) -> bool:
-        """Whether something comes within so many seconds."""
+        """Whether data arrives within ``seconds``."""
         return bool(select.select([self._connection], [], [], seconds)[0])
 
     def close(self) -> None:
-        """End the connection, and all waiting for it."""
-        with suppress(OSError):  # it may be gone already
+        """End the connection, and all waits on it."""
+        with suppress(OSError):  # it may be closed already
             self._connection.shutdown(socket.SHUT_RDWR)  # a close alone would wake no thread
         self._connection.close()
 
 
 @final
 class Rebuilt:
-    """What is read as ``error``, also if its class cannot be called with its ``args``."""
+    """A pickle of ``error`` that works even if its class cannot be called with its ``args``."""
 
     __slots__ = ("_error",)
 
@@ -156,7 +156,7 @@ def _unsendable(leaf: Any, path: str, error: Exception) -> DTypeError:
 
 
 def _move(buffers: list[memoryview], move: Callable[[list[memoryview]], int]) -> None:
-    """Move all the bytes of ``buffers`` by a call that moves some and tells how many."""
+    """Move all bytes of ``buffers`` by repeated calls that move some and return their number."""
     left = [buffer for buffer in buffers if buffer.nbytes]
     while left:
         moved = move(left[:_BUFFERS])
@@ -166,7 +166,7 @@ def _move(buffers: list[memoryview], move: Callable[[list[memoryview]], int]) ->
 
 
 def _behind(buffers: list[memoryview], count: int) -> list[memoryview]:
-    """What is left of ``buffers`` after ``count`` bytes."""
+    """The rest of ``buffers`` after ``count`` bytes."""
     for i, buffer in enumerate(buffers):
         if count < buffer.nbytes:
             return [buffer[count:], *buffers[i + 1 :]]
@@ -175,7 +175,7 @@ def _behind(buffers: list[memoryview], count: int) -> list[memoryview]:
 
 
 def _encode(leaf: Any) -> tuple[Any, memoryview, list[int]]:
-    """The dtype of a leaf, None of what is pickled; its bytes, and what says how many they are."""
+    """The dtype of a leaf (None if it is pickled), its bytes, and their sizes."""
     if type(leaf) is ef.Tensor and leaf.dtype is not ef.bytes:
         values = np.asarray(leaf.numpy(), order="C")
         return values.dtype, _flat(values), [values.ndim, *values.shape]
@@ -184,13 +184,13 @@ def _encode(leaf: Any) -> tuple[Any, memoryview, list[int]]:
 
 
 def _flat(values: np.ndarray[Any, Any]) -> memoryview:
-    """The bytes of an array, also of a dtype that the buffer protocol does not know."""
+    """The bytes of an array, whose dtype may be unknown to the buffer protocol."""
     flat: Any = values.reshape(-1).view(np.uint8)
     return memoryview(flat)
 
 
 def _room(dtypes: tuple[Any, ...], words: Iterator[int]) -> list[tuple[Any, memoryview]]:
-    """Somewhere to put each leaf, and the memory of it."""
+    """An object to receive each leaf, and its memory."""
     made: list[tuple[Any, memoryview]] = []
     for dtype in dtypes:
         size = next(words)

@@ -1,12 +1,12 @@
 """Threads that work for a pipeline, and the queue between producers and the reader.
 
-Neither knows of elements: jobs are functions, and what is handed over is whatever they gave.
-Code that starts threads here must close what they work for; cursors do it when they are closed or
-forgotten. What is made here leads to functions of the user, and those may lead to the iterator: so
-a thread that has nothing to do holds nothing that leads there, else neither would be forgotten.
+Both are independent of elements: jobs are functions, and their outcomes are handed over.
+Code that starts threads here must close the objects that they work for; cursors do it when they are
+closed or deleted. Jobs refer to users' functions, which may refer to the iterator: so an idle
+thread holds no job, else the iterator would never be freed.
 
-The garbage collector may find a forgotten cursor while a thread holds a lock, and close what this
-lock belongs to in the same thread: hence locks that a thread may take twice.
+The garbage collector may delete a cursor while a thread holds a lock, and close the owner of this
+lock in the same thread: hence the reentrant locks.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from eagerflow.extending import (
     slept,
 )
 
-#: seconds after which a thread that has nothing to do ends: there may be no more reads
+#: seconds after which an idle thread ends: there may be no more reads
 _IDLE: Final = 1.0
 
 
 class AbstractOutcome:
-    """What some work gave, or what it raised.
+    """The outcome of some work: a value or an error.
 
     Attributes:
-        value: what it gave.
-        error: what it raised; None if it gave something.
+        value: the result.
+        error: the exception raised; None if there is a result.
     """
 
     def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
@@ -46,7 +46,7 @@ class AbstractOutcome:
         self.error = error
 
     def result(self) -> Any:
-        """What the work gave; asked once."""
+        """Return the value or raise the error; called once."""
         error, self.error = self.error, None  # its traceback leads to this object
         if error is None:
             return self.value
@@ -58,15 +58,15 @@ class AbstractOutcome:
 
 @final
 class Handover:
-    """A queue of what was made ahead, in which the reader waits for the next one.
+    """A queue of outcomes made ahead, in which the reader waits for the next one.
 
     Args:
         name: of the producer, for events.
-        capacity: how much of it there may be.
-        numbered: whether it is handed over in the order of its numbers; else as it comes.
+        capacity: the greatest number of items.
+        numbered: whether items are handed over in the order of their numbers; else as they come.
 
     Attributes:
-        queue: the same, as a resource.
+        queue: the handover as a resource.
     """
 
     __slots__ = ("queue",)
@@ -78,15 +78,15 @@ class Handover:
     def put(
         self, item: AbstractOutcome, number: int = 0, waits: bool = True
     ) -> threading.Lock | None:  # fmt: skip
-        """Add ``item``, as soon as there is room; if it is closed, it is dropped.
+        """Add ``item`` as soon as there is room; a closed handover drops it.
 
         Args:
-            item: to be taken.
-            number: its position among others.
+            item: the item.
+            number: its position in the order of items.
             waits: whether this thread will wait for room.
 
         Returns:
-            A lock to be acquired in order to wait for that; None if there is room.
+            A lock that can be acquired once there is room; None if there is room now.
         """
         if self.queue.put_at_once(item, number):
             return None
@@ -103,7 +103,7 @@ class Handover:
         """The next item, as soon as there is one.
 
         Raises:
-            CancelledError: it was closed.
+            CancelledError: the handover was closed.
         """
         if not TakeEvent.listeners:
             return self._take()
@@ -128,16 +128,16 @@ class Handover:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more will be taken."""
+        """Whether no more items will be taken."""
         return self.queue.closed
 
     def close(self) -> None:
-        """Drop all items, and end all waiting."""
+        """Drop all items, and end all waits."""
         self.queue.cancel_and_close(drop=True)
 
 
 def observed(name: str, make: Callable[[], AbstractOutcome]) -> Any:
-    """What ``make`` gives, with an event if there are listeners."""
+    """The outcome of ``make``, with an event if there are listeners."""
     if not ElementEvent.listeners:
         return make()
     start, before = perf_counter(), slept.seconds
@@ -150,11 +150,11 @@ def observed(name: str, make: Callable[[], AbstractOutcome]) -> Any:
 
 @final
 class Job(AbstractOutcome):
-    """A function that some thread calls, and what became of it.
+    """A function for a thread to call, and the outcome of the call.
 
     Args:
         work: the function.
-        number: its position among others.
+        number: its position in the order of jobs.
     """
 
     def __init__(self, work: Callable[[], Any], number: int) -> None:
@@ -163,7 +163,7 @@ class Job(AbstractOutcome):
         self.number = number
 
     def do(self) -> Job:
-        """Call the function, here and now."""
+        """Call the function in this thread, and keep the outcome."""
         work, self.work = self.work, None
         assert work is not None
         try:
@@ -173,23 +173,23 @@ class Job(AbstractOutcome):
         return self
 
     def fail(self, error: BaseException) -> None:
-        """Be a job that raised."""
+        """Set the outcome to an error, without a call."""
         self.work, self.error = None, error
 
 
 @final
 class Crew:
-    """A few threads that do jobs in the order in which they are given.
+    """A pool of threads that do jobs in the order of submission.
 
-    Threads are started when they are wanted, and end when there is nothing to do for a while.
+    Threads are started on demand, and end when they have been idle for a while.
 
     Args:
         name: of the work, for events and the names of the threads.
-        count: how many threads at most.
-        idle: seconds.
+        count: the greatest number of threads.
+        idle: the seconds after which an idle thread ends.
 
     Attributes:
-        closed: whether no job is begun any more.
+        closed: whether no more jobs are begun.
     """
 
     def __init__(self, name: str, count: int, idle: float = _IDLE) -> None:
@@ -198,14 +198,14 @@ class Crew:
         self._idle = idle
         self._jobs: deque[tuple[Job, Handover]] = deque()
         self._lock = threading.RLock()
-        self._wanted = threading.Condition(self._lock)  # by threads: a job
+        self._wanted = threading.Condition(self._lock)  # threads wait here for a job
         self._threads = 0
         self._started = 0
         self._waiting = 0
         self.closed = False
 
     def submit(self, job: Job, done: Handover) -> None:
-        """Have a thread do ``job``, and put it into ``done``, which has room for it."""
+        """Let a thread do ``job``, and put it into ``done``, which must have room for it."""
         with self._lock:
             if self.closed:
                 raise CancelledError(f"{self.name}: the iterator was closed")
@@ -219,7 +219,7 @@ class Crew:
         ending.start(threading.Thread(target=self._work, name=name, daemon=True))
 
     def forget(self) -> None:
-        """Begin none of the jobs that were not begun."""
+        """Drop the jobs that were not begun."""
         with self._lock:
             self._jobs.clear()
 
@@ -227,7 +227,7 @@ class Crew:
         while (task := self._next()) is not None:
             job, done = task
             observed(self.name, job.do)
-            done.queue.put_at_once(job, job.number)  # dropped if it is closed
+            done.queue.put_at_once(job, job.number)  # dropped if the queue is closed
             del task, job, done
 
     def _next(self) -> tuple[Job, Handover] | None:
@@ -244,7 +244,7 @@ class Crew:
             return self._jobs.popleft()
 
     def close(self) -> None:
-        """Begin no job any more, and let the threads end."""
+        """Drop the jobs that were not begun, and let the threads end."""
         with self._lock:
             self.closed = True
             self._jobs.clear()

@@ -1,4 +1,4 @@
-"""How a stage is read: by random access if it has that, by threads if it asks for them."""
+"""Opening of a stage: by random access if it has that, with threads if it asks for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from eagerflow.data.workers.parallel import ParallelAccessCursor
 
 
 def open_stage(stage: AbstractStage, epoch: int) -> AbstractCursor:
-    """The elements of ``stage`` in ``epoch``."""
+    """A cursor over the elements of ``stage`` in ``epoch``."""
     elements = stage.random_access(epoch)
     if elements is None:
         return stage.cursor(epoch)
@@ -19,7 +19,7 @@ def open_stage(stage: AbstractStage, epoch: int) -> AbstractCursor:
 
 @final
 class _AccessCursor(AbstractIndexed):
-    """By random access, from the first element to the last."""
+    """A cursor over random access, from the first element to the last."""
 
     def next(self) -> Any:
         index = self._index

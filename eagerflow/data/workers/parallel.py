@@ -1,7 +1,7 @@
 """Cursors whose elements are made by several threads, which work ahead of the reader.
 
-Jobs are numbered, so the order in which they end does not matter. A position counts what was
-handed out, not what was begun; what was begun behind it is begun again after a restore.
+Jobs are numbered, so the order in which they end does not matter. A position counts the elements
+handed out, not those begun; elements begun behind it are begun again after a restore.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from eagerflow.data.base.user_calls import AbstractMapped, OnError, skips
 from eagerflow.data.workers.jobs import Crew, Handover, Job
 from eagerflow.extending import QueueState
 
-_AHEAD: Final = 2  # jobs for each thread: one that it does, one that waits for it
-_LATE: Final = 62  # elements that may have overtaken one; a mask of them is a 64-bit number
+_AHEAD: Final = 2  # jobs per thread: a running and a waiting one
+_LATE: Final = 62  # elements that may overtake another one; a mask of them is a 64-bit number
 
 
 class AbstractAhead(AbstractCursor):
-    """A cursor whose elements are made by a crew, and handed over."""
+    """A cursor whose elements are made by a crew of threads, and handed over."""
 
     _crew: Crew
     _done: Handover
@@ -48,10 +48,10 @@ class AbstractAhead(AbstractCursor):
 
 @final
 class ParallelAccessCursor(AbstractAhead, AbstractIndexed):
-    """By random access, from the first element to the last.
+    """A cursor over random access with threads, from the first element to the last.
 
-    A job is an element, or where batches are read a batch: what was asked for last is what the
-    next jobs are for.
+    A job makes an element, or a batch where batches are read: the next jobs are for requests like
+    the last one.
     """
 
     def __init__(self, elements: AbstractRandomAccess, workers: Threads) -> None:
@@ -60,8 +60,8 @@ class ParallelAccessCursor(AbstractAhead, AbstractIndexed):
         self._ahead = _AHEAD * workers.count
         self._done = Handover(workers.name, self._ahead, numbered=True)
         self._grain: int | None = None  # elements of a job; None for a job that is not stacked
-        self._jobs: deque[range] = deque()  # the rows of each
-        self._begun = 0  # jobs for this handover
+        self._jobs: deque[range] = deque()  # the rows of each job
+        self._begun = 0  # number of jobs for this handover
         self._index = 0
 
     def next(self) -> Any:
@@ -102,12 +102,12 @@ class ParallelAccessCursor(AbstractAhead, AbstractIndexed):
 @final
 @dataclass(eq=False)
 class _Begun:
-    """An element of the source, and what it is mapped to.
+    """An element of the source, and the job that maps it.
 
     Attributes:
-        job: the call.
+        job: the call of the function.
         state: of the source, behind the element.
-        taken: whether it was handed out.
+        taken: whether the result was handed out.
         read: whether there is an element; else the source raised, and so does the job.
     """
 
@@ -119,10 +119,10 @@ class _Begun:
 
 @final
 class ParallelMapCursor(AbstractAhead, AbstractFollower):
-    """What a source gives one after the other is mapped by several threads.
+    """A cursor that maps the elements of its source by several threads.
 
-    Without an order, a position is that of the first element that was not handed out yet, and a
-    mask of those behind it that were.
+    Without an order, a position consists of that of the first element not handed out yet, and a
+    mask of the later elements that were.
     """
 
     def __init__(
@@ -138,8 +138,8 @@ class ParallelMapCursor(AbstractAhead, AbstractFollower):
         self._ordered = ordered
         self._on_error = on_error
         self._begun: deque[_Begun] = deque()
-        self._index = 0  # of the first of them in the source
-        self._overtaken = 0  # when restored: a bit for each element that had been handed out
+        self._index = 0  # index in the source of the first of them
+        self._overtaken = 0  # after a restore: a bit for each element that had been handed out
         self._state: dict[str, Any] | None = None  # of the source at the index
         self._ended = False
 
@@ -165,7 +165,7 @@ class ParallelMapCursor(AbstractAhead, AbstractFollower):
             self._index += first.read
 
     def _fill(self) -> None:
-        """Begin what may be begun; an error of the source waits for its iteration."""
+        """Begin all jobs that may begin; an error of the source is raised in its order."""
         waiting = sum(not begun.taken for begun in self._begun)
         if self._state is None:
             self._state = self._source.state
@@ -213,7 +213,7 @@ class ParallelMapCursor(AbstractAhead, AbstractFollower):
 
 
 def _read(source: AbstractCursor) -> tuple[Any, Exception | None]:
-    """The next element, or why there is none. A function, so that no traceback knows the cursor."""
+    """The next element, or the error. A function, so that no traceback refers to the cursor."""
     try:
         return source.next(), None
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Worker processes from outside: a pool that calls a function elsewhere."""
+"""The pool of worker processes, as the program that calls it sees them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from eagerflow.errors import CancelledError, SettingError, WorkerError, relocate
 from eagerflow.extending import Source
 from eagerflow.hardware.kernel_library import in_force
 
-_WAIT: Final = 5.0  # seconds that an ended process may take to be gone
+_WAIT: Final = 5.0  # seconds that the server process may take to exit
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); import eagerflow as ef; "
     "ef.config(kernels=sys.argv[3]); "
     "from eagerflow.data.workers.worker import serve; serve(int(sys.argv[1]))"
 )
-#: each worker has a core; a library that starts threads in each of them would have them fight
+#: each worker has a core; threads of libraries in each worker would compete for cores
 _ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @final
 class _Server:
-    """The process that workers are forks of; ended by this one's end, or by itself when idle."""
+    """The process that forks workers; it ends with this process, or by itself when idle."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,14 +41,14 @@ class _Server:
         self._owner = 0
 
     def start_worker(self, name: str, connection: int, lifeline: int) -> int:
-        """Start a worker with two file descriptors; the number of its process."""
+        """Start a worker with two file descriptors; returns its process number."""
         request = {"name": name, "folder": os.getcwd()}
         number = self._ask(request, [connection, lifeline])
         assert number is not None
         return number
 
     def status(self, number: int) -> int | None:
-        """How a worker ended: as an exit code, negative for signals. None if that is not known."""
+        """The exit code of a worker, negative for signals; None if not known."""
         try:
             return self._ask({"status": number}, [])
         except OSError:
@@ -57,7 +57,7 @@ class _Server:
     def _ask(self, request: dict[str, Any], descriptors: list[int]) -> int | None:
         data = json.dumps(request).encode()
         with self._lock:
-            for attempt in range(2):  # an idle one may end while it is asked
+            for attempt in range(2):  # an idle server may end during the request
                 try:
                     channel = self._started()
                     socket.send_fds(channel, [data], descriptors)
@@ -96,13 +96,13 @@ class _Server:
         self._process = None
 
     def stop(self) -> None:
-        """End the process; a later worker starts another."""
+        """End the process; a later worker starts another one."""
         with self._lock:
             self._end()
 
 
 def _folders() -> list[str]:
-    """Where modules are looked for; what is no text there is ignored."""
+    """The search path of modules, without entries that are no strings."""
     return [folder for folder in sys.path if isinstance(folder, str)]
 
 
@@ -114,13 +114,13 @@ _server = _Server()
 atexit.register(_server.stop)
 
 
-#: ends the process that starts workers, if there is one; it ends by itself a while later
+#: ends the process that starts workers, if it runs; else it ends by itself when idle
 stop_server: Final = _server.stop
 
 
 @final
 class _Process:
-    """A worker, and the connection to it."""
+    """A worker process, and the connection to it."""
 
     __slots__ = ("_function", "_lifeline", "name", "number", "used", "wire")
 
@@ -147,7 +147,7 @@ class _Process:
     def call(
         self, indices: Sequence[int], elements: list[Any], seed: int | None, stacked: bool
     ) -> tuple[list[int], Any]:
-        """What the worker answers: see `Pool.run`."""
+        """Call the function in the worker; returns its answer (see `Pool.run`)."""
         if self._function is not None:
             self.wire.send([], self._function)
             self._function = None
@@ -156,17 +156,17 @@ class _Process:
 
     @property
     def stale(self) -> bool:
-        """Whether it may have ended by itself: it does after having waited for long."""
+        """Whether the worker may have ended by itself, as an idle worker does."""
         return time.monotonic() - self.used > IDLE / 2
 
     def close(self) -> None:
-        """End it, also in the middle of its work."""
+        """End the worker, also in the middle of its work."""
         with contextlib.suppress(IndexError):
             os.close(self._lifeline.pop())
         self.wire.close()
 
     def fate(self) -> tuple[str, int | None]:
-        """How it ended, in words, and as `_Server.status` has it; asked before it is closed."""
+        """How the worker ended, in words and as an exit code; to be called before `close`."""
         code = _server.status(self.number)
         if code is None:
             return "it closed its connection", code
@@ -186,10 +186,10 @@ class Pool:
     """Processes that call one function.
 
     Args:
-        function: sent once to each of them.
+        function: the function, sent once to each process.
         name: of the call, for messages.
         source: the line of the call, likewise.
-        count: how many processes at most; they are started when they are wanted.
+        count: the greatest number of processes, which are started on demand.
     """
 
     def __init__(
@@ -199,9 +199,9 @@ class Pool:
         self._source = source
         self._name = name
         self._data: bytes | None = None
-        self._lock = threading.RLock()  # closed by the garbage collector, maybe, while it is held
+        self._lock = threading.RLock()  # the garbage collector may close the pool in its holder
         self._free = threading.Condition(self._lock)
-        #: a place for each process that works on nothing, or has not been started
+        #: a slot for each process that is idle, or None for one that is not started
         self._idle: list[_Process | None] = [None] * count
         self._all: set[_Process] = set()
         self._started = 0
@@ -210,17 +210,17 @@ class Pool:
     def run(
         self, indices: Sequence[int], elements: list[Any], seed: int | None, stacked: bool
     ) -> tuple[Any, tuple[int, Exception] | None]:
-        """The function of each element, in one process.
+        """Call the function for each element, in one process.
 
         Args:
-            indices: numbers of the elements.
-            elements: as many.
+            indices: the indices of the elements in the dataset.
+            elements: as many elements.
             seed: of the generators that the function takes, one for each index; None for none.
             stacked: whether to stack the results; else there is one element.
 
         Returns:
-            What it gave, and None; or None, and which of the elements failed (-1 where it was
-            stacking them), and how.
+            The result, and None; or None, and the position of the element that failed (-1 if
+            stacking failed) with its error.
 
         Raises:
             WorkerError: the process ended during the call.
@@ -242,7 +242,7 @@ class Pool:
         if not failed:
             return value, None
         failure = load(value)
-        if failed != 1:  # by the function; what went wrong after it has no line of the user there
+        if failed != 1:  # not in the function: the traceback has no line of the user
             relocate(failure, self._source)
         return None, (-1 if failed == 2 else index, failure)
 
@@ -289,7 +289,7 @@ class Pool:
 
     def _give_back(self, process: _Process | None) -> None:
         with self._lock:
-            # what runs is taken before another one is started
+            # running processes are taken before another one is started
             self._idle.insert(0 if process is None else len(self._idle), process)
             self._free.notify()
 

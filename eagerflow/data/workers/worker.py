@@ -1,8 +1,8 @@
-"""What runs in other processes: a server that starts workers, and the workers.
+"""The code of worker processes: a fork server that starts workers, and the workers.
 
-The server has imported eagerflow and does nothing else, so a worker, which is a fork of it, is
-there within milliseconds, whatever the program of the user is doing, and knows nothing of it but
-the function that it is sent.
+The server has imported eagerflow and does nothing else, so a worker, which is a fork of it, starts
+within milliseconds, whatever the user's program is doing, and knows nothing of the program but the
+function that it is sent.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from eagerflow.errors import DTypeError
 
 #: seconds after which a server without workers ends
 _IDLE_SERVER: Final = 10.0
-_TICK: Final = 0.5  # seconds between two looks whether a worker has ended
-_GRACE: Final = 2.0  # seconds that an ended worker may take to be gone
+_TICK: Final = 0.5  # seconds between checks for ended workers
+_GRACE: Final = 2.0  # seconds that an ended worker may take to exit
 _MOMENT: Final = 0.002
 _REQUEST: Final = 1 << 16  # bytes
 
@@ -44,8 +44,8 @@ def serve(descriptor: int) -> None:
     """Start workers for the holder of the other end of a socket, until it is closed.
 
     A request is JSON: ``{"name", "folder"}`` with two file descriptors (the connection, and a pipe
-    whose end is the end of the worker) starts one and is answered with its number; ``{"status"}``
-    is answered with how the worker of that number ended, or null.
+    whose end is the end of the worker) starts a worker and is answered with its process number;
+    ``{"status"}`` is answered with the exit code of the worker of that number, or null.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program of the user
     _warm()
@@ -74,7 +74,7 @@ def serve(descriptor: int) -> None:
 
 
 def _warm() -> None:
-    """Do once what each worker begins with; its memory is then shared, and not looked through."""
+    """Run the first steps of a worker once, so that workers share memory that the GC skips."""
     ours, other = socket.socketpair()
     with ours, other:
         Wire(ours).send([0], stack([as_element(0.0)]))
@@ -86,7 +86,7 @@ def _warm() -> None:
 
 
 def _ending(number: int, alive: set[int], ended: dict[int, int]) -> int | None:
-    """How a worker ended that has closed its connection, and so is about to be gone."""
+    """The exit code of a worker that has closed its connection, and so is about to exit."""
     deadline = time.monotonic() + _GRACE
     while number in alive and time.monotonic() < deadline:
         _reap(alive, ended)
@@ -95,7 +95,7 @@ def _ending(number: int, alive: set[int], ended: dict[int, int]) -> int | None:
 
 
 def _reap(alive: set[int], ended: dict[int, int]) -> None:
-    """Note how workers ended."""
+    """Note the exit codes of ended workers."""
     for number in list(alive):
         pid, status = os.waitpid(number, os.WNOHANG)
         if pid:
@@ -113,7 +113,7 @@ def _fork(channel: socket.socket, descriptors: list[int], request: dict[str, Any
 
 
 def _begin(channel: socket.socket, descriptors: list[int], request: dict[str, Any]) -> NoReturn:
-    """The life of a worker."""
+    """Run a worker in a forked process, and exit."""
     code = 1
     wire = None  # open until the end, so that the exit code is known when its end is seen
     try:
@@ -137,7 +137,7 @@ def _begin(channel: socket.socket, descriptors: list[int], request: dict[str, An
 
 
 def _exit_code(error: SystemExit) -> int:
-    """As Python's at the end of a program."""
+    """The exit code as Python gives it at the end of a program; prints a message."""
     if error.code is None or isinstance(error.code, int):
         return (error.code or 0) & 0xFF
     sys.stderr.write(f"{error.code}\n")
@@ -146,7 +146,7 @@ def _exit_code(error: SystemExit) -> int:
 
 
 def _call_me(name: str) -> None:
-    """Set the name that `ps` and `top` show, where that is possible."""
+    """Set the process name that `ps` and `top` show, on Linux."""
     try:
         with open("/proc/self/comm", "w") as file:
             file.write(name[:15])
@@ -155,20 +155,20 @@ def _call_me(name: str) -> None:
 
 
 def _new_chances() -> None:
-    """Forks of one process would all draw the same numbers."""
+    """Reseed the generators: forks of one process would all draw the same numbers."""
     random.seed()
-    np.random.seed()  # noqa: NPY002 - what functions of users draw from
+    np.random.seed()  # noqa: NPY002 - the generator that functions of users draw from
     ef.random.seed(int.from_bytes(os.urandom(8), "little"))
 
 
 def _end_with(lifeline: int) -> None:
-    """End when this worker is not needed any more, whatever it is doing."""
+    """Exit when this worker is not needed any more, whatever it is doing."""
     os.read(lifeline, 1)
     os._exit(0)
 
 
 def _work(wire: Wire) -> None:
-    """Do what is asked: see `eagerflow.data.workers.processes.Pool.run`."""
+    """Answer calls (see `eagerflow.data.workers.processes.Pool.run`)."""
     _, sent = wire.receive()
     function: Any = None
     broken: Exception | None = None
@@ -203,7 +203,7 @@ def _work(wire: Wire) -> None:
 
 
 def _be_as(folders: list[str], environment: dict[str, str]) -> None:
-    """Look for modules where the program does now, in its environment of now."""
+    """Adopt the current search path and environment of the program."""
     sys.path[:] = folders
     importlib.invalidate_caches()
     for name in os.environ.keys() - environment.keys():
@@ -212,14 +212,14 @@ def _be_as(folders: list[str], environment: dict[str, str]) -> None:
 
 
 def _failure(error: Exception) -> bytes:
-    """An error, with what it looked like here; its text where the error cannot be sent."""
+    """An error with its traceback as a note, pickled; its text if the error cannot be sent."""
     trace = error.__traceback__.tb_next if error.__traceback__ else None  # without this module
     text = "".join(traceback.format_exception(type(error), error, trace))
     error.add_note("  in a worker process:\n" + textwrap.indent(text.rstrip(), "    "))
     for form in (error, Rebuilt(error)):
         try:
             data = dump(form)
-            if type(load(data)) is type(error):  # some can be written, but not read
+            if type(load(data)) is type(error):  # some errors can be pickled, but not unpickled
                 return data
         except Exception:
             continue

@@ -4,21 +4,21 @@ After Yu et al., "Dynamic Control Flow in Large-Scale Machine Learning" (EuroSys
 graph has no subgraphs for what was lowered; these nodes take their place:
 
 - ``Switch(value, predicate)`` gives the value at one of its outputs, for a bool the first if it is
-  true; what hangs on the others is *dead*.
-- ``Merge(value, …)`` gives the one that is not dead. In a loop it has one input and the attribute
+  true; the tokens at the other outputs are *dead*.
+- ``Merge(value, …)`` gives the input that is not dead. In a loop it has one input and the attribute
   ``back``, the name of the ``NextIteration`` that gives its value in later iterations.
 - ``Enter(value) {frame=…, loop=…}`` takes a value into a loop, for its first iteration, or for all
-  of them if it is ``invariant``; ``Exit(value)`` takes it out. The frame is one activation of the
-  loop, whose op and name stand beside it: a loop in a graph that is called twice has two frames.
-  The number of iterations of a loop that goes ``backwards`` is marked so, as these are counted from
+  iterations if it is ``invariant``; ``Exit(value)`` takes a value out. The frame is one activation
+  of the loop, whose op and name are in ``loop``: a loop in a graph that is called twice has two
+  frames. The length of a reversed scan is marked ``backwards``, as its iterations are counted from
   the end.
 - ``NextIteration(value)`` takes a value to the next iteration.
-- ``Identity(value)`` waits for control edges, or gives them a place to start.
+- ``Identity(value)`` waits for control edges, or is the node that they start from.
 - ``Slice(values, iteration)`` is one element along the first axis.
 
-What has an effect keeps its place: in a branch it waits for the branch to be taken, and a loop
-with effects carries the number of the iteration along, on which its effects wait, so that those of
-a iteration come after all those of the iteration before.
+Effects keep their order: an effect in a branch waits for the branch to be taken, and a loop with
+effects carries the number of the iteration, for which its effects wait, so that the effects of an
+iteration come after all effects of the iteration before.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ __all__ = ["is_on_one_device", "is_steering", "is_whole", "lower"]
 
 
 def is_whole(node: Node) -> bool:
-    """Whether ``node`` should stay one node: it is pure, and all in it is on one device."""
+    """Whether ``node`` should stay one node: it is pure, and lies on one device."""
     return is_pure(node) and is_on_one_device(node)
 
 
 def is_on_one_device(node: Node) -> bool:
-    """Whether all in ``node`` is on one device."""
+    """Whether ``node``, with its subgraphs, is on one device."""
     return len(devices_in([node])) <= 1
 
 
 def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
-    """The graph with branches and loops in pieces, and calls opened up; itself if it has neither.
+    """The graph with branches and loops lowered, and calls inlined; itself if it has none.
 
     Args:
         graph: the graph. It stays as it is.
-        whole: which ``cond``, ``switch``, ``while_loop`` and ``scan`` nodes stay as they are.
+        whole: predicate of the ``cond``, ``switch``, ``while_loop`` and ``scan`` nodes to keep.
 
     >>> from eagerflow.graph.lowering import lower
     >>> graph = ef.Graph.parse('''
@@ -86,6 +86,6 @@ def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
 
 
 def _is_opened(node: Node, whole: Callable[[Node], bool]) -> bool:
-    """Whether others take the place of a node."""
+    """Whether lowering replaces a node by others."""
     kind = kind_of(node.op)
     return kind == "call" or (kind in ("branches", "loop") and not whole(node))

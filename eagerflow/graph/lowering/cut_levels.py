@@ -1,9 +1,9 @@
-"""Levels: how many cuts lie before a node of a lowered graph.
+"""Levels: the number of cuts before each node of a lowered graph.
 
-A cut is what lies between two nodes that cannot run together: another frame path, a value that the
-host reads when it has come from its device, or a node that steers tokens, waits or has an effect of
-its own. Pure nodes of one level and frame path may run as
-one; as each cut leads to a higher level, no two such regions wait for each other.
+A cut separates two nodes that cannot run together: a change of frame path, a value that the host
+reads when it has come from its device, or a node that steers tokens, waits or has an effect of its
+own. Pure nodes of one level and frame path may run as one region; as each cut leads to a higher
+level, no two regions wait for each other.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from eagerflow.graph.signatures import late_reads, lead_of
 class Levels:
     """The levels of the nodes that were added, in an order in which they can run.
 
-    A node that takes part in what other partitions do has the attribute ``level``, which is no
-    lower than theirs (see `eagerflow.placement.cut`).
+    A node that depends on other partitions has the attribute ``level``, which is no lower than the
+    levels there (see `eagerflow.placement.cut`).
 
     Attributes:
         of: for each node its level.
@@ -39,7 +39,7 @@ class Levels:
         self._joining: dict[str, bool] = {}  # by op, where that alone decides
 
     def add(self, node: Node, path: FramePath, before: Iterable[Node]) -> int:
-        """The level of a node: what must have run before it was added before."""
+        """Add a node, after all nodes that must have run before it; returns its level."""
         joins = self._joining.get(node.op)
         if joins if joins is not None else self._may_join(node, path):
             level = self._behind_cuts(node, path, before)
@@ -63,7 +63,7 @@ class Levels:
         return [self.of[node] for node in nodes if node in self.of]
 
     def _behind_cuts(self, node: Node, path: FramePath, before: Iterable[Node]) -> int:
-        """The level of a node that may be in a region: each cut before it is one more."""
+        """The level of a node that may be in a region: each cut before it adds one."""
         level, levels = 0, self.of
         late = [node.inputs[i].node for i in late_reads(node)]
         for other in before:
@@ -74,8 +74,8 @@ class Levels:
         return level
 
     def _in_loops(self, node: Node, path: FramePath, level: int) -> int:
-        """The level of a node in branches and loops; those that it is in may become higher."""
-        if lead_of(node.op) == "leave":  # what leaves a loop has waited for its whole carry
+        """The level of a node in branches and loops; raises the levels of the loops around it."""
+        if lead_of(node.op) == "leave":  # an exit has waited for the whole carry of its loop
             level = max(level, self._loops[_frames(loop_of(path))])
         frames = _frames(path)
         for i in range(1, len(frames) + 1):
@@ -84,7 +84,7 @@ class Levels:
 
 
 def has_level(node: Node) -> bool:
-    """Whether its level depends on other partitions, and so is an attribute of it."""
+    """Whether the level of ``node`` depends on other partitions, and so is an attribute of it."""
     return lead_of(node.op) in ("receive", "leave")
 
 
@@ -93,9 +93,9 @@ def _frames(path: FramePath) -> tuple[str, ...]:
 
 
 def may_join(node: Node, path: FramePath) -> bool:
-    """Whether it may be in a region.
+    """Whether ``node`` may be in a region.
 
-    What reads or assigns a variable may, but not in branches and loops, where effects wait for
+    Reads and assignments of variables may, except in branches and loops, where effects wait for
     more than their inputs.
     """
     if is_steering(node.op):

@@ -1,4 +1,4 @@
-"""The graph that lowering makes, frame paths in it, and the names of sizes."""
+"""The flat graph that lowering builds, gates of its frame paths, and names of sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eagerflow.types import TensorType
 
 @final
 class FlatGraph:
-    """The graph that is made.
+    """The flat graph under construction.
 
     Args:
         name: of the graph.
@@ -29,8 +29,8 @@ class FlatGraph:
         self.graph = Graph(name)
         self.whole = whole
         self.loop = loop
-        self.frames = Graph()  # for their names
-        self.made: set[str] = set()  # names of sizes that nodes gave
+        self.frames = Graph()  # hands out unique names of frames
+        self.made: set[str] = set()  # names of sizes that nodes introduced
 
     def fresh_size(self, name: str) -> Dim:
         """A size of that name, with a number if it is taken; takes it."""
@@ -41,12 +41,12 @@ class FlatGraph:
 
 @final
 class Gate:
-    """What tells that a frame path is reached, so that nodes in it may run.
+    """The signal that a frame path is reached, so that the nodes in it may run.
 
     Args:
-        loose: values that do not tell so: invariants of a loop, constants.
-        gate: a value or a node that does; None for the outermost.
-        teller: gives for the name of a size a value from around that tells it.
+        loose: values that do not imply that it is reached: invariants of a loop, constants.
+        gate: a value or a node that implies it; None for the outermost path.
+        teller: gives for the name of a size an enclosing value whose shape has it.
 
     Attributes:
         loose: the same.
@@ -73,12 +73,12 @@ class Gate:
 
 
 def first_teller(name: str, values: Iterable[Value]) -> Value | None:
-    """The first of ``values`` that tells a size."""
+    """The first of ``values`` whose shape gives a size."""
     return next((v for v in values if name in lone_names(v.type)), None)
 
 
 def sizes_of(graph: Graph, operands: Sequence[Value], flat: FlatGraph) -> dict[str, Size]:
-    """What names in ``graph`` stand for in the flat one, where it is something else."""
+    """The sizes in the flat graph of names in ``graph``, where the two differ."""
     sizes: dict[str, Size] = {}
     known = set[str]()
     for param, value in zip(graph.inputs, operands, strict=True):
@@ -107,6 +107,6 @@ def axes_of(*kinds: ValueType) -> Iterator[tuple[Any, ...]]:
 
 
 def used_inputs(graph: Graph) -> set[int]:
-    """The numbers of the inputs that are used."""
+    """The indices of the inputs that are used."""
     taken = {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
     return {i for i, v in enumerate(graph.inputs) if v in taken}

@@ -10,11 +10,11 @@ from eagerflow.graph.edit import lone_names, sizes_named_by, tells_size
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import lead_of
 
-#: a frame path: the frames and branches around, ("frame", name) and (predicate, port)
+#: a frame path: the enclosing frames and branches, ("frame", name) and (predicate, port)
 FramePath = tuple[tuple[Any, Any], ...]
-#: where what passes a node comes to another frame path
+#: leads of nodes whose outputs are in another frame path than the node
 _CHANGING: Final = ("branch", "enter", "leave")
-#: what is outside of all loops and branches if nothing leads there
+#: leads of nodes in graphs without loops and branches
 _STAYING: Final = ("", "send", "receive")
 
 
@@ -26,8 +26,8 @@ class FramePaths:
         graph: the graph.
 
     Attributes:
-        nodes: of each node.
-        values: of each value.
+        nodes: the frame path of each node.
+        values: the frame path of each value.
 
     Raises:
         GraphError: a node takes values of two branches or loops.
@@ -52,7 +52,7 @@ class FramePaths:
                     self.values[value] = path
 
     def behind(self, node: Node) -> FramePath:
-        """The frame path of what waits for a node."""
+        """The frame path of a node with a control edge from ``node``."""
         leaves = lead_of(node.op) == "leave"
         return self.values[node.outputs[0]] if leaves else self.nodes[node]
 
@@ -68,7 +68,7 @@ class FramePaths:
         return deepest
 
     def _around(self, node: Node) -> list[FramePath]:
-        """The frame paths of what a node takes, and of what it waits for."""
+        """The frame paths of the operands of a node, and of its control inputs."""
         around = [self.values[v] for v in node.inputs]
         if node.control_inputs:
             around += [self.behind(n) for n in node.control_inputs]
@@ -96,26 +96,26 @@ class FramePaths:
 
 
 def loop_of(path: FramePath) -> FramePath:
-    """The innermost frame around."""
+    """The path up to its innermost frame."""
     while path and path[-1][0] != "frame":
         path = path[:-1]
     return path
 
 
 def is_pivot(node: Node) -> bool:
-    """Whether a node is there to be waited for, since it runs if its frame path is reached."""
+    """Whether a node exists for control edges only: it runs if its frame path is reached."""
     return node.op == "Identity" and not node.control_inputs
 
 
 def is_for_first_iteration(node: Node) -> bool:
-    """Whether it brings a value into a loop that the second iteration does not see."""
+    """Whether a node brings a value into the first iteration of a loop only."""
     return lead_of(node.op) == "enter" and not node.attrs.get("invariant")
 
 
 def find_size_values(graph: Graph, paths: FramePaths) -> dict[Node, list[Value]]:
     """For each node the values from whose shapes the sizes that it names are read.
 
-    Those of its own inputs come first, and are not listed.
+    Sizes are read from a node's own inputs first; these are not listed.
     """
     if not any(tells_size(value.type) for value in graph.values()):
         return {}

@@ -31,20 +31,20 @@ def lower_loop(
     """Append the nodes of a loop.
 
     Args:
-        part: the graph around it.
+        part: the enclosing graph.
         node: the loop.
-        inputs: what it takes.
-        after: what its effects wait for.
+        inputs: its operands.
+        after: the nodes that its effects wait for.
 
     Returns:
-        What it gives.
+        Its results.
     """
     return _Loop(part, node, inputs, after).run()
 
 
 @final
 class _Loop:
-    """A loop that is lowered."""
+    """The lowering of one loop."""
 
     def __init__(
         self, part: LoweredPart, node: Node, inputs: Sequence[Value], after: Sequence[Node]
@@ -95,7 +95,7 @@ class _Loop:
         return self.results(left)
 
     def switch(self, path: Gate) -> dict[Node, Node]:
-        """For each loop-carried value the node at which it stays or leaves."""
+        """For each loop-carried value the switch between the next iteration and the exit."""
         goes_on, effects = self.test(path)
         merges = [
             *self.carried.values(),
@@ -111,7 +111,7 @@ class _Loop:
         }  # fmt: skip
 
     def iterate(self, switches: Mapping[Node, Node], path: Gate) -> None:
-        """One iteration."""
+        """Lower the body, from the switches to the back edges."""
         values = [
             switches[self.carried[i]].outputs[0] if i in self.carried else v
             for i, v in enumerate(self.inside[: self.count])
@@ -142,7 +142,7 @@ class _Loop:
             value = self.inputs[i]
             if i in self.carried:
                 value = left[self.carried[i]]
-                value.type = self.ends[i]  # whose sizes have other names than inside
+                value.type = self.ends[i]  # its sizes have other names than in the loop
             results.append(value)
         ends = self.ends[self.count :]
         results += [self.stack(left[m], kind) for m, kind in zip(self.stacks, ends, strict=False)]
@@ -152,7 +152,7 @@ class _Loop:
 
     def value(self, op: str, inputs: Sequence[Value], kind: ValueType, attrs: Any = None,
               **more: Any) -> Value:  # fmt: skip
-        """The output of a node that is appended (see `LoweredPart.add`)."""
+        """Append a node (see `LoweredPart.add`); returns its output."""
         return self.part.add(op, inputs, [kind], attrs, **more, **self.rest).outputs[0]
 
     def enter(
@@ -167,7 +167,7 @@ class _Loop:
         return self.value("Enter", [value], value.type, attrs, after=after, pure=pure)
 
     def merge(self, value: Value, kind: ValueType, after: Sequence[Node] = ()) -> Node:
-        """A loop-carried value, which starts as ``value``."""
+        """The merge of a loop-carried value, which starts as ``value``."""
         inside = self.enter(value, after, invariant=False)
         return self.graph.add_node("Merge", [inside], [kind], name="merge", **self.rest)
 
@@ -186,7 +186,7 @@ class _Loop:
     # --- whether there is another iteration ---
 
     def test(self, path: Gate) -> tuple[Value, list[Node]]:
-        """Whether there is another iteration, and the effects of finding that out."""
+        """The predicate of another iteration, and the effects of computing it."""
         if self.node.op == "scan":
             return self.less("length", path), []
         graph: Graph = self.node.attrs["cond"]
@@ -202,19 +202,19 @@ class _Loop:
         return goes_on, effects
 
     def less(self, limit: str, path: Gate) -> Value:
-        """Whether there were fewer iterations."""
+        """The predicate that fewer iterations than ``limit`` were done."""
         assert self.iteration is not None
         operands = (self.iteration.outputs[0], self.fixed[limit])
         return self.value("python_lt", operands, _TRUTH, path=path, device=self.device())
 
     def device(self) -> Any:
-        """Where comparisons are: as what the loop itself asks, if it does."""
+        """The device of comparisons: that of the loop's own predicate, if it has one."""
         asked = self.node.attrs["cond"].outputs if "cond" in self.node.attrs else []
         devices = (v.device for v in (*asked, *self.node.inputs, *self.node.outputs))
         return next((d for d in devices if d is not None), None) or as_device(None)
 
     def bounds(self) -> dict[str, Value]:
-        """Numbers that iterations are counted with."""
+        """Upper bounds of the number of iterations, by name."""
         if self.most is not None:
             return {"most": self.enter(self.constant(self.most), invariant=True)}
         if self.node.op != "scan":
@@ -227,10 +227,10 @@ class _Loop:
         how: dict[str, Any] = {"backwards": True} if self.node.attrs.get("reverse") else {}
         return {"length": self.enter(made, invariant=True, **how)}
 
-    # --- what scan takes apart and stacks ---
+    # --- slices and stacks of a scan ---
 
     def position(self, iteration: Value, path: Gate) -> Value:
-        """Which element along the first axis it is the iteration of."""
+        """The index along the first axis that belongs to an iteration."""
         if not self.node.attrs.get("reverse"):
             return iteration
         left = self.value("python_sub", (self.fixed["length"], iteration), _INT, path=path)
@@ -242,14 +242,14 @@ class _Loop:
         return self.value("Slice", (values, at), kind, path=path)
 
     def lists(self) -> Iterator[Value]:
-        """Empty lists for what is stacked."""
+        """Empty lists for the results to be stacked."""
         for value in self.node.outputs[self.count :]:
             device = value.device or as_device(None)
             kind = TensorType(LIST, ())
             yield self.value("list_new", (), kind, {"device": device}, device=device)
 
     def put(self, values: Value, at: Value, y: Value, path: Gate) -> Value:
-        """The list with the result of an iteration."""
+        """The list with the result of an iteration added."""
         assert isinstance(values.type, TensorType)
         kind = values.type.like(dtype=DTYPES["int64"])
         index = self.value("python_tensor", [at], kind, path=path, device=values.device)
@@ -278,7 +278,7 @@ class _Loop:
         return [in_sizes(param.type, sizes) for param in params]
 
     def size_values(self) -> list[Value]:
-        """Values from around that are taken in since sizes are read off their shapes."""
+        """Values of the enclosing graph that enter the loop because their shapes give sizes."""
         inside = {name for _, graph in self.node.subgraphs() for name in named_sizes(graph)}
         wanted = symbols([self.part.sizes.get(name, Dim(name)) for name in inside])
         there = {name for value in self.inside for name in lone_names(value.type)}
@@ -286,11 +286,11 @@ class _Loop:
         for name in sorted(wanted - there):
             value = self.part.teller(name)
             if value is not None:
-                if self.part.path.teller(name) is value:  # it does not tell that a branch is taken
+                if self.part.path.teller(name) is value:  # its token does not show a taken branch
                     self.part.path.loose.add(value)
                 values.append(self.enter(value, invariant=True))
         return values
 
     def teller(self, name: str) -> Value | None:
-        """A value that tells a size in each iteration."""
+        """A value in the loop whose shape gives a size in each iteration."""
         return first_teller(name, self.tellers)

@@ -1,4 +1,4 @@
-"""Graphs whose nodes are put into the flat one: the whole, calls, branches."""
+"""Lowering of the whole graph, of calls and of branches into the flat graph."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
 from eagerflow.graph.value_types import ValueType
 
-#: gives outputs and the effects before them, of a branch at a path, for operands and the predicate
+#: builds a branch at a path, from operands and the predicate; gives its outputs and effects
 BranchBuilder = Callable[[Gate, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
 
 
 @final
 class LoweredPart:
-    """A graph whose nodes are put into the flat one.
+    """A graph whose nodes are put into the flat graph.
 
     Args:
-        flat: the graph that is made.
-        graph: the graph.
-        operands: what its inputs are.
+        flat: the flat graph.
+        graph: the graph to lower.
+        operands: the values of its inputs.
         path: the frame path of its nodes.
-        before: what its effects wait for.
+        before: the nodes that its effects wait for.
 
     Attributes:
-        effects: what has to be waited for so that its effects have happened.
+        effects: the nodes to wait for so that its effects have happened.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LoweredPart:
         self.effects: list[Node] = []
 
     def run(self) -> list[Value]:
-        """Append the nodes; gives what the outputs are."""
+        """Append the nodes; returns the values of the outputs."""
         for node in self.source.nodes:
             inputs = [self.values[v] for v in node.inputs]
             after = [d for n in node.control_inputs for d in self.done[n]]
@@ -63,7 +63,7 @@ class LoweredPart:
         return [self.values[v] for v in self.source.outputs]
 
     def teller(self, name: str) -> Value | None:
-        """A value that tells a size in this part, or around it."""
+        """A value whose shape gives a size, of this part or an enclosing one."""
         return first_teller(name, self.values.values()) or self.path.teller(name)
 
     # --- nodes ---
@@ -142,16 +142,16 @@ class LoweredPart:
         types: Sequence[ValueType], after: Sequence[Node], node: Node,
         path: Gate | None = None,
     ) -> tuple[list[Value], list[Node]]:  # fmt: skip
-        """Branches, of which the first of ``inputs`` chooses one.
+        """Append branches, of which the first of ``inputs`` chooses one.
 
         Args:
-            inputs: the predicate, then what the branches get.
-            used: the numbers of those that some branch uses.
+            inputs: the predicate, then the operands of the branches.
+            used: the indices of the operands that some branch uses.
             builders: make the branches.
             types: of the results.
-            after: what effects in the branches wait for.
-            node: whose line the nodes get.
-            path: around the branches.
+            after: the nodes that effects in the branches wait for.
+            node: the node whose source line and scope the nodes get.
+            path: the frame path around the branches.
 
         Returns:
             The results, and a node to wait for if there are effects.

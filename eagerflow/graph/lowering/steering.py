@@ -29,7 +29,7 @@ def _switch(node: Node) -> Sequence[ValueSpec]:
 
 @signature("Merge", kind="steering", leads="join")
 def _merge(node: Node) -> Sequence[ValueSpec]:
-    """Sizes that differ between the inputs are as the node says."""
+    """The spec of the output as the node has it, since sizes may differ between the inputs."""
     (kind,) = [v.spec for v in node.outputs]
     for value in node.inputs:
         _alike(node, value.spec, kind)
@@ -72,7 +72,7 @@ def _slice(node: Node) -> Sequence[ValueSpec]:
 
 @signature("Send", kind="steering", leads="send", needs="edge to", takes="shape")
 def _send(node: Node) -> Sequence[ValueSpec]:
-    """Sends its operand, or without one says that what it waits for has run."""
+    """No output; without an operand it signals that its control inputs have run."""
     if len(node.inputs) > 1:
         raise GraphError("Send takes one value")
     return []

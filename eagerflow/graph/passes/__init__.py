@@ -1,6 +1,6 @@
-"""Passes: functions from graph to graph that say what they changed.
+"""Passes: functions from graph to graph that report their changes.
 
-A pass takes a graph and gives a graph and a `Report`. It never changes its argument, and gives
+A pass takes a graph and returns a graph and a `Report`. It never changes its argument, and returns
 the argument itself where there is nothing to do. Results stay the same bit for bit.
 """
 
@@ -37,25 +37,25 @@ __all__ = [
     "simplify",
 ]
 
-#: the passes in their order: the fewer nodes the better for all that follow, `donate` at the end
+#: the passes in their order: those that remove most nodes come first, `donate` at the end
 DEFAULT: Final[tuple[Pass, ...]] = (prune, fold, simplify, cse, share, donate)
 #: the maximal number of runs of each pass
 _ROUNDS: Final = 10
 
 
 def optimise(graph: Graph, passes: Sequence[Pass] = DEFAULT) -> tuple[Graph, list[Report]]:
-    """Run ``passes`` in order, and again as long as one of them finds something to do.
+    """Run ``passes`` in order, repeatedly, until none of them changes the graph.
 
     `donate` runs once, after the others. With ``ef.config(verify=True)`` the graph is checked
     after each pass.
 
     Args:
         graph: stays as it is.
-        passes: functions that take a graph and give a graph and a report.
+        passes: functions that take a graph and return a graph and a report.
 
     Returns:
-        The new graph, which remembers in ``origin`` where it came from, and the reports of the
-        runs that changed something. The graph itself if nothing was to be done.
+        The new graph, whose ``origin`` is the graph that it came from, and the reports of the
+        runs that changed something. The graph itself if no pass changed it.
 
     >>> from eagerflow.graph.passes import optimise
     >>> text = "graph f(%x: f32[n]) { %y = stop_gradient(%x) : f32[n] return %y, %y }"
@@ -82,12 +82,12 @@ def optimise(graph: Graph, passes: Sequence[Pass] = DEFAULT) -> tuple[Graph, lis
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> Iterator[tuple[Graph, Graph, Report]]:
     """The runs of `optimise`: the graph before, the graph after, the report.
 
-    A pass that looks for what does not occur in the graph is not run.
+    A pass that cannot apply to any node of the graph is not run.
     """
     last = [p for p in passes if p is donate]
     others = [p for p in passes if p is not donate]
     work = _Work(graph)
-    idle, enough = 0, len(others)  # how many in a row changed nothing
+    idle, enough = 0, len(others)  # consecutive runs without a change
     for run in others * _ROUNDS:
         if idle >= enough:
             break
@@ -97,7 +97,7 @@ def run_passes(graph: Graph, passes: Sequence[Pass]) -> Iterator[tuple[Graph, Gr
             yield before, graph, report
             if graph is not before:
                 work = _Work(graph)
-                # the one that changed something need not run again: it would find nothing
+                # the pass that changed something need not run again: it would find nothing
                 idle, enough = 0, len(others) - 1
                 continue
         idle += 1
@@ -115,7 +115,7 @@ def _run(run: Pass, graph: Graph) -> tuple[Graph, Report]:
 
 @final
 class _Work:
-    """What there may be to do in a graph and its subgraphs, seen by one look at each node.
+    """The passes that may apply to a graph and its subgraphs, found in one visit of each node.
 
     Attributes:
         without: the passes that would find nothing.

@@ -1,4 +1,4 @@
-"""What is computed twice is computed once.
+"""Common-subexpression elimination: equal nodes are merged into one.
 
 `cse` merges equal nodes, and loop-carried values that start equal and stay equal in each
 iteration; `share` computes a loss together with the gradient that repeats its work.
@@ -28,7 +28,7 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
     """Merge pure nodes of the same op, inputs, attributes, control edges and placement."""
     rewriter = Rewriter("cse", graph)
     keys = _Keys()
-    kept: dict[Node, Node] = {}  # what a merged node was merged into
+    kept: dict[Node, Node] = {}  # for each merged node the node that stands for it
     known: dict[Any, Node] = {}
     for node in graph.nodes:
         op, attrs = node.op, node.attrs
@@ -56,9 +56,9 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
 
 
 def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Pass:
-    """The pass for the subgraphs of ``node``: of equal loop-carried values, they read one.
+    """The pass for the subgraphs of ``node``, which reads only one of equal loop-carried values.
 
-    `prune` then takes the other out of the loop.
+    `prune` then removes the others from the loop.
     """
     twins = _find_twins(node, rewriter.inputs(node), keys.attrs) if is_loop(node.op) else {}
     twins = {i: j for i, j in twins.items() if _is_read(rewriter.graph, node, i)}
@@ -71,7 +71,7 @@ def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Pass:
 
 
 def _same_types(a: Node, b: Node) -> bool:
-    """Sizes that depend on data have a name of their own in each node."""
+    """Whether the outputs have equal types; data-dependent sizes have other names in each node."""
     return all(
         x.device == y.device and (x.type is y.type or fits(x.spec, y.spec))
         for x, y in zip(a.outputs, b.outputs, strict=True)
@@ -80,7 +80,7 @@ def _same_types(a: Node, b: Node) -> bool:
 
 @final
 class _Keys:
-    """Hashable stand-ins for attributes, equal only where nothing can tell the two apart."""
+    """Hashable keys of attributes, equal only if the attributes cannot be distinguished."""
 
     def __init__(self) -> None:
         self._arrays: dict[int, tuple[Tensor, Any]] = {}  # by identity; kept alive
@@ -95,7 +95,7 @@ class _Keys:
         kind = type(value)
         if (
             kind is int or kind is str or kind is bytes
-        ):  # equal to no other kind: bools and floats come tagged
+        ):  # equal to no key of another kind: bools and floats are tagged
             return value
         if kind is tuple:
             return tuple([self.of(item) for item in value])
@@ -116,7 +116,7 @@ class _Keys:
             else:
                 array = value.numpy()
                 content = tuple(array.flat) if value.dtype is BYTES else array.tobytes()
-                # strides decide in which order later sums add
+                # strides decide the order of additions in later sums
                 key = (value.dtype.name, array.shape, array.strides, content)
             entry = self._arrays[id(value)] = value, key
         return entry[1]
@@ -140,15 +140,15 @@ _KEYS: Final[dict[type, Callable[[Any], Any]]] = {
 def _find_twins(
     node: Node, inputs: Sequence[Hashable], attrs_key: Callable[[dict[str, Any]], Hashable]
 ) -> dict[int, int]:
-    """For each loop-carried value that always equals an earlier one, by index, the index of that.
+    """Map the index of each loop-carried value that always equals an earlier one to its index.
 
-    Values that start equal are taken for equal, until an iteration tells them apart (Alpern, Wegman
-    and Zadeck, "Detecting equality of variables in programs", 1988).
+    Values that start equal are taken for equal, until an iteration distinguishes them (Alpern,
+    Wegman and Zadeck, "Detecting equality of variables in programs", 1988).
 
     Args:
         node: a loop.
-        inputs: its inputs; equal ones have equal values.
-        attrs_key: of attributes; equal ones have equal keys.
+        inputs: keys of its inputs; equal keys mean equal values.
+        attrs_key: gives a key of attributes; equal keys mean equal attributes.
     """
     body: Graph = node.attrs["body"]
     count = node.attrs.get("carry", len(inputs))
@@ -176,7 +176,7 @@ def _carry_types(node: Node, i: int) -> tuple[str, ...]:
 def _numbers(
     body: Graph, leaders: Sequence[int], attrs_key: Callable[[dict[str, Any]], Hashable]
 ) -> list[Hashable]:
-    """For each output a number; equal ones have equal values, if each input equals its leader."""
+    """A value number for each output, given that each input equals its leader."""
     numbers: dict[Value, Hashable] = {}
     for i, value in enumerate(body.inputs):
         numbers[value] = leaders[i] if i < len(leaders) else i
@@ -197,21 +197,21 @@ def _numbers(
 
 
 def _is_read(graph: Graph, node: Node, i: int) -> bool:
-    """Whether more than its own update reads carry number ``i`` of a loop of ``graph``."""
+    """Whether loop-carried value ``i`` of a loop has a reader other than its own update."""
     if _takes(graph, node.outputs[i], -1):
         return True
     return any(_takes(part, part.inputs[i], i) for _, part in node.subgraphs())
 
 
 def _takes(graph: Graph, value: Value, but: int) -> bool:
-    """Whether a node takes ``value``, or an output other than number ``but`` is it."""
+    """Whether ``value`` is an operand of a node, or an output other than number ``but``."""
     return any(value in node.inputs for node in graph.nodes) or any(
         v is value for i, v in enumerate(graph.outputs) if i != but
     )
 
 
 def _with_twins(graph: Graph, twins: dict[int, int]) -> Graph:
-    """A subgraph of a loop that reads of twins only the first."""
+    """A subgraph of a loop in which each twin is replaced by the first of its group."""
     rewriter = Rewriter("cse", graph)
     rewriter.replaced = {graph.inputs[i]: graph.inputs[first] for i, first in twins.items()}
     return rewriter.build()
@@ -221,10 +221,10 @@ def _with_twins(graph: Graph, twins: dict[int, int]) -> Graph:
 
 
 def share(graph: Graph) -> tuple[Graph, Report]:
-    """Compute losses together with their gradients, where what comes from above is known before.
+    """Compute losses together with their gradients, where the cotangent is known before the loss.
 
-    That is so unless the loss is multiplied by something which is computed later. A loss whose
-    kernel is a user's stays: the op of both has another.
+    It is known unless the loss is multiplied by a value that is computed later. A loss whose kernel
+    was replaced by a user stays: the op that computes both has another kernel.
     """
     rewriter = Rewriter("share", graph)
     losses: dict[Any, Node] = {}
@@ -236,7 +236,7 @@ def share(graph: Graph) -> tuple[Graph, Report]:
         if op is None or op.with_gradient is None or node.control_inputs:
             continue
         if is_replaced(node.op) or is_replaced(op.with_gradient):
-            continue  # the kernels of a user need not agree with each other
+            continue  # kernels of users need not agree with each other
         form = rewriter.form(node)
         first = losses.setdefault(_loss_key(node, form), node)
         is_gradient = len(form.inputs) > len(rewriter.form(first).inputs)
@@ -248,13 +248,13 @@ def share(graph: Graph) -> tuple[Graph, Report]:
 
 
 def _loss_key(node: Node, form: Form) -> Any:
-    """What a loss and its gradient have in common."""
+    """A key that a loss and its gradient share."""
     attrs = tuple(sorted(form.attrs.items()))
     return (form.op, form.inputs[:2], attrs, node.device, node.because)
 
 
 def _is_known_before(rewriter: Rewriter, form: Form, first: Node) -> bool:
-    """Whether the last input is known before ``first``; a constant is put there."""
+    """Whether the last input is computed before ``first``; a constant is moved there."""
     maker = form.inputs[-1].node
     if maker is None:
         return True

@@ -1,4 +1,4 @@
-"""Shows what passes changed, as text with marks in front of the lines."""
+"""Differences that passes made to a graph, as text with marks in front of the lines."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class GraphDiff(str):
 
 
 def diff(graph: Graph, pass_name: str | None = None) -> GraphDiff:
-    """What passes did to the graph that ``graph`` was made from, or do to ``graph`` itself.
+    """The changes of passes to the graph that ``graph`` was made from, or to ``graph`` itself.
 
     Args:
         graph: a graph, optimised or not.
-        pass_name: of one pass, each run of which is shown; None for all passes together.
+        pass_name: the pass whose runs are shown; None for all passes together.
 
     Returns:
         The reports, and the lines that changed: ``-`` before, ``+`` after.
@@ -58,7 +58,7 @@ def _join(lines: Sequence[str]) -> GraphDiff:
 
 
 def diff_graphs(before: Graph, after: Graph) -> list[str]:
-    """The lines that differ, with a mark in front and a line around them.
+    """The lines that differ, each with a mark, and one line of context around them.
 
     Nodes are matched by name and keep their order, so the time is linear in their number.
     """
@@ -77,7 +77,7 @@ def diff_graphs(before: Graph, after: Graph) -> list[str]:
 
 
 def _blocks(graph: Graph) -> dict[str, list[str]]:
-    """The lines of the text by what they belong to: the head, a node, the end."""
+    """The lines of the text by the part that they belong to: the head, a node, the end."""
     head, *nodes, end, close = Printer().graph(graph)
     pairs = zip(graph.nodes, nodes, strict=True)
     blocks = {f"&{node.name}": text.split("\n") for node, text in pairs}

@@ -17,11 +17,11 @@ from eagerflow_kernels import table
 
 
 def donate(graph: Graph) -> tuple[Graph, Report]:
-    """Say in `Node.reuses` which input's buffer a node may write its output into.
+    """Set `Node.reuses` to the input whose buffer a node may write its output into.
 
-    The node's kernel is a ufunc. The input was made by a kernel that gives an array of its own, or
-    is a view of such an array, has the type of the output, and lies in memory as the output would;
-    nothing that comes later takes it or what may be a view of it.
+    The node's kernel is a ufunc. The input is a fresh array of a kernel, or a view of one, has the
+    type of the output, and lies in memory as the output would; no later node takes it or a value
+    that may be a view of it.
     """
     rewriter = Rewriter("donate", graph)
     for node in graph.nodes:
@@ -44,7 +44,7 @@ def donate(graph: Graph) -> tuple[Graph, Report]:
 
 
 def _gives_all(node: Node) -> bool:
-    """Whether it gives all elements of its input, as a view or copied."""
+    """Whether the output of ``node`` has all elements of its input, as a view or a copy."""
     op = find_op(node.op)
     if op is None or op.storage == "fresh" or op.effect != "pure" or len(node.outputs) != 1:
         return False
@@ -58,13 +58,13 @@ def _gives_all(node: Node) -> bool:
 
 @final
 class _Owners:
-    """Which values may share memory, as groups, and until when each group is needed."""
+    """Groups of values that may share memory, and the last reader of each group."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.memory = Memory()
         self.parent: dict[Value, Value] = {}
-        self.foreign: set[Value] = set(graph.inputs)  # roots of groups that others may hold
+        self.foreign: set[Value] = set(graph.inputs)  # roots of groups held outside of the graph
         self.last: dict[Value, float] = {}  # by root
         self.fresh: dict[Node, bool] = {}
         self.xp = as_device("cpu:0").xp
@@ -84,7 +84,7 @@ class _Owners:
         if fresh:
             return
         together = [self._root(v) for v in (*node.inputs, *node.outputs)]
-        # a constant and what has an effect, or a body, may be held by others
+        # a constant, or the result of an effect or a subgraph, may be held elsewhere
         held = node.op == "constant" or not is_pure(node) or any(True for _ in node.subgraphs())
         for other in together[1:]:
             self._join(together[0], other)
@@ -127,14 +127,14 @@ class _Owners:
         kind = node.inputs[0].type
         if not isinstance(kind, TensorType) or not on_cpu(node.inputs[0]):
             return False
-        # small floats are computed in float32, by a function around the ufunc
+        # low-precision floats are computed in float32, by a function around the ufunc
         if not isinstance(output, TensorType) or not output.dtype.is_native:
             return False
         dtype = kind.dtype.name  # as `eagerflow.core.execute` chooses
         kernel = table.find(op.base, "cpu", (dtype,), self.xp) or table.find(
             op.base, "cpu", (dtype,) * len(node.inputs), self.xp
         )
-        # a signature means that it does not work element by element
+        # a ufunc with a signature does not work element by element
         return isinstance(kernel, self.xp.ufunc) and kernel.signature is None
 
     def _may_go(self, value: Value, node: Node, position: int) -> bool:
@@ -155,7 +155,7 @@ class _Owners:
         )
 
     def _is_own(self, value: Value) -> bool:
-        """Whether a kernel made the memory of ``value`` for it, or for what it is a view of."""
+        """Whether the memory of ``value`` is a kernel's fresh array, directly or through views."""
         maker = value.node
         while maker is not None and _gives_all(maker):
             maker = maker.inputs[0].node

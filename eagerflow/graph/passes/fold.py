@@ -1,4 +1,4 @@
-"""Constant folding: what follows from constants alone is computed once."""
+"""Constant folding: nodes with constant inputs are computed once, when the graph is optimised."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from eagerflow.graph.value_types import NumberType, Reference, ValueType
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import LIST, TensorType
 
-#: bytes that a constant may have even if it is larger than what it is computed from
+#: bytes that a constant may have even if it is larger than its inputs
 _LIMIT: Final = 1 << 12
-#: bits of the integers that powers are computed of
+#: bits of the integers up to which powers are folded
 _BITS: Final = 1 << 10
 
 
 def fold(graph: Graph) -> tuple[Graph, Report]:
     """Run pure nodes whose inputs are all constants, on their device, and keep the results.
 
-    Left as they are: nodes whose result is large and larger than their inputs together, that
-    raise, whose sizes or attributes are not known, that wait for others, and what is on devices
-    of another process or without data.
+    Nodes are left as they are if their result is large and larger than their inputs together, if
+    they raise, have unknown sizes or attributes, wait for other nodes, or are on devices of another
+    process or without data.
     """
     rewriter = Rewriter("fold", graph)
     constants: dict[Value, Any] = {}
@@ -65,7 +65,7 @@ def _fold_node(
         return
     try:
         results = list(_run(node, inputs))
-    except Exception:  # whatever it is, the step raises it again, at the user's line
+    except Exception:  # the step raises it again, at the user's line
         return
     if len(results) != len(types) or not all(map(_has_type, results, types)):
         return
@@ -95,7 +95,7 @@ def _is_known(value: Any) -> bool:
 
 @final
 class _NotHereError(Exception):
-    """What is needed is on a device of another process, or holds no data."""
+    """Raised for a value on a device of another process, or without data."""
 
 
 def _run(node: Node, inputs: list[Any]) -> Iterable[Any]:
@@ -125,7 +125,7 @@ def _check_power(base: Any, exponent: Any) -> None:
 
 
 def _at(constant: Any, value: Value) -> Tensor:
-    """A constant where the value is that it stands for."""
+    """A constant, moved to the device of the value that it stands for."""
     if not isinstance(constant, Tensor) or not has_values(constant):
         raise _NotHereError
     device = _device(value)

@@ -1,8 +1,8 @@
-"""What is known, without running anything, of the arrays that kernels give.
+"""Memory layouts of the results of kernels, inferred without running them.
 
-Results are to be the same bit for bit, and the order in which sums, products of matrices and so on
-add depends on how the elements lie in memory. A pass that takes one array for another, or another
-array's memory for a result, must know that they lie alike.
+Passes keep results the same bit for bit, and the order of additions in sums, matrix products and
+so on depends on the memory layout. A pass that replaces an array by another one, or writes a result
+into the memory of another array, must know that the two have the same layout.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @final
 class MemoryLayout(IntEnum):
-    """How the elements of an array lie in memory, as far as that is known."""
+    """The layout of an array's elements in memory, as far as known."""
 
     UNKNOWN = 0
     DENSE = 1  # next to each other, in some order of the axes
@@ -39,12 +39,12 @@ def on_cpu(value: Value) -> bool:
 
 
 def has_one_axis(value: Value) -> bool:
-    """Whether at most one axis may be longer than 1: then it leaves the order to others."""
+    """Whether at most one axis may be longer than 1, so that ``value`` has no order of axes."""
     return sum(d != 1 for d in map(_known, value.type.shape)) <= 1
 
 
 def is_flat(value: Value) -> bool:
-    """Whether it has one element at most, so that nothing can lie in another order."""
+    """Whether ``value`` has at most one element, so that it has one possible layout."""
     return all(_known(d) == 1 for d in value.type.shape)
 
 
@@ -53,7 +53,7 @@ def _known(size: Any) -> int:
 
 
 def is_fresh(node: Node) -> bool:
-    """Whether the kernel surely gives an array of its own and keeps none of its inputs."""
+    """Whether the kernel always returns a fresh array and keeps none of its inputs."""
     op = find_op(node.op)
     return op is not None and op.storage == "fresh"
 
@@ -64,20 +64,20 @@ class Memory:
 
     def __init__(self) -> None:
         self.layouts: dict[Value, MemoryLayout] = {}
-        #: in the order of whose axes a value lies, if not of its own; for results of ufuncs
+        #: for results of ufuncs: the value whose order of axes they have
         self._kin: dict[Value, Value] = {}
-        #: for some that do not lie in rows: for each axis its position in the order of the axes
+        #: for some values not in rows: for each axis its position in the order of the axes
         self._orders: dict[Value, tuple[int, ...]] = {}
         self._spread: set[Value] = set()  # one element, repeated by strides of zero
 
     def layout(self, value: Value) -> MemoryLayout:
-        """How ``value`` lies."""
+        """The layout of ``value``."""
         return (
             MemoryLayout.ROWS if is_flat(value) else self.layouts.get(value, MemoryLayout.UNKNOWN)
         )
 
     def see(self, form: Form, outputs: tuple[Value, ...]) -> None:
-        """Note how the outputs of the next node lie."""
+        """Note the layout of the output of the next node."""
         if len(outputs) == 1 and on_cpu(outputs[0]):
             layout = self._layout_of(form, outputs[0])
             if layout:
@@ -121,7 +121,7 @@ class Memory:
         return MemoryLayout.ROWS if rows else MemoryLayout.UNKNOWN
 
     def _permuted(self, value: Value, output: Value, axes: Any) -> MemoryLayout:
-        """How ``output`` lies if it is ``value`` with its axes in another order."""
+        """The layout of ``output``, which is ``value`` with its axes permuted."""
         layout = self.layouts.get(value, MemoryLayout.UNKNOWN)
         identity = tuple(range(len(value.type.shape)))
         order = identity if layout == MemoryLayout.ROWS else self._orders.get(value)
@@ -136,18 +136,18 @@ class Memory:
         return all(layouts.get(v) == MemoryLayout.ROWS or self._is_neutral(v) for v in values)
 
     def _is_neutral(self, value: Value) -> bool:
-        """Whether it leaves the order of the axes to other inputs of a ufunc."""
+        """Whether ``value`` does not influence the order of axes of a ufunc's result."""
         return value in self._spread or has_one_axis(value)
 
     def _note_kin(self, inputs: tuple[Value, ...], output: Value) -> None:
-        """A ufunc keeps the order of the axes that its inputs agree on."""
+        """Note the order of axes that the inputs of a ufunc agree on: its result has it."""
         large = [v for v in inputs if not self._is_neutral(v)]
         kin = {self._kin.get(v, v) for v in large}
         if len(kin) == 1 and all(same_shape(v.type.shape, output.type.shape) for v in large):
             self._kin[output] = kin.pop()
 
     def lies_like(self, value: Value, others: Iterable[Value]) -> bool:
-        """Whether a ufunc of ``value`` and ``others`` gives an array that lies as ``value`` does.
+        """Whether a ufunc of ``value`` and ``others`` gives an array with the layout of ``value``.
 
         The result must have the shape of ``value``.
         """

@@ -1,7 +1,7 @@
-"""Takes out what nothing needs, also of loops and branches.
+"""Dead-code elimination, also within loops and branches.
 
-A loop-carried value is read if its last value is, or if an iteration reads it for something
-else that is; a stacked result, or the result of a branch, if it has a reader.
+A loop-carried value is live if its last value is read, or if an iteration reads it for another
+live value; a stacked result, or the result of a branch, is live if it has a reader.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import Change, Form, Report, Rewriter, effect_of, shown
 from eagerflow.graph.signatures import kind_of
 
-#: numbers of inputs or outputs, in order
+#: indices of inputs or outputs, in order
 Indices = tuple[int, ...]
 
 
@@ -25,20 +25,20 @@ def prune(graph: Graph) -> tuple[Graph, Report]:
     Loops and branches lose results without a reader, values carried for these alone, and
     operands that they do not need any more.
 
-    A control edge alone does not keep a read or a pure node: there is nothing to wait for.
+    A control edge alone does not keep a read or a pure node: it has no effect to wait for.
     """
     return _Pruner().run(_LiveSearch().of(graph), None)
 
 
 @final
 class _Pruner:
-    """Makes the new graphs; a subgraph that several nodes share stays one."""
+    """The builder of pruned graphs; a subgraph that several nodes share stays shared."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, Indices | None], tuple[Graph, Report]] = {}
 
     def run(self, live: Live, inputs: Indices | None) -> tuple[Graph, Report]:
-        """The graph with those of its nodes that are needed, and these of its inputs."""
+        """The graph reduced to its live nodes, and to the inputs of these indices."""
         graph = live.graph
         rewriter = Rewriter("prune", graph)
         taken = graph.inputs if inputs is None else [graph.inputs[i] for i in inputs]
@@ -79,20 +79,20 @@ class _Pruner:
             rewriter.kept[node] = inside.outputs
 
 
-# --- what is read ------------------------------------------------------------------------------
+# --- liveness ----------------------------------------------------------------------------------
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Live:
-    """What is read in one graph.
+    """The liveness of the values and nodes of one graph.
 
     Attributes:
         graph: the graph.
-        outputs: the indices of its outputs that are.
-        nodes: those that have to run.
-        values: those that these, or the outputs, take.
-        inside: for each of ``nodes`` that has subgraphs what is read of and in it.
+        outputs: the indices of its live outputs.
+        nodes: the nodes that have to run.
+        values: the live values: operands of these nodes, and live outputs.
+        inside: for each of ``nodes`` that has subgraphs the liveness of its inputs and outputs.
     """
 
     graph: Graph
@@ -108,13 +108,13 @@ class Live:
 
 
 class Inside(NamedTuple):
-    """What is read of a node with subgraphs.
+    """The liveness of a node with subgraphs.
 
     Attributes:
         inputs: the indices of the inputs that it still needs.
         outputs: the indices of the outputs that it still gives.
         given: the indices of the inputs that its subgraphs still need; None for all.
-        parts: the subgraphs, in order.
+        parts: the liveness of its subgraphs, in order.
     """
 
     inputs: Indices
@@ -125,18 +125,18 @@ class Inside(NamedTuple):
 
 @final
 class _LiveSearch:
-    """Finds what is read; no subgraph is searched twice."""
+    """The liveness analysis; no subgraph is searched twice for the same outputs."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, Indices, frozenset[str]], Live] = {}
 
     def of(self, graph: Graph) -> Live:
-        """What is read in ``graph``, all of whose inputs and outputs stay."""
+        """The liveness of ``graph``, all of whose inputs and outputs stay."""
         told = frozenset(str(d) for v in graph.inputs for d in v.type.shape)
         return self._find(graph, _all(graph.outputs), told)
 
     def _find(self, graph: Graph, outputs: Indices, outside: frozenset[str]) -> Live:
-        """What is read if these outputs are; ``outside`` are the sizes that are known around it."""
+        """The liveness if these outputs are live; ``outside`` are the sizes known outside of it."""
         key = id(graph), outputs, outside
         live = self._known.get(key)
         if live is None:
@@ -186,7 +186,7 @@ class _LiveSearch:
         return Inside((0, *[i + 1 for i in given]), outputs, given, parts)
 
     def _loop(self, node: Node, outputs: set[int], outside: frozenset[str]) -> Inside:
-        """Outputs that are read, with the carries that iterations need for them."""
+        """The live outputs of a loop, with the carried values that iterations need for them."""
         count: int = node.attrs.get("carry", len(node.inputs))
         parts = {"body": self._find(node.attrs["body"], _sorted(outputs), outside)}
         if "cond" in node.attrs:

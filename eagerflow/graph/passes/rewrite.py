@@ -1,4 +1,4 @@
-"""Collects what a pass changes, makes the new graph in one go, and tells what was changed."""
+"""The changes of a pass: collected, applied in one go to a new graph, and reported."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from eagerflow.graph.value_types import NumberType
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-#: bytes of an array from which on it costs more to get new memory than to look for old
+#: bytes of an array from which on allocating memory costs more than looking for a free buffer
 LARGE: Final = 1 << 16
 #: effects on state, from the weakest
 RANKS: Final = ("pure", "reads", "writes", "fence", "blocks")
 
 
 def effect_of(node: Node) -> str:
-    """What ``node`` does to state (see `Op.effect`); of an unknown op, the worst."""
+    """The effect of ``node`` on state (see `Op.effect`); for an unknown op, the strongest."""
     op = find_op(node.op)
     if op is not None:
         return op.effect
@@ -36,12 +36,12 @@ def effect_of(node: Node) -> str:
 
 
 def is_pure(node: Node) -> bool:
-    """Whether it makes no difference if and how often ``node`` runs."""
+    """Whether ``node`` has no effect, so that it may run any number of times, or not at all."""
     return effect_of(node) == "pure"
 
 
 def is_large(value: Value) -> bool:
-    """Whether it is faster to write ``value`` into memory that is there than to take new."""
+    """Whether writing ``value`` into an existing buffer is faster than allocating one."""
     kind = value.type
     if isinstance(kind, NumberType) or any(type(d) is not int for d in kind.shape):
         return False
@@ -49,23 +49,23 @@ def is_large(value: Value) -> bool:
 
 
 def may_be_large(kind: TensorType) -> bool:
-    """Whether values of a type are that large, perhaps, where sizes are not known."""
+    """Whether values of a type are that large, or may be, where sizes are not known."""
     sizes = [size for size in kind.shape if type(size) is int]
     return len(sizes) < len(kind.shape) or prod(sizes) * kind.dtype.itemsize >= LARGE
 
 
 def shown(node: Node) -> str:
-    """What the text form calls a node."""
+    """The name of a node in the text form."""
     return f"%{node.name}" if len(node.outputs) == 1 else f"&{node.name}"
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change that a pass made.
+    """A change that a pass made.
 
     Attributes:
-        text: what, in the words of the text form.
+        text: the change, in the words of the text form.
         source: the user's line; formatted only when it is read.
     """
 
@@ -79,13 +79,13 @@ class Change:
 @final
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one run of a pass changed.
+    """The changes of one run of a pass.
 
     Attributes:
         name: of the pass.
         changes: in the order of the graph.
-        before: the number of nodes before it.
-        after: the number of nodes after it.
+        before: the number of nodes before the run.
+        after: the number of nodes after the run.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Report:
 @final
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an optimised graph came from.
+    """The origin of an optimised graph.
 
     Attributes:
         graph: the graph that was optimised.
@@ -113,12 +113,12 @@ class Origin:
     reports: tuple[Report, ...]
 
 
-#: a function from graph to graph that says what it changed
+#: a function from graph to graph that reports its changes
 Pass = Callable[[Graph], tuple[Graph, Report]]
 
 
 class Form(NamedTuple):
-    """What a node computes, or shall compute."""
+    """The computation of a node: op, inputs and attributes."""
 
     op: str
     inputs: tuple[Value, ...]
@@ -129,8 +129,8 @@ class Form(NamedTuple):
 class Rewriter:
     """The changes of one pass to one graph, which stays as it is.
 
-    Nodes are to be visited in order. What stands for a value is always known in full, because it
-    was defined, and perhaps replaced, before.
+    Nodes are to be visited in order. The replacement of a value is always final, as the value was
+    defined, and perhaps replaced, before.
 
     Args:
         name: of the pass.
@@ -153,32 +153,32 @@ class Rewriter:
         self._bodies: dict[tuple[int, Pass], Graph] = {}
 
     def inputs(self, node: Node) -> tuple[Value, ...]:
-        """The inputs of ``node`` as they now are."""
+        """The current inputs of ``node``, after replacements."""
         replaced = self.replaced
         if not replaced:
             return node.inputs
         return tuple([replaced.get(v, v) for v in node.inputs])
 
     def form(self, node: Node) -> Form:
-        """What ``node`` computes now."""
+        """The current form of ``node``."""
         forms = self.forms.get(node)
         return Form(node.op, self.inputs(node), node.attrs) if forms is None else forms[0]
 
     def drop(self, node: Node, instead: Sequence[Value], text: str) -> None:
-        """Take out ``node``; ``instead`` are what stands for its outputs, if they are used."""
+        """Remove ``node``; ``instead`` are the replacements of its outputs, if they are used."""
         self.dropped.add(node)
         self.replaced.update(zip(node.outputs, instead, strict=False))
         self.note(text, node)
 
     def put(self, node: Node, forms: Iterable[Form], text: str) -> None:
-        """Let ``node`` compute something else: one form for all outputs, or one for each."""
+        """Replace the computation of ``node``: by one form for all outputs, or one for each."""
         self.forms[node] = tuple(forms)
         self.note(text, node)
 
     def join(self, first: Node, second: Node, op: str, text: str) -> None:
-        """Let ``op`` of the inputs of ``second`` give the outputs of both, in place of ``first``.
+        """Replace two nodes by ``op`` of the inputs of ``second``, which gives the outputs of both.
 
-        To be called when the inputs of ``second`` are final and come before ``first`` in `order`.
+        Call it when the inputs of ``second`` are final and come before ``first`` in `order`.
         """
         self._joined[first] = second
         self.forms[first] = (self.form(second)._replace(op=op),)
@@ -231,7 +231,7 @@ class Rewriter:
             values[value] = Value(value.type, None, i, value.label, value.stated)
         result.inputs = list(values.values())
         self._redirect(values, inputs)
-        nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
+        nodes: dict[Node, tuple[Node, ...]] = {}  # the new sources of control edges from a node
         for node in self.order:
             before = node.control_inputs
             if before:
@@ -261,7 +261,7 @@ class Rewriter:
         return result
 
     def _redirect(self, values: dict[Value, Value], own: Sequence[Value]) -> None:
-        """Let others stand for values of which the makers stay."""
+        """Apply replacements of values whose nodes stay."""
         if self.replaced:
             values.update((v, values[self.replaced[v]]) for v in own if v in self.replaced)
 
@@ -285,12 +285,12 @@ def _make(
             within=node.within,
         )  # fmt: skip
         outputs = (own[i],) if several else own
-        # an output that gets another number keeps the name that it had
+        # an output whose index changes keeps its name
         moved = len(outputs) != len(node.outputs) and not several
         labels = [v.label or v.name if moved else v.label for v in outputs]
         stated = [v.stated for v in outputs]
         if op != node.op and stated and stated[0] is not None:
-            # what is a constant now, or another op, is where its output is
+            # a node with another op, such as a constant, is where its output is
             new.device, stated = stated[0], [None] * len(stated)
         new.outputs = tuple([
             Value(v.type, new, j, label, device)

@@ -1,4 +1,4 @@
-"""Algebraic simplification: only what gives the same bits, NaN, infinities and -0.0 included.
+"""Algebraic simplification that keeps every bit, of NaN, infinities and -0.0 too.
 
 A rule follows from a fact that ops state, or is a pattern of some ops: of values, as ``x * 1``, or
 of shapes and axes. Which numbers are neutral, and for which dtypes, is a fact of each op
@@ -22,20 +22,20 @@ from eagerflow.graph.passes.rewrite import Form, Report, Rewriter, shown
 from eagerflow.graph.value_types import NumberType
 from eagerflow.types import BYTES, DType, TensorType, same_shape
 
-#: gives what the node may be replaced by: a value of the same type, or another form; or None
+#: gives the replacement of a node: a value of the same type, or another form; or None
 Rule = Callable[["_RuleSite"], Value | Form | None]
 _R = TypeVar("_R", bound=Rule)
 
 #: patterns, by op
 _rules: Final[dict[str, list[Rule]]] = {}
-#: what follows from facts
+#: rules that follow from facts of ops
 _fact_rules: Final[list[Rule]] = []
 _KINDS: Final[dict[type[complex], str]] = {
     int: "signed integer", float: "real floating", complex: "complex floating",
 }  # fmt: skip
-#: elements of a constant that are compared with each other
+#: elements up to which a constant is checked for being uniform
 _SMALL: Final = 1024
-#: how many times one node is rewritten at most
+#: the greatest number of rewrites of one node
 _LIMIT: Final = 100
 
 
@@ -57,7 +57,7 @@ def simplify(graph: Graph) -> tuple[Graph, Report]:
 
 
 def _apply(form: Form, node: Node, before: _NodesBefore) -> Form | None:
-    """The last form that ``node`` takes; None if a value takes its place."""
+    """The final form of ``node``; None if it is replaced by a value."""
     (output,) = node.outputs
     first, rewriter = form, before.rewriter
     for _ in range(_LIMIT):
@@ -98,25 +98,25 @@ def _first(site: _RuleSite) -> Value | Form | None:
 
 @final
 class _NodesBefore:
-    """What was done to the nodes before the one that is looked at.
+    """The forms of the nodes before the current one.
 
     Attributes:
-        rewriter: the changes.
+        rewriter: the changes so far.
     """
 
     __slots__ = ("_forms", "_memory", "rewriter")
 
     def __init__(self, rewriter: Rewriter) -> None:
         self.rewriter = rewriter
-        self._forms: list[tuple[Form, tuple[Value, ...]]] = []  # not looked at by `_memory`
+        self._forms: list[tuple[Form, tuple[Value, ...]]] = []  # not seen by `_memory` yet
         self._memory: Memory | None = None
 
     def add(self, form: Form, outputs: tuple[Value, ...]) -> None:
-        """Note what computes the outputs of the next node."""
+        """Note the form that computes the outputs of the next node."""
         self._forms.append((form, outputs))
 
     def memory(self) -> Memory:
-        """How their values lie in memory; found when a rule asks, as few do."""
+        """The memory layouts of their values, computed on demand, as few rules ask."""
         memory = self._memory
         if memory is None:
             memory = self._memory = Memory()
@@ -128,7 +128,7 @@ class _NodesBefore:
 
 @final
 class _RuleSite:
-    """The node at which a rule is tried, as it is after what was done before.
+    """The node that a rule is tried on, after the changes so far.
 
     Attributes:
         op: its op.
@@ -148,12 +148,12 @@ class _RuleSite:
 
     @property
     def memory(self) -> Memory:
-        """How the values before it lie in memory."""
+        """The memory layouts of the values before the node."""
         return self._before.memory()
 
     @property
     def kind(self) -> str:
-        """The kind of dtype of the output; for a number that of the tensor which it would be."""
+        """The kind of dtype of the output; for a number that of a tensor made from it."""
         kind = self.output.type
         return kind.dtype.kind if isinstance(kind, TensorType) else _KINDS[kind.kind]
 
@@ -164,9 +164,9 @@ class _RuleSite:
         return kind.dtype if isinstance(kind, TensorType) else None
 
     def maker(self, value: Value, *ops: str) -> Form | None:
-        """What computes ``value``, if it is one of ``ops``."""
+        """The form that computes ``value``, if its op is one of ``ops``."""
         node = value.node
-        if node is None or node.control_inputs:  # readers of the value wait for these too
+        if node is None or node.control_inputs:  # consumers of the value wait for these too
             return None
         rewriter = self._before.rewriter
         if node.op not in ops and node not in rewriter.forms:
@@ -175,7 +175,7 @@ class _RuleSite:
         return form if form.op in ops else None
 
     def constant(self, value: Value) -> Any:
-        """The one number that all elements of ``value`` are; None if they are not known."""
+        """The number that all elements of ``value`` equal; None if unknown or not uniform."""
         node = value.node
         if node is None or node.control_inputs:
             return None
@@ -202,17 +202,17 @@ class _RuleSite:
         return a is b or (a.dtype is b.dtype and same_shape(a.shape, b.shape))
 
     def view(self, value: Value) -> Value | None:
-        """``value``, as what is the same memory; None if the type differs."""
+        """``value``, if it can replace an output that is the same memory; None if types differ."""
         return value if self.is_like(value) else None
 
     def copy(self, value: Value, others: Iterable[Value] | None = None) -> Value | None:
-        """``value``, as what a ufunc computes the same elements of.
+        """``value``, if it can replace the output of a ufunc with the same elements.
 
-        None if the type differs, or perhaps the layout.
+        None if the type differs, or the layout may differ.
 
         Args:
-            value: what may stand for the output.
-            others: what else the ufunc takes; by default the other inputs.
+            value: the candidate for the output.
+            others: the other operands of the ufunc; by default the other inputs.
         """
         if not self.is_like(value):
             return None
@@ -222,13 +222,13 @@ class _RuleSite:
         return value if self.memory.lies_like(value, rest) else None
 
     def rows(self, value: Value) -> Value | None:
-        """``value``, as what a kernel copies row by row."""
+        """``value``, if it can replace an output that a kernel copies row by row; else None."""
         lies = isinstance(value.type, NumberType) or self.memory.layout(value) == MemoryLayout.ROWS
         return value if lies and self.is_like(value) else None
 
 
 def _uniform(tensor: Tensor) -> Any:
-    """The number that all elements are, of small tensors; None if they differ."""
+    """The number that all elements of a small tensor equal; None if they differ."""
     if not tensor.device.holds_data:
         return None
     if not 0 < tensor.size <= _SMALL or tensor.dtype is BYTES:
@@ -245,7 +245,7 @@ def _facts_of(op: str) -> Op | NumberOp | None:
 
 
 def is_number(value: Any, number: float) -> bool:
-    """Whether a constant is this number, and zero of this sign."""
+    """Whether a constant equals ``number``; zeros of other signs differ."""
     if value is None or value != number:
         return False
     parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
@@ -253,17 +253,17 @@ def is_number(value: Any, number: float) -> bool:
 
 
 def _gives_input(facts: Op | NumberOp) -> bool:
-    """Whether nothing but differentiation tells the op from its input of the same type."""
+    """Whether, but for differentiation, the op returns its input if the type is the same."""
     if isinstance(facts, NumberOp):
         return facts.same
     return facts.storage == "same" and facts.effect == "pure" and facts.fails_on == "nothing"
 
 
-# --- rules: what follows from facts -------------------------------------------------------------
+# --- rules that follow from facts ---------------------------------------------------------------
 
 
 def _rule(*ops: str) -> Callable[[_R], _R]:
-    """Make the decorated function a rule for nodes of ``ops``; of all ops if none is named."""
+    """Register the decorated function as a rule for nodes of ``ops``, by default of all ops."""
 
     def register(function: _R) -> _R:
         if not ops:
@@ -277,7 +277,7 @@ def _rule(*ops: str) -> Callable[[_R], _R]:
 
 @_rule()
 def with_neutral(at: _RuleSite) -> Value | None:
-    """``x + 0``, ``1 * x``, ``x & -1`` and others that change nothing."""
+    """``x + 0``, ``1 * x``, ``x & -1`` and others with a neutral operand."""
     neutral = None if at.facts is None else at.facts.neutral
     number = None if neutral is None else neutral.numbers.get(at.kind)
     if neutral is None or number is None:
@@ -292,7 +292,7 @@ def with_neutral(at: _RuleSite) -> Value | None:
 
 @_rule()
 def twice(at: _RuleSite) -> Value | None:
-    """``--x`` and others that undo themselves."""
+    """``--x`` and other involutions applied twice."""
     if at.facts is None or not at.facts.involution:
         return None
     inner = at.maker(at.inputs[0], at.op)
@@ -301,7 +301,7 @@ def twice(at: _RuleSite) -> Value | None:
 
 @_rule()
 def again(at: _RuleSite) -> Value | None:
-    """``abs(abs(x))``, ``maximum(x, x)`` and others that change nothing the second time."""
+    """``abs(abs(x))``, ``maximum(x, x)`` and other idempotent ops."""
     if at.facts is None or not at.facts.idempotent:
         return None
     if len(at.inputs) == 2:
@@ -312,7 +312,7 @@ def again(at: _RuleSite) -> Value | None:
 
 @_rule()
 def nothing(at: _RuleSite) -> Value | None:
-    """``+x``, ``float(x)`` of a float, and what only differentiation tells from nothing."""
+    """``+x``, ``float(x)`` of a float, and ops that matter for differentiation only."""
     given = at.facts is not None and _gives_input(at.facts)
     return at.view(at.inputs[0]) if given else None
 
@@ -322,7 +322,7 @@ def nothing(at: _RuleSite) -> Value | None:
 
 @_rule("where")
 def decided(at: _RuleSite) -> Value | None:
-    """``where`` with a constant condition, or the same on both sides."""
+    """``where`` with a constant condition, or equal alternatives."""
     condition, x, y = at.inputs
     if x is y:
         return at.copy(x)
@@ -332,7 +332,7 @@ def decided(at: _RuleSite) -> Value | None:
 
 @_rule("copy")
 def copied(at: _RuleSite) -> Value | None:
-    """A copy, as values do not change."""
+    """``copy``, which is not needed, as values do not change."""
     return at.rows(at.inputs[0])
 
 
@@ -341,20 +341,20 @@ def copied(at: _RuleSite) -> Value | None:
 
 @_rule("reshape")
 def own_shape(at: _RuleSite) -> Value | None:
-    """``reshape`` to the shape that it has."""
+    """``reshape`` to the shape that the input has."""
     return at.view(at.inputs[0]) if at.attrs.get("copy") is None else None
 
 
 @_rule("reshape")
 def reshaped_twice(at: _RuleSite) -> Form | None:
-    """``reshape`` of what only gave the same memory another shape."""
+    """``reshape`` of the result of another op that only changes the shape of the same memory."""
     inner = at.maker(at.inputs[0], "reshape", "expand_dims", "squeeze")
     if inner is None or at.attrs.get("copy") is not None or inner.attrs.get("copy") is not None:
         return None
     (x,) = inner.inputs
     if not same(prod(x.type.shape), prod(at.inputs[0].type.shape)):
-        return None  # whether the first one is possible is seen at run time
-    # a copy in between would have put the elements into another order
+        return None  # whether the first reshape is possible is known at run time only
+    # a copy made by the first reshape would have changed the order of the elements
     view = (
         inner.op != "reshape"
         or at.memory.layout(x) == MemoryLayout.ROWS
@@ -383,7 +383,7 @@ def refines(fine: Sequence[Size], coarse: Sequence[Size]) -> bool:
 
 @_rule("broadcast_to", "sum_to")
 def shape_already(at: _RuleSite) -> Value | None:
-    """``broadcast_to`` or ``sum_to`` the shape that it has."""
+    """``broadcast_to`` or ``sum_to`` the shape that the input has."""
     return at.view(at.inputs[0])
 
 
@@ -392,7 +392,7 @@ def shape_already(at: _RuleSite) -> Value | None:
 
 @_rule("permute_dims")
 def permuted(at: _RuleSite) -> Value | Form | None:
-    """An order of axes that is no other, and two of them as one."""
+    """The identity permutation of axes, and the composition of two permutations."""
     axes: tuple[int, ...] = at.attrs["axes"]
     if axes == tuple(range(len(axes))):
         return at.view(at.inputs[0])

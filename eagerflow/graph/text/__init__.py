@@ -1,1 +1,1 @@
-"""The text form of graphs, and files of it."""
+"""The text form of graphs, and graph files."""

@@ -1,4 +1,4 @@
-"""Arrays in graphs: small ones as literals in the text, large ones by a name beside it."""
+"""Arrays in graphs: small arrays are literals in the text, large ones are kept beside it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from eagerflow.types import BYTES, DType, Shape
 
 #: arrays of more elements are kept beside the text
 _LITERAL_SIZE: Final = 16
-#: and byte strings that are longer together
+#: so are byte strings of a greater total length
 _LITERAL_LENGTH: Final = 256
 #: one character for each byte
 _ENCODING: Final = "latin-1"
 
 
 def has_values(tensor: Tensor) -> bool:
-    """Whether there is data: null devices know types only."""
+    """Whether a tensor has data: null devices know types only."""
     return tensor.device.holds_data
 
 
 def numbers(tensor: Tensor) -> list[str] | None:
-    """The elements in row-major order as literals; None where there are too many.
+    """The elements in row-major order as literals; None if there are too many.
 
-    Also None where the literals do not give back every bit, as of some NaNs. Bytes are strings of
-    JSON, with a character of that number for each.
+    Also None where the literals do not give back every bit, as for some NaNs. Bytes are strings of
+    JSON, with the character of that code for each byte.
     """
     if tensor.size > _LITERAL_SIZE:
         return None
@@ -75,7 +75,7 @@ def _number(text: str) -> float:
 def from_numbers(dtype: DType, shape: Shape, values: Sequence[Any]) -> Tensor:
     """A tensor in the memory of this process, from its elements in row-major order.
 
-    Bytes come as texts with a character for each.
+    Bytes come as strings with a character for each byte.
     """
     if dtype is BYTES:
         flat = byte_array([str.encode(text, _ENCODING) for text in values])
@@ -100,7 +100,7 @@ def from_bytes(dtype: DType, shape: Shape, data: memoryview) -> Tensor:
 
 
 def to_bytes(tensor: Tensor) -> memoryview:
-    """The elements in row-major order as raw bytes; shared with the tensor where they are so."""
+    """The elements in row-major order as raw bytes; shared with a tensor that has this layout."""
     array = tensor.numpy()
     if tensor.dtype is BYTES:
         return memoryview(pack(array))
@@ -109,12 +109,12 @@ def to_bytes(tensor: Tensor) -> memoryview:
 
 
 def size_in_bytes(tensor: Tensor) -> int:
-    """The length of what `to_bytes` gives."""
+    """The length of the result of `to_bytes`."""
     return packed_size(tensor.numpy()) if tensor.dtype is BYTES else tensor.nbytes
 
 
 def content_name(tensor: Tensor) -> str:
-    """A name that follows from dtype, shape and elements: equal arrays have equal names."""
+    """A name derived from dtype, shape and elements: equal arrays have equal names."""
     digest = blake2b(f"{tensor.dtype.short}{tensor.shape}:".encode(), digest_size=8)
     digest.update(to_bytes(tensor))
     return f"a{digest.hexdigest()}"

@@ -1,4 +1,4 @@
-"""A position in a text: what `eagerflow.graph.text.parser` reads words and marks with."""
+"""A position in a text, with which `eagerflow.graph.text.parser` reads words and marks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _UNEXPECTED: Final = re.compile(r'"[^"\n]{0,20}|[%&@$]?[\w.]{1,20}|.')
 
 @final
 class Cursor:
-    """Goes through a text, past white space, and says what is wrong where.
+    """A tokeniser: it skips white space, and reports line and column of errors.
 
     Attributes:
         text: the text.
-        position: how many of its characters were read.
+        position: the number of characters read.
     """
 
     __slots__ = ("position", "text")
@@ -31,7 +31,7 @@ class Cursor:
         self.position = 0
 
     def fail(self, expected: str, position: int | None = None) -> NoReturn:
-        """Say that something else stands at ``position`` (by default what comes next)."""
+        """Raise a syntax error for the text at ``position``, by default the next token."""
         if position is None:
             position = self.skip()
         start = self.text.rfind("\n", 0, position) + 1
@@ -48,7 +48,7 @@ class Cursor:
         )
 
     def skip(self) -> int:
-        """Go past white space; gives the position after it."""
+        """Skip white space; returns the position after it."""
         if self.text[self.position : self.position + 1].isspace():
             match = _SPACE.match(self.text, self.position)
             assert match is not None
@@ -56,7 +56,7 @@ class Cursor:
         return self.position
 
     def accept(self, mark: str) -> bool:
-        """Go past ``mark`` if it comes next."""
+        """Skip ``mark`` if it comes next; returns whether it did."""
         if not self.text.startswith(mark, self.skip()):
             return False
         self.position += len(mark)
@@ -67,7 +67,7 @@ class Cursor:
             self.fail(repr(mark))
 
     def word(self, word: str) -> bool:
-        """Go past ``word`` if it comes next, and no longer word does."""
+        """Skip ``word`` if it is the next word; returns whether it is."""
         if not self.text.startswith(word, self.skip()):
             return False
         match = WORD.match(self.text, self.position)
@@ -102,7 +102,7 @@ class Cursor:
         return self.string()
 
     def separated(self, one: Callable[[], Any], close: str) -> list[Any]:
-        """``one`` repeatedly with commas between (and perhaps after), up to ``close``."""
+        """Items read by ``one`` with commas between (and perhaps after), up to ``close``."""
         items = []
         while not self.accept(close):
             items.append(one())
@@ -113,7 +113,7 @@ class Cursor:
         return items
 
     def listed(self, one: Callable[[], Any]) -> list[Any]:
-        """``one`` repeatedly, at least once, with commas between."""
+        """Items read by ``one``, at least one, with commas between."""
         items = [one()]
         while self.accept(","):
             items.append(one())

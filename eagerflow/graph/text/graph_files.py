@@ -9,10 +9,10 @@ The file is a safetensors file, so that other tools can read the constants (and 
                name of an array: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
     data      the elements of the arrays in row-major order, little-endian, one after the other
 
-Names of arrays are those that ``$name`` in the text refers to; the true type of an array stands
-in the text, dtypes that safetensors lacks are stored as bytes along one more axis, byte strings
-as `eagerflow.core.byte_arrays` packs them. The checksum
-is the SHA-256 of the whole file with 64 zeros in its place. The state of resources is not stored.
+``$name`` in the text refers to an array by its name in the header. The text gives the true type of
+an array: dtypes that safetensors lacks are stored as bytes along one more axis, byte strings as
+`eagerflow.core.byte_arrays` packs them. The checksum is the SHA-256 of the whole file with 64 zeros
+in its place. The state of resources is not stored.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def load_graph(path: str | os.PathLike[str], resources: Mapping[str, Any] | None
 
     Args:
         path: of the file.
-        resources: what ``@name`` in it refers to; a `Reference` where it is not given.
+        resources: the objects that ``@name`` refers to; the others become a `Reference`.
 
     Raises:
         GraphFileError: the file is truncated, damaged, foreign, or of a newer format.
@@ -76,10 +76,10 @@ def load_graph(path: str | os.PathLike[str], resources: Mapping[str, Any] | None
 
 
 def to_bytes(graph: Graph) -> bytes:
-    """The content of the file for ``graph``."""
+    """The content of the graph file of ``graph``."""
     printer = Printer(strict=True)
     text = "\n".join(printer.graph(graph))
-    # large elements first, so that every array is aligned to its own
+    # arrays with large elements first, so that every array is aligned to its element size
     arrays = sorted(printer.arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     entries: dict[str, Any] = {}
     end = 0
@@ -91,7 +91,7 @@ def to_bytes(graph: Graph) -> bytes:
     header += b" " * (-(8 + len(header)) % _ALIGNMENT)
     start = len(header).to_bytes(8, "little") + header
     data = b"".join([start, *(constants.to_bytes(tensor) for _, tensor in arrays)])
-    position = data.index(_UNSUMMED.encode())  # before all that users chose
+    position = data.index(_UNSUMMED.encode())  # comes before all text of users
     return data[:position] + sha256(data).hexdigest().encode() + data[position + len(_UNSUMMED) :]
 
 
@@ -127,7 +127,7 @@ def from_file_bytes(
         arrays = {name: data[start + a : start + b] for name, (a, b) in _extents(header)}
         graph = parse_graph(metadata["graph"], resources, arrays)
     except (GraphError, KeyError, TypeError, IndexError) as error:
-        # the checksum is right: it was written so
+        # the checksum is right: the file was written like this
         raise GraphFileError(f"{where} holds no graph: {error}") from None
     if int(version) == 1:
         _add_transfers(graph, where)
@@ -135,7 +135,7 @@ def from_file_bytes(
 
 
 def _add_transfers(graph: Graph, where: str) -> None:
-    """In format 1 a node that was placed took operands from wherever they were."""
+    """Add the transfers of a graph of format 1, where placed nodes took operands of any device."""
     count = move_operands(graph)
     if count:
         warn(
@@ -146,7 +146,7 @@ def _add_transfers(graph: Graph, where: str) -> None:
 
 
 def _header(data: memoryview, where: str) -> tuple[dict[str, Any], int]:
-    """The header and where the data begin."""
+    """The header, and the position at which the data begin."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 9:
         _fail(where, f"is truncated, or no graph file: it has {len(data)} bytes")
@@ -164,7 +164,7 @@ def _header(data: memoryview, where: str) -> tuple[dict[str, Any], int]:
 
 
 def _extents(header: dict[str, Any]) -> list[tuple[str, tuple[int, int]]]:
-    """Where each array begins and ends."""
+    """The begin and end of each array."""
     entries = [(name, entry) for name, entry in header.items() if name != "__metadata__"]
     return [(name, (int(e["data_offsets"][0]), int(e["data_offsets"][1]))) for name, e in entries]
 

@@ -1,4 +1,4 @@
-"""Reads the text form of a graph; the grammar stands in `eagerflow.graph.ir`."""
+"""The parser of the text form of a graph; the grammar is in `eagerflow.graph.ir`."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def parse_graph(
 
     Args:
         text: the text form.
-        resources: what ``@name`` in it refers to; a `Reference` where it is not given.
-        arrays: what ``$name`` in it refers to, likewise: tensors, or the bytes of their elements.
-        find_device: gives the device of a name, or raises a `DeviceError` where there is none;
+        resources: the objects that ``@name`` refers to; the others become a `Reference`.
+        arrays: the arrays that ``$name`` refers to, likewise: tensors, or bytes of the elements.
+        find_device: gives the device of a name, or raises a `DeviceError` if there is none;
             then the name stands for it.
 
     Raises:
@@ -63,7 +63,7 @@ def parse_graph(
 
 @final
 class _Scope:
-    """What is defined so far in the graph that is being read."""
+    """The nodes and values defined so far in the graph that is being read."""
 
     __slots__ = ("graph", "nodes", "values")
 
@@ -82,7 +82,7 @@ class _Parser:
         self.at = Cursor(text)
         self.find_device = find_device
         self.resources = resources
-        self.used: dict[str, Any] = {}  # those of the graph, subgraphs included
+        self.used: dict[str, Any] = {}  # resources of the graph and its subgraphs
         self.arrays = arrays
         self.depth = 0
         self.specs: dict[str, ValueSpec] = {}  # by their text: there are few
@@ -174,7 +174,7 @@ class _Parser:
             self.define(scope.values, value.name, value, position, f"%{value.name}")
 
     def results(self) -> tuple[str, list[str]]:
-        """The name of a node and those of its outputs."""
+        """The name of a node and the names of its outputs."""
         if self.at.accept("&"):
             label = self.at.name("the name of a node")
             self.at.expect(":")
@@ -189,7 +189,7 @@ class _Parser:
         return label, results
 
     def suffixes(self, node: Node, scope: _Scope) -> Device | str | None:
-        """What stands behind the types; gives the device behind ``on``."""
+        """Read the clauses after the types; returns the device after ``on``."""
         on = None
         # most nodes have none of these words
         if self.at.text.startswith(("a", "i", "o", "w"), self.at.skip()):
@@ -452,7 +452,7 @@ def _is_fixed(kind: TensorType) -> bool:
 
 
 def _end(text: str, position: int, marks: str) -> int:
-    """Where the first of ``marks`` from ``position`` on stands that is in no parentheses."""
+    """The position of the first of ``marks`` from ``position`` on outside of parentheses."""
     depth = 0
     while position < len(text) and (depth or text[position] not in marks):
         depth += (text[position] == "(") - (text[position] == ")")

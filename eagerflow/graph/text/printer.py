@@ -1,4 +1,4 @@
-"""The text form of a graph; the grammar stands in `eagerflow.graph.ir`."""
+"""The printer of the text form of a graph; the grammar is in `eagerflow.graph.ir`."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def print_node(node: Node, graph: Graph | None = None) -> str:
 
 
 def node_note(node: Node) -> str:
-    """The note of an error that names the node which failed."""
+    """The note of an error that names the failed node."""
     text = print_node(node).split(" # ")[0]
     return f"  node: {text if len(text) <= _NOTED else text[:_NOTED] + '…'}"
 
 
 def quote(text: str) -> str:
-    """``text`` as a string of JSON; what cannot be seen is escaped."""
+    """``text`` as a string of JSON; non-printable characters are escaped."""
     quoted = json.dumps(text, ensure_ascii=False)
     if quoted.isprintable():
         return quoted
@@ -53,11 +53,11 @@ def _name(text: str) -> str:
 
 @final
 class Printer:
-    """Prints graphs in one of the ways that its arguments say.
+    """A printer of graphs.
 
     Args:
         sources: whether to print the user's lines.
-        bodies: whether to print subgraphs, or only that there is one.
+        bodies: whether to print subgraphs, or their names only.
         strict: whether to refuse objects that have no text form, instead of showing their class.
 
     Attributes:
@@ -79,7 +79,7 @@ class Printer:
         self._types: dict[int, str] = {}  # by identity
 
     def enter(self, graph: Graph) -> None:
-        """Make the resources of ``graph`` known."""
+        """Register the names of the resources of ``graph``."""
         for name, resource in graph.resources.items():
             self._resources.setdefault(id(resource), name)
 
@@ -100,7 +100,7 @@ class Printer:
         return ", ".join([self.value(v) for v in values])
 
     def value(self, value: Value) -> str:
-        """A value as it is referred to."""
+        """The text that refers to a value."""
         node = value.node
         if node is None:
             return f"%{_name(value.label)}"
@@ -117,7 +117,7 @@ class Printer:
         return text_of(text, value.device)
 
     def node(self, node: Node, indent: str) -> str:
-        """The text of a node; ``indent`` is that of the lines after the first."""
+        """The text of a node; ``indent`` is the indentation of the lines after the first."""
         label = f"{self.values(node.outputs)} =" if node.outputs else f"&{_name(node.name)}:"
         text = f"{label} {_name(node.op)}({self.values(node.inputs)})"
         if node.attrs:
@@ -128,7 +128,7 @@ class Printer:
         if node.control_inputs:
             text += f" after {', '.join([f'&{_name(n.name)}' for n in node.control_inputs])}"
         if node.reuses is not None:
-            # a slice, as an input that it does not have is for `verify` to report
+            # a slice, since `verify` reports an index out of range
             text += f" into {self.values(node.inputs[node.reuses : node.reuses + 1])}"
         if node.device is not None and (node.because or not is_derivable(node)):
             text += f" on {quote(str(node.device))}"
