@@ -228,7 +228,7 @@ class Watch:
     # --- the lines ---
 
     def _changer(self, path: AccessPath | Root, *, item: bool) -> Source | None:
-        """The line that changes a container: preferably where it is named; of items, a subscript."""
+        """The line that changes a container: best where it is named; of items, a subscript."""
         near = self._reads.loads_of(path) if isinstance(path, AccessPath) else ()
         codes = [*(code for code, _ in near), *(site.code for site in self._reads.sites)]
         stored: list[tuple[CodeType, int | None]] = [(c, x.offset) for c, x in near if x.stored]
