@@ -1,1 +1,1 @@
-"""What code can reach of Python's world: what it reads and changes, and how it is put back."""
+"""Python state outside a traced function: reads, guards, side effects, and their undoing."""

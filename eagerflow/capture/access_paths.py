@@ -1,8 +1,8 @@
-"""Access paths: how the values are reached that a function reads from outside.
+"""Access paths to the values that a function reads from outside.
 
 An access path starts at a `Root` (the function, or a static argument) and goes on by global name,
-closure cell, attribute or item. So it can be read again at each call, gives what it leads to then,
-and keeps none of the user's objects alive.
+closure cell, attribute or item. So it can be read again at each call, gives the present value, and
+keeps none of the user's objects alive.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import MemberDescriptorType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-#: characters of a path in messages
+#: maximum number of characters of a path in messages
 _LONG: Final = 200
 
 
-#: what an access path gives that leads nowhere any more
+#: value of an access path that leads nowhere any more
 GONE: Final = object()
 #: the key of a call without arguments
 NO_ARGUMENTS: Final[Any] = ((), {})
@@ -27,7 +27,7 @@ NO_ARGUMENTS: Final[Any] = ((), {})
 
 @final
 class Root:
-    """Where paths begin.
+    """The object at which access paths begin.
 
     Args:
         value: the object.
@@ -42,7 +42,7 @@ class Root:
         self.point_to(value, weak=weak)
 
     def point_to(self, value: Any, *, weak: bool = False) -> None:
-        """Make all paths begin at another object, such as the function of a cell that ran again."""
+        """Make all paths begin at another object, as when a cell of a notebook was run again."""
         self._strong: Any = value
         self._weak: ref[Any] | None = None
         if weak:
@@ -54,7 +54,7 @@ class Root:
 
     @property
     def root(self) -> Root:
-        """Itself, as of a path."""
+        """The root itself, as paths have the property."""
         return self
 
     @property
@@ -71,19 +71,19 @@ class Root:
 
 
 def joined(text: str, end: str) -> str:
-    """The text of a path that goes on; of long ones only the end."""
+    """The text of a path with ``end`` appended; of long texts only the last part."""
     text += end
     return text if len(text) <= _LONG else f"...{text[-_LONG // 2 :]}"
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:
-    """The attributes of an instance itself, whatever its class makes of attributes."""
+    """The ``__dict__`` of an instance, whatever its class makes of attributes; None without one."""
     try:
         attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         if not isinstance(value, threading.local):
             return None
-        attributes = value.__dict__  # that of this thread
+        attributes = value.__dict__  # of this thread
     return attributes if isinstance(attributes, dict) else None
 
 
@@ -95,11 +95,11 @@ def _of_bases(owner: Any, key: tuple[int, str]) -> Any:
     return owner.__mro__[key[0]].__dict__[key[1]]
 
 
-#: Python's own containers; an ordered dict keeps its order apart from what a dict knows
+#: Python's own containers; an ordered dict keeps its order outside of its dict
 _KINDS: Final[dict[Any, None]] = dict.fromkeys(
     (OrderedDict, dict, list, tuple, deque, set, frozenset)
 )
-#: methods that tell what a container holds
+#: methods that show the contents of a container
 _LOOKS: Final = (
     "__len__", "__iter__", "__getitem__", "__contains__", "__bool__", "get", "items", "keys",
     "values",
@@ -107,7 +107,7 @@ _LOOKS: Final = (
 
 
 def kind_of(owner: Any) -> Any:
-    """The container of Python that an object is, whose methods run no code of its class."""
+    """Python's own type of a container, whose methods run no code of the container's class."""
     own = type(owner)
     if own in _KINDS:  # as of most
         return own
@@ -121,7 +121,7 @@ def read_item(owner: Any, key: Any) -> Any:
     """An item of a container, whatever its class makes of items.
 
     Raises:
-        LookupError: it is not there; a `defaultdict` does not make it.
+        LookupError: there is no such item; a `defaultdict` does not make it.
     """
     if isinstance(owner, dict) and not dict.__contains__(owner, key):
         raise KeyError(key)
@@ -129,7 +129,7 @@ def read_item(owner: Any, key: Any) -> Any:
 
 
 def shows_contents(owner: Any) -> bool:
-    """Whether a look at a container shows what it holds: its class has no such methods itself."""
+    """Whether plain access shows a container's contents: its class overrides no such method."""
     kind, own = kind_of(owner), type(owner)
     return own is kind or all(
         getattr(own, name, None) is getattr(kind, name, None) for name in _LOOKS
@@ -137,7 +137,7 @@ def shows_contents(owner: Any) -> bool:
 
 
 def contents(owner: Any) -> Any:
-    """What a container holds, whatever its class makes of a look; most give themselves."""
+    """The contents of a container, whatever its class overrides; itself if it overrides nothing."""
     if shows_contents(owner):
         return owner
     kind = kind_of(owner)
@@ -147,7 +147,7 @@ def contents(owner: Any) -> Any:
 
 
 def refill(owner: Any, items: Any) -> None:
-    """Make ``items`` all that a dict, list, deque or set holds, whatever its class makes of it."""
+    """Replace the contents of a dict, list, deque or set, whatever its class overrides."""
     kind = kind_of(owner)
     if kind is list:
         kind.__setitem__(owner, slice(None), items)
@@ -173,9 +173,9 @@ _READ: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def _held_attribute(owner: Any, name: str) -> Any:
-    """What an object or a class holds for a name, or the class for its objects, or `GONE`.
+    """The value of an attribute in an object, a class or its bases, or `GONE`.
 
-    No code runs but that of slots.
+    No code runs but the descriptors of slots.
     """
     is_class = isinstance(owner, type)
     own: Any = owner.__dict__ if is_class else instance_dict(owner) or {}
@@ -198,8 +198,8 @@ class Location(NamedTuple):
             ``"attribute"`` (of an object or a class), ``"list"`` (items appended to it),
             ``"handle"`` (the value of a tensor), or ``"other"`` (any change of a container).
         owner: the cell, container, object or tensor.
-        key: in it.
-        text: in the user's words.
+        key: the name, index or key in the owner.
+        text: its name in messages.
     """
 
     kind: str
@@ -209,11 +209,11 @@ class Location(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, int, Any]:
-        """The same for all access paths that lead here."""
+        """A key that is equal for all access paths that lead here."""
         return self.kind, id(self.owner), self.key
 
     def get(self) -> Any:
-        """What it holds, or `GONE`. Nothing of the user's code runs."""
+        """The value at the location, or `GONE`. No code of the user runs."""
         kind, owner, key, _ = self
         if kind == "cell":
             try:
@@ -227,16 +227,16 @@ class Location(NamedTuple):
         return [] if kind == "list" else owner
 
     def set(self, value: Any) -> None:
-        """Put a value there without what a class does when it is set; `GONE` takes it away.
+        """Store a value without running code of a class; `GONE` deletes the location.
 
         Raises:
-            TypeError, AttributeError: nothing can be put there.
+            TypeError, AttributeError: the location cannot be set.
         """
         _write(self.kind, self.owner, self.key, value)
 
 
 def _write(kind: str, owner: Any, key: Any, value: Any) -> None:
-    """See `Location.set`; apart, for the stores of each run."""
+    """See `Location.set`; a function of its own for the stores of each run."""
     if value is GONE:
         _delete(kind, owner, key)
     elif kind == "item":
@@ -280,14 +280,14 @@ def _delete(kind: str, owner: Any, key: Any) -> None:
 
 @final
 class AccessPath:
-    """The way to one value. Equality is identity: a collection holds one object for each path.
+    """The path to one value. Equality is identity: a collection holds one object for each path.
 
     Args:
-        parent: the access path, or the root, of the object that it belongs to.
+        parent: the access path, or the root, of the owner: the object that the value belongs to.
         how: ``"global"`` or ``"cell"`` of a function, ``"attribute"``, ``"dict"`` (an entry of the
             instance itself), ``"item"``, ``"class"``, ``"base"`` (a name of a base class), or
-            ``"call"`` (what a function gives).
-        key: the name, index or key; of a call the arguments and those by name.
+            ``"call"`` (the result of a function).
+        key: the name, index or key; of a call the positional and the keyword arguments.
         text: its name in messages, such as ``self.cfg.lr``.
         fixed: whether the value never changes, such as an item of a tuple.
     """
@@ -304,7 +304,7 @@ class AccessPath:
         self.fixed = fixed
 
     def get(self, start: Any = GONE) -> Any:
-        """What is there now, or `GONE`; ``start`` is where the path begins, if not at its root."""
+        """The present value, or `GONE`; ``start``, if given, takes the place of the root."""
         steps = [self]  # no recursion: lists that are linked by attributes may be long
         while isinstance(steps[-1].parent, AccessPath):
             steps.append(steps[-1].parent)
@@ -319,7 +319,7 @@ class AccessPath:
         return value
 
     def owners(self) -> Iterator[AccessPath]:
-        """The access paths of what it belongs to, the nearest first."""
+        """The access paths of the owner, its owner and so on, the nearest first."""
         path = self.parent
         while isinstance(path, AccessPath):
             yield path
@@ -327,29 +327,29 @@ class AccessPath:
 
     @property
     def root(self) -> Root:
-        """Where it begins."""
+        """The root at which the path begins."""
         path: AccessPath | Root = self
         while isinstance(path, AccessPath):
             path = path.parent
         return path
 
     def set(self, value: Any) -> None:
-        """Put a value there; `GONE` takes away what is there.
+        """Store a value at the path; `GONE` deletes the present one.
 
         Raises:
-            TypeError: nothing can be put there, or the object that it belonged to is gone.
+            TypeError: the path cannot be set, or the owner is gone.
         """
         self.put(self.parent.get(), value)
 
     def put(self, owner: Any, value: Any) -> None:
-        """Put a value there, as `set` does, in ``owner``, the object that it belongs to."""
+        """Store a value, as `set` does, in ``owner``, the value's owner."""
         _write(*self._resolved(owner), value)
 
     def location(self) -> Location:
-        """Where it leads to now.
+        """The location to which the path leads now.
 
         Raises:
-            TypeError: nothing can be put there, or the object is gone.
+            TypeError: the path cannot be set, or the owner is gone.
         """
         return Location(*self._resolved(self.parent.get()), self.text)
 
@@ -367,7 +367,7 @@ class AccessPath:
 
     @property
     def described(self) -> str:
-        """The text, with what kind of name it is where it is a bare one."""
+        """The text; of a bare name with its kind, global or enclosing."""
         if self.how in ("global", "cell"):
             return f"{'global' if self.how == 'global' else 'enclosing'} {self.text}"
         return self.text

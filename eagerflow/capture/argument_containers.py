@@ -1,7 +1,7 @@
-"""Containers among the arguments: what a function does to them is done to those of each call.
+"""Mutable containers among the arguments: changes in a trace are repeated on those of each call.
 
-A traced function runs once, with containers of its own that hold symbolic tensors. What it puts
-into them, or takes out, is noted as a change of the container at the same path.
+A traced function runs once, on copies of the containers that hold symbolic tensors. Items that it
+adds or removes are noted as changes of the container at the same path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eagerflow.tracing.numpy_arrays import TracedArray
 
 
 def is_container(value: Any) -> bool:
-    """Whether ``value`` is an object that holds others and can be changed."""
+    """Whether ``value`` is a mutable container, or an object with fields."""
     if isinstance(value, (list, dict, set, deque)):
         return True
     return _has_fields(value)
@@ -36,7 +36,7 @@ def _has_fields(value: Any) -> bool:
 
 
 def parts_of(value: Any) -> list[tuple[Any, Any]]:
-    """What a container or a tuple holds, by key, number or name; nothing of a set."""
+    """The parts of a container or a tuple, by key, number or name; none of a set."""
     if isinstance(value, dict):
         return list(contents(value).items())
     if isinstance(value, (list, tuple, deque)):
@@ -47,7 +47,7 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
 
 
 def classes_in(values: Iterable[Any]) -> Iterator[type]:
-    """The classes of arguments, and of all that they hold, which a library may have defined."""
+    """The classes of containers among arguments, nested ones too, also those of libraries."""
     for value in values:
         parts = parts_of(value)
         if parts:
@@ -56,11 +56,11 @@ def classes_in(values: Iterable[Any]) -> Iterator[type]:
 
 
 def ask_in_keys(value: Any, *, within: bool = True) -> None:
-    """Let the keys of a dict, and what a set holds, be the numbers that they asked for.
+    """Replace symbolic numbers among dict keys and set items by numbers, which become static.
 
     Args:
-        value: the dict or set, or what holds some.
-        within: whether to look into what it holds as well.
+        value: the dict or set, or a container of some.
+        within: whether to look into nested containers as well.
     """
     if isinstance(value, dict):
         held = contents(value)
@@ -106,7 +106,7 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
 class Apart(NamedTuple):
     """The check that no container among the arguments of a call is also used from outside.
 
-    In a trace these are two objects, so that a change of one is not seen in the other.
+    In a trace these are two objects, so that a change of one does not show in the other.
 
     Attributes:
         pairs: paths in the arguments, and access paths that may lead to none of these objects.
@@ -117,10 +117,10 @@ class Apart(NamedTuple):
     name: str
 
     def check(self, arguments: Sequence[Any]) -> None:
-        """Look at the arguments of a call.
+        """Check the arguments of a call.
 
         Raises:
-            TraceError: one is used from outside as well.
+            TraceError: a container is used from outside as well.
         """
         for paths, outside in self.pairs:
             here = {id(path.get(arguments)) for path in paths}
@@ -143,7 +143,7 @@ class ArgumentContainers:
     Args:
         names: of the parameters.
         arguments: by parameter.
-        static: whether each of them is static as a whole.
+        static: by parameter, whether the argument is static as a whole.
     """
 
     def __init__(
@@ -158,17 +158,17 @@ class ArgumentContainers:
 
     @property
     def paths(self) -> tuple[AccessPath, ...]:
-        """The paths of all of them, from the arguments by parameter."""
+        """The paths of all containers, from the arguments by parameter."""
         return tuple(self._paths.values())
 
     @property
     def values(self) -> list[Any]:
-        """All of them, but for sets."""
+        """All containers, but for sets."""
         return [held.owner for held in self._held]
 
     @property
     def outputs(self) -> dict[int, Output]:
-        """Where each of them comes from as a result, by its id."""
+        """The origin of each container as a result, by its id."""
         return {key: Output("argument", path) for key, path in self._paths.items()}
 
     def _visit(self, path: AccessPath, value: Any) -> None:
@@ -191,13 +191,13 @@ class ArgumentContainers:
     def _hold(self, held: Held) -> None:
         items = enumerate(held.before) if held.kind == "deque" else held.entries()
         if held.kind == "attributes" and held.owner is held.now():
-            return  # they are items
+            return  # the attributes are the items
         self._held.append(held)
         for key, item in list(items):
             self._visit(held.part(key), item)
 
     def changes(self) -> Iterator[tuple[str, AccessPath, Any]]:
-        """What was done to them: kind, target and value of a store."""
+        """The changes of the containers: kind, target and value of a store."""
         for held in self._held:
             for kind, key, _, new in held.edits():
                 whole = kind in ("append", "fill")

@@ -1,4 +1,4 @@
-"""What objects and classes hold and code may read by name: attributes, methods, properties."""
+"""Attributes, methods and properties of objects and classes that code may read by name."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 #: and those whose results do not get into a graph
 _IGNORED: Final = frozenset({"__del__", "__dir__", "__sizeof__"})
-#: nor do those of these, but where code makes texts or copies
+#: methods whose results get into a graph only where code makes texts or copies
 _BY_LIBRARIES: Final = frozenset({
     "__copy__", "__deepcopy__", "__format__", "__getnewargs__", "__getstate__", "__reduce__",
     "__reduce_ex__", "__repr__", "__setstate__", "__str__",
 })  # fmt: skip
-#: what every member of an enumeration holds
+#: attributes of every member of an enumeration
 _OF_MEMBERS: Final = frozenset({"__objclass__", "_name_", "_sort_order_", "_value_"})
 
 
@@ -48,10 +48,10 @@ class _Class:
     """A class of the user's.
 
     Attributes:
-        path: by which it was reached first.
+        path: the path by which it was reached first.
         value: the class.
         constructs: whether code may call it.
-        done: the members that were looked at.
+        done: the members visited, by index of the base and name.
     """
 
     path: AccessPath | Root
@@ -62,10 +62,10 @@ class _Class:
 
 @final
 class Attributes:
-    """Those of the objects and classes that were found.
+    """Guards for the attributes of the objects and classes that were found.
 
     Args:
-        visitor: what looks at the values of attributes, and knows which names are read.
+        visitor: the collector, which visits the values and knows the names that code reads.
     """
 
     def __init__(self, visitor: Collector) -> None:
@@ -73,8 +73,8 @@ class Attributes:
         self._classes: dict[int, _Class] = {}
         self._new: list[_Class] = []
         self._known: set[tuple[int, str]] = set()
-        self._handed: set[tuple[int, str]] = set()  # those that are only called later
-        self._scanned = 0  # how many objects
+        self._handed: set[tuple[int, str]] = set()  # attributes that are only called later
+        self._scanned = 0  # number of objects
 
     def add_class(self, path: AccessPath | Root, cls: type, *, constructs: bool) -> None:
         """Note a class, unless a library defines it."""
@@ -86,7 +86,7 @@ class Attributes:
             self._classes[id(cls)] = entry = _Class(path, cls, constructs)
             self._new.append(entry)
             self._visitor.found.classes.append(Holder(path, cls))
-            if not is_library_class(type(cls)):  # as its class has members, it may have properties
+            if not is_library_class(type(cls)):  # its metaclass may have properties
                 text = type(cls).__qualname__.rpartition(".")[2]
                 self.add_instance(AccessPath(path, "class", None, text, True), cls)
 
@@ -98,12 +98,12 @@ class Attributes:
             self._new.append(known)
 
     def add_instance(self, path: AccessPath, value: Any) -> None:
-        """Note an object; ``path`` is that of its class."""
+        """Note an object; ``path`` is the path of its class."""
         self._visitor.found.add(path, "identity", type(value))
         self.add_class(path, type(value), constructs=False)
 
     def scan(self, *, whole: bool) -> None:
-        """Look at what is read by name, of all objects and classes or of the new ones."""
+        """Visit the attributes read by name, of all objects and classes or of the new ones."""
         objects = self._visitor.found.objects
         first, self._scanned = 0 if whole else self._scanned, len(objects)
         for holder in objects[first:]:
@@ -133,7 +133,7 @@ class Attributes:
             return not _is_generated(member, one.value)
         if self._visitor.wants(name):
             return True
-        if isinstance(member, enum.Enum):  # code may go over all of them
+        if isinstance(member, enum.Enum):  # code may iterate over the members
             return not is_plain_member(member)
         if _is_called_by_base(one.value, name):
             return True
@@ -204,7 +204,7 @@ class Attributes:
             path, how, name, joined(path.text, f".{name}").lstrip(".") or "the function"
         )
         if not (whole or self._visitor.wants(name)):
-            # it is only called later: which one it is, counts
+            # the value is only called later: its identity counts
             if key not in self._handed:
                 self._handed.add(key)
                 self._visitor.found.add(made, "identity", value)
@@ -215,12 +215,12 @@ class Attributes:
         self._visitor.visit(made, value)
 
     def finish(self) -> None:
-        """Note that there are no more attributes of the names that code reads."""
+        """Add guards against new attributes with names that code reads."""
         self._finish_objects()
         self._finish_namespaces()
 
     def _finish_objects(self) -> None:
-        """Of the attributes that code reads, instances get no others of their own."""
+        """Add guards against new attributes of instances with names that code reads."""
         for path, value in self._visitor.found.objects:
             every = self._takes_every(value) or self._visitor.escapes.take(value)
             self._finish_slots(path, value, every=every)
@@ -236,7 +236,7 @@ class Attributes:
                 self._visitor.found.add(entries, "lacking", names)
 
     def _finish_slots(self, path: AccessPath | Root, value: Any, *, every: bool) -> None:
-        """Slots that code reads and that hold nothing go on doing so."""
+        """Add guards that empty slots which code reads stay empty."""
         slots = slots_of(type(value))
         empty = self._wanted(set(slots).difference(attributes_of(value)), every) if slots else ()
         for name in empty:
@@ -244,7 +244,7 @@ class Attributes:
             self._visitor.found.add(slot, "absent", None)
 
     def _finish_namespaces(self) -> None:
-        """Classes and modules get no other names, of those that code may ask for."""
+        """Add guards against new names in classes and modules that code may ask for."""
         modules = [h for h in self._visitor.found.objects if issubclass(type(h.value), ModuleType)]
         for path, value in (*modules, *self._bases()):
             entries = AccessPath(path, "attribute", "__dict__", path.text, True)
@@ -260,7 +260,7 @@ class Attributes:
                 self._visitor.found.add(entries, "lacking", names)
 
     def _bases(self) -> Iterator[Holder]:
-        """The user's classes that were found, and what they inherit from."""
+        """The user's classes that were found, and their base classes of the user."""
         known: set[int] = set()
         for path, cls in self._visitor.found.classes:
             for i, base in enumerate(cls.__mro__):
@@ -277,7 +277,7 @@ class Attributes:
 
 
 def _is_called_by_base(cls: type, name: str) -> bool:
-    """Whether a class of a library, from which one is made, has a method that may call this one."""
+    """Whether a base class of the standard library has a method of this name, which it may call."""
     return any(
         isinstance(base.__dict__.get(name), (FunctionType, classmethod, staticmethod))
         and base.__module__.partition(".")[0] in sys.stdlib_module_names
@@ -287,29 +287,29 @@ def _is_called_by_base(cls: type, name: str) -> bool:
 
 
 def is_plain_member(member: enum.Enum) -> bool:
-    """Whether nothing that a member of an enumeration holds can change."""
+    """Whether a member of an enumeration holds immutable plain values only."""
     own = instance_dict(member) or {}
     return _OF_MEMBERS.issuperset(own) and is_plain(own.get("_value_"))
 
 
 def _computes(value: Any) -> bool:
-    """Whether a module computes attributes that it does not have."""
+    """Whether a module computes missing attributes, by ``__getattr__``."""
     return issubclass(type(value), ModuleType) and "__getattr__" in value.__dict__
 
 
 def _is_plain(cls: type, name: str) -> bool:
-    """Whether plain access to an attribute finds what the instance itself holds."""
+    """Whether plain access to an attribute finds the instance's own entry."""
     for base in cls.__mro__:
         if "__getattribute__" in base.__dict__ and not is_library_class(base):
             return False
         member = base.__dict__.get(name)
         if member is not None and not isinstance(member, MemberDescriptorType):
-            return not hasattr(type(member), "__get__")  # it runs where the instance has none
+            return not hasattr(type(member), "__get__")  # a descriptor runs without an own entry
     return True
 
 
 def _is_generated(member: Any, cls: type) -> bool:
-    """Whether a method was written by `dataclasses`: it reads all fields, to compare them."""
+    """Whether `dataclasses` generated a method: it reads all fields, to compare them."""
     code = getattr(getattr(member, "__wrapped__", member), "__code__", None)
     return code is not None and code.co_filename == "<string>" and hasattr(
         cls, "__dataclass_fields__"

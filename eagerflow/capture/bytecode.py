@@ -1,7 +1,7 @@
-"""What a code object reads and writes by name, as its instructions say. Nothing is run.
+"""Static analysis of code objects: names that the instructions read and write. Nothing is run.
 
-Names are all that is looked at: which object an attribute is taken of is not known here. So what
-is reported is more than what happens, and never less, but for names that are made at run time.
+Only names are analysed: the owner of an attribute is not known here. So the facts say more than
+happens, and never less, but for names that are made at run time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KINDS: Final = {
     **dict.fromkeys(_ATTRIBUTES, "attribute"),
 }  # fmt: skip
 _SUBSCRIPT_STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"})
-#: what writes a name: instruction -> kind of name
+#: instructions that write a name -> kind of name
 _STORES: Final = {
     "STORE_GLOBAL": "global",
     "DELETE_GLOBAL": "global",
@@ -30,14 +30,14 @@ _STORES: Final = {
     "STORE_ATTR": "attribute",
     "DELETE_ATTR": "attribute",
 }
-#: what gives a value a name, by which it may be used later
+#: instructions that bind a value to a name, by which it may be used later
 _NAMES: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "STORE_NAME"})
 _OF_OWNERS: Final = _ATTRIBUTES | {"STORE_ATTR", "DELETE_ATTR"}
 #: functions that look up an attribute whose name is a value
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
-#: where names are among their arguments, if not in the second place
+#: places of names among their arguments, if not the second
 _PLACES: Final = {"attrgetter": slice(None), "methodcaller": slice(1)}
-#: functions of an object and the name of an attribute, or of all of them
+#: functions of an object and the name of an attribute, or of all its attributes
 _ACCESSORS: Final = frozenset({"getattr", "hasattr", "setattr", "delattr", "vars"})
 #: functions and methods that make texts of values
 FORMATTERS: Final = frozenset({
@@ -48,28 +48,28 @@ _WHOLE: Final = frozenset({
     "vars", "dir", "getattr_static", "getmembers", "getmembers_static",
     "__dict__", "__dir__", "__getattribute__",
 })  # fmt: skip
-#: all of these, which may have another name
+#: functions that read attributes by computed names; code may give them another name
 REFLECTIVE: Final = _REFLECTING | _WHOLE
 #: the arguments of BINARY_OP for ``%`` and ``%=``
 _REMAINDERS: Final = frozenset({6, 19})
-#: names with which code sets attributes by names that do not show in it
+#: names whose presence means that attributes may be set by names computed at run time
 _COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__globals__"})
-#: and by names that are arguments
+#: functions that set attributes by names that are arguments
 _BY_NAME: Final = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
-#: how instructions begin that test, loop or catch (``while True`` does but jump back), that make
+#: prefixes of instructions that test, loop or catch (``while True`` only jumps back), that make
 #: texts (FORMAT_VALUE, which 3.13 has divided), and that raise
 _BRANCHING: Final = (
     "POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL",
     "PUSH_EXC_INFO", "FORMAT_", "RAISE_VARARGS",
 )  # fmt: skip
-#: kind and name of what has no name
+#: kind and name of values without a name
 UNNAMED: Final = ("", "")
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Load:
-    """One instruction by which a name is read.
+    """An instruction that reads a name.
 
     Attributes:
         kind: ``"global"``, ``"cell"``, ``"attribute"`` or ``"local"``.
@@ -78,13 +78,13 @@ class Load:
         keys: the constant subscripts that follow at once, as in ``cfg["opt"]["lr"]``.
         attributes: or the attributes that follow at once, as in ``np.random.normal``; after
             subscripts the first one.
-        stored: the key of the item that is stored there, so that nothing is read.
-        tested: the key that it is asked for, as in ``"lr" in cfg`` and ``cfg.get("lr")``.
-        callee: the name with its attributes of what gets the value as an argument.
+        stored: the key of an item that is stored in the value, so that nothing is read.
+        tested: the key that is looked up in it, as in ``"lr" in cfg`` and ``cfg.get("lr")``.
+        callee: the load of the function that gets the value as an argument.
         called: whether the value is called without arguments.
-        direct: whether it is called, and does not get anywhere else.
-        operand: whether it is an operand of ``+``, ``@``, ….
-        later: whether `ef.py_call` gets it, which calls it in each run.
+        direct: whether the value is called, and used in no other way.
+        operand: whether the value is an operand of ``+``, ``@``, ….
+        later: whether the value is passed to `ef.py_call`, which calls it in each run.
     """
 
     kind: str
@@ -102,20 +102,20 @@ class Load:
 
     @property
     def whole(self) -> bool:
-        """Whether it is the value itself that is used, and not a part of it."""
+        """Whether the value itself is used, and not a part of it."""
         return not (self.keys or self.attributes)
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Facts:
-    """What is known of a code object, those inside of it not included.
+    """Facts about a code object, without the code objects nested in it.
 
     Attributes:
-        loads: the names that are read.
+        loads: the loads of names, in order.
         globals: the global names that are read.
         attributes: the names of attributes that are read.
-        stores: what is written: (kind, name) -> offset of the first instruction that does.
+        stores: the names that are written: (kind, name) -> offset of the first such instruction.
         subscript_store: offset of the first instruction that stores an item, or None.
         imports: (module, level).
         aliases: local name -> (module, level, attribute) for imports in the function.
@@ -123,17 +123,17 @@ class Facts:
         every_attribute: whether attributes are read whose names are made at run time.
         computed_stores: whether attributes may be set whose names are made at run time.
         sets_by_name: whether such names are arguments, as in ``setattr(x, name, value)``.
-        given: kind and name of what is passed on, as in ``inspected``, with the load of the
-            function, if it has a name, and the name at its end.
-        inspected: kind and name of what is compared, formatted or made a key; `UNNAMED` stands
-            for values without a name that are.
+        given: arguments of calls: kind and name, as in ``inspected``, with the load of the
+            function, if it has a name, and the last part of the function's name.
+        inspected: kind and name of values that are compared, formatted or made a key; `UNNAMED`
+            stands for all such values without a name.
         formats: whether texts of values are made.
-        asks_identity: whether ``is`` tells objects apart.
-        later: kind and name of what is only read to be called by `ef.py_call`, in each run.
-        codes: the code objects inside, but for those of functions that are made for it.
-        owners: the names of what attributes are read of, set or asked for.
-        branches: whether it tests, loops, raises, catches or makes texts.
-        calls: whether it calls anything.
+        asks_identity: whether objects are compared with ``is``.
+        later: kind and name of values that are only passed to `ef.py_call`, which calls them.
+        codes: the nested code objects, but for functions that are only passed to `ef.py_call`.
+        owners: the names of values whose attributes are read, set or asked for.
+        branches: whether the code tests, loops, raises, catches or makes texts.
+        calls: whether the code calls anything.
     """
 
     loads: list[Load] = field(default_factory=list)
@@ -159,7 +159,7 @@ class Facts:
 
 
 def _plain(code: CodeType) -> Iterator[tuple[int, str, Any]]:
-    """The instructions as (offset, name, argument), those that do two things as two."""
+    """The instructions as (offset, name, argument); combined ones are split into two."""
     for one in dis.get_instructions(code):
         op, value = one.opname, one.argval
         if isinstance(value, tuple) and "FAST_" in op and op.count("_FAST") == 2:
@@ -173,7 +173,7 @@ def _plain(code: CodeType) -> Iterator[tuple[int, str, Any]]:
 
 
 _PUSHES: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE", *_GLOBALS, *_CELLS})
-#: what takes values and gives another one, and how many it takes
+#: instructions that pop values and push one -> number of values popped
 _TAKES: Final = {
     "LOAD_ATTR": 1, "LOAD_METHOD": 1, "LOAD_SUPER_ATTR": 3, "BINARY_OP": 2, "BINARY_SUBSCR": 2,
     "COMPARE_OP": 2, "CONTAINS_OP": 2, "IS_OP": 2, "GET_ITER": 1, "TO_BOOL": 1,
@@ -181,31 +181,31 @@ _TAKES: Final = {
     "IMPORT_FROM": 0, "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1,
     "SET_FUNCTION_ATTRIBUTE": 2,
 }  # fmt: skip
-#: what makes one value of a number of them; of those with a factor, pairs
+#: instructions that build a container or text -> number of values per element counted
 _BUILDS: Final = {
     "BUILD_TUPLE": 1, "BUILD_LIST": 1, "BUILD_SET": 1, "BUILD_STRING": 1, "BUILD_MAP": 2,
 }  # fmt: skip
-#: what takes values and gives none
+#: instructions that pop values and push none -> number of values popped
 _DROPS: Final = {
     "POP_TOP": 1, "STORE_FAST": 1, "STORE_GLOBAL": 1, "STORE_DEREF": 1, "STORE_NAME": 1,
     "STORE_ATTR": 2, "STORE_SUBSCR": 3, "RETURN_VALUE": 1,
 }  # fmt: skip
-#: what asks values how they compare, what their hash is, or for a text of them
+#: instructions that compare, hash or format values
 _INSPECTS: Final = frozenset({
     "COMPARE_OP", "CONTAINS_OP", "BINARY_SUBSCR", "BUILD_SET", "BUILD_MAP",
     "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE",
 })  # fmt: skip
-#: what makes a new value of others
+#: instructions that make a new value
 _MAKES: Final = frozenset({
     "LOAD_CONST", "BINARY_OP", "COMPARE_OP", "CONTAINS_OP", "IS_OP", "BUILD_STRING",
     "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE",
 })  # fmt: skip
-#: what calls its first argument when a graph runs
+#: name of the function that calls its first argument when a graph runs
 _CALLS_LATER: Final = "py_call"
 
 
 def _count(op: str, arg: Any) -> int | None:
-    """How many values an instruction takes, if that is known."""
+    """Number of values that an instruction pops, if that is known."""
     if op == "CALL":
         return int(arg) + 1
     if op in _BUILDS:
@@ -227,13 +227,13 @@ class _Value:
     Attributes:
         op: the instruction that made it.
         arg: its argument.
-        loads: of names that, with their attributes, stand for it; the last one has none.
-        chain: the loads that go on if an attribute or an item of it is taken, and how many of
-            these each of them had.
-        parts: what it was built of here.
-        code: of the function that it is, if that was made here.
+        loads: the loads of names that, with their attributes, denote it; the last has none.
+        chain: the loads that are extended if an attribute or an item of it is read, each with the
+            number of keys and attributes that it had.
+        parts: the elements from which it was built here.
+        code: of a function made here.
         origin: of an import, as in `Facts.aliases`.
-        later: whether `ef.py_call` gets it.
+        later: whether the value is passed to `ef.py_call`.
     """
 
     op: str
@@ -247,43 +247,43 @@ class _Value:
 
     @property
     def name(self) -> tuple[str, str]:
-        """Its kind and name; `UNNAMED` if it has none outside."""
+        """Kind and name of the value; `UNNAMED` if it has no name outside."""
         return (_KINDS[self.op], self.arg) if self.op in _KINDS else UNNAMED
 
     @property
     def constant(self) -> bool:
-        """Whether it is one."""
+        """Whether the value is a constant of the code."""
         return self.op == "LOAD_CONST"
 
     @property
     def number(self) -> bool:
-        """Whether it is a constant number."""
+        """Whether the value is a constant number."""
         return self.constant and isinstance(self.arg, int | float)
 
     @property
     def text(self) -> bool:
-        """Whether it is a constant text."""
+        """Whether the value is a constant text."""
         return self.constant and isinstance(self.arg, str)
 
     @property
     def new(self) -> bool:
-        """Whether it is made here, so that nothing outside is it."""
+        """Whether the value is made here, so that it cannot be an object from outside."""
         return self.op in _MAKES or self.op.startswith(("UNARY", "FORMAT"))
 
 
 @final
 class _Reader:
-    """Follows the stack along straight code; what it does not know makes it forget all."""
+    """Simulates the stack along straight code; an unknown instruction empties the stack."""
 
     def __init__(self, code: CodeType) -> None:
         self.facts = Facts()
         self._stack: list[_Value] = []
         self._locals: list[_Value] = []
         self._made: list[_Value] = []  # functions
-        self._kept: list[tuple[str, _Value]] = []  # local names of such
-        #: calls of functions that get the name of an attribute, which is a constant
+        self._kept: list[tuple[str, _Value]] = []  # local names of functions
+        #: number of calls that read, and that set, an attribute by a constant name
         self._constant_names = self._constant_stores = 0
-        self._matches = False  # whether a pattern of a class reads attributes by name
+        self._matches = False  # whether a class pattern of `match` reads attributes by name
         for offset, op, arg in _plain(code):
             self._matches |= op == "MATCH_CLASS"
             self.facts.branches |= op.startswith(_BRANCHING)
@@ -324,7 +324,7 @@ class _Reader:
             stack.append(made)
 
     def _note_top(self, op: str, arg: Any) -> None:
-        """What the values on the top tell, also where those below them are not known."""
+        """Note facts that follow from the topmost values, also where the stack below is unknown."""
         stack = self._stack
         if op == "CALL" and 0 < arg < len(stack) and stack[-arg - 1].arg in _REFLECTING:
             place = _PLACES.get(stack[-arg - 1].arg, slice(1, 2))
@@ -337,7 +337,7 @@ class _Reader:
             self.facts.owners.add(stack[-1].name[1])
 
     def _name(self, offset: int, made: _Value, taken: Sequence[_Value]) -> None:
-        """Note that a name is read, which may go on what was read before."""
+        """Note a load, which may extend earlier ones by an attribute."""
         load = Load(_KINDS.get(made.op, "local"), made.arg, offset)
         self.facts.loads.append(load)
         if load.kind == "attribute":
@@ -351,9 +351,9 @@ class _Reader:
         made.chain = tuple([(x, len(x.keys) + len(x.attributes)) for x in (*goes_on, load)])
 
     def _keep(self, value: _Value) -> None:
-        """Note that a value gets a name and is used at once as well: ``(d := cfg)["lr"]``.
+        """Note that a value is bound to a name and used at once as well: ``(d := cfg)["lr"]``.
 
-        What is done with the name is not seen here, so that there the loads go no further.
+        Uses by that name are not seen here, so they count as loads of the whole value.
         """
         self.facts.loads += [replace(load) for load, _ in value.chain]
 
@@ -400,7 +400,7 @@ class _Reader:
             made.origin, made.parts = (made.arg, level, ""), taken[1:] if taken[1].arg else None
         elif self._stack and self._stack[-1].origin is not None:
             module, level, _ = self._stack[-1].origin
-            # without a list of names, as in `import a.b as c`, it leads to the module itself
+            # without a list of names, as in `import a.b as c`, the name is the module itself
             made.origin = (module, level, made.arg if self._stack[-1].parts else "")
 
     def _note_call(self, callee: _Value, *given: _Value) -> None:
@@ -432,7 +432,7 @@ class _Reader:
 
     def _note_inspection(self, made: _Value, taken: list[_Value]) -> None:
         op = made.op
-        if op == "BINARY_SUBSCR":  # of the container nothing is asked but the item
+        if op == "BINARY_SUBSCR":  # of the container only the item is read
             container, key = taken
             goes_on = [x for x, n in container.chain if not x.attributes and len(x.keys) == n]
             if key.constant:
@@ -446,18 +446,18 @@ class _Reader:
         elif op in _BUILDS:
             made.parts = taken
         self.facts.formats |= op.startswith(("FORMAT", "CONVERT"))
-        # what is compared with a constant says that it is another thing
+        # a comparison with a constant inspects no object that holds others
         if op != "COMPARE_OP" or not any(value.constant for value in taken):
             self._inspect(taken)
 
     def _note_test(self, value: _Value, attributes: tuple[str, ...], key: Any) -> None:
-        """Note that a dict, or a method of it, is asked for a key."""
+        """Note that a key is looked up in a dict, by ``in`` or a method."""
         for load, length in value.chain:
             if load.attributes == attributes and len(load.keys) + len(attributes) == length:
                 load.tested = (key,)
 
     def _inspect(self, values: Sequence[_Value]) -> None:
-        """Note what may be inspected, with the parts of what was built here."""
+        """Note values that may be inspected, with the elements of those built here."""
         for one in values:
             if one.op in _BUILDS and one.parts is not None:
                 self._inspect(one.parts)
@@ -510,9 +510,9 @@ def _strings(constants: tuple[Any, ...]) -> Iterator[str]:
 
 
 def nested(code: CodeType) -> list[CodeType]:
-    """A code object and those inside of it: inner functions, classes, comprehensions.
+    """A code object and those nested in it: inner functions, classes, comprehensions.
 
-    Functions that `ef.py_call` gets are left out: they are not called while tracing.
+    Functions passed to `ef.py_call` are left out: they are not called while tracing.
     """
     codes = [code]
     for one in codes:
@@ -520,12 +520,12 @@ def nested(code: CodeType) -> list[CodeType]:
     return codes
 
 
-#: by id of the code object, which the weak reference shows to be the same
+#: by id of the code object; the weak reference shows whether it is still the same object
 _known: Final[dict[int, tuple[ref[CodeType], Facts]]] = {}
 
 
 def facts_of(code: CodeType) -> Facts:
-    """The facts of a code object, worked out once."""
+    """The facts of a code object, computed once."""
     key = id(code)
     entry = _known.get(key)
     if entry is not None and entry[0]() is code:

@@ -1,9 +1,8 @@
-"""What a function did to the Python world outside while it was traced.
+"""Side effects of a function on Python state outside, found by comparison after its trace.
 
-Before the function runs there is a snapshot of what its code can reach; afterwards the two are
-compared. What was stored can be stored there again after each run, and a container can be filled
-again. The snapshot itself: `capture/snapshot.py`. What is stored again:
-`function/new_traces/outside_state.py`.
+Before the function runs, a snapshot is made of all that its code can reach, and compared with the
+state afterwards. Each change can then be repeated after each run. The snapshot itself:
+`capture/snapshot.py`. The choice of stores: `function/new_traces/outside_state.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.source import Source
 
 _NUMBERS: Final = frozenset({int, float, complex})
-#: names without which no code sets attributes or items by other means than statements
+#: names that code needs to set attributes or items by other means than statements
 _SETTERS: Final = frozenset({"setattr", "vars", "operator", "exec", "eval", "globals",
                              "__dict__", "__setattr__", "__setitem__", "__globals__"})  # fmt: skip
 #: methods that change a container
@@ -35,23 +34,23 @@ _MUTATORS: Final = frozenset({
     "extendleft", "insert", "intersection_update", "pop", "popitem", "popleft", "remove",
     "reverse", "rotate", "setdefault", "sort", "symmetric_difference_update", "update",
 })  # fmt: skip
-#: what Python itself puts into classes and instances
+#: attributes that Python itself sets in classes and instances
 _INTERNAL: Final = frozenset({"__dict__", "__weakref__", "_abc_impl", "__annotations__", "__doc__"})
 #: classes of libraries whose methods set no attributes
 _WITHOUT_SETTERS: Final = (object, ABC, Generic, Protocol, SimpleNamespace)
 
 
 class OutsideChange(NamedTuple):
-    """Something outside that is not as it was.
+    """A change of a location or a container outside.
 
     Attributes:
         kind: ``"set"``, ``"delete"``, ``"append"`` or ``"fill"``, as of a `Store`, or ``"memory"``
             of an array, whose elements changed.
-        path: what was set, or the container or array.
-        old: what was there, `GONE` if nothing.
-        new: what is there now, `GONE` if nothing; of a container the items.
-        text: what happened, in the user's words.
-        source: the line that most likely did it.
+        path: the path that was set, or of the container or array.
+        old: the old value, `GONE` if there was none.
+        new: the new value, `GONE` if there is none; of a container the items.
+        text: description of the change, for messages.
+        source: the line that most likely made the change.
     """
 
     kind: str
@@ -65,11 +64,11 @@ class OutsideChange(NamedTuple):
         return self.text if self.source is None else f"{self.text} at {self.source}"
 
 
-#: what has attributes that are mostly code
+#: types of objects whose attributes are mostly code
 _NAMESPACES: Final = (type, ModuleType, FunctionType)
-#: what stands for inputs, whatever their values
+#: types of stand-ins for inputs, whatever their values
 _INPUTS: Final = (AbstractNumber, AbstractTracedArray)
-#: what is said of a container
+#: descriptions of changes of a container
 _DONE: Final = {
     "append": "items are appended", "fill": "items are added, removed or moved",
     "memory": "elements are changed",
@@ -78,10 +77,10 @@ _DONE: Final = {
 
 @final
 class Watch:
-    """The state of the reachable world at one moment.
+    """The state that a function can reach, before it is traced.
 
     Args:
-        reads: what the function can reach.
+        reads: the reads of the function.
     """
 
     def __init__(self, reads: Reads) -> None:
@@ -104,11 +103,11 @@ class Watch:
         arrays = [(r.path, r.value) for r in reads.of_kind("content")]
         held = [Held.of_container(value, path.text, path) for path, value in reads.containers]
         self._subscripts = [one for loads in reads.loads.values() for one in loads if one[1].stored]
-        #: containers first: attributes may be those of one
+        #: containers first: they may be the ``__dict__`` of an object
         self._held = [
             *(one for one in held if one is not None),
             *(
-                # of modules and functions, those that code sets
+                # of modules and functions, the attributes that code sets
                 Held("attributes", value, path.text, path,
                      attributes if isinstance(value, (ModuleType, FunctionType)) else None)
                 for path, value in (*reads.objects, *reads.classes)
@@ -136,7 +135,7 @@ class Watch:
             yield Held("namespace", namespace, "", path, stored)
 
     def read_at(self, location: Location) -> Read | None:
-        """The read of a location which is as it was, if it is one of the world outside."""
+        """The read of an unchanged location outside; None for others."""
         now, same = location.get(), location.identity
         for held in self._held:
             key = held.text if held.kind == "cell" else location.key
@@ -149,7 +148,7 @@ class Watch:
     # --- comparing ---
 
     def changes(self) -> Iterator[OutsideChange]:
-        """What is not as it was."""
+        """The changes since the snapshot."""
         for held in self._held:
             for kind, key, old, new in held.edits():
                 if kind not in ("set", "delete"):
@@ -161,7 +160,7 @@ class Watch:
     def _part(self, held: Held, key: Any) -> AccessPath:
         for how in ("attribute", "dict") if held.kind == "attributes" else ():
             known = self._known.get((id(held.path), how, key))
-            if known is not None and not known.fixed:  # those of classes are read-only
+            if known is not None and not known.fixed:  # paths through classes are read-only
                 return known
         return held.part(key)
 
@@ -178,7 +177,7 @@ class Watch:
         return OutsideChange(kind, held.path, held.before, new, text, source)
 
     def _is_left(self, held: Held, key: Any, old: Any, new: Any) -> bool:
-        """Whether a change does not count: Python made it, or another thread."""
+        """Whether a change is ignored and left as it is: Python or another thread made it."""
         if held.kind == "attributes":
             if key in _INTERNAL:
                 return True
@@ -187,16 +186,16 @@ class Watch:
             return not _set_by_library(held.owner, key)
         if held.kind in ("namespace", "cell", "memory"):
             return False
-        # nothing in the code here can have put a number there; what it computes in a trace is none
+        # this code cannot have stored a number there; numbers that it computes are symbolic
         if type(number_now(old)) not in _NUMBERS or type(new) not in _NUMBERS:
             return False
         return not (self._by_any_means or self._stores_items)
 
     def unproven(self, changes: Sequence[OutsideChange]) -> list[Read]:
-        """Guards for what changes rely on, and for what code stores to without a change.
+        """Guards for preconditions of changes, and for locations that code may set but did not.
 
-        Whether the function stored the very value that was there, or did not get there, cannot
-        be told. Both are right as long as that value is there when a call begins.
+        Whether the function stored the very value that was there, or did not reach the statement,
+        is not known. Both are right as long as that value is there when a call begins.
         """
         entries = [
             (self._part(held, key), old)
@@ -212,13 +211,13 @@ class Watch:
         ]
 
     def _unchanged(self, path: AccessPath, old: Any, known: AccessPath | Root | None) -> Read:
-        """The guard for what is there, and may have been stored from where else it is known."""
+        """The guard for an unchanged value, which may have been stored from another known path."""
         if known is not None and not _is_same(path, known):
             return Read(path, "alias", known)
         return Read(path, "value" if type(old) in ATOMS else "identity", old)
 
     def _may_set(self, held: Held, key: Any) -> bool:
-        """Whether code names it where it stores something, or makes names at run time."""
+        """Whether code may set a location: a store names it, or names are made at run time."""
         if held.kind == "attributes":
             by_any_name = self._sets_by_name and not isinstance(held.owner, _NAMESPACES)
             return by_any_name or ("attribute", key) in self._stored
@@ -229,7 +228,7 @@ class Watch:
     # --- the lines ---
 
     def _changer(self, path: AccessPath | Root, *, item: bool) -> Source | None:
-        """What changes a container: where it is named, best; of items, better a subscript."""
+        """The line that changes a container: best where it is named; of items, a subscript."""
         near = self._reads.loads_of(path) if isinstance(path, AccessPath) else ()
         codes = [*(code for code, _ in near), *(site.code for site in self._reads.sites)]
         stored: list[tuple[CodeType, int | None]] = [(c, x.offset) for c, x in near if x.stored]
@@ -249,7 +248,7 @@ class Watch:
     # --- undoing ---
 
     def restore(self) -> None:
-        """Put everything back as it was, but for what other threads have put there since."""
+        """Restore the state, but for changes made by other threads meanwhile."""
         for held in self._held:
             held.restore(self._is_left)
 
@@ -265,12 +264,12 @@ def _is_same(path: AccessPath, other: AccessPath | Root) -> bool:
 
 
 def _first(offsets: Iterable[tuple[CodeType, int | None]]) -> Source | None:
-    """The line of the first offset there is."""
+    """The line of the first offset that is not None."""
     return next((Source(code, offset) for code, offset in offsets if offset is not None), None)
 
 
 def _set_by_library(owner: Any, name: str) -> bool:
-    """Whether methods or descriptors of a library may set an attribute: their code is not seen."""
+    """Whether methods or descriptors of a library, which are not analysed, may set an attribute."""
     if isinstance(owner, _NAMESPACES):
         return False
     classes = [c for c in type(owner).__mro__ if c not in _WITHOUT_SETTERS]
@@ -283,16 +282,16 @@ def _set_by_library(owner: Any, name: str) -> bool:
 
 
 def _read(path: AccessPath, value: Any) -> Read | None:
-    """How what is not read by name is compared, or that it is an input."""
+    """The read of a value not read by name: an input or a plain value; None for others."""
     if type(value) is Tensor:
         return Read(path, "tensor", value)
     return Read(path, "value", value) if type(value) in ATOMS else None
 
 
 def _relied_on(changes: Sequence[OutsideChange]) -> Iterator[Read]:
-    """What has to be there to be taken away, and the length of lists of which items are set.
+    """Guards for values that are deleted, and for the length of lists in which items are set.
 
-    An item is set by its number, which the code may have counted from the end.
+    An item is set by its index, which the code may have counted from the end.
     """
     for kind, path, old, *_ in changes:
         if not isinstance(path, AccessPath):
@@ -331,11 +330,11 @@ def substituted(pairs: Sequence[tuple[AccessPath, Any]]) -> Iterator[None]:
 def put_back(
     pairs: Sequence[tuple[AccessPath, Any]], before: Sequence[tuple[AccessPath, Any]]
 ) -> None:
-    """Put back what was there before substitutes, where these are still there.
+    """Restore the old values at access paths where the substitutes are still there.
 
     Args:
-        pairs: access paths, and the objects that were stored there.
-        before: the same, with what was there.
+        pairs: access paths, and the substitutes stored there.
+        before: the same access paths, with the old values.
     """
     for (path, value), (_, old) in zip(reversed(pairs), reversed(before), strict=True):
         if path.get() is value is not old:

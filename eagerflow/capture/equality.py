@@ -1,4 +1,4 @@
-"""Whether values of the user are as they were. Nothing here raises what the user's code raises."""
+"""Comparison of the user's values. Exceptions of the user's code are caught, not raised."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _FLOATS: Final = (float, complex)
 
 
 def is_plain(x: Any) -> bool:
-    """Whether it is a plain value, or holds nothing else and cannot change."""
+    """Whether ``x`` is a plain value, or an immutable container of plain values only."""
     return type(x) in ATOMS or (type(x) in (tuple, frozenset) and all(map(is_plain, x)))
 
 
 def same_value(a: Any, b: Any) -> bool:
-    """Whether two values are of one type and equal; tells 0.0 from -0.0, and one NaN from another.
+    """Whether two values are of one type and equal; distinguishes 0.0 and -0.0, and two NaNs.
 
     In containers Python compares a NaN by identity.
     """
@@ -45,7 +45,7 @@ def same_items(a: list[Any], b: list[Any]) -> bool:
 
 
 def content_of(array: Any) -> Any:
-    """What two arrays have in common if nothing that looks into them can tell them apart."""
+    """The content of an array as a value: equal for arrays that code cannot tell apart."""
     if isinstance(array, bytearray):
         return type(array), bytes(array)
     data = array.tobytes()

@@ -1,4 +1,4 @@
-"""What a trace cannot follow: calls that happen while tracing only, and hidden state."""
+"""Search for effects and reads that a trace cannot follow: calls of libraries, and hidden state."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CALLED: Final = "ef.py_call({}, None, ...) calls it with values in each run, as
 _DRAW: Final = "use ef.random, or pass the numbers as an argument"
 _LOCK: Final = "take it around the call of the traced function, or use ef.Mutex"
 
-#: what happens, the remedy, and of which modules (names, or * for all) that is so
+#: the consequence, the remedy, and the functions concerned by module (names, or * for all)
 _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     (_FROZEN, _ARGUMENT, {
         "builtins": "input", "datetime": "now utcnow today", "glob": "*", "locale": "*",
@@ -81,31 +81,31 @@ _RULES: Final = {
     for module, names in modules.items()
     for name in names.split()
 }
-#: modules written in C, and by which name people know them
+#: modules written in C, with the names under which they are known
 _PLAIN_NAMES: Final = {
     "posix": "os", "nt": "os", "io": "builtins", "_io": "builtins", "_warnings": "warnings",
 }  # fmt: skip
-#: what of modules is no function
+#: values in modules with rules that are no functions
 _MAPPINGS: Final = (("os", "environ"), ("sys", "modules"))
-#: parts of those modules that give the same each time
+#: names in those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
-#: modules of which that holds for the classes, too, and those made from them
+#: modules with classes, and classes derived from them, that have these effects when called
 _ACTING: Final = frozenset({"random", _NUMPY_RANDOM, "concurrent.futures._base"})
-#: beginnings of the names of those that give constants, or something new
+#: prefixes of the names of functions that give constants, or new objects
 _CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "decimal.",
                     "eagerflow", "platform.", "threading.RLock", "typing.")  # fmt: skip
-#: packages of which the rules say what their functions in C do to state
+#: packages for whose functions in C the rules say how they treat state
 _KNOWN_IN_C: Final = sys.stdlib_module_names | {"eagerflow", "eagerflow_kernels", "numpy", "scipy"}
 #: modules of the classes whose methods the rules name
-#: (a generator of random numbers itself has a state, which `unwatched` tells)
+#: (`unwatched` reports the state of a generator of random numbers itself)
 _FOLLOWED: Final = frozenset({"logging", "_io", "ctypes", "concurrent.futures._base",
                               "concurrent.futures.thread", "concurrent.futures.process",
                               })  # fmt: skip
 
 
 def find_calls(reads: Reads) -> None:
-    """Note the calls in reachable code that do not belong into a graph."""
+    """Note the calls in reachable code that do not belong in a graph."""
     told: set[tuple[int, int]] = set()
     frozen = _file_methods(reads) | {"__subclasses__"}
     for site in reads.sites:
@@ -149,7 +149,7 @@ def _source(site: Site, load: Load) -> Source:
 
 
 def _is_opaque(value: Any) -> bool:
-    """Whether a function is written in C, and by whom nothing is known that it does."""
+    """Whether a function is written in C, in a package for which there are no rules."""
     if isinstance(value, BuiltinFunctionType):
         top = str(value.__module__ or "builtins").partition(".")[0]
         return top not in _KNOWN_IN_C and not isinstance(value.__self__, Tensor)
@@ -157,7 +157,7 @@ def _is_opaque(value: Any) -> bool:
 
 
 def _gives_state(value: Any) -> bool:
-    """Whether a function of a library, called without arguments, gives what it keeps.
+    """Whether a function of a library, called without arguments, gives state of the library.
 
     There is nothing else that it could give, but for constants.
     """
@@ -171,7 +171,7 @@ def _gives_state(value: Any) -> bool:
 
 
 def _file_methods(reads: Reads) -> frozenset[str]:
-    """The names of methods that look at files, if code has paths."""
+    """The names of `pathlib.Path` methods that access files, if code has paths."""
     pathlib = sys.modules.get("pathlib")
     if pathlib is None:
         return frozenset()
@@ -183,7 +183,7 @@ def _file_methods(reads: Reads) -> frozenset[str]:
 
 
 def note_hidden_state(reads: Reads) -> None:
-    """Note what code that uses decimal reads of it without a name: the precision and its like."""
+    """Note the reads without a name of code that uses `decimal`: precision, rounding and limits."""
     decimal = sys.modules.get("decimal")
     if decimal is not None and any(_module_of(r.value) in _DECIMAL for r in reads.reads):
         root, text = Root(decimal.getcontext), "the decimal context"
@@ -197,7 +197,7 @@ _DECIMAL: Final = ("decimal", "_decimal", "_pydecimal")
 
 
 def _module_of(value: Any) -> Any:
-    """That of a class or function of a library, or of an object of its classes."""
+    """The module of a class or function, or of the class of an object."""
     return getattr(value if type(value) in CODE else type(value), "__module__", None)
 
 
@@ -206,13 +206,13 @@ CODE: Final = (FunctionType, BuiltinFunctionType, type)
 
 def is_of_library(value: Any) -> bool:
     """Whether a function, a class or the class of an object is of a library."""
-    if isinstance(value, FunctionType):  # others are what a decorator of a library made
+    if isinstance(value, FunctionType):  # with `__wrapped__`, a decorator of a library made it
         return is_library(value.__globals__) and not hasattr(value, "__wrapped__")
     return is_library_class(value if isinstance(value, type) else type(value))
 
 
 def _start(site: Site, load: Load) -> Any:
-    """What a name stands for, as far as that is known without running code."""
+    """The value of a name, as far as that is known without running code, or `GONE`."""
     function = site.function
     if load.kind == "global":
         value = function.__globals__.get(load.name, GONE)
@@ -231,7 +231,7 @@ def _start(site: Site, load: Load) -> Any:
 
 
 def value_of(site: Site, load: Load) -> Any:
-    """What a name with its attributes stands for, or `GONE`."""
+    """The value of a name with its attributes, or `GONE`."""
     value = _start(site, load)
     for name in load.attributes:
         value = _member(value, name)
@@ -239,7 +239,7 @@ def value_of(site: Site, load: Load) -> Any:
 
 
 def _member(value: Any, name: str) -> Any:
-    """An attribute, where taking it runs no code of the user."""
+    """An attribute, or `GONE` where taking it may run code of the user."""
     if isinstance(value, ModuleType):
         return attribute_of(value, name)
     if isinstance(value, type):
@@ -250,7 +250,7 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _flag(site: Site, load: Load) -> Any:
-    """What a name with its attributes stands for, those of plain instances among them."""
+    """The value of a name with its attributes, also attributes of plain instances, or `GONE`."""
     value = _start(site, load)
     for name in load.attributes:
         owner, value = value, _member(value, name)
@@ -260,14 +260,14 @@ def _flag(site: Site, load: Load) -> Any:
 
 
 def _of_class(value: Any, name: str) -> bool:
-    """Whether a class in Python says what an attribute of its instances is."""
+    """Whether a method or property of a class in Python decides an attribute of its instances."""
     return any(
         isinstance(vars(base).get(name), FunctionType | property) for base in type(value).__mro__
     )
 
 
 def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
-    """The modules and names under which rules may know a value."""
+    """The modules and names under which rules may list a value."""
     if issubclass(type(value), (ModuleType, type)) and not _acts(value):
         return
     if not is_library_class(type(value)):  # its attributes may run code of the user
@@ -296,7 +296,7 @@ def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _acts(value: Any) -> bool:
-    """Whether to call a class is what matters: random numbers that a trace freezes, threads."""
+    """Whether calling a class has an effect: random numbers that a trace freezes, threads."""
     return isinstance(value, type) and any(
         cls.__module__ in _ACTING or (cls.__module__, cls.__name__) in _RULES
         for cls in value.__mro__
@@ -308,10 +308,10 @@ def _plain(module: str) -> str:
 
 
 def asks_types(reads: Reads) -> bool:
-    """Whether reachable code looks at ``type(x)`` where that is not the type of a number of Python.
+    """Whether reachable code may see, in ``type(x)``, the type of a symbolic number.
 
-    Converted code gets that (`autograph/flow/builtins.py`), but ``__init__`` and its like are not
-    converted; nor are some of the others, where no more than the name may be asked for.
+    Converted code gets Python's type (`autograph/flow/builtins.py`), but ``__init__`` and the like
+    are not converted; nor is some other code, which may only ask for the name of the type.
     """
     for code, load in reads.loads.get(("global", "type"), ()):
         ops = [i for i in dis.get_instructions(code) if i.offset >= load.offset]
@@ -324,9 +324,9 @@ def asks_types(reads: Reads) -> bool:
     return any(site.code.co_name in _EXACT or _asks_silently(site) for site in reads.sites)
 
 
-#: modules whose functions tell types apart without an error: `json` by ``default=``
+#: modules whose functions distinguish types without an error: `json` by ``default=``
 _SILENT: Final = frozenset({"json", "random"})
-#: methods whose results Python refuses where they are no numbers of its own
+#: methods whose results Python accepts only if they are numbers of its own
 _EXACT: Final = frozenset({"__complex__", "__float__", "__index__", "__int__"})
 _OPTIMIZED: Final = 1  # the flag of code that is not the body of a class
 _GENERATOR: Final = 32
@@ -345,7 +345,7 @@ def _asks_silently(site: Site) -> bool:
 
 # --- hidden state -----------------------------------------------------------------------------
 
-#: packages whose objects change without a sign
+#: packages with mutable objects whose changes cannot be noticed
 _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
                              "scipy", "xarray", "sklearn"})  # fmt: skip
 #: objects whose content no guard compares
@@ -359,7 +359,7 @@ _FIXED: Final = frozenset({"_struct"})
 
 
 def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | None:
-    """The finding that an object has state which cannot be compared, if it has."""
+    """The finding that an object has state which cannot be compared; None if it has none."""
     cls = type(value)
     base = next(base for base in cls.__mro__ if is_library_class(base))
     if base in (object, Generic) and not _is_iterator(cls):
@@ -367,7 +367,7 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
     module = cls.__module__
     top = module.partition(".")[0]
     if top == "eagerflow" or (isinstance(path, AccessPath) and path.how == "cell" and path.fixed):
-        return None  # what a function of a library keeps is its own affair
+        return None  # state that a function of a library keeps is internal to it
     if top in _LOCKS and hasattr(cls, "__enter__"):
         if _is_part_of_library(path):
             return None
@@ -394,7 +394,7 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
 
 
 def _is_part_of_library(path: AccessPath | Root) -> bool:
-    """Whether it is an attribute of an object of a library, as a queue has locks."""
+    """Whether a path leads to an attribute of an object of a library, such as a queue's lock."""
     if not isinstance(path, AccessPath) or path.how not in ("attribute", "dict"):
         return False
     owner = type(path.parent.get())
@@ -402,7 +402,7 @@ def _is_part_of_library(path: AccessPath | Root) -> bool:
 
 
 def _draws(cls: type) -> bool:
-    """Whether its objects, or those of a class that it is made from, draw random numbers."""
+    """Whether objects of a class draw random numbers: it is, or is derived from, a generator."""
     return any(
         base is random.Random or base.__module__.startswith(_NUMPY_RANDOM) for base in cls.__mro__
     )
@@ -419,14 +419,14 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_closed(value: Any, base: type) -> bool:
-    """Whether an object keeps more than attributes, in C, as its first class of a library does."""
+    """Whether an object keeps state in C besides attributes, as its first library class does."""
     if base is type(value):
         return instance_dict(value) is None
     return not (base.__dictoffset__ or "__slots__" in vars(base) or is_bare_class(base))
 
 
 def _has_state(cls: type) -> bool:
-    """Whether objects of a class written in C are told apart by identity, so that they change."""
+    """Whether objects of a class in C are compared by identity, which suggests mutable state."""
     hashes: Any = cls.__hash__
     return (
         (hashes is None or hashes is object.__hash__)
@@ -445,14 +445,14 @@ def _calls(cls: type, reads: Reads) -> bool:
 
 
 def is_handed_over(path: AccessPath, reads: Reads) -> bool:
-    """Whether all that code does with a value is to pass it to functions of eagerflow."""
+    """Whether code does nothing with a value but pass it to functions of eagerflow."""
     return _every_load(path, reads, _is_passed_on)
 
 
 def is_operand(path: AccessPath, reads: Reads) -> bool:
-    """Whether an array is at most passed on to eagerflow, or an operand of ``+``, ``@``, ….
+    """Whether an array is only passed on to eagerflow, or an operand of ``+``, ``@``, ….
 
-    Whether NumPy or eagerflow computes then is seen when that happens.
+    Whether NumPy or eagerflow computes the operation is found out when it is traced.
     """
 
     def fits(site: Site, load: Load) -> bool:
@@ -462,7 +462,7 @@ def is_operand(path: AccessPath, reads: Reads) -> bool:
 
 
 def _every_load(path: AccessPath, reads: Reads, fits: Callable[[Site, Load], bool]) -> bool:
-    """Whether an array is read by its name alone, and all that code does with it fits."""
+    """Whether an array is read by its name alone, and all its loads fit."""
     loads = list(reads.loads_of(path))
     if not loads or path.fixed or path.how == "item":
         return False

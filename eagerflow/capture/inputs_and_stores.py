@@ -1,4 +1,4 @@
-"""What crosses the border of a trace: inputs read from outside, results, and what is put back."""
+"""Records of the interface of a trace: captured inputs, outputs, and stores to the outside."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pattern = tuple[int | None, ...]
 
 
 def fits(shape: Shape, pattern: Pattern) -> bool:
-    """Whether ``shape`` is one of those that ``pattern`` stands for."""
+    """Whether ``shape`` matches ``pattern``."""
     if shape == pattern:
         return True
     if len(shape) != len(pattern):
@@ -29,13 +29,13 @@ class CapturedInput:
     """An input of the graph that is read from outside at each call.
 
     Attributes:
-        path: where it is read.
+        path: the access path from which it is read.
         lane: of the tensor; None for a number.
         pattern: its shape.
-        text: what was there when it was traced, for messages.
+        text: type of the value in the trace, for messages.
         foreign: whether it is an array of NumPy.
-        used: whether it is an input of the graph; if not, Python looked at its type alone.
-        data: what it has to hold, if Python looked at its elements.
+        used: whether the graph has it as an input; if not, Python looked at its type alone.
+        data: the data that it has to hold, if Python looked at its elements.
     """
 
     path: AccessPath
@@ -47,7 +47,7 @@ class CapturedInput:
     data: Any = None
 
     def difference(self, value: Any) -> str:
-        """How what is there, of another type than the trace takes, differs."""
+        """Description of how ``value`` differs from the input that the trace takes."""
         now = as_tensor(value).type if self.foreign else value.type
         if str(now) == self.text:
             now = "other elements"
@@ -55,18 +55,18 @@ class CapturedInput:
 
 
 class Output(NamedTuple):
-    """Where one leaf of a result comes from.
+    """The origin of one leaf of a result.
 
     Attributes:
-        kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
-            argument itself), ``"argument"`` (a container among them), ``"outside"`` (an object from
-            outside itself), ``"made"`` (a container that the function made and that occurs in
-            several places), ``"choice"`` (one of two others, which a branch decides) or
+        kind: ``"value"`` (an output of the graph), ``"slices"`` (two outputs), ``"leaf"`` (an
+            argument itself), ``"argument"`` (a container among the arguments), ``"outside"`` (an
+            object from outside itself), ``"made"`` (a container that the function made and that
+            occurs in several places), ``"choice"`` (one of two others, which a branch decides) or
             ``"constant"``.
         what: the index of the output, of the argument or of the container, the path in an
             argument, the access path, the constant, or of a choice the index of the output that
-            tells whether it is the first of these.
-        shape: of the whole of slices.
+            is its predicate (true for the first).
+        shape: dense shape of slices.
     """
 
     kind: str
@@ -75,12 +75,12 @@ class Output(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Something that is done outside, or to a container among the arguments, after each run.
+    """A side effect on the outside, or on a container among the arguments, after each run.
 
     Attributes:
-        kind: ``"update"`` puts the value into the handle that is there, ``"set"`` puts it there,
-            ``"delete"`` takes away what is there, ``"append"`` appends the values to the list
-            that is there, ``"fill"`` makes them all that the container there holds.
+        kind: ``"update"`` puts the value into the handle at the target, ``"set"`` binds the target
+            to it, ``"delete"`` deletes the target, ``"append"`` appends the values to the list at
+            the target, ``"fill"`` replaces the contents of the container there by the values.
         target: the access path, or the index of an argument whose handle is updated.
         treedef: the structure of the value.
         outputs: its leaves.

@@ -1,4 +1,4 @@
-"""Tells library code, which a trace takes as it is, from the user's own; what that reads of it."""
+"""Library code, which is not analysed, and the reads of it in the user's code."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _LIKE_USERS: Final = (
     "eagerflow.nn.layers.", "eagerflow.nn.metrics.", "eagerflow.nn.module.",
     "eagerflow.optim.", "eagerflow.data.", f"{EXAMPLES}.",
 )  # fmt: skip
-#: among them, those with objects that never change
+#: among them, modules with objects that never change
 _FIXED: Final = ("eagerflow.optim.parameters",)
 _STANDARD: Final = sys.stdlib_module_names - {"__main__"}
 _STANDARD_FOLDERS: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
 )
-#: what leads to all modules
+#: root of the paths to all modules
 MODULES: Final = Root(sys.modules, "sys.modules")
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
 _DESCRIPTORS: Final = (MethodDescriptorType, WrapperDescriptorType)
 _BARE_NAMES: Final = frozenset({("argparse", "Namespace"), ("_thread", "_local")})
-#: modules of base classes whose methods read no attributes, or that findings tell of
+#: modules of base classes whose methods read no attributes, or for which there are findings
 _STATELESS: Final = frozenset({
     "abc", "builtins", "collections.abc", "concurrent.futures._base", "concurrent.futures.process",
     "concurrent.futures.thread", "logging", "typing",
@@ -52,7 +52,7 @@ _STATELESS: Final = frozenset({
 _HEAP_TYPE: Final = 1 << 9
 _KINDS_IN_SYS: Final[dict[type, str]] = {dict: "keys", list: "items"}
 
-#: modules of Python's library that compute with what they get, or hold it, whatever its type is
+#: modules of Python's library that treat arguments of all types alike
 _FOR_ALL: Final = frozenset({
     "abc", "argparse", "asyncio", "bisect", "builtins", "cmath", "collections", "collections_abc",
     "concurrent", "contextlib", "contextvars", "copy", "dataclasses", "enum", "functools", "gc",
@@ -61,7 +61,7 @@ _FOR_ALL: Final = frozenset({
     "weakref",
 })  # fmt: skip
 
-#: (module, file) -> whether it is library code; False also where it has to be checked each time
+#: (module, file) -> whether it is library code; False also where a check is needed each time
 _known: Final[dict[tuple[str, str], bool]] = {}
 
 #: the class of functions with a cache
@@ -117,15 +117,15 @@ def is_library_class(cls: type) -> bool:
 
 def is_bare_class(cls: type) -> bool:
     """Whether a library class has no methods and only attributes that the user sets."""
-    # by its name: few programs load its module, and any with an instance did
+    # by name: few programs load these modules, and any with an instance did
     return cls in _BARE or (cls.__module__, cls.__name__) in _BARE_NAMES
 
 
 def may_look_at_types(value: Any) -> bool:
     """Whether a function, class or module of Python's library or NumPy may ask for an exact int.
 
-    As `json`, `decimal` and `datetime` do: what is an int to `isinstance` alone, as what stands
-    for a number in a trace, is none to them.
+    `json`, `decimal` and `datetime` do: to them, a stand-in for a number in a trace, which is an
+    int to `isinstance` alone, is no int.
     """
     if type(value) in _DESCRIPTORS:
         return value.__objclass__ in (int, float, complex)
@@ -146,7 +146,7 @@ def home(value: Any) -> str:
 
 
 def reads_itself(cls: type) -> bool:
-    """Whether objects have methods that Python or a library wrote, which read what they hold."""
+    """Whether a class has methods that Python or a library wrote, which may read attributes."""
     return (
         hasattr(cls, "__dataclass_fields__")
         or hasattr(cls, "__attrs_attrs__")
@@ -156,12 +156,12 @@ def reads_itself(cls: type) -> bool:
 
 
 def has_library_base(cls: type) -> bool:
-    """Whether a class is of a library, or made from one, with methods that may read attributes."""
+    """Whether a class is, or derives from, a library class whose methods may read attributes."""
     return any(map(_holds_more, cls.__mro__))
 
 
 def calls_methods(cls: type, names: Container[str]) -> bool:
-    """Whether one of these names is that of a method, or of a property, of a class."""
+    """Whether one of these names is the name of a method or property of a class."""
     return any(
         name in names and not name.startswith("__") and hasattr(type(member), "__get__")
         and not isinstance(member, MemberDescriptorType)
@@ -173,7 +173,8 @@ def calls_methods(cls: type, names: Container[str]) -> bool:
 def _holds_more(base: type) -> bool:
     if not is_library_class(base) or is_bare_class(base):
         return False
-    if base.__module__ in _STATELESS or base.__qualname__ == "Condition":  # who waits is no state
+    # the waiters of a condition are no state
+    if base.__module__ in _STATELESS or base.__qualname__ == "Condition":
         return False
     return base.__module__.partition(".")[0] not in _OWN
 
@@ -181,7 +182,7 @@ def _holds_more(base: type) -> bool:
 def member_of(
     path: AccessPath, module: ModuleType, names: Sequence[str]
 ) -> tuple[AccessPath, Any] | None:
-    """What code reads of a module of a library by attributes, and where.
+    """The value that code reads of a library module by attributes, with its access path.
 
     Args:
         path: of the module.
@@ -193,55 +194,55 @@ def member_of(
         if not isinstance(value, ModuleType) or not is_library(vars(value)):
             break
         owner, value = value, attribute_of(value, name)
-        if value is GONE or attribute_of(owner, name) is not value:  # it is made when asked for
+        if value is GONE or attribute_of(owner, name) is not value:  # computed at each access
             return None
         path = AccessPath(path, "attribute", name, joined(path.text, f".{name}"), True)
     return None if value is module else (path, value)
 
 
 def attribute_of(module: ModuleType, name: str) -> Any:
-    """An attribute of a module, where taking it runs no code of the user, or `GONE`."""
+    """An attribute of a module, or `GONE` if it is missing or taking it may run the user's code."""
     if name in vars(module) or not is_library(vars(module)):
         return vars(module).get(name, GONE)
     # NumPy imports its parts, such as np.random, when they are first asked for
     with warnings.catch_warnings(action="ignore"):
         try:
             return getattr(module, name, GONE)
-        except Exception:  # what it imports is not there
+        except Exception:  # the import failed
             return GONE
 
 
 def kind_of_member(module: ModuleType, value: Any) -> str | None:
-    """How what a library has under a name is guarded; None if it is looked into."""
+    """The kind of guard for a value of a library module; None if the value is visited."""
     if type(value) in ATOMS or type(value) is tuple:
         return "value"
     if module is sys:  # which leads to all modules
         return _KINDS_IN_SYS.get(type(value), "member")
-    # of os the table of rules tells
+    # for os there are rules for findings
     known = callable(value) or isinstance(value, ModuleType) or module.__name__ == "os"
     return "member" if known else None
 
 
 @final
 class LibraryMembers:
-    """What the user's code reads by name of modules of libraries."""
+    """The reads by name of library modules in the user's code."""
 
     def __init__(self) -> None:
         self._modules: list[tuple[AccessPath, ModuleType]] = []  # by any name
         self._given: set[tuple[int, str]] = set()
 
     def add(self, path: AccessPath | Root, module: ModuleType) -> bool:
-        """Note a module, if it is of a library; whether it is."""
+        """Note a module if it is of a library, and return whether it is."""
         library = is_library(vars(module))
         if library and isinstance(path, AccessPath):
             self._modules.append((path, module))
         return library
 
     def new(self, reads: Reads, asked: Set[str]) -> Iterator[tuple[AccessPath, Any, str | None]]:
-        """Those that were not given before: where, what, and how it is guarded.
+        """The reads not yielded before: path, value, and kind of guard.
 
         Args:
-            reads: what is known of the code so far.
+            reads: the reads of the code known so far.
             asked: names that `getattr` and `hasattr` may be asked for.
         """
         for start, module, names in self._named(reads, asked):
@@ -257,7 +258,7 @@ class LibraryMembers:
     def _named(
         self, reads: Reads, asked: Set[str]
     ) -> Iterator[tuple[AccessPath, ModuleType, tuple[str, ...]]]:
-        """Modules, and the attributes by which code of the user reads of them."""
+        """Modules, with the attributes that code of the user reads of them."""
         sites = {id(one.code): one for one in reads.sites if not is_own_code(one.function)}
         for path, module in self._modules:
             for name in asked & vars(module).keys():
@@ -265,7 +266,7 @@ class LibraryMembers:
             for code, load in reads.loads_of(path):
                 if id(code) in sites:
                     yield path, module, load.attributes
-        for site in sites.values():  # those that it imports when it runs
+        for site in sites.values():  # modules that functions import when they run
             facts = facts_of(site.code)
             for load in facts.loads:
                 name, level, first = facts.aliases.get(load.name, ("", 1, ""))
@@ -276,7 +277,7 @@ class LibraryMembers:
 
 
 def is_settled(path: AccessPath | Root, kind: str) -> bool:
-    """Whether a guard of this kind would be about a part of eagerflow's own code."""
+    """Whether a guard of this kind is needless, as it is about eagerflow's own code."""
     if isinstance(path, AccessPath) and _is_own_name(path, kind):
         return True
     while isinstance(path, AccessPath):
@@ -287,14 +288,14 @@ def is_settled(path: AccessPath | Root, kind: str) -> bool:
 
 
 def _is_own_name(path: AccessPath, kind: str) -> bool:
-    """Whether it is a global name in eagerflow that stands for code."""
+    """Whether a path is a global name in eagerflow that is bound to code, or unbound."""
     if path.how != "global" or not is_own_code(path.parent.get()):
         return False
     return kind in ("absent", "function") or isinstance(path.get(), type | ModuleType)
 
 
 def _is_own_member(path: AccessPath) -> bool:
-    """Whether it is a member of a class of eagerflow, a default or a constant there."""
+    """Whether a path is a member of a class of eagerflow, or a default or a constant there."""
     owner = path.parent.get()
     if path.how == "global":
         return is_own_code(owner) and path.key.isupper()

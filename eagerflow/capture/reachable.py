@@ -1,8 +1,9 @@
-"""`Reachable`: a snapshot of all that functions can reach, one level deep.
+"""`Reachable`: a snapshot, by shallow copies, of all objects that functions can reach.
 
-Tracing a branch or a body must leave no effect in Python: what it bound, set or appended is found
-by comparing, and is put back. The graph then determines the value of each of these locations.
-What a traced function reads is found in another way, by names: `capture/guards/guard_choice.py`.
+Tracing a branch or a body must leave no effect in Python: bindings, assignments and appends are
+found by comparison with the snapshot, and undone. The graph then determines the value of each of
+these locations. Reads of a traced function are found in another way, by names:
+`capture/guards/guard_choice.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from eagerflow.capture.library_code import is_bare_class, is_library, is_library
 from eagerflow.capture.snapshot import Held, is_memory
 from eagerflow.core.tensor import AbstractArray, Tensor
 
-#: the most objects that are followed
+#: maximum number of objects that are followed
 _MOST: Final = 20_000
 #: containers of the standard library that are written in Python
 _WRAPPERS: Final = (ChainMap, UserDict, UserList)
@@ -45,7 +46,7 @@ def handle_location(handle: Tensor) -> Location:
 
 
 def cells_of(*functions: Callable[..., Any]) -> dict[str, CellType]:
-    """The variables that functions share with those around them."""
+    """The cells of variables that functions share with enclosing functions, by name."""
     cells: dict[str, CellType] = {}
     for function in functions:
         code: Any = function.__code__
@@ -61,8 +62,8 @@ class Reachable:
         functions: user code.
 
     Attributes:
-        tensors: those that were reached, with their data.
-        globals: the names of modules that the code mentions, with their values.
+        tensors: the tensors that were reached, with their data.
+        globals: the global names that the code mentions: namespace, name and value.
     """
 
     def __init__(self, functions: Sequence[Any]) -> None:
@@ -75,7 +76,7 @@ class Reachable:
         self._drain()
 
     def follow(self, text: str, value: Any) -> None:
-        """Reach an object, too."""
+        """Add an object, and all that it reaches, to the snapshot."""
         self._pending.append((text, value))
         self._drain()
 
@@ -141,7 +142,7 @@ class Reachable:
         self._pending += known
 
     def _look_at_names(self, text: str, namespace: dict[str, Any]) -> None:
-        """The names of a module: but for those that the code sets, other threads may set them."""
+        """Note the names of a module that the code sets; others may be set by other threads."""
         if id(namespace) not in self._seen:
             self._seen[id(namespace)] = namespace
             self._held.append(Held("namespace", namespace, text, names=self._stored))
@@ -169,7 +170,7 @@ class Reachable:
 
     def _look_at_attributes(self, text: str, value: Any) -> None:
         own = getattr(value, "__dict__", None)
-        if type(own) is dict and id(own) in self._seen:  # objects may share it
+        if type(own) is dict and id(own) in self._seen:  # objects may share a dict
             return
         self._seen[id(own)] = own
         held = Held("attributes", value, text)
@@ -185,7 +186,7 @@ class Reachable:
             yield from held.changes()
 
     def restore(self) -> None:
-        """Put everything back."""
+        """Restore all locations."""
         for held in self._held:
             held.restore()
 

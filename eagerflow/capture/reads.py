@@ -1,8 +1,8 @@
-"""What a function reads from outside: access paths, the code that reads them, and doubtful reads.
+"""Records of the reads of a function from outside: access paths, reading code, and findings.
 
-`collect` starts at the function and takes whatever its code can reach by name: the global names
-and cells that it reads, the attributes of those objects if their name occurs in reachable code,
-the items of containers, and the code of functions, methods and properties found on the way, until
+`collect` starts at the function and follows all names in its code: the global names and cells that
+it reads, the attributes of their values if the attribute's name occurs in reachable code, the
+items of containers, and the code of functions, methods and properties found on the way, until
 nothing is added. Library code is not entered.
 """
 
@@ -20,13 +20,13 @@ from eagerflow.source import Source
 
 
 class Read(NamedTuple):
-    """One access path, with its value when the function is traced and what a trace relies on.
+    """One access path, with its value when the function is traced and the kind of its guard.
 
     Attributes:
-        path: the access path. For ``"absent"`` that of a name to which nothing is bound.
-        kind: ``"tensor"``, ``"number"`` (may differ from call to call), or how it is guarded: see
+        path: the access path; for ``"absent"`` the path of an unbound name.
+        kind: ``"tensor"``, ``"number"`` (may differ from call to call), or the kind of guard: see
             `eagerflow.capture.guards.guard_kinds`.
-        value: what is there; for ``"alias"`` the path or root that holds the same object, for
+        value: the value read; for ``"alias"`` the path or root that leads to the same object, for
             ``"holding"`` and ``"lacking"`` the keys or names.
     """
 
@@ -36,14 +36,14 @@ class Read(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that a trace cannot follow.
+    """An effect or a read that a trace cannot follow.
 
     Attributes:
-        kind: ``"impure"`` (a call that runs while tracing only, or gives what is frozen then) or
-            ``"unwatched"`` (a change that would not be seen).
-        what: in the user's words.
-        why: what happens.
-        hint: what to do.
+        kind: ``"impure"`` (a call that runs only while tracing, or whose result is frozen then) or
+            ``"unwatched"`` (changes of a value would go unnoticed).
+        what: the expression or the object, as the user knows it.
+        why: the consequence.
+        hint: the remedy.
         source: the line.
     """
 
@@ -63,7 +63,7 @@ class Holder(NamedTuple):
     """A reachable object that has attributes or items.
 
     Attributes:
-        path: by which it was reached first.
+        path: the path by which it was reached first.
         value: the object.
     """
 
@@ -76,7 +76,7 @@ class Site(NamedTuple):
 
     Attributes:
         code: the code.
-        function: whose global names and cells it uses.
+        function: the function whose global names and cells the code uses.
         path: of the function.
     """
 
@@ -87,17 +87,17 @@ class Site(NamedTuple):
 
 @final
 class Reads:
-    """What `collect` gives. It holds the user's objects: keep it only while tracing.
+    """The result of `collect`. It holds the user's objects: keep it only while tracing.
 
     Attributes:
-        root: where paths from the function begin.
-        reads: the access paths, owners before what they own.
-        findings: what a trace cannot follow.
+        root: the root of paths from the function.
+        reads: the access paths, owners before their members.
+        findings: effects and reads that a trace cannot follow.
         sites: the reachable code of the user.
         objects: reachable objects with attributes: instances, modules, functions.
         classes: reachable classes of the user.
         containers: reachable lists, dicts, sets and deques.
-        asks_types: whether it looks at the types of objects, so that numbers have to be numbers.
+        asks_types: whether code asks for types of objects, so that numbers must be Python's own.
     """
 
     def __init__(self, root: Root) -> None:
@@ -112,12 +112,12 @@ class Reads:
         self.asks_types = False
 
     def add(self, path: AccessPath | Root, kind: str, value: Any) -> None:
-        """Note the value of an access path; nothing is to be noted of a root."""
+        """Note the value of an access path; roots need no read."""
         if isinstance(path, AccessPath):
             self.reads.append(Read(path, kind, value))
 
     def below(self, value: Any) -> Reads:
-        """What is reached from one object, which is a root, and the same code."""
+        """The reads from one object that is a root, with the same code."""
         part = Reads(self.root)
         part.sites, part.loads = self.sites, self.loads
         part.reads = [r for r in self.reads if r.path.root.get() is value]
@@ -131,7 +131,7 @@ class Reads:
         return [r for r in self.reads if r.kind in kinds]
 
     def of_types(self, types: Container[type]) -> list[dict[int, AccessPath | Root]]:
-        """Tensors and objects that can change, by type and id; of these types, unless all count."""
+        """Tensors and mutable objects by type and id: of these types, or all if identity counts."""
         groups: dict[type, dict[int, AccessPath | Root]] = {}
         every = self.asks_identity
         for path, value in self.holders:
@@ -143,7 +143,7 @@ class Reads:
 
     @property
     def holders(self) -> list[Holder]:
-        """Tensors and objects that can change, with the paths by which they were reached first."""
+        """Tensors and mutable objects, with the paths by which they were reached first."""
         tensors = [Holder(r.path, r.value) for r in self.tensors]
         return [*self.containers, *self.objects, *tensors]
 
@@ -156,11 +156,11 @@ class Reads:
 
     @property
     def asks_addresses(self) -> bool:
-        """Whether code may keep what `id` gives, or look it up."""
+        """Whether code may keep or look up results of `id`."""
         return self._knows(id)
 
     def _knows(self, *functions: Any) -> bool:
-        """Whether code reads one of these functions, whatever it calls it."""
+        """Whether code reads one of these functions, under any name."""
         return any(r.value is function for r in self.reads for function in functions)
 
     @property
@@ -181,7 +181,7 @@ class Reads:
         return next((Source(code, load.offset) for code, load in loads), None)
 
     def loads_of(self, path: AccessPath) -> Sequence[tuple[CodeType, Load]]:
-        """Where the code reads the name at the end of an access path, and perhaps this value."""
+        """The loads of the name at the end of an access path; they may read another value."""
         return self.loads.get(name_of(path), ())
 
 
@@ -197,7 +197,7 @@ def name_of(path: AccessPath) -> tuple[str, str]:
 
 
 def describe(value: Any) -> str:
-    """A value of the user, for a reader, briefly."""
+    """A short text of a value of the user, for messages."""
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
         return str(getattr(value, "__qualname__", value))
     if isinstance(value, ModuleType):  # of some, repr warns

@@ -1,7 +1,7 @@
-"""A snapshot of objects that can change: how they differ from it later, and how they are put back.
+"""Snapshots of mutable objects: comparison with their later state, and restoring.
 
-What belongs into one is decided elsewhere: all that code can reach (`capture/reachable.py`), what a
-traced function reads and stores (`capture/changes.py`), the containers among the arguments
+The objects in a snapshot are chosen elsewhere: all that code can reach (`capture/reachable.py`),
+reads and stores of a traced function (`capture/changes.py`), the containers among the arguments
 (`capture/argument_containers.py`).
 """
 
@@ -26,10 +26,10 @@ from eagerflow.capture.equality import ATOMS, same_items, same_value
 from eagerflow.core.abstract_symbols import number_now
 from eagerflow.core.tree import slots_of
 
-#: kinds of what is held by name or key, and that of its locations
+#: kinds of objects with names or keys -> kind of their locations
 _KEYED: Final = {"cell": "cell", "attributes": "attribute", "namespace": "item", "dict": "item"}
 _CONTAINERS: Final = frozenset({"dict", "list", "deque", "set"})
-#: how code reads what is held by name
+#: kinds of objects with names -> kind of access paths
 _HOW: Final = {"cell": "cell", "attributes": "attribute", "namespace": "global"}
 
 
@@ -40,15 +40,15 @@ def differs(old: Any, new: Any) -> bool:
 
 @final
 class Held:
-    """An object that can change, with what it held.
+    """A mutable object, with a copy of its contents.
 
     Args:
         kind: ``"cell"``, ``"attributes"``, ``"namespace"``, ``"dict"``, ``"list"``, ``"deque"``,
             or ``"set"``, or ``"memory"`` of an array.
         owner: the object.
         text: its name in messages.
-        path: how it was reached, for the caller.
-        names: of attributes and namespaces, those that count; it may grow. None for all.
+        path: its access path, for the caller.
+        names: names that are compared, of attributes and namespaces; it may grow. None for all.
     """
 
     __slots__ = ("before", "kind", "names", "owner", "path", "text")
@@ -63,19 +63,19 @@ class Held:
         self.path = path
         self.names = names
         now = self.now()
-        # without what a class of the user makes of copying
+        # without running a class's own code for copying
         self.before: Any = _COPY[kind](now)
 
     @staticmethod
     def of_container(value: Any, text: str, path: Any = None) -> Held | None:
-        """What a dict, list, deque or set holds; None of what cannot change."""
+        """The snapshot of a dict, list, deque or set; None for other values."""
         for cls in (dict, list, deque, set):
             if isinstance(value, cls):
                 return Held(cls.__name__, value, text, path)
         return None
 
     def now(self) -> Any:
-        """What the object holds now; not a copy, where that is a container."""
+        """The present contents of the object; not a copy, where these are a container."""
         owner = self.owner
         if self.kind == "cell":
             return {self.text: Location("cell", owner, None, "").get()}
@@ -88,7 +88,7 @@ class Held:
         return attributes_of(owner)
 
     def location(self, key: Any) -> Location:
-        """That of one of the names, keys or items."""
+        """The location of one of the names, keys or items."""
         if self.kind == "cell":
             text = self.text
         elif self.kind in ("attributes", "namespace"):
@@ -107,7 +107,7 @@ class Held:
         return AccessPath(self.path, how, key, text)
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
-        """The keys, names or numbers of what it held, with the values."""
+        """The keys, names or indices in the copy, with the values; none of sets, deques, arrays."""
         if self.kind in _KEYED:
             yield from self.before.items()
         elif self.kind == "list":
@@ -116,9 +116,9 @@ class Held:
     def changes(self) -> Iterator[tuple[Location, Any, Any]]:
         """The locations that were set, with the old and the new value.
 
-        What is longer or shorter than it was gives a location of the kind ``"list"`` as well, with
-        all that it held and the items from there on; deques, sets, arrays, and dicts whose keys
-        are in another order, give themselves.
+        A list of another length gives a location of the kind ``"list"`` as well, with all old items
+        and the items after them; a deque, set or array, and a dict whose keys have another order,
+        give a location of the kind ``"other"`` with the whole contents.
         """
         before, now = self.before, self.now()
         if self.kind in _KEYED:
@@ -139,10 +139,10 @@ class Held:
             yield Location("other", self.owner, None, self.text), before, now
 
     def edits(self) -> Iterator[tuple[str, Any, Any, Any]]:
-        """What was done to it, so that it can be done again: kind, key, old and new value.
+        """The changes in a form that can be repeated: kind, key, old and new value.
 
-        The kinds are those of a `Store`: ``"set"`` and ``"delete"`` are of one key, ``"append"``
-        has the items that were appended, ``"fill"`` all that is there now; and ``"memory"``.
+        The kinds are those of a `Store`: ``"set"`` and ``"delete"`` are for one key, ``"append"``
+        has the appended items, ``"fill"`` all present contents; and ``"memory"``.
         """
         before, now, changes = self.before, self.now(), list(self.changes())
         if self.kind == "memory":
@@ -164,7 +164,7 @@ class Held:
                 yield "delete" if new is GONE else "set", number_now(location.key), old, new
 
     def _pairs(self, before: Any, now: Any) -> Iterator[tuple[Any, Any, Any]]:
-        """What may differ: keys with old and new values."""
+        """Keys that may differ, with old and new values."""
         same = len(before) == len(now) and all(map(is_, now.values(), before.values()))
         if same and list(now) == list(before):  # as of most
             return
@@ -173,11 +173,11 @@ class Held:
                 yield key, before.get(key, GONE), now.get(key, GONE)
 
     def restore(self, stays: Callable[[Held, Any, Any, Any], bool] | None = None) -> None:
-        """Put back what it held.
+        """Restore the contents from the copy.
 
         Args:
-            stays: ``stays(held, key, old, new)`` tells whether a change stays, such as that of
-                another thread.
+            stays: ``stays(held, key, old, new)`` says whether a change stays, such as the change
+                of another thread.
         """
         owner, before, now = self.owner, self.before, self.now()
         kept = stays or (lambda *_: False)
@@ -189,7 +189,7 @@ class Held:
         if self.kind in _KEYED:
             for key, old, new in list(self._pairs(before, now)):
                 if old is not new and not kept(self, key, old, new):
-                    # what cannot be set was not set
+                    # locations that cannot be set were not set
                     with suppress(TypeError, AttributeError, ValueError):
                         self.location(key).set(old)
         elif self.kind == "list":
@@ -203,13 +203,13 @@ class Held:
 
 
 def _is_reordered(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
-    """Whether the keys that stayed are not where they were, before all that are new."""
+    """Whether the old keys are in another order, or not before all new keys."""
     kept = [key for key in before if key in now]
     return list(now)[: len(kept)] != kept
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """What an instance itself holds, in slots as well; not a copy, where there are none."""
+    """The attributes of an instance itself, slots included; not a copy, if there are no slots."""
     own = instance_dict(value) or {}
     values = {name: getattr(value, name, GONE) for name in slots_of(type(value))}
     return {**own, **{n: x for n, x in values.items() if x is not GONE}} if values else own
@@ -217,7 +217,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 #: classes by their modules and names: a program with an instance has loaded them
 _ARRAYS: Final = frozenset({("builtins", "bytearray"), ("array", "array"), ("numpy", "ndarray")})
-#: bytes from which on memory is not compared
+#: size in bytes above which memory is not compared
 _MOST_BYTES: Final = 1 << 20
 
 

@@ -1,4 +1,4 @@
-"""Static arguments as keys: by value where values are compared, else by identity, held weakly."""
+"""Cache keys of static arguments: by value where it can be compared, else by weak identity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_IDENTITY: Final = (FunctionType, BuiltinFunctionType, ModuleType, type)
 
 @final
 class IdentityKey:
-    """An object as a key that is equal to keys of the same object only, and does not keep it alive.
+    """A key that is equal to keys of the same object only, and does not keep the object alive.
 
     Args:
         value: the object.
@@ -36,7 +36,7 @@ class IdentityKey:
         self._weak: ref[Any] | None = None
         try:
             self._weak = ref(value)
-        except TypeError:  # it would keep nothing alive but itself
+        except TypeError:  # no weak reference: it is kept alive
             self._strong = value
 
     @property
@@ -45,7 +45,7 @@ class IdentityKey:
         return self._strong if self._weak is None else self._weak()
 
     def watch(self, gone: Callable[[], None]) -> Any:
-        """Call ``gone`` when the object dies; the caller keeps what is given back."""
+        """Call ``gone`` when the object dies; the caller keeps the returned reference."""
         value = self.value
         return None if self._weak is None or value is None else ref(value, lambda _: gone())
 
@@ -63,7 +63,7 @@ class IdentityKey:
 
 @final
 class _Value:
-    """A value as a key that tells apart what ``==`` does not: ``1``, ``1.0`` and ``True``."""
+    """A key of a value that distinguishes ``1``, ``1.0`` and ``True``, unlike ``==``."""
 
     __slots__ = ("value",)
 

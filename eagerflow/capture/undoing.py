@@ -1,7 +1,7 @@
-"""What is put back when a traced function fails.
+"""Undo actions for failed runs of traced functions.
 
-A step that fails does not undo what it did. Code that writes trial values into variables of the
-user registers what is to be done then, for a variable that the graph writes while it tries.
+A step that fails does not undo its writes. Code that writes trial values into variables of the
+user registers an undo action with a variable that the graph writes meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, ref
 
 from eagerflow.resources.variable import VariableState
 
-#: an object and the function of its method, neither kept alive; a `WeakMethod` would complain if
+#: weak references to an object and the function of its method; a `WeakMethod` would complain if
 #: class and object are collected at once
 _Action: TypeAlias = tuple[ref[Any], ref[Any]]
 #: by the resource of a variable
@@ -23,9 +23,9 @@ def undo_by(variable: Any, action: Any) -> None:
     """Call a method whenever a run fails of a traced function that refers to a variable.
 
     Args:
-        variable: what tells graphs that the method is for them.
-        action: a method without arguments of an object that holds the variable, which is not kept
-            alive by this.
+        variable: variable by which graphs are recognised for which the method is called.
+        action: a method without arguments of an object that holds the variable; the object is not
+            kept alive.
 
     >>> from eagerflow.extending import undo_by
     >>> class Search:
@@ -50,11 +50,11 @@ def undo_by(variable: Any, action: Any) -> None:
 
 
 def undoing(run: Callable[..., Sequence[Any]], resources: Iterable[Any]) -> Callable[..., Any]:
-    """``run``, or a function that undoes what is to be undone if it fails.
+    """``run``, or a function that also calls the registered undo actions if the run fails.
 
     Args:
         run: runs a graph.
-        resources: what the graph refers to.
+        resources: the resources that the graph refers to.
     """
     actions = [_actions[r] for r in resources if type(r) is VariableState and r in _actions]
     if not actions:

@@ -1,8 +1,8 @@
-"""Code that captured flags leave out, as in ``if VERBOSE: print(x)``: what is called there is not.
+"""Code made unreachable by captured flags, as in ``if VERBOSE: print(x)``.
 
-A flag is a bool, a number, a text or None that a global name or a cell stands for, or an attribute
-of these. It is a condition of the trace: where it changes there is another one, in which all is
-asked anew.
+A flag is a bool, a number, a text or None that is the value of a global name or a cell, or of an
+attribute of these. The flag is guarded: where it changes there is another trace, for which the
+code is analysed anew.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _ENDS: Final = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUM
 
 
 def unreached(site: Site, value_of: Callable[[Site, Load], Any]) -> frozenset[int]:
-    """The offsets of instructions that cannot be reached while flags are as they are now.
+    """The offsets of instructions that cannot be reached with the present values of flags.
 
     Args:
         site: the code.
-        value_of: gives what a name with its attributes stands for.
+        value_of: gives the value of a name with its attributes.
     """
     instructions = list(dis.get_instructions(site.code))
     decided = _decided(site, instructions, value_of)
@@ -56,7 +56,7 @@ def unreached(site: Site, value_of: Callable[[Site, Load], Any]) -> frozenset[in
 def _decided(
     site: Site, instructions: list[dis.Instruction], value_of: Callable[[Site, Load], Any]
 ) -> dict[int, bool]:
-    """Which conditional jumps flags decide, and whether these jump."""
+    """Offsets of conditional jumps that flags decide, with whether they jump."""
     loads = {load.offset: load for load in facts_of(site.code).loads}
     changed = {i.argval for i in instructions if i.opname in _SETS}
     decided: dict[int, bool] = {}

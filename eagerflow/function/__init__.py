@@ -1,4 +1,4 @@
-"""Traced functions: the cache of traces, what decides whether one may be used, and explanations."""
+"""Traced functions: making traces, the cache and lookup of traces, placement, explanations."""
 
 from eagerflow.function.trace_decorator import eval_shape, trace
 from eagerflow.function.traced_function import TracedFunction

@@ -37,11 +37,11 @@ class BoundFunction(Generic[_P, _R_co]):
             raise
 
     def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
-        """As `TracedFunction.graph`."""
+        """See `TracedFunction.graph`."""
         return self.__func__.graph(self.__self__, *args, **kwargs)
 
     def abstract(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        """As `TracedFunction.abstract`."""
+        """See `TracedFunction.abstract`."""
         return self.__func__.abstract(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

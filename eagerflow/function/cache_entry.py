@@ -1,4 +1,4 @@
-"""One trace of a function: what runs it, what a call has to fulfil for it, what follows a run."""
+"""One trace of a function: its executable, conditions on calls, and stores after each run."""
 
 from __future__ import annotations
 
@@ -44,51 +44,51 @@ uses: Final = count()
 
 @final
 class NothingDone(Exception):
-    """Nothing that a call does has been done: the function itself is to be called.
+    """Raised when a call had no effect yet, so that the function itself is to be called.
 
     Args:
-        reason: what was raised instead, in words; empty if nothing was.
+        reason: description of the exception of the graph; empty if there was none.
     """
 
 
 @final
 class CacheEntry:
-    """One trace, with all that decides whether a call may use it.
+    """One trace, with the conditions under which a call may use it.
 
     Attributes:
         graph: as traced.
-        optimised: what the passes made of it.
-        executable: runs that.
-        arrays: the outputs that are arrays of NumPy to the user, with what makes them so.
-        leaves: which leaves of the arguments are inputs of the graph, in order.
+        optimised: the graph after placement and passes.
+        executable: runs the optimised graph.
+        arrays: the outputs that are arrays of NumPy to the user, with functions that make them.
+        leaves: indices of the leaves of the arguments that are inputs of the graph, in order.
         patterns: the shapes of the tensors among the arguments.
-        numbers: the static numbers: which leaf, and its value.
-        conditions: what other numbers among the arguments have to fulfil.
-        captured: the inputs that follow those of the arguments.
-        shared: arguments that are read from outside as well: which leaf, and where.
-        asks_identity: whether code tells objects apart.
-        guards: what else must be as it was.
+        numbers: the static numbers: index and value of the leaf.
+        conditions: the conditions on other numbers among the arguments.
+        captured: the inputs after those of the arguments.
+        shared: arguments that are read from outside as well: index of the leaf, and access path.
+        asks_identity: whether code compares objects by identity.
+        guards: the guards on the outside.
         treedef: the structure of the result.
         outputs: its leaves.
         made: containers in several places of results and stores: structure and leaves.
-        stores: what is put back after each run.
-        apart: what is asked before that.
-        record: what users see of the trace.
+        stores: the stores after each run.
+        apart: the check before the stores.
+        record: the record of the trace for users.
         locals: the values that local variables of the function were bound to at its end.
         leaf_records: the arguments of the call that was traced, for messages.
         makes_resources: whether the function makes variables.
         own_rules: the names of functions with derivatives of their own, which the graph lacks.
-        first: what the first run does besides, None if nothing.
-        failure: the exception with which the function ended, in words; empty if with none.
-        catches: whether handlers in it may be for what the graph raises.
+        first: the run of the call that traced, if objects hold tensors or numbers of the trace.
+        failure: description of the exception that ended the function; empty if there was none.
+        catches: whether handlers in the function may be for exceptions of the graph.
         rules: by which it is placed; None where the program says.
-        trial: what its steps go through while automatic placement tries; else None.
+        trial: runs the steps while automatic placement tries a plan; else None.
         compile: when it is compiled.
         checks: whether some captured inputs are tensors.
-        asks_numbers: whether numbers among the arguments matter.
-        run_raw: runs it on arrays and numbers; gives a tuple of the same.
-        single: the lane of the result, if it is one tensor and nothing else is to be done.
-        used: when a call used it last: the greater, the later.
+        asks_numbers: whether the values of numbers among the arguments matter.
+        run_raw: runs it on arrays and numbers; returns a tuple of arrays and numbers.
+        single: the lane of the result, if that is one tensor and there are no stores or checks.
+        used: number of its latest use; a greater number is a later use.
     """
 
     __slots__ = (
@@ -134,19 +134,19 @@ class CacheEntry:
         self.used = next(uses)
 
     def optimise(self, placement: Placement | None = None) -> None:
-        """Make the graph that runs of the one that was traced, or of what rules made of that."""
+        """Optimise the traced graph, or the graph as placed by rules."""
         self.optimised = optimise(self.graph if placement is None else placement.graph)[0]
 
     def replace(self, rules: Rules | None, placement: Placement | None) -> None:
-        """Run it from the next step on as rules made it; None for where the program says."""
+        """Run the placed graph from the next step on; None for where the program says."""
         self.optimise(placement)
         self.rules = rules
         self.record.nodes = len(self.optimised.nodes)
         self.prepare()
-        self._derivative = False  # that follows the rules as well
+        self._derivative = False  # made anew, as it follows the rules as well
 
     def prepare(self) -> None:
-        """Make what runs it; to be called once all attributes are set."""
+        """Make the executable and derived attributes; call it once all others are set."""
         self.executable = Executable(self.optimised, self.compile)
         planned = None if self.rules is None else self.rules.planned
         self.trial = None if planned is None else planned.trial(self)
@@ -166,11 +166,11 @@ class CacheEntry:
         self.checks = any(one.lane is not None for one in self.captured)
         #: whether tensors of the caller or from outside are updated in place
         self.updates = any(store.kind == "update" for store in self.stores)
-        #: whether inputs are used as they come: leaf i is input i
+        #: whether leaf i is input i, for all leaves
         self._plain = self.leaves == tuple(range(len(self.leaves)))
 
     def executables(self) -> list[Executable]:
-        """What runs it, or its derivative."""
+        """All executables of the trace, of its trial and its derivative."""
         return [
             self.executable,
             *(() if self.trial is None else self.trial.executables),
@@ -178,14 +178,14 @@ class CacheEntry:
         ]
 
     def compiled(self) -> list[str]:
-        """What became native code, for people; empty where there is none."""
+        """The report of compilation to native code, for users; empty where there is none."""
         compilation = self.executable.compilation
         if compilation is None or in_force() != "native":
             return []
         return compilation.report()
 
     def takes(self, call: Call) -> bool:
-        """Whether the sizes and numbers of a call are those of the trace."""
+        """Whether the sizes and numbers of a call fit the trace."""
         return all(map(fits, call.shapes, self.patterns)) and (
             not self.asks_numbers or self.agrees([leaf.value for leaf in call.leaves])
         )
@@ -214,10 +214,11 @@ class CacheEntry:
         )
 
     def is_direct(self, call: Call, given: Sequence[Any]) -> bool:
-        """Whether what positional arguments hold are the first leaves, all others being defaults.
+        """Whether a shortcut may pass ``given``, the leaves of positional arguments, to the trace.
 
-        A handle that is updated may be another argument as well, which has to be looked at, and
-        of a static number or array the value.
+        They must be the first leaves, all others being defaults. A call is not direct where the
+        trace needs more checks: of the identity of an updated handle, which may be another argument
+        as well, or of the value of a static number or array.
         """
         leaves = call.leaves
         return (
@@ -255,7 +256,7 @@ class CacheEntry:
     def run_first(
         self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any]
     ) -> Any:
-        """Run it for the call that traced, which gives values to what is held of the trace."""
+        """Run it for the call that traced, which gives values to held tensors and numbers."""
         first, self.first = self.first, None
         if first is None:
             return self.run(leaves, captured, arguments)
@@ -278,7 +279,7 @@ class CacheEntry:
 
     @property
     def is_left(self) -> bool:
-        """Whether the function itself is to run in its place."""
+        """Whether the function itself is to run in place of the graph."""
         return bool(self.failure or self.record.unrepeated)
 
     def run(
@@ -287,7 +288,7 @@ class CacheEntry:
         """Run with these leaves of the arguments (tensors and numbers where they are inputs).
 
         Raises:
-            NothingDone: the graph raises an exception, and stores are all that a call does.
+            NothingDone: the graph raised an exception, and a call has no effects but stores.
         """
         if self._plain and len(leaves) == len(self.leaves):
             inputs = [*leaves, *captured]
@@ -310,18 +311,18 @@ class CacheEntry:
         return self.finish(raw, leaves, arguments)
 
     def _only_stores(self) -> bool:
-        """Whether the function itself may do what a run did not, as nothing was done before."""
+        """Whether the function itself may run after a failed run, which had no effect."""
         if not (self.stores or self.catches) or self.record.notes:
             return False
         return not changes_state(self.graph)
 
     def raw_inputs(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
-        """Arrays and numbers of a run that the caller performs."""
+        """The inputs, as arrays and numbers, of a run that the caller performs."""
         inputs = [*[leaves[i] for i in self.leaves], *captured]
         return [x._data if type(x) is Tensor else x for x in inputs]
 
     def finish(self, raw: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
-        """Do what is to be done after a run, which gave these arrays and numbers."""
+        """Perform the stores after a run, and build the result from its arrays and numbers."""
         return self._finish(self.executable.wrap(raw), leaves, arguments)
 
     def abstract(self, leaves: Sequence[Any]) -> Any:
@@ -338,7 +339,7 @@ class CacheEntry:
         )
 
     def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Run for a tape, as one step of it if it is alone; all others see each op."""
+        """Run under interpreters: as one step of a tape if that is alone, else op by op."""
         top = interpreter.current()
         alone = type(top) is Tape and top.below is interpreter.BASE and not self.updates
         if alone and next(interpreter.monitors(), None) is None:
@@ -351,7 +352,7 @@ class CacheEntry:
         return replayed
 
     def differentiated(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
-        """Run it as one step of a tape; None where the tape has to see each op."""
+        """Run it as one step of a tape; None where the tape has to record each op."""
         if self._derivative is False:
             self._derivative = Derivative.of(self.graph, self.rules, self.compile)
         return None if self._derivative is None else self._derivative.call(tape, inputs)
@@ -359,19 +360,19 @@ class CacheEntry:
     def _finish(
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
     ) -> Any:
-        """Put back what is stored outside, and build the result."""
+        """Perform the stores, and build the result."""
         if self.arrays:
             values = list(values)
             for i, make in self.arrays:
                 values[i] = make(values[i])
         made: Any = self.made and []
-        for treedef, outputs in self.made:  # each is of those before it
+        for treedef, outputs in self.made:  # each may contain earlier ones
             parts = [_output(out, values, leaves, arguments, made) for out in outputs]
             made.append(tree.unflatten(treedef, parts))
         results = [_output(out, values, leaves, arguments, made) for out in self.outputs]
         if self.apart is not None:
             self.apart.check(arguments)
-        # both before anything is done: one may be taken out of another, or store it
+        # owners and values first: a store may remove or replace another's owner
         owners = [_owner(store, leaves, arguments) for store in self.stores]
         stored = [
             tree.unflatten(

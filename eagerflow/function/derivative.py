@@ -1,8 +1,9 @@
-"""The derivative of a trace: a forward graph that gives residuals as well, and a backward graph.
+"""The derivative of a trace: a forward graph that also outputs residuals, and a backward graph.
 
-A traced function that is called under a tape runs the one, and the tape the other. Both come from
-one graph, made by tracing the tape itself as it records and goes back over the function; what the
-results need is forward, the rest is backward, and what crosses is a residual.
+A traced function that is called under a tape runs the forward graph, and the tape the backward
+graph. Both come from one joint graph, made by tracing the tape itself as it records and
+differentiates the function: nodes that the results need are forward, all others backward, and
+values that cross are residuals.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
 
-#: runs an executable on tensors and numbers; gives the same
+#: runs an executable on tensors and numbers; returns tensors and numbers
 Run = Callable[[Executable, Sequence[Any]], list[Any]]
 
 
@@ -41,12 +42,13 @@ class Derivative:
 
     Args:
         graph: of the trace.
-        rules: by which both are placed; None where the program says.
-        compile: when they are compiled.
+        rules: by which both graphs are placed; None where the program says.
+        compile: when both graphs are compiled.
 
     Attributes:
         forward: from the inputs and the reads of variables to the outputs and the residuals.
-        backward: from the residuals and the cotangents of the outputs to those of the inputs.
+        backward: from the residuals and the cotangents of the outputs to the cotangents of the
+            inputs.
     """
 
     def __init__(self, graph: Graph, rules: Rules | None = None, compile: Mode = "off") -> None:
@@ -57,12 +59,12 @@ class Derivative:
         self._joint = Joint(self._without_reads())
         self.forward, self.backward = self._placed(rules)
         self._forward = Executable(optimise(self.forward)[0], compile)
-        #: the backward graph for some of the inputs, by which, and what runs it
+        #: backward graph and executable, by flags of the inputs whose cotangents are wanted
         self._backward: dict[tuple[bool, ...], tuple[Graph, Executable]] = {}
 
     @staticmethod
     def of(graph: Graph, rules: Rules | None = None, compile: Mode = "off") -> Derivative | None:
-        """The derivative; None where each op has to be seen by the tape."""
+        """The derivative; None where the tape has to record each op."""
         plain = all(is_read(n.op) or _only_draws(n) for n in graph.nodes)
         numbers = any(isinstance(v.type, NumberType) for v in graph.outputs)
         if not plain or numbers:
@@ -71,13 +73,13 @@ class Derivative:
             return None
         try:
             return Derivative(graph, rules, compile)
-        except EagerflowError:  # the tape words it, or does without
+        except EagerflowError:  # the tape raises it with its own text, or does not need the op
             return None
 
     # --- making ---
 
     def _placed(self, rules: Rules | None) -> tuple[Graph, Graph]:
-        """Both graphs, placed. Residuals stay where they are made, and come from there."""
+        """Both graphs, placed. Residuals stay on the device where they are made."""
         forward, backward = self._joint.forward, self._joint.backward
         if rules is None:
             return forward, backward
@@ -91,7 +93,7 @@ class Derivative:
         return forward, place(backward, rules, known=known, originals=originals).graph
 
     def _without_reads(self) -> Graph:
-        """The graph with inputs in the place of reads of variables."""
+        """The graph with inputs in place of reads of variables."""
         result = Graph(self._graph.name)
         result.resources = dict(self._graph.resources)
         values = {v: result.add_input(v.type, v.label, v.device) for v in self._graph.inputs}
@@ -111,7 +113,7 @@ class Derivative:
 
     @property
     def executables(self) -> list[Executable]:
-        """What runs the graphs, as far as there was need of it."""
+        """The executables of the graphs made so far."""
         return [self._forward, *[executable for _, executable in list(self._backward.values())]]
 
     def call(
@@ -122,7 +124,7 @@ class Derivative:
         Args:
             tape: the tape.
             inputs: tensors and numbers.
-            run: how the two graphs are run.
+            run: runs the executable of either graph.
         """
         tensors = [x for x in inputs if type(x) is Tensor]
 
@@ -155,7 +157,7 @@ class Derivative:
     def _pull(
         self, residuals: Sequence[Any], gs: Sequence[Any], wanted: Sequence[bool], run: Run
     ) -> Sequence[Any]:
-        """The cotangents of all inputs that are tensors, then of the reads."""
+        """The cotangents of all tensors among the inputs, then of the reads."""
         graph, executable = self._part(tuple(wanted))
         inputs = [*residuals, *[g for g in gs if g is not None]]
         rest = iter(replay(graph, inputs) if is_watched() else run(executable, inputs))
@@ -175,7 +177,7 @@ class Derivative:
         return cotangents
 
     def _part(self, wanted: tuple[bool, ...]) -> tuple[Graph, Executable]:
-        """The backward graph for some of the inputs."""
+        """The backward graph for the wanted inputs, with its executable."""
         entry = self._backward.get(wanted)
         if entry is None:
             outputs = iter(self.backward.outputs)
@@ -191,7 +193,7 @@ class Derivative:
 
 
 def _only_draws(node: Node) -> bool:
-    """Whether a node has no effect but to draw random numbers."""
+    """Whether a node has no effect other than drawing random numbers."""
     inner = [graph for _, graph in node.subgraphs()]
     if inner:
         return all(_only_draws(n) for graph in inner for n in graph.nodes)
@@ -201,7 +203,8 @@ def _only_draws(node: Node) -> bool:
 def _depend_alike(graph: Graph) -> bool:
     """Whether all floating outputs depend on the same inputs and variables.
 
-    Else a derivative of one output by what only another depends on would be zero, not None.
+    Otherwise the derivative of one output with respect to an input that only another output
+    depends on would be zero, not None.
     """
     known: dict[Value, frozenset[Value]] = {v: frozenset((v,)) for v in graph.inputs}
     for node in graph.nodes:
@@ -213,6 +216,6 @@ def _depend_alike(graph: Graph) -> bool:
 
 
 def _mixed(inputs: Sequence[Any], tensors: Sequence[Tensor]) -> list[Any]:
-    """``inputs`` with other tensors in the place of theirs."""
+    """``inputs`` with other tensors in place of its own."""
     rest = iter(tensors)
     return [next(rest) if type(x) is Tensor else x for x in inputs]

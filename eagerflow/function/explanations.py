@@ -1,6 +1,6 @@
-"""What users see of traces: what each depends on, and what `f.explain()` prints.
+"""Records of traces for users: the dependencies of each trace, and the text of `f.explain()`.
 
-Why a trace is made: `function/lookup/retrace_reasons.py`.
+The reasons of traces: `function/lookup/retrace_reasons.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 from eagerflow.formatting import escape
 
-#: notebooks put the texts of tables at the right
+#: notebooks align the texts of tables to the right
 _LEFT: Final = ' style="text-align: left"'
 
 
@@ -23,7 +23,7 @@ class LeafRecord:
 
     Attributes:
         name: such as ``params['w']``.
-        text: its type, or the static value.
+        text: the type of the leaf, or its static value.
         token: its part of the key.
     """
 
@@ -38,18 +38,21 @@ class TraceRecord:
     """One trace of a function.
 
     Attributes:
-        signature: the function with the types of its arguments; sizes that may differ have names.
-        reason: why it was made.
-        scope: the device scope that it is for; empty if it is for none.
-        seconds: how long tracing and optimising took.
-        nodes: how many nodes the graph has that runs.
-        static: what Python asked for the value of, so that another value is another trace.
-        outside: what is read from outside at each call.
-        notes: what is not as in eager mode: it ran only while tracing, or cannot be watched.
-        unrepeated: what no run of a graph can repeat, so that the function itself does such calls.
-        unrolled: the loops of Python of which each iteration put nodes into the graph, with how
-            many; those with the most nodes first.
-        compiled: what became native code, and why other ops did not.
+        signature: the function with the types of its arguments; symbolic sizes have names.
+        reason: the reason for which it was made.
+        scope: the device scope that it is for; empty if there is none.
+        seconds: duration of tracing and optimising.
+        nodes: number of nodes in the graph that runs.
+        static: numbers and sizes whose value Python asked for, so that another value needs another
+            trace.
+        outside: values read from outside at each call.
+        notes: differences from eager mode: effects only while tracing, or state that cannot be
+            watched.
+        unrepeated: effects that no run of a graph can repeat, so that the function itself runs in
+            such calls.
+        unrolled: unrolled loops of Python, with the number of nodes that their iterations added;
+            loops with the most nodes first.
+        compiled: the ops compiled to native code, and the reasons for which others were not.
     """
 
     signature: str
@@ -75,14 +78,14 @@ class TraceRecord:
         return "\n".join(lines)
 
     def static_of(self, name: str) -> list[str]:
-        """What Python asked for of one argument."""
+        """The static values among one argument."""
         starts = re.compile(rf"(axis \d+ of )?{re.escape(name)} ?= ?")
         return [item for item in self.static if starts.match(item)]
 
     def shown(self) -> list[tuple[str, str]]:
-        """What the trace depends on, and what is to be known of it, each with its kind.
+        """The dependencies of the trace and the notes on it, each with its kind.
 
-        Long lists are cut: the attributes have all of it.
+        Long lists are cut; the attributes hold them in full.
         """
         sections = {
             "device scope": [self.scope] if self.scope else [],
@@ -97,13 +100,13 @@ class TraceRecord:
 
 
 def _first(items: Sequence[str], most: int = 5) -> list[str]:
-    """The first of some texts, and how many there are more."""
+    """The first of some texts, and a text with the number of others."""
     rest = len(items) - most
     return [*items[:most], f"and {rest} more"] if rest > 0 else [*items]
 
 
 def _grouped(items: Sequence[str], most: int = 4) -> list[str]:
-    """Static values that are so for one reason in one text, the first of them by name."""
+    """Texts of static values, grouped by reason; each names the first values of a group."""
     groups: dict[str, list[str]] = {}
     for item in items:
         value, because, why = item.partition(", because of ")
@@ -116,13 +119,13 @@ def _grouped(items: Sequence[str], most: int = 4) -> list[str]:
 
 @final
 class Explanation:
-    """Prints as text, and as a table in notebooks.
+    """The explanation of a traced function, shown as text, and as a table in notebooks.
 
     Args:
         name: of the function.
         records: its traces.
-        tier: what runs it.
-        kernels: the library that computes its ops.
+        tier: the tier that runs it.
+        kernels: the kernel library that computes its ops.
 
     Attributes:
         name: of the function.

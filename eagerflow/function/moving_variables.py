@@ -1,4 +1,4 @@
-"""`move`: variables go to another device, between steps."""
+"""`move`: moves variables to another device, between steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Held(NamedTuple):
     """A variable that a tree holds.
 
     Attributes:
-        path: where it does.
+        path: of the variable in the tree.
         state: the state of the variable.
     """
 
@@ -39,21 +39,22 @@ class _Held(NamedTuple):
 def move(tree: object, device: Device | str) -> None:
     """Move variables to a device, between steps.
 
-    Their values stay the same. What optimisers keep beside a parameter moves with it, and the
-    parameters of an optimiser with that. Traced functions that use them are traced again when they
-    are called the next time, since the devices of what they compute may differ.
+    Their values stay the same. The state that an optimiser keeps for a parameter moves with it, and
+    the parameters of an optimiser with the optimiser. Traced functions that use the variables are
+    traced again at their next call, since the devices of their ops may differ.
 
-    Tensors are values and do not move; ``x.to(device)`` gives another one. Queues and their like
-    stay where they were made. A generator has no device: what it draws is made where ops run.
+    Tensors are values and do not move; ``x.to(device)`` gives another tensor. Queues and other
+    resources stay where they were made. A generator has no device: random numbers are drawn where
+    ops run.
 
     Args:
         tree: a variable, a module, an optimiser, or a tree of these.
-        device: where to.
+        device: the target.
 
     Raises:
-        PlacementError: there is no such device, it has no room for them, or something in ``tree``
-            is no variable. Then none was moved.
-        OutOfMemoryError: it has room for them, but holds too much besides. None was moved.
+        PlacementError: there is no such device, the variables exceed its limit, or a leaf of
+            ``tree`` is no variable. Then none was moved.
+        OutOfMemoryError: the device has too much other data to hold them. None was moved.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> with ef.config(cpu_devices=2):
@@ -138,10 +139,10 @@ def _article(kind: str) -> str:
 
 
 def _check(held: Iterable[_Held], states: Iterable[VariableState], target: Device) -> None:
-    """Refuse to lose values, to take what others share, and to fill a device beyond its limit.
+    """Refuse moves that lose values, take shared variables, or exceed the limit of a device.
 
     Raises:
-        PlacementError: one of these would be.
+        PlacementError: the move would do one of these.
     """
     paths = {one.state: one.path for one in held}
     need = 0
@@ -176,6 +177,6 @@ def _has_room(device: Device, need: int) -> bool:
 
 def _told(path: str | None, state: VariableState) -> str:
     made = "" if state.made is None else f", made at {state.made}"
-    if path is None:  # it moves with another
+    if path is None:  # moved along with another variable
         return f"{state!r}{made}"
     return f"tree{path} is {state!r}{made}"

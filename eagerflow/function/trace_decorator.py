@@ -1,4 +1,4 @@
-"""`trace` makes graphs of functions, `eval_shape` tells what functions give."""
+"""`trace` makes graphs of functions, `eval_shape` gives the types of results of functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPILE: Final = get_args(Mode)
 
 
 class _Trace(Protocol):
-    """A decorator."""
+    """The decorator that `trace` returns when it is called with options only."""
 
     def __call__(self, fn: Callable[_P, _R], /) -> TracedFunction[_P, _R]: ...
 
@@ -50,20 +50,20 @@ def trace(
 ) -> Any:  # fmt: skip
     """Capture a function into a static dataflow graph, which later calls run.
 
-    Use it as a decorator, with arguments or without. See `TracedFunction` for what it makes.
+    Use it as a decorator, with arguments or without. See `TracedFunction` for the result.
 
     Args:
         fn: a Python function, method or callable object. It may read and update variables, draw
             random numbers, take gradients, and call other functions, traced or not.
-        static: names of parameters whose arguments are static, whatever they are: another value
-            is another trace. Strings, bools, None and objects are so anyway.
+        static: names of parameters whose arguments are static, whatever their type: another value
+            needs another trace. Strings, bools, None and objects are always static.
         compile: when to compile, where native kernels are in force (`config`) and there is
             llvmlite: ``"background"`` beside further calls once five have run, ``"now"`` before the
             first, ``"off"`` never. The results have the same bits.
-        strict: whether what a trace would drop or freeze (a ``print``, ``time.time()``, an
-            ``append`` to a list from outside) is an error instead of a warning.
-        max_traces: how many traces are allowed; one more is an error. No limit by default.
-        name: of the graph; by default that of the function.
+        strict: whether an effect or value that a trace would drop or freeze (a ``print``,
+            ``time.time()``, an ``append`` to a list from outside) is an error instead of a warning.
+        max_traces: maximum number of traces; one more is an error. No limit by default.
+        name: of the graph; by default the name of the function.
 
     Raises:
         TraceError: ``fn`` is no function, or one that cannot be traced, such as a generator.
@@ -121,24 +121,23 @@ def _check_function(fn: Any) -> None:
 
 @hides_frames
 def eval_shape(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """The types of what a function gives for these arguments; none of its ops is computed.
+    """The result of a function with types in place of tensors; none of its ops is computed.
 
-    The function is traced: its Python code runs once, what it does to variables and to objects
-    outside is not done.
+    The function is traced: its Python code runs once, and its changes of variables and of objects
+    outside are not carried out.
 
     Args:
         f: a function, a module, or a traced function.
         args: its arguments; in place of tensors also their types (``x.type``), so that no memory is
             needed.
-        kwargs: likewise.
+        kwargs: its keyword arguments, likewise.
 
     Returns:
         The result, with a `eagerflow.types.TensorSpec` (``dtype``, ``shape``, ``device``) in place
         of each tensor.
 
     Raises:
-        TraceError: in a traced function, where types are known without it, or where the trace is
-            refused.
+        TraceError: in a traced function, where types are known anyway, or if the trace is refused.
 
     >>> x = ef.eval_shape(ef.zeros, (1000, 1000))
     >>> x
@@ -158,7 +157,7 @@ def eval_shape(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _stand_in(leaf: Any) -> Any:
-    """A tensor of a type, of a single element in memory."""
+    """A tensor of the given type with a single element in memory; other leaves as they are."""
     if isinstance(leaf, TensorSpec):
         leaf, device = leaf.type, leaf.device
     elif isinstance(leaf, TensorType):

@@ -1,6 +1,6 @@
-"""`trace` and `TracedFunction`: a Python function that runs as a graph, traced per kind of call.
+"""`TracedFunction`: a Python function that runs as a graph, with a trace for each kind of call.
 
-Which trace a call runs: `function/lookup/lookup.py`.
+The choice of the trace for a call: `function/lookup/lookup.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 _STAGES: Final = ("graph", "python", "loops", "llvm", "asm")
 #: the attributes of a traced function itself
 _OWN: Final = frozenset({"fn", "name", "_lookup", "_shortcuts"})
-#: what a function has by its type; of a traced function, too, it is that of the function
+#: attributes of plain functions, which a traced function passes on from its function
 _OF_FUNCTIONS: Final = frozenset({
     "__builtins__", "__closure__", "__code__", "__defaults__", "__globals__", "__kwdefaults__",
     "__type_params__",
@@ -67,11 +67,11 @@ class TracedFunction(Generic[_P, _R_co]):
 
     Call it as the function. The first call runs the Python code once, with symbolic tensors, and
     keeps the graph; later calls run the graph alone. Another trace is made where dtypes, the
-    number of axes, or a static argument differ, or something that the function reads from outside.
+    number of axes, or a static argument differ, or a value that the function reads from outside.
     A size that differs becomes symbolic, so there is no third trace for a third size. Numbers are
-    inputs: they may differ. What Python decides by them (``if n > 3``) is a condition: numbers with
-    the same answer use one trace. What it asks for the value of (`range(n)`) becomes static;
-    `explain` tells.
+    inputs: they may differ. A comparison of numbers in Python (``if n > 3``) is a condition of the
+    trace: numbers with the same answer share it. A number becomes static if Python asks for its
+    value (`range(n)`); `explain` reports it.
 
     Make one with `eagerflow.trace`.
 
@@ -128,7 +128,7 @@ class TracedFunction(Generic[_P, _R_co]):
             )
         return result
 
-    if TYPE_CHECKING:  # a call has the signature of the function, of which the code knows nothing
+    if TYPE_CHECKING:  # a call has the signature of the function, unknown at run time
 
         def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
     else:
@@ -143,7 +143,7 @@ class TracedFunction(Generic[_P, _R_co]):
                 return autograph_call(self.fn)(*args, **kwargs)
         call = self._lookup.signature.parse(args, kwargs)
         entry, captured = self._lookup.find(call)
-        # the graph has the ops of derivatives that are the user's own, and not these derivatives
+        # the graph lacks the user's own derivatives
         differs = entry.own_rules and interpreter.is_differentiated()
         left = entry.is_left
         if left:
@@ -170,14 +170,14 @@ class TracedFunction(Generic[_P, _R_co]):
     ) -> BoundFunction[_Q, _R]: ...
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As an attribute of a class it is a method; all instances share the traces."""
+        """The method of an instance, where a class has the function; instances share the traces."""
         return self if instance is None else BoundFunction(self, instance)
 
     # --- looking inside ---
 
     @property
     def traces(self) -> tuple[TraceRecord, ...]:
-        """All traces that were made, oldest first: signature, reason, seconds.
+        """Records of all traces made, oldest first: signature, reason, seconds.
 
         >>> @ef.trace
         ... def f(x):
@@ -201,16 +201,17 @@ class TracedFunction(Generic[_P, _R_co]):
     def explain(self, what: Literal["costs"]) -> CostTable: ...
 
     def explain(self, what: str = "traces") -> Explanation | PlacementExplanation | CostTable:
-        """Why each trace was made, what is static in it, what it reads from outside.
+        """The reason of each trace, its static values, and its reads from outside.
 
         Args:
-            what: ``"traces"``; or ``"placement"`` for what of the graph used last runs where, why,
-                and what crosses between devices, and what automatic placement has weighed; or
-                ``"costs"`` for the operations and bytes of its nodes, with the time that the cost
-                model predicts beside that which automatic placement measured.
+            what: ``"traces"``; or ``"placement"`` for the device of each node in the graph used
+                last, with the reason, the values that cross between devices, and the alternatives
+                of automatic placement; or ``"costs"`` for the operations and bytes of its nodes,
+                with the time that the cost model predicts and the time that automatic placement
+                measured.
 
         Raises:
-            TraceError: there is no such thing to explain, or no trace yet that is placed.
+            TraceError: ``what`` is none of these, or there is no trace yet.
 
         >>> @ef.trace
         ... def f(x, k):
@@ -244,7 +245,7 @@ class TracedFunction(Generic[_P, _R_co]):
 
     @hides_frames
     def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
-        """The graph that runs for these arguments; it is traced if need be, and not run.
+        """The graph that runs for these arguments; traced if need be, and not run.
 
         ``f.graph(...).diff()`` shows what the passes changed in it.
 
@@ -257,7 +258,7 @@ class TracedFunction(Generic[_P, _R_co]):
         return self._traced("graph", args, kwargs)[0].optimised
 
     def abstract(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        """The result for these arguments, with types in place of tensors; nothing is run.
+        """The result for these arguments, with types in place of tensors; no op is run.
 
         >>> @ef.trace
         ... def f(x):
@@ -269,17 +270,17 @@ class TracedFunction(Generic[_P, _R_co]):
         return entry.abstract(leaves)
 
     def _traced(self, method: str, args: Any, kwargs: Any) -> tuple[CacheEntry, Sequence[Any]]:
-        """The trace for these arguments and the leaves of these; it is not run."""
+        """The trace for these arguments, which is not run, and their leaves."""
         if current_tracer() is not None:
             raise TraceError(f"{self.name}.{method}(...) within a traced function", given="a trace")
         call = self._lookup.signature.parse(args, kwargs)
         entry, _ = self._lookup.find(call, runs=False)
         if entry.first is not None:
-            entry.first.drop()  # what is held gets no value: nothing runs
+            entry.first.drop()  # held tensors get no value: nothing runs
         return entry, [leaf.handle for leaf in call.leaves]
 
     def value(self, name: str) -> Value:
-        """The value in the graph used last that was bound last to the local variable ``name``.
+        """The value, in the graph used last, that the local variable ``name`` had at the end.
 
         Raises:
             TraceError: the function was not traced yet, or has no such variable.
@@ -313,37 +314,38 @@ class TracedFunction(Generic[_P, _R_co]):
         devices: Iterable[Device | str] | None = None,
         memory: int | Mapping[Device | str, int] | None = None,
     ) -> Self:  # fmt: skip
-        """Say on which devices nodes run, from the next call on.
+        """Set the devices on which nodes run, from the next call on.
 
-        Rules say where, never what: results are the same to the last bit, and come back on the
-        device that the program says. They bind ops without state; state stays, and so do the ops
-        that read and change it (`eagerflow.move` moves it). A derivative runs where its op does.
+        Rules decide where ops run, never what they compute: results are the same to the last bit,
+        and are moved to the device that the program says. Rules bind ops without state; state
+        stays, and so do the ops that read and change it (`eagerflow.move` moves it). A derivative
+        runs where its op does.
 
-        A pattern is matched against the scope of a node and its name: ``"encoder/layer0"`` is all
-        in that scope (see `eagerflow.name_scope`; calls of modules and traced functions are scopes,
-        too). ``*``, ``?`` and ``[ab]`` stand for parts of one name, ``**`` for any number of names.
-        Of several that match, the most specific counts: the one with the most names without wild
-        cards, whatever their order.
+        A pattern is matched against the scope and name of a node: ``"encoder/layer0"`` matches all
+        nodes in that scope (see `eagerflow.name_scope`; calls of modules and traced functions are
+        scopes, too). ``*``, ``?`` and ``[ab]`` stand for parts of one name, ``**`` for any number
+        of names. Of several matching patterns the most specific counts: the pattern with the most
+        names without wild cards, whatever their order.
 
         Args:
             rules: devices by patterns, None for where the program says; or a function that takes a
                 node and gives a device, or None; or None for no rules. ``"auto"`` lets eagerflow
                 decide: by a cost model at first, then by steps, which run alternately as planned
-                and where the program says; the faster stays. ``f.explain("placement")`` shows what
-                was weighed, ``f.place(None)`` ends it.
-            devices: of automatic placement, where nodes may be put; what is not put there stays
+                and where the program says; the faster placement stays. ``f.explain("placement")``
+                shows the alternatives, ``f.place(None)`` ends automatic placement.
+            devices: of automatic placement, devices on which nodes may be placed; other nodes stay
                 where the program says. By default all devices of the kind that the program uses,
                 since kinds differ in bits.
-            memory: of automatic placement, the bytes that each device may hold, those of the
-                program among them, or the bytes of some devices by name; limits of devices count as
-                well. Sizes that are symbols count as in the call by which a trace is planned.
+            memory: of automatic placement, the bytes that each device may hold, the program's own
+                devices included, or the bytes of some devices by name; limits of devices count as
+                well. Symbolic sizes count as in the call for which a trace is planned.
 
         Returns:
             The function itself.
 
         Raises:
-            PlacementError: there is no such device, or a trace that was made cannot be placed so;
-                then nothing changes. For traces to come the call that makes them raises.
+            PlacementError: there is no such device, or an existing trace cannot be placed so; then
+                nothing changes. For later traces the call that makes them raises.
 
         >>> @ef.trace
         ... def f(x):
@@ -372,10 +374,10 @@ class TracedFunction(Generic[_P, _R_co]):
         return self
 
     def latest(self) -> CacheEntry:
-        """The trace used last, for views of it.
+        """The trace used last, for views.
 
         Raises:
-            TraceError: there is none yet.
+            TraceError: there is no trace yet.
 
         >>> f = ef.trace(lambda x: x * 2)
         >>> y = f(ef.tensor(1.0))
@@ -385,7 +387,7 @@ class TracedFunction(Generic[_P, _R_co]):
         return self._lookup.latest()
 
     def stats(self) -> NodeStatistics:
-        """Times per node, of the calls within a ``with`` block.
+        """Times per node, over the calls within a ``with`` block.
 
         >>> @ef.trace
         ... def f(x):
@@ -407,7 +409,7 @@ class TracedFunction(Generic[_P, _R_co]):
         return NodeStatistics(mine)
 
     def wait(self) -> None:
-        """Until compiling has ended, of all traces that there are now.
+        """Wait until all present traces are compiled.
 
         >>> f = ef.trace(lambda x: x * 2)
         >>> y = f(ef.tensor(1.0))
@@ -420,12 +422,12 @@ class TracedFunction(Generic[_P, _R_co]):
                     compilation.wait()
 
     def ir(self, stage: str = "graph") -> str:
-        """The text of a stage of what ran last.
+        """The text of one stage of compiling the trace used last.
 
         Args:
             stage: ``"graph"``; ``"python"`` for the code that runs it; where native kernels are in
-                force ``"loops"`` for these, with the nodes that each runs, ``"llvm"`` for what LLVM
-                gets, ``"asm"`` for machine code.
+                force, ``"loops"`` for the kernels, with the nodes that each runs, ``"llvm"`` for
+                LLVM's input, ``"asm"`` for machine code.
 
         Raises:
             TraceError: there is no such stage, or no trace yet.
@@ -448,7 +450,7 @@ class TracedFunction(Generic[_P, _R_co]):
             return "" if compilation is None else compilation.text(stage)
         raise TraceError(f"there is no stage {stage!r}", expected=" or ".join(map(repr, _STAGES)))
 
-    # attributes that users set are those of the function: there is one object to them
+    # attributes that users set are stored in the function: to users there is one object
 
     def __getattr__(self, name: str) -> Any:
         if name in _OF_FUNCTIONS and hasattr(self.fn, name):
@@ -468,7 +470,7 @@ class TracedFunction(Generic[_P, _R_co]):
         (object.__delattr__ if owner is self else delattr)(owner, name)
 
     def _owner(self, name: str) -> Any:
-        """What has an attribute: the function, if it can have any."""
+        """The object that holds an attribute: the function, if it can have attributes."""
         if name in _OF_FUNCTIONS:
             return self.fn
         own = name in _OWN or name.startswith("__") or instance_dict(self.fn) is None

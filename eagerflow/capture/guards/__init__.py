@@ -1,1 +1,1 @@
-"""What a trace relied on outside, and the code that checks it."""
+"""Guards: facts about the outside that a trace relies on, and the generated code of checks."""

@@ -1,4 +1,4 @@
-"""Which items of containers are read: those named by constant subscripts only, or all."""
+"""The items of containers that code reads: those named by constant subscripts, or all."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
     from eagerflow.capture.guards.guard_choice import Collector
 
 
-#: items of a container that are watched
+#: maximum number of items of a container that are guarded
 LIMIT: Final = 1000
-#: items from which on a container of plain values is compared as one
+#: number of items from which a container of plain values is compared as a whole
 _LONG: Final = 32
 _SETS: Final = (set, frozenset)
 
-#: dicts that say themselves which keys they have
+#: types of dicts whose lookups do not run code of the user
 _TESTED: Final = (dict, OrderedDict, defaultdict)
-#: methods that change a container, read nothing of it, and do the same to any list
+#: methods that change a container without reading it, whatever it holds
 _BLIND: Final = frozenset({"append", "extend"})
 
 _NAMED: Final = frozenset({"attribute", "dict"})
-#: subscripts of subscripts from which on names are not followed
+#: depth of nested subscripts at which mentions are no longer followed
 _DEEP: Final = 8
 
-#: how code names a container: kind and name, and the subscripts from there
+#: mention of a container in code: kind and name, and the subscripts from there
 _Mention = tuple[str, str, tuple[Any, ...]]
 
 
 @final
 @dataclass(slots=True, eq=False)
 class _Container:
-    """What is known of one container.
+    """A container, with its uses in code.
 
     Attributes:
-        path: by which it was reached first.
+        path: the path by which it was reached first.
         value: the container.
-        mentions: how code names it.
-        owners: the containers that it is an item of, with its keys there.
+        mentions: the mentions of it in code.
+        owners: the containers that hold it as an item, with its keys there.
         unnamed: whether it can be reached without a name.
-        whole: whether it may be iterated, passed on, or indexed by what is not constant.
-        visited: the keys of which the items were looked at.
-        missed: whether an item that code names was not there.
-        tested: the keys of a dict for which code asks whether they are there.
+        whole: whether it may be iterated, passed on, or indexed by non-constant keys.
+        visited: the keys of the items visited.
+        missed: whether an item that code names is missing.
+        tested: the keys of a dict whose presence code tests.
     """
 
     path: AccessPath | Root
@@ -65,7 +65,7 @@ class _Container:
 
     @property
     def as_one(self) -> bool:
-        """Whether it is compared at once and not item by item."""
+        """Whether the container is compared as a whole and not item by item."""
         if isinstance(self.value, _SETS):
             return True
         held = contents(self.value)
@@ -73,7 +73,7 @@ class _Container:
         return _LONG <= len(held) <= LIMIT and all(type(x) in ATOMS for x in items)
 
     def follow_owners(self) -> bool:
-        """Take over how the containers that hold it are named; whether that is new."""
+        """Extend the mentions by those of the owners; return whether that added any."""
         before = len(self.mentions) + self.whole
         for owner, key in self.owners:
             self.unnamed = self.unnamed or owner.unnamed
@@ -91,10 +91,10 @@ class CapturedContainers:
     """The containers that were found.
 
     Args:
-        visitor: what knows the code that can be reached.
+        visitor: the collector, which knows the reachable code.
 
     Attributes:
-        changes: how often something was added.
+        changes: number of additions.
     """
 
     def __init__(self, visitor: Collector) -> None:
@@ -109,7 +109,7 @@ class CapturedContainers:
         self.widen(path, value)
 
     def widen(self, path: AccessPath | Root, value: Any) -> None:
-        """Note another path to what may be a container."""
+        """Note another path to a value that may be a container."""
         known = self._containers.get(id(value))
         if known is None or known.value is not value:
             return
@@ -126,13 +126,13 @@ class CapturedContainers:
         elif path.how == "cell" and not path.fixed:
             known.mentions.add(("cell", path.text, ()))
         elif path.how == "global" or (path.how in _NAMED and _has_names(path)):
-            # functions of a module say the name, all others an attribute of the module
+            # code in the module reads a global name, other code an attribute of the module
             known.mentions |= {("global", path.key, ()), ("attribute", path.key, ())}
         else:
             known.unnamed = True
 
     def new_items(self, *, whole: bool) -> Iterator[tuple[AccessPath, Any]]:
-        """The items that are read and were not given before, of all containers or of new ones."""
+        """The items that are read and were not yielded before, of all containers or of new ones."""
         containers, self._new = list(self._containers.values()) if whole else self._new, []
         for one in containers:
             escapes = self._visitor.escapes.take(one.value)
@@ -155,9 +155,9 @@ class CapturedContainers:
                         yield item
 
     def _keys(self, one: _Container) -> Any:
-        """The keys that constant subscripts name; may find that it is used as a whole."""
+        """The keys of constant subscripts; sets ``whole`` if code uses the whole container."""
         named: list[Any] = []
-        # what is both set and made longer is filled again, with all that it held
+        # a list with both assigned and appended items is refilled as a whole
         is_set = grows = False
         for kind, name, steps in one.mentions:
             if self._visitor.every or name in self._visitor.asked:
@@ -181,7 +181,7 @@ class CapturedContainers:
         return named
 
     def finish(self, reads: Reads) -> None:
-        """Note how containers that are used as a whole are compared."""
+        """Add the guards of containers that are used as a whole, and of tested keys."""
         for one in self._containers.values():
             if not one.whole and not one.missed:
                 held = one.tested & one.value.keys() if one.tested else one.tested
@@ -204,7 +204,7 @@ class CapturedContainers:
 
 
 def _has_names(path: AccessPath) -> bool:
-    """Whether only code of the user that says its name reads an attribute."""
+    """Whether an attribute is read only by code of the user that names it."""
     cls = type(path.parent.get())
     return not path.key.startswith("__") and (
         cls is type or is_bare_class(cls) or not is_library_class(cls)
@@ -212,7 +212,7 @@ def _has_names(path: AccessPath) -> bool:
 
 
 def _is_blind(one: _Container, load: Load, steps: tuple[Any, ...]) -> bool:
-    """Whether nothing of the container is read there, but perhaps something is put into it."""
+    """Whether a load reads nothing of the container, but perhaps stores items in it."""
     if load.stored:
         return True
     grows = isinstance(one.value, (list, deque)) and getattr(one.value, "maxlen", None) is None
@@ -220,7 +220,7 @@ def _is_blind(one: _Container, load: Load, steps: tuple[Any, ...]) -> bool:
 
 
 def _gets(load: Load, key: Any) -> bool:
-    """Whether what is read there is an item, and not only whether that is there."""
+    """Whether a load may read the item with this key, and not only test for its presence."""
     return bool(load.attributes) and (type(key) not in ATOMS or load.tested[0] == key)
 
 

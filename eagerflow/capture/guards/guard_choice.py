@@ -1,7 +1,7 @@
-"""`collect`: finds what a function reads from outside by name, and chooses the kind of each guard.
+"""`collect`: finds the reads of a function from outside, by name, and the kind of guard of each.
 
-What objects and classes hold: `capture/attributes.py`; items: `container_guards.py` beside this;
-how values are compared later: `guard_kinds.py`.
+Attributes of objects and classes: `capture/attributes.py`; items: `container_guards.py` beside
+this; the comparisons at later calls: `guard_kinds.py`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _NUMBERS: Final = frozenset({int, float, complex})
 _ATOMS: Final = frozenset(
     {str, bytes, bool, type(None), type(...), type(NotImplemented), range, slice, DType, Device}
 )
-#: what a library wrapper calls the function that it wraps
+#: attributes by which wrappers of libraries hold the wrapped function
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
 _BUILTINS: Final = Root(builtins, "builtins")
-#: access paths from which on no more are looked for
+#: number of access paths at which the search ends
 MOST: Final = 20_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 
@@ -61,13 +61,13 @@ def collect(
     roots: Sequence[tuple[str, Any]] = (),
     classes: Collection[type] = (),
 ) -> Reads:
-    """What ``function`` reads from outside.
+    """The reads of ``function`` from outside.
 
     Args:
         function: a function, bound method, partial, or any other callable object.
-        roots: static arguments, such as ``("self", model)``: objects that it gets and may look
-            into.
-        classes: those of other arguments, whose methods it may call.
+        roots: static arguments, such as ``("self", model)``: objects whose attributes and items
+            the function may read.
+        classes: the classes of other arguments, whose methods it may call.
     """
     collector = Collector(function)
     for cls in classes:
@@ -83,14 +83,14 @@ class Collector:
     """The state of one collection.
 
     Attributes:
-        found: what it gives in the end.
+        found: the result.
         names: of attributes that reachable code reads.
-        asked: those that `getattr` and `hasattr` may be asked for.
-        later: those of which `ef.py_call` gets the value.
-        stored: those that are set.
+        asked: names that may be arguments of `getattr` and `hasattr`.
+        later: names of attributes whose values are passed to `ef.py_call`.
+        stored: names of attributes that are set.
         every: whether names are made at run time.
-        global_paths: those of global names, by id of the namespace.
-        is_given: whether it looks at more than a function and what that names.
+        global_paths: the access paths of global names, by id of the namespace and name.
+        is_given: whether there are roots besides a plain function.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -105,37 +105,37 @@ class Collector:
         self.containers: CapturedContainers | None = None  # if there are containers
         self.attributes: Attributes | None = None  # if there are objects or classes
         self._seen: dict[int, AccessPath | Root] = {}
-        self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
+        self._alive: list[Any] = []  # the objects in `_seen`, so that no id is used again
         self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
         self.global_paths: dict[tuple[int, str], AccessPath] = {}
         self._escapes: Escapes | None = None  # if there are numbers, objects or containers
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
         self._libraries = LibraryMembers()
-        #: functions whose attributes nobody has named yet
+        #: functions whose attributes no code has named yet
         self._functions: list[Holder] = []
-        self._owners: set[str] = set()  # names of what attributes are read of or set
-        self._doubtful = False  # whether code names more than what eagerflow offers
+        self._owners: set[str] = set()  # names of values whose attributes are read or set
+        self._doubtful = False  # whether code names more than eagerflow and its members
         self.is_given = not named
         self.visit(self.found.root, function)
 
     def add_class(self, cls: type) -> None:
-        """Note the class of an argument: which one it is, is in the key of the call."""
+        """Note the class of an argument; the key of the call holds its identity."""
         root = Root(cls, cls.__qualname__.rpartition(".")[2], weak=True)
         self._attributes().add_class(root, cls, constructs=False)
 
     def visit(self, path: AccessPath | Root, value: Any) -> None:
-        """Look at a value later: what owns it is noted first."""
+        """Queue a value: its owner is noted first."""
         self._pending.append((path, value))
 
     def run(self) -> Reads:
-        """Go on until nothing is added, then note what needs the whole picture."""
+        """Collect until nothing is added, then note the facts that depend on all reads."""
         before, whole = -1, False
         while self._drain():
             size = self._size()
             if whole and size == before:
                 break
-            # what is new comes first; all again only where that adds nothing
+            # new objects first; all again only where these add nothing
             whole = size == before
             before = size
             self._scan(whole=whole)
@@ -147,15 +147,15 @@ class Collector:
             self.escapes.finish()
         if self._doubtful or self.is_given:
             note_hidden_state(self.found)
-        if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
+        if self._doubtful or "config" in self.names:  # the only name of `ef` with a rule
             find_calls(self.found)
         self.found.asks_types = self._doubtful and asks_types(self.found)
-        # they know it: a cycle would keep the user's objects
+        # they refer to the collector: a cycle would keep the user's objects
         self.attributes = self.containers = self._escapes = None
         return self.found
 
     def _drain(self) -> bool:
-        """Look at all that waits; False if that is too much."""
+        """Visit all queued values; return False if there are too many."""
         while self._pending:
             if len(self.found.reads) > MOST:
                 self.found.findings.append(Finding(
@@ -168,7 +168,7 @@ class Collector:
         return True
 
     def _size(self) -> int:
-        """What only grows, and grows whenever there may be more to find."""
+        """Number of known facts, which grows whenever there may be more to find."""
         reads = self.found
         known = (self.names, self.stored, reads.sites, reads.reads, reads.objects, reads.classes)
         return (
@@ -181,7 +181,7 @@ class Collector:
 
     @property
     def escapes(self) -> Escapes:
-        """What gets into code that is not looked at."""
+        """The escapes, created at first use."""
         if self._escapes is None:
             self._escapes = Escapes(self)
             for site in self.found.sites:
@@ -197,7 +197,7 @@ class Collector:
         return self.every or name in self.names
 
     def _scan(self, *, whole: bool) -> None:
-        """Look at attributes, members and items: of all, or of what is new since last time."""
+        """Visit attributes, members and items: all of them, or those new since last time."""
         self._find_owners()
         if self.found.objects or self.attributes is not None:
             self._attributes().scan(whole=whole)
@@ -209,7 +209,7 @@ class Collector:
             self.visit(path, value)
 
     def _find_owners(self) -> None:
-        """Note the functions of which code names attributes, those that it has not set yet, too."""
+        """Note the functions of which code names attributes, unset attributes included."""
         functions, self._functions = self._functions, []
         for one in functions:
             names = {one.path.text.rpartition(".")[2], getattr(one.value, "__name__", "")}
@@ -236,12 +236,12 @@ class Collector:
             self._look_first(path, value)
 
     def _note_path(self, path: AccessPath | Root, value: Any) -> None:
-        """Note a way to what may escape."""
+        """Note an access path to a value that may escape."""
         if not issubclass(type(value), NEVER_ESCAPING):
             self.escapes.add_path(path, value)
 
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
-        """Another access path to an object that is known."""
+        """Note another access path to a known object."""
         if issubclass(type(value), ModuleType):
             self._libraries.add(path, value)
         self.found.add(path, "alias", self._seen[id(value)])
@@ -276,7 +276,7 @@ class Collector:
             self._look_at_object(path, value)
 
     def _look_at_wrapper(self, path: AccessPath | Root, value: Any) -> None:
-        """Bound methods and partials are what they hold."""
+        """Visit the parts of a bound method or a partial."""
         self.found.add(path, "type", value)
         parts = ("__func__", "__self__") if type(value) is MethodType else (
             "func", "args", "keywords")  # fmt: skip
@@ -293,7 +293,7 @@ class Collector:
         if self.containers is None:
             self.containers = CapturedContainers(self)
         self.containers.add(path, value)
-        if isinstance(value, deque):  # an append to a full one takes an item out
+        if isinstance(value, deque):  # an append to a full deque removes an item
             longest = AccessPath(path, "attribute", "maxlen", _joined(path, ".maxlen"), True)
             self.visit(longest, value.maxlen)
         if not is_library_class(type(value)):
@@ -302,7 +302,7 @@ class Collector:
     def _look_at_object(self, path: AccessPath | Root, value: Any) -> None:
         cls = type(value)
         library = is_library_class(cls)
-        if cls is CACHED:  # what it calls runs outside of the trace
+        if cls is CACHED:  # the cached function runs outside of the trace
             self.found.add(path, "identity", value)
             return
         finding = unwatched(path, value, self.found)
@@ -324,7 +324,7 @@ class Collector:
         else:
             getter = isinstance(value, attrgetter)
             self.found.add(path, "identity" if getter else "value", value)
-            if getter:  # it reads them as if the code did
+            if getter:  # it reads attributes as the code would
                 names = value.__reduce__()[1]
                 self.names.update(part for name in names for part in name.split("."))
             if isinstance(value, (BuiltinFunctionType, MethodWrapperType)) and isinstance(
@@ -340,7 +340,7 @@ class Collector:
         return instance_dict(value) is not None and not issubclass(type(value), AbstractArray)
 
     def _look_at_hidden(self, path: AccessPath | Root, value: Any) -> bool:
-        """The functions that an object of a library holds; whether there are any."""
+        """Visit the functions that an object of a library holds; return whether there are any."""
         if not callable(value):
             return False
         hidden = False
@@ -372,7 +372,7 @@ class Collector:
         later = {name for c in codes for kind, name in facts_of(c).later if kind == "cell"}
         now = {x.name for c in codes for x in _now(facts_of(c)) if x.kind == "cell"}
         for i, name in enumerate(function.__code__.co_freevars):
-            if name not in loaded:  # it is only set
+            if name not in loaded:  # only set
                 continue
             made = AccessPath(path, "cell", i, name, library)
             value = made.get()
@@ -468,7 +468,7 @@ class Collector:
             name = name.rpartition(".")[0]
 
     def _scan_libraries(self) -> None:
-        """Of modules of libraries, look at what the user's code reads by name."""
+        """Visit the values that the user's code reads by name from library modules."""
         for path, value, kind in self._libraries.new(self.found, self.asked):
             if kind is None:
                 self.visit(path, value)
@@ -481,7 +481,7 @@ def _is_exception(value: Any) -> bool:
 
 
 def _now(facts: Facts) -> Iterator[Load]:
-    """The loads of what is not only called later."""
+    """The loads of values that are not only called later."""
     return (load for load in facts.loads if (load.kind, load.name) not in facts.later)
 
 

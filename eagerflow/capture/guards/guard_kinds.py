@@ -1,8 +1,8 @@
-"""`Guard`: one fact that a trace relied on outside.
+"""`Guard`: one fact about the outside that a trace relies on.
 
-Which kind of guard a value gets is decided in `eagerflow.capture.guards.guard_choice`.
+The kind of guard for a value is chosen in `eagerflow.capture.guards.guard_choice`.
 
-A guard is an access path, a kind and what is expected there:
+A guard consists of an access path, a kind, and an expected value or property:
 
 ==============  ===============================================================================
 ``tensor``      any tensor
@@ -13,18 +13,18 @@ A guard is an access path, a kind and what is expected there:
 ``identity``    the same object
 ``member``      the same object, of a library, which keeps it alive
 ``alias``       the object that another access path leads to
-``distinct``    another object than those that other access paths lead to, all different ones
+``distinct``    an object other than those at other access paths, which are all different
 ``function``    a function with equal code and the same global names
-``type``        an object of this very class
+``type``        an object of exactly this class
 ``length``      a container of the same class with as many items
-``size``        a container of so many items
+``size``        a container with this number of items
 ``keys``        a dict with these keys, in this order
 ``names``       a dict of the same class with these very keys, in this order
-``unless``      an object of the same class, or one that a test is not true of
+``unless``      an object of the same class, or one for which a test is false
 ``items``       a container with equal items
 ``content``     an array with equal elements
 ``absent``      no such global name, an enclosing name that is not bound, or an empty slot
-``decided``     numbers by which a question of Python has the same answer
+``decided``     numbers for which a condition has the same result
 ``holding``     a dict with these keys among others
 ``lacking``     a dict, or the names of an instance, without these keys
 ==============  ===============================================================================
@@ -46,14 +46,14 @@ from eagerflow.core.tensor import AbstractArray
 
 @final
 class Guard:
-    """One fact.
+    """One guard: a kind of comparison at an access path.
 
     Attributes:
-        path: where.
+        path: the access path.
         kind: as in the table of this module.
-        expected: what is to be there; a weak reference for ``"identity"``, if there can be one.
-        weak: whether it is a weak reference.
-        was: what was there, in words.
+        expected: the expected value or property; for ``"identity"`` a weak reference, if possible.
+        weak: whether ``expected`` is a weak reference.
+        was: description of the value when the function was traced.
     """
 
     __slots__ = ("expected", "kind", "path", "was", "weak")
@@ -69,7 +69,7 @@ class Guard:
                 self.expected, self.weak = ref(read.value), True
 
     def difference(self, value: Any) -> str:
-        """How what is there now differs."""
+        """Description of how the present value differs."""
         if value is GONE:
             return f"{self.path.described} is gone, was {self.was}"
         if self.kind == "absent":
@@ -100,7 +100,7 @@ class Guard:
 
 
 def same_code(function: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
-    """Whether a function has the code and the global names that were read."""
+    """Whether a function has the expected code and namespace."""
     code, _, namespace = expected
     return type(function) is FunctionType and id(function.__globals__) == namespace and (
         function.__code__ is code or function.__code__ == code
@@ -115,13 +115,13 @@ def flat(value: Any) -> list[Any]:
 
 
 class _Kind(NamedTuple):
-    """How guards of one kind check.
+    """The check of guards of one kind.
 
     Attributes:
-        fails: the code for the opposite, of the value ``x``, what a container holds ``c``, what is
-            to be there ``e`` and, for some, more: see `eagerflow.capture.guards.writer`.
-        expect: makes what is to be there of the value that was read.
-        changed: what to say of values with one description.
+        fails: code of the negated test, with the value ``x``, the contents of a container ``c``,
+            the expectation ``e`` and, for some, more: see `eagerflow.capture.guards.writer`.
+        expect: makes the expectation from the value that was read.
+        changed: text for a difference between values with equal descriptions.
     """
 
     fails: str
@@ -175,7 +175,7 @@ KINDS: Final = {
 
 def _describe(read: Read) -> str:
     value = read.value
-    if read.kind in ("names", "unless", "input"):  # of what is not told, or otherwise
+    if read.kind in ("names", "unless", "input"):  # not reported, or described otherwise
         return ""
     if read.kind == "decided":
         return str(value.result)
@@ -201,7 +201,7 @@ def _describe(read: Read) -> str:
     return f"a {kind.__name__}"
 
 
-#: the reprs of builtin values: those of other classes may run code of the user
+#: the reprs of builtin types: others may run code of the user
 _PLAIN: Final = tuple(  # not a set: methods of some extension types have no hash
     k.__repr__ for k in (int, float, complex, str, bytes, bool, type(None), tuple, range)
 )

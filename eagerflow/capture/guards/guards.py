@@ -1,6 +1,6 @@
-"""`Guards`: what a trace relied on outside, checked again at each call.
+"""`Guards`: all facts about the outside that a trace relies on, checked again at each call.
 
-Which kind of guard a value gets is decided in `eagerflow.capture.guards.guard_choice`.
+The kind of guard for a value is chosen in `eagerflow.capture.guards.guard_choice`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from eagerflow.capture.modules.walk_assumptions import Structures
 
 
-#: kinds that say more than ``"number"``, ``"tensor"`` and ``"array"`` do
+#: kinds that are stricter than ``"number"``, ``"tensor"`` and ``"array"``, or replace them
 _OF_VALUES: Final = frozenset({"value", "identity", "content", "array"})
 
 
@@ -30,11 +30,11 @@ class Guards:
     """All guards of a trace.
 
     Args:
-        reads: what the function reads from outside.
-        captured: access paths whose values `read` gives, in this order.
+        reads: the reads of the function from outside.
+        captured: access paths whose values `read` returns, in this order.
 
     Attributes:
-        read: gives the captured values now; None if a guard does not hold. Never raises.
+        read: returns the present captured values; None if a guard does not hold. Never raises.
     """
 
     __slots__ = ("_captured", "_guards", "_root", "_structures", "read")
@@ -52,16 +52,16 @@ class Guards:
         return iter(self._guards)
 
     def _renew(self) -> None:
-        """Let the next check write the code anew."""
+        """Make the next check generate the code anew."""
         self.read = self._write_and_read
 
     def check(self) -> bool:
-        """Whether all that the trace relied on is as it was. Never raises."""
+        """Whether all guards hold. Never raises."""
         return self.read() is not None
 
     def _write_and_read(self) -> tuple[Any, ...] | None:
         try:
-            # that the code of eagerflow itself stays what it is, is not looked at
+            # eagerflow's own code is assumed not to change
             checked = [guard for guard in self._guards if not is_settled(guard.path, guard.kind)]
             last = () if self._structures is None else (self._structures.holds,)
             self.read = read = Writer().write(checked, self._captured, last)
@@ -70,7 +70,7 @@ class Guards:
         return read()
 
     def explain(self) -> list[str]:
-        """What differs, in words; empty if all guards hold."""
+        """Descriptions of the differences; empty if all guards hold."""
         differences: list[str] = []
         told: set[AccessPath] = set()
         for guard in Writer().failing(self._guards):
@@ -86,7 +86,8 @@ class Guards:
 
         Args:
             path: one of the access paths.
-            value: what the trace used: a number, or an array whose content counts from now on.
+            value: the value that the trace used: a number, or an array whose elements count from
+                now on.
         """
         kind = "value"
         if not isinstance(value, (int, float, complex)):
@@ -94,13 +95,13 @@ class Guards:
         self.add(Read(path, kind, value))
 
     def relax(self, path: AccessPath, value: Any) -> None:
-        """Let an array differ whose content was to be the same: it is an input."""
+        """Let the elements of an array differ, as it is an input now."""
         guards = [g for g in self._guards if g.path is not path or g.kind != "content"]
         self._guards = [*guards, Guard(Read(path, "array", value))]
         self._renew()
 
     def add(self, read: Read) -> None:
-        """Another guard; one for a value replaces those for numbers, tensors and arrays there."""
+        """Add a guard; a guard for a value replaces one for a number, tensor or array there."""
         new = Guard(read)
         for i, guard in enumerate(self._guards if read.kind in _OF_VALUES else ()):
             if guard.path is read.path and guard.kind in ("number", "tensor", "array"):
@@ -111,9 +112,9 @@ class Guards:
         self._renew()
 
     def keep_apart(self, reads: Reads, stores: Iterable[Store]) -> None:
-        """Require that different objects stay so, of the types that a trace changes or compares.
+        """Require that distinct objects stay so, of the types that a trace changes or compares.
 
-        What is done to one of them would be seen in the other if they became one.
+        If two of them became one object, a change of one would show in the other.
         """
         for group in reads.of_types(set(map(_changed, stores))):
             first = next((path for path in group.values() if isinstance(path, AccessPath)), None)
@@ -122,9 +123,9 @@ class Guards:
                 self.add(Read(first, "distinct", others))
 
     def keep_addresses(self, reads: Reads) -> None:
-        """Require the very objects that were there, where code asks for their `id`.
+        """Require the same objects, where code asks for their `id`.
 
-        A guard besides that for the type: a tensor goes on as an input, with any value.
+        The guard for the type stays: a tensor is still an input, with any value.
         """
         for path, value in reads.holders if reads.asks_addresses else ():
             if isinstance(path, AccessPath) and not isinstance(value, ModuleType | FunctionType):
@@ -132,19 +133,19 @@ class Guards:
         self._renew()
 
     def rely(self, structures: Structures) -> None:
-        """Set what is checked after all guards."""
+        """Set the assumptions about modules, which are checked after all guards."""
         self._structures = structures
         self._renew()
 
     def capture(self, paths: Iterable[AccessPath]) -> None:
-        """Set what `read` gives."""
+        """Set the access paths of the values that `read` returns."""
         self._captured = tuple(paths)
         self._renew()
 
     def rebase(self, function: Callable[..., Any]) -> None:
-        """Check another function from now on, such as that of a cell that ran again.
+        """Check another function from now on, as when a cell of a notebook was run again.
 
-        All access paths follow, those of captured values too. The caller has compared the code.
+        All access paths then begin at it. The caller has compared the code.
         """
         self._root.point_to(function)
         for guard in self._guards:

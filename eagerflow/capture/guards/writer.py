@@ -1,7 +1,7 @@
-"""Writes the code that checks guards: straight Python code, each access path read once.
+"""Generates the code that checks guards: straight Python code, each access path read once.
 
-A loop over guards would take three times as long, at each call of a traced function. The code holds
-the user's objects weakly where Python allows that.
+A loop over guards would take three times as long, at each call of a traced function. The code
+refers to the user's objects weakly where Python allows that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eagerflow.capture.inputs_and_stores import CapturedInput, fits
 from eagerflow.capture.snapshot import attributes_of
 from eagerflow.core.to_tensor import as_tensor
 
-#: how an access path is read, given the name of the variable that holds its owner
+#: expressions for access paths, given the name of the variable that holds the owner
 _READ: Final = {
     "global": "{owner}.__globals__[{key}]",
     "cell": "{owner}.__closure__[{key}].cell_contents",
@@ -59,12 +59,12 @@ class Writer:
         captured: Sequence[AccessPath],
         last: Sequence[Callable[[], bool]] = (),
     ) -> Callable[[], tuple[Any, ...] | None]:
-        """The function that checks the guards and gives the captured values.
+        """The function that checks the guards and returns the captured values.
 
         Args:
             guards: the guards.
             captured: the access paths of the values.
-            last: what has to hold as well, asked where all guards do.
+            last: further conditions, called after all guards.
         """
         for guard in guards:
             self._guard(guard, "return None")
@@ -74,7 +74,7 @@ class Writer:
         return self._function()
 
     def failing(self, guards: Sequence[Guard]) -> list[Guard]:
-        """The guards that do not hold, or cannot be looked at."""
+        """The guards that do not hold, or cannot be checked."""
         failing: list[Guard] = []
         self.names["failing"] = failing
         for guard in guards:
@@ -107,7 +107,7 @@ class Writer:
     def _variable(self, path: AccessPath | Root) -> str:
         known = self.variables.get(path)
         if known is None:
-            # its owner gets a variable first, so the number is not known before
+            # the owner gets its variable first, so the number is known only afterwards
             expression = self._root(path) if isinstance(path, Root) else self._read(path)
             known = f"v{len(self.variables)}"
             self.variables[path] = known
@@ -121,7 +121,7 @@ class Writer:
         key = self._key(path.key)
         parent = path.parent
         if isinstance(parent, Root) and not parent.weak and path.how in ("global", "cell"):
-            # the function itself, whose namespace and cells stay what they are
+            # the function itself, whose namespace and cells stay the same objects
             if path.how == "global":
                 return f"{self._namespace(path)}[{key}]"
             return f"{self._constant(parent.get().__closure__[path.key])}.cell_contents"
@@ -130,7 +130,7 @@ class Writer:
             kind = type(parent.get())
             if kind in (list, tuple, dict):
                 return f"{owner}[{key}]"
-            if issubclass(kind, tuple):  # of a named tuple; on anything else it raises
+            if issubclass(kind, tuple):  # named tuples too; raises for other types
                 return f"tuple_item({owner}, {key})"
             return f"item({owner}, {key})"
         if path.how == "attribute" and not path.key.isidentifier():
@@ -138,14 +138,14 @@ class Writer:
         return _READ[path.how].format(owner=owner, key=key, name=path.key)
 
     def _namespace(self, path: AccessPath) -> str:
-        """The global names among which that of a path is."""
+        """The namespace that a path reads a global name from."""
         parent = path.parent
         if isinstance(parent, Root) and not parent.weak:
             return self._constant(parent.get().__globals__)
         return f"{self._variable(parent)}.__globals__"
 
     def _member(self, path: AccessPath) -> str:
-        """What a library has under a name, which is read once; modules are the same by now."""
+        """The expression for a member of a library, read once; modules get a variable."""
         owner = path.parent.get()
         if path in self.variables or path.how != "attribute" or isinstance(path.get(), ModuleType):
             return self._variable(path)
@@ -157,7 +157,7 @@ class Writer:
         return f"{self._variable(path.parent)}.{path.key}"
 
     def _is_other(self, path: AccessPath, one: CapturedInput) -> str:
-        """Whether a tensor, or that of an array, is not of the type of an input of the graph."""
+        """The test that a tensor or array does not have the type of an input of the graph."""
         x = self._variable(path)
         if one.foreign:
             self.lines.append(f"t{x} = as_tensor({x})")
@@ -205,19 +205,19 @@ class Writer:
         test = KINDS[guard.kind].fails
         plain = "{c}" not in test or shows_contents(guard.path.get())
         test = test.format(x=x, c=x if plain else f"contents({x})", e=e, g=g, n=namespace)
-        if guard.weak:  # a dead reference gives None, which may be what is there now
+        if guard.weak:  # a dead reference gives None, which may be the present value
             test = f"{x} is None or {test}"
         self.lines.append(f"if {test}: {fails}")
 
 
 def _bound(cell: CellType) -> bool:
     try:
-        cell.cell_contents  # noqa: B018 - asking is what raises
+        cell.cell_contents  # noqa: B018 - the access raises
     except ValueError:
         return False
     return True
 
 
 def _same(keys: Any, expected: list[Any]) -> bool:
-    """Whether they are the very same objects, in the same order."""
+    """Whether keys are the very same objects, in the same order."""
     return len(keys) == len(expected) and all(map(is_, keys, expected))

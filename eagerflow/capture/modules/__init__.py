@@ -1,1 +1,1 @@
-"""What a traced function reads of trees of modules."""
+"""Reads of module trees by a traced function: the walk, and the assumptions it leaves."""

@@ -1,6 +1,6 @@
-"""`probe`: a fast look whether the parts of an object hold the very objects that they held.
+"""`probe`: a fast check that the parts of an object still hold the very same objects.
 
-It is code, written as that of guards is: see `eagerflow.capture.guards.writer`.
+The check is generated code, as guards are: see `eagerflow.capture.guards.writer`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PLAIN: Final = ATOMS | {range, slice, DType}
 
 
 def probe(root: Any, kind: type, flags: frozenset[str]) -> Callable[[], Any]:
-    """A function that gives None unless all is as it is now; also where that takes a closer look.
+    """A function that returns None if a part may have changed, so that a full walk is needed.
 
-    Nothing of it is kept alive. Of what is not walked into, such as a count, there may be others.
+    It keeps no part alive. Values that the walk does not enter, such as a count, may be replaced.
 
     Args:
         root: where `eagerflow.capture.modules.walk` begins.
         kind: the class of parts.
-        flags: the attributes of parts that count, whatever they are.
+        flags: names of attributes of parts that are compared, whatever their values.
     """
     parts = _Parts(kind, flags)
     parts.visit(Root(root, weak=True), root)
@@ -89,7 +89,7 @@ class _Parts:
             self.guards.append(Guard(Read(path, kind, value)))
 
     def _is_walked(self, value: Any) -> bool:
-        """Whether `eagerflow.capture.modules.walk` looks at it, or into it."""
+        """Whether `eagerflow.capture.modules.walk` yields or enters a value."""
         return isinstance(value, (self._kind, Variable, dict, list, tuple)) or (
             hasattr(type(value), "__dataclass_fields__")
         )

@@ -1,8 +1,8 @@
-"""What an object holds, by path: a walk over attributes and the containers in them.
+"""The walk over the parts and variables of an object: its attributes and the containers in them.
 
-It reads attributes by names made at run time. A trace that looked into this code would have to
-guard every attribute of every object; so this is library code for traces, and what they rely on
-are the attributes that the user's code reads, and what `note_walk` notes.
+The walk reads attributes by names made at run time. A trace that analysed this code would have to
+guard every attribute of every object; so this is library code for traces, which rely on the
+attributes that the user's code reads, and on what `note_walk` notes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _items(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _apart(path: str, taken: set[str]) -> str:
-    """``path``, or with a number if something else has it, such as ``"a.b"`` and a dict ``"a"``."""
+    """``path``, with a number if it is taken, as by an attribute ``"a.b"`` and a dict ``"a"``."""
     name, count = path, 1
     while name in taken:
         count += 1
@@ -41,10 +41,10 @@ def walk(root: object, kind: type) -> Iterator[tuple[str, Any, Any]]:
     """Path, value and owner of each part and each variable below ``root``, itself included.
 
     Parts are objects of one class, such as `eagerflow.nn.Module`. They are found in the attributes
-    of other parts, also in lists, tuples, dicts and dataclasses there. Parts come once, under their
-    first path; variables as often as they are found. No path comes twice: a number tells apart
-    those that would be one, as of keys 1 and "1". The owner is the part that holds the value, and
-    of ``root`` None.
+    of other parts, also in lists, tuples, dicts and dataclasses there. Each part is yielded once,
+    under its first path; a variable as often as it is found. No path is yielded twice: a number
+    tells apart equal paths, as of keys 1 and "1". The owner is the part that holds the value, and
+    None for ``root``.
 
     Args:
         root: a part.
@@ -80,7 +80,7 @@ def walk(root: object, kind: type) -> Iterator[tuple[str, Any, Any]]:
 
 
 def children(part: object, kind: type) -> Iterator[tuple[str, Any]]:
-    """Path and value of the parts and variables that a part holds itself, or in containers.
+    """Path and value of the parts and variables that a part holds directly or in containers.
 
     Args:
         part: an object of the class.

@@ -1,8 +1,8 @@
-"""The assumptions of a trace in which the parts of an object are walked over.
+"""Assumptions of a trace about the parts of an object that the function walked over.
 
-The walk (`eagerflow.capture.modules.walk`) is library code for traces: nothing that it reads is a
-guard. The walk notes here what it finds, and the trace asks at each call whether a walk would
-find the same.
+The walk (`eagerflow.capture.modules.walk`) is library code for traces: its reads are not guarded.
+Its callers note the result here, and the trace checks at each call whether a walk would find the
+same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow.capture.modules.walk import walk
 from eagerflow.capture.reads import Reads
 from eagerflow.tracing.tracer import current_tracer
 
-#: what is so of a part, by the name and the value of a flag, in words that follow its path
+#: statement about a part, to follow its path, by name and value of a flag
 _Words: TypeAlias = Mapping[tuple[str, Any], str]
 _NO_WORDS: Final[_Words] = {}
 
@@ -30,19 +30,19 @@ def note_walk(
     words: _Words = _NO_WORDS,
     gives_parts: bool = False,
 ) -> None:
-    """Note, in the trace that is being made, if any, that the contents of an object were asked for.
+    """Note, in the trace that is being made, if any, that the parts of an object were asked for.
 
-    The trace is used as long as a walk finds the same parts and variables, and the flags are what
-    they were. Explanations of a new trace name what is new, gone or changed.
+    The trace is used as long as a walk finds the same parts and variables, with the same flags.
+    Explanations of a new trace name the parts and flags that are new, gone or changed.
 
     Args:
         root: where the walk begins; see `walk`.
         kind: the class of parts.
-        flags: attributes of the parts that are looked at as well.
-        words: what explanations say of a flag, by its name and value, such as
+        flags: attributes of the parts that are compared as well.
+        words: wording of explanations for a flag, by its name and value, such as
             ``{("frozen", True): "is frozen now"}``.
-        gives_parts: whether the caller gets the parts and may look at them: then what the traced
-            function reads of them counts, too.
+        gives_parts: whether the caller gets the parts and may look at them: then the attributes
+            that the traced function reads of them are compared, too.
 
     >>> from eagerflow.extending import note_walk, walk
     >>> class Block:
@@ -81,7 +81,7 @@ def note_set(part: object, flag: str) -> None:
 
 
 def _structures() -> Structures | None:
-    """Those of the trace that is being made."""
+    """The structures noted for the trace that is being made; None outside of traces."""
     tracer = current_tracer()
     if tracer is None:
         return None
@@ -95,9 +95,9 @@ class _Part(NamedTuple):
     """A part or variable.
 
     Attributes:
-        path: from where the walk began.
-        value: a weak reference to it.
-        flags: those that count.
+        path: from the root of the walk.
+        value: a weak reference to the part or variable.
+        flags: values of the flags that are compared, by name.
     """
 
     path: str
@@ -107,12 +107,12 @@ class _Part(NamedTuple):
 
 @final
 class Structures:
-    """What all walks in one trace found, which must be as it was at each call.
+    """The results of all walks in one trace, which must be the same at each call.
 
-    It holds the user's objects until it is settled, and holds them weakly from then on.
+    The user's objects are held until `settle` is called, and weakly from then on.
 
     Attributes:
-        own: the parts with flags that the function has set, until it has run.
+        own: the parts whose flags the function has set itself, until it has run.
     """
 
     def __init__(self) -> None:
@@ -122,40 +122,40 @@ class Structures:
     def walked(
         self, root: Any, kind: type, flags: tuple[str, ...], words: _Words, *, gives_parts: bool
     ) -> None:
-        """Note a walk, and whether the parts are given out."""
+        """Note a walk, and whether its caller gets the parts."""
         structure = self._structures.get(id(root))
         if structure is None:
             structure = self._structures[id(root)] = _Structure(root, kind)
         structure.note(flags, words, gives_parts, self.own)
 
     def settle(self, reads: Reads) -> None:
-        """Close it after the function has run and what it did outside is undone."""
+        """End the noting, after the function has run and its side effects are undone."""
         for structure in self._structures.values():
             structure.settle(reads, self.own)
         self.own.clear()
 
     def holds(self) -> bool:
-        """Whether all is as it was. Never raises."""
+        """Whether all walks would find the same. Never raises."""
         return all(map(_Structure.holds, self._structures.values()))
 
     def differences(self) -> list[str]:
-        """What is not as it was, in words; empty if all is. Never raises."""
+        """Descriptions of all changes; empty if there are none. Never raises."""
         return [text for one in self._structures.values() for text in one.differences()]
 
 
 @final
 class _Structure:
-    """What an object and its parts hold, by path."""
+    """The parts and variables of one object, by path."""
 
     def __init__(self, root: Any, kind: type) -> None:
         self._root = ref(root)
-        self._strong: Any = root  # until it is settled
+        self._strong: Any = root  # until `settle`
         self._kind = kind
         self._name = type(root).__name__
         self._parts = [_Part(path, ref(value), {}) for path, value, _ in walk(root, kind)]
         self._words: dict[tuple[str, Any], str] = {}
         self._gives_parts = False
-        #: whether the function itself changes it, so that no later call finds what it found
+        #: whether the function itself changes the parts, so that no later call finds the same
         self._changes = False
         self._probe: Callable[[], Any] = _unknown
 
@@ -165,7 +165,7 @@ class _Structure:
         self, flags: Iterable[str], words: _Words, gives_parts: bool,
         own: Container[tuple[int, str]],
     ) -> None:  # fmt: skip
-        """Look at these flags, but for those that the function itself has set."""
+        """Compare these flags from now on, but for flags that the function itself has set."""
         self._words.update(words)
         self._gives_parts |= gives_parts
         if not self._same_parts():
@@ -178,7 +178,7 @@ class _Structure:
                     part.flags.setdefault(flag, _flag(value, flag))
 
     def settle(self, reads: Reads, own: Container[tuple[int, str]]) -> None:
-        """Compare with what is there after the function ran, and let go of the object."""
+        """Compare with the parts after the function ran, and let go of the object."""
         for part in self._parts:
             value = part.value()
             for flag, was in part.flags.items():
@@ -191,7 +191,7 @@ class _Structure:
         self._strong = None
 
     def _add_unseen(self, reads: Reads) -> None:
-        """Let the plain attributes count that code reads of parts which no guard is about."""
+        """Compare the plain attributes, too, that code reads of parts without guards."""
         names = {name for how, name in reads.loads if how == "attribute"}
         seen = {id(holder.value) for holder in reads.objects}
         for part in self._parts:
@@ -204,16 +204,16 @@ class _Structure:
     # --- at each call ---
 
     def holds(self) -> bool:
-        """Whether all is as it was. Never raises."""
+        """Whether a walk would find the same. Never raises."""
         try:
             return self._probe() is not None or self._holds_exactly()
         except Exception:  # of the user's own containers and keys
             return False
 
     def _holds_exactly(self) -> bool:
-        """Whether a walk finds the same; if so, the next look is a fast one."""
+        """Whether a walk finds the same; if so, the next check is the fast one."""
         root = self._root()
-        if self._changes or root is None:  # guards say which object is to be there
+        if self._changes or root is None:  # guards require the object itself
             return not self._changes
         flags = frozenset(flag for part in self._parts for flag in part.flags)
         look = probe(root, self._kind, flags)
@@ -230,7 +230,7 @@ class _Structure:
         )
 
     def differences(self) -> list[str]:
-        """What is not as it was, of what belongs together the outermost."""
+        """Descriptions of the changes; of nested equal ones the outermost only."""
         if self._changes:
             return [f"{self._name}: the function changes what it holds, and asks for it"]
         root = self._root()
@@ -274,11 +274,11 @@ class _Structure:
 
 
 def _unknown() -> None:
-    """Of a structure that was not looked at yet."""
+    """The probe of a structure that was not checked yet."""
 
 
 def _text(value: Any, reads: Reads) -> str:
-    """The name of an object in messages; empty if that is not known."""
+    """The name of an object in messages; empty if it is unknown."""
     paths = [holder.path for holder in reads.objects if holder.value is value]
     return paths[0].text if paths else ""
 
@@ -294,7 +294,7 @@ def _other_flags(part: _Part) -> bool:
 
 
 def _above(path: str) -> Iterator[str]:
-    """The paths of what holds it, the root of the walk at last."""
+    """The paths of the owners of a part, up to the root of the walk."""
     while path:
         path = path.rpartition(".")[0]
         yield path

@@ -1,1 +1,1 @@
-"""Which trace a call of a traced function runs: one that it has, or a new one."""
+"""Lookup of the trace that a call of a traced function runs, in its cache or made anew."""

@@ -1,7 +1,7 @@
-"""The arguments of a call: which are inputs of the graph, which are static, and the key they make.
+"""The arguments of a call: inputs of the graph, static arguments, and the key made of them.
 
 Tensors, and NumPy arrays in their place, are inputs. Python numbers are inputs as well, weakly
-typed. All else is static: another value is another trace.
+typed. All other arguments are static: another value needs another trace.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from eagerflow.types import Shape, TensorType
 _NUMBERS: Final = (float, int, complex)
 #: types of arguments that hold no others
 _FLAT: Final = frozenset({Tensor, float, int, complex, bool, str, type(None)})
-#: structures of arguments of which a function keeps the paths of the leaves
+#: maximum number of structures of arguments for which a function keeps the paths of leaves
 _STRUCTURES: Final = 256
-#: ends the text of an array of another library
+#: end of the text of an array of another library
 FOREIGN: Final = "(an array, not a tensor)"
-#: begins the note of a container that is an earlier one once more
+#: marks a container that is the same object as an earlier one
 _AGAIN: Final = object()
 
 
@@ -51,7 +51,7 @@ class Leaf:
         value: a tensor, a number or a static value.
         kind: ``"tensor"``, ``"number"`` or ``"static"``.
         token: its part of the key.
-        array: the array of another library that the tensor stands for, None if of none.
+        array: the array of another library that the tensor stands for, if any.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Leaf:
 
     @property
     def handle(self) -> Any:
-        """What the caller passed."""
+        """The object that the caller passed."""
         return self.value if self.array is None else self.array
 
 
@@ -84,9 +84,9 @@ class Call:
     Attributes:
         leaves: in the order of the signature.
         names: the parameters.
-        treedefs: the structure of each argument, None for one that is static as a whole.
+        treedefs: the structure of each argument, None for an argument that is static as a whole.
         values: the arguments, by parameter.
-        key: all of what they are but the sizes and the values of numbers.
+        key: all properties of the arguments but sizes and the values of numbers.
     """
 
     __slots__ = ("key", "leaves", "names", "treedefs", "values")
@@ -105,7 +105,7 @@ class Call:
 
     @property
     def scope(self) -> str:
-        """The device scope that it is in, as messages show it; empty if it is in none."""
+        """The device scope of the call, as messages show it; empty if there is none."""
         scope = self.key[-1]
         return "" if scope is None else text_of_scope(scope)
 
@@ -122,7 +122,7 @@ class Call:
 
 @final
 class Signature:
-    """How a function takes its arguments.
+    """The signature of a function, which parses calls.
 
     Args:
         function: the function.
@@ -146,13 +146,13 @@ class Signature:
         self._paths: dict[tree.TreeDef, list[str]] = {}
 
     def _renew(self) -> None:
-        """Look at the function again: another code or other defaults may have been put into it."""
+        """Inspect the function again: its code or defaults may have been replaced."""
         self._signature = _signature_of(self._function, self._static)
         self._defaults = _defaults(self._signature)
         self._definition = _definition(self._function)
 
     def _paths_of(self, treedef: tree.TreeDef) -> list[str]:
-        """The paths of leaves: a path takes longer to write than a call to run."""
+        """The paths of leaves, cached: writing a path takes longer than running a call."""
         paths = self._paths.get(treedef)
         if paths is None:
             if len(self._paths) >= _STRUCTURES:
@@ -166,8 +166,8 @@ class Signature:
         """The call with these arguments.
 
         Raises:
-            TypeError: they do not fit the signature; Python's own error.
-            TraceError: an argument that a trace cannot take, such as a generator.
+            TypeError: the arguments do not fit the signature; Python's own error.
+            TraceError: a trace cannot take an argument, such as a generator.
         """
         if any(map(is_not, self._definition, _definition(self._function))):
             self._renew()
@@ -190,7 +190,7 @@ class Signature:
         return Call(leaves, names, tuple(treedefs), orders, _aliases(leaves), values)
 
     def rebuild(self, call: Call, values: Sequence[Any]) -> list[Any]:
-        """The arguments by parameter, ``values`` being in the place of the leaves."""
+        """The arguments by parameter, with ``values`` in place of the leaves."""
         rest = iter(zip(call.leaves, values, strict=True))
         arguments: list[Any] = []
         for treedef in call.treedefs:
@@ -205,7 +205,7 @@ class Signature:
         return [merged(a, b, known) for a, b in zip(call.values, arguments, strict=True)]
 
     def apply(self, call: Call, arguments: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What to call the function with, given the arguments by parameter."""
+        """Positional and keyword arguments for the function, given the arguments by parameter."""
         if self._signature is None:
             args, kwargs = arguments
             return args, kwargs
@@ -231,7 +231,7 @@ class Signature:
         given = set(bound.arguments)
         bound.apply_defaults()
         function = _of_users(self._function)
-        if isinstance(function, partial):  # what it passes itself is read from outside
+        if isinstance(function, partial):  # its own arguments are read from outside
             for name in function.keywords.keys() & bound.arguments.keys() - given:
                 del bound.arguments[name]
         return tuple(bound.arguments), tuple(bound.arguments.values())
@@ -246,11 +246,11 @@ def _definition(function: Any) -> tuple[Any, Any, Any]:
 
 
 def _signature_of(function: Any, static: frozenset[str]) -> inspect.Signature | None:
-    """What Python goes by in a call: of a wrapper its own signature, not that of what it wraps.
+    """The signature that Python uses in a call: of a wrapper its own, not the wrapped function's.
 
-    It may have other parameters and other defaults, and sees which arguments come by keyword. What
-    a wrapper of eagerflow wraps counts (`grad`), and where names of static arguments are to be
-    found the innermost function.
+    A wrapper may have other parameters and other defaults, and sees which arguments are passed by
+    keyword. Wrappers of eagerflow (`grad`) are skipped; where the wrapper lacks the names of
+    static arguments, the signature of the innermost function counts.
     """
     try:
         own = inspect.signature(_of_users(function), follow_wrapped=False)
@@ -260,14 +260,14 @@ def _signature_of(function: Any, static: frozenset[str]) -> inspect.Signature | 
 
 
 def _of_users(function: Any) -> Any:
-    """What wrappers of eagerflow wrap, bound as the wrapper is."""
+    """The function that wrappers of eagerflow wrap, bound as the wrapper is."""
     if isinstance(function, MethodType):
         return MethodType(inspect.unwrap(function.__func__, stop=_is_users), function.__self__)
     return inspect.unwrap(function, stop=_is_users)
 
 
 def _is_users(function: Any) -> bool:
-    """Whether the user's code is called first, and not that of eagerflow or of a C type."""
+    """Whether calling ``function`` runs the user's code first, not code of eagerflow or in C."""
     return isinstance(function, FunctionType) and not str(
         function.__globals__.get("__name__", "")
     ).startswith("eagerflow.")
@@ -276,7 +276,7 @@ def _is_users(function: Any) -> bool:
 def _defaults(
     signature: inspect.Signature | None,
 ) -> tuple[tuple[str, ...], tuple[Any, ...]] | None:
-    """The parameters and the defaults of the last ones; None if some are of a special kind."""
+    """The parameters, and the defaults of the last of them; None if some are of a special kind."""
     parameters = list(signature.parameters.values()) if signature is not None else []
     if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters) or signature is None:
         return None
@@ -297,9 +297,9 @@ def _static(name: str, value: Any) -> Leaf:
 
 
 def _leaves(name: str, value: Any) -> Iterator[Leaf]:
-    """The leaf, or the two of a sparse gradient."""
+    """The leaf of a value; for indexed slices a marker and two tensors."""
     kind = type(value)
-    if issubclass(kind, AbstractNumber):  # from a function that another thread is tracing
+    if issubclass(kind, AbstractNumber):  # of a trace in another thread
         value = value.ask("an argument")
         kind = type(value)
     if kind is Tensor:
@@ -307,7 +307,7 @@ def _leaves(name: str, value: Any) -> Iterator[Leaf]:
     elif kind in _NUMBERS:
         yield Leaf(name, "number", value, kind)
     elif kind is IndexedSlices:
-        # the shape of the whole is static; a marker tells that two tensors are to be joined
+        # the dense shape is static; a marker says that two tensors are to be joined
         yield Leaf(name, "static", _Slices(value.shape), ("slices", value.shape))
         yield _tensor(f"{name}.values", value.values)
         yield _tensor(f"{name}.indices", value.indices)
@@ -338,7 +338,7 @@ def _tensor(name: str, x: Tensor, array: Any = None) -> Leaf:
 
 @final
 class _Slices:
-    """In the place of `IndexedSlices`, before their values and indices."""
+    """The marker for `IndexedSlices` among leaves, before their values and indices."""
 
     __slots__ = ("shape",)
 
@@ -357,10 +357,11 @@ def _joined(rest: Iterator[tuple[Leaf, Any]]) -> Any:
 
 
 def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
-    """What Python shows and structures leave out.
+    """Properties of containers that Python code can see and structures leave out.
 
-    The keys of dicts in their order, and which containers are earlier ones once more: ``seen`` has
-    the number of each by its id. What is done to one of these is seen in the other.
+    These are the keys of dicts in their order, and which containers are the same object as an
+    earlier one, since a change of one shows in the other. ``seen`` has the number of each container
+    by its id.
     """
     if is_container(value):
         number = len(seen)
@@ -376,9 +377,9 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
 
 
 def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:
-    """For each tensor that is an earlier one once more, its position and that of the earlier one.
+    """For each tensor that is the same object as an earlier one, the positions of both.
 
-    An update in place of one is seen in the other, so such a call is a trace of its own.
+    An update in place of one shows in the other, so such a call needs a trace of its own.
     """
     first: dict[int, int] = {}
     pairs = []

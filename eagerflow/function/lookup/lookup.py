@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from eagerflow.placement.automatic.requests import Request
 
 _FIRST: Final = Reason("the first call")
-#: records of traces that a function keeps, the last ones
+#: maximum number of records of traces that a function keeps, the latest ones
 _RECORDS: Final = 1024
-#: one trace at a time: what the function reads from outside is replaced during it
+#: one trace at a time: values that the function reads from outside are replaced during it
 _tracing: Final = threading.RLock()
-#: of the traced function made last under each name, so that a cell that runs again finds its traces
+#: lookups of the traced functions made last by name, so that a cell run again finds its traces
 _known: Final[WeakValueDictionary[tuple[str, str], Lookup]] = WeakValueDictionary()
 _all: Final[WeakSet[Lookup]] = WeakSet()
 
 
 class Options(NamedTuple):
-    """What `eagerflow.trace` was asked for, as its arguments of these names say."""
+    """Options of a traced function: the arguments of `eagerflow.trace` with these names."""
 
     static: tuple[str, ...]
     compile: Mode
@@ -58,13 +58,13 @@ class Lookup:
     Args:
         fn: the Python function.
         name: the name of the traced function.
-        options: how it is traced.
+        options: the options of `eagerflow.trace`.
 
     Attributes:
         signature: parses calls.
         shortcuts: of calls whose form is known.
         cache: the cache entries.
-        records: of the traces that were made, the last ones.
+        records: of the latest traces.
         placer: places traces by the rules of the function, None before it had any.
     """
 
@@ -77,22 +77,23 @@ class Lookup:
         self.cache = Cache(self.shortcuts)
         self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
         self.placer: Placer | None = None
-        self._traced = 0  # how many times
+        self._traced = 0  # number of traces made
         self._retraces = RetraceCounts()
         self._told: set[str] = set()
         self._unrepeated: set[str] = set()
-        self._legacy: _Legacy | None = None  # once it is known, another thread may look
+        # first None: once `_inherit` has registered the lookup, another thread may read it
+        self._legacy: _Legacy | None = None
         self._legacy = self._inherit()
-        self._moved = ""  # what was moved or replaced, as of which there is no trace
-        self._forgotten: list[Graph] = []  # of traces from before, until there is another one
+        self._moved = ""  # text on moved state or replaced devices that made traces be forgotten
+        self._forgotten: list[Graph] = []  # graphs of forgotten traces, until there is a new one
         _all.add(self)
 
     def find(self, call: Call, *, runs: bool = True) -> tuple[CacheEntry, Sequence[Any]]:
-        """The trace for a call, made if there is none, and what it reads from outside.
+        """The trace for a call, made if there is none, and its captured values.
 
         Args:
             call: the call.
-            runs: whether it is to run, so that what cannot be repeated is done.
+            runs: whether the call will run, so that effects which no run can repeat happen once.
         """
         match = self._existing(call)
         if match is not None:
@@ -161,28 +162,28 @@ class Lookup:
             warn(warning, RetraceWarning)
         self._tell(entry.record.notes, TraceWarning)
         self.cache.add(call, entry)
-        entry.guards.read()  # the first look tells which captured tensors are one object
+        entry.guards.read()  # the first check decides which captured tensors are one object
         return entry, first
 
     def _tell(self, notes: Iterable[str], kind: type[TraceWarning]) -> None:
-        """Warn of each once."""
+        """Warn of each note, once."""
         for note in notes:
             if note not in self._told:
                 self._told.add(note)
                 warn(f"{self.name}: {note}", kind)
 
     def tell_left(self, entry: CacheEntry) -> None:
-        """Warn of what leaves calls to the function itself, from the second one on."""
+        """Warn of effects for which the function itself runs, from the second call on."""
         texts = entry.record.unrepeated
         again = [f"runs as Python at each call: {t}" for t in texts if t in self._unrepeated]
         self._unrepeated.update(texts)
         self._tell(again, RetraceWarning)
 
     def place(self, rules: Rules | None) -> None:
-        """Place traces, and those to come, by other rules.
+        """Place present and later traces by other rules.
 
         Raises:
-            PlacementError: they cannot be placed so. All stays as it was.
+            PlacementError: present traces cannot be placed so. Nothing is changed.
         """
         with _tracing:
             if self.placer is None:
@@ -190,10 +191,10 @@ class Lookup:
             self.placer.change(rules, list(self.cache.entries()), self._forgotten)
 
     def decide(self, request: Request) -> None:
-        """Let automatic placement decide about traces, and those to come.
+        """Let automatic placement place present and later traces.
 
         Raises:
-            PlacementError: one of them fits nowhere. All stays as it was.
+            PlacementError: a trace fits nowhere. Nothing is changed.
         """
         with _tracing:
             if self.placer is None:
@@ -204,12 +205,12 @@ class Lookup:
         """Forget the traces that use state which was moved.
 
         Args:
-            states: what was moved.
-            text: the same, in words.
+            states: the state that was moved.
+            text: description of the move, for the reason of the next trace.
         """
         with _tracing:
             stale = self._forget(lambda entry: _uses(entry, states), text)
-            if not len(self.cache):  # what they have is asked of rules, as nothing else is there
+            if not len(self.cache):  # rules are checked against them, as there are no others
                 self._forgotten += [entry.graph for entry in stale]
 
     def forget_devices(self, devices: Collection[Device], text: str) -> None:
@@ -217,10 +218,10 @@ class Lookup:
 
         Args:
             devices: the devices.
-            text: the same, in words.
+            text: description of the replacement, for the reason of the next trace.
         """
         gone = set(devices)
-        self._forgotten.clear()  # they may be on them
+        self._forgotten.clear()  # they may be on these devices
         self._forget(lambda entry: not gone.isdisjoint(_devices_of(entry)), text)
 
     def _forget(self, is_stale: Callable[[CacheEntry], bool], text: str) -> list[CacheEntry]:
@@ -252,7 +253,7 @@ class Lookup:
     # --- cells that run again ---
 
     def _inherit(self) -> _Legacy | None:
-        """The traces of the function that had this name, if it had the same code."""
+        """The traces of the earlier function of this name, if it had the same code."""
         key = (str(getattr(self.fn, "__module__", "")), str(getattr(self.fn, "__qualname__", "")))
         with _tracing:
             before = _known.get(key)
@@ -266,9 +267,9 @@ class Lookup:
             return _Legacy(ref(before), before.cache)
 
     def _adopt(self) -> None:
-        """Take the inherited traces over if the function that had them is gone.
+        """Take over the inherited traces if their function is gone.
 
-        A function that lives on keeps them: a factory makes many functions of one code.
+        A function that is still alive keeps them: a factory makes many functions of one code.
         """
         legacy, self._legacy = self._legacy, None
         if legacy is None or legacy.owner() is not None:
@@ -290,7 +291,7 @@ class _Legacy(NamedTuple):
     """Traces that a function may take over.
 
     Attributes:
-        owner: the lookup of the function that has them.
+        owner: the lookup of the function that made them.
         cache: the traces.
     """
 
@@ -319,7 +320,7 @@ def _uses(entry: CacheEntry, states: Collection[Any]) -> bool:
 
 
 def _devices_of(entry: CacheEntry) -> set[Any]:
-    """The devices of a trace, wherever rules put its nodes."""
+    """The devices of a trace, as traced and as placed by rules."""
     graphs = (entry.graph, entry.optimised)
     inputs = {value.device for graph in graphs for value in graph.inputs}
     return inputs.union(*[devices_in(graph.nodes) for graph in graphs])
@@ -341,7 +342,7 @@ on_replaced(_forget_replaced)
 
 
 def warn(text: str, kind: type[TraceWarning]) -> None:
-    """A warning at the user's own line."""
+    """Warn at the user's own line."""
     source = capture(2)
     warnings.warn_explicit(
         text, kind, "<unknown>" if source is None else cell_name(source.file),

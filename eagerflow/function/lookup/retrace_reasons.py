@@ -1,4 +1,4 @@
-"""Why a call needs a trace of its own, and after how many traces that is worth a warning."""
+"""Reasons of retraces, and the number of traces at which there is a warning."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from eagerflow.function.lookup.call_arguments import FOREIGN, Call
 from eagerflow.function.lookup.trace_cache import Cache
 from eagerflow.tracing.number_conditions import checker
 
-_SHOWN: Final = 4  # differences that a reason names
-#: traces for one culprit from which on there is a warning
+_SHOWN: Final = 4  # maximum number of differences that a reason names
+#: number of traces for one culprit at which there is a warning
 _WARNED_AT: Final = 3
-#: and where it is a truth that differs
+#: the same, where a truth value differs
 _MANY_TRUTHS: Final = 8
-#: the verb of what differed, where that is a sentence
+#: the verb in a culprit that is a sentence
 _TOLD: Final = re.compile(r" (is|was|has) ")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a call needed a trace of its own.
+    """The reason for which a call needed a trace of its own.
 
     Attributes:
-        text: in words.
-        culprit: what differed, such as ``"x"`` or ``"h was redefined"``; empty for a first call.
+        text: the description.
+        culprit: the difference, such as ``"x"`` or ``"h was redefined"``; empty for a first call.
     """
 
     text: str
@@ -40,26 +40,26 @@ class Reason:
 
     @property
     def clause(self) -> str:
-        """What follows "traced again" in a sentence."""
+        """The clause that follows "traced again" in a sentence."""
         if _TOLD.search(self.culprit):
             return f"because {self.text}"
         return f"because of {self.culprit}; {self.text}"
 
     @property
     def is_truth(self) -> bool:
-        """Whether it is a truth that differs, which has no third value."""
+        """Whether the difference is of a truth value, which has no third value."""
         return self.text.endswith((": was True, now False", ": was False, now True"))
 
 
 @final
 class RetraceCounts:
-    """How many traces of one function each culprit took, which decides about `RetraceWarning`."""
+    """Numbers of traces of one function by culprit, which decide about `RetraceWarning`."""
 
     def __init__(self) -> None:
         self._traces: dict[str, int] = {}
 
     def warning(self, name: str, reason: Reason, record: TraceRecord) -> str:
-        """Count a trace; the text of the warning that is due with it, empty if none is.
+        """Count a trace, and return the text of the warning due with it; empty if none is due.
 
         Args:
             name: of the function.
@@ -80,14 +80,14 @@ class RetraceCounts:
 
 
 def reason_of(call: Call, cache: Cache) -> Reason:
-    """Why a call, not the first one, cannot use a trace of a cache."""
+    """The reason for which a call, not the first, cannot use a trace in the cache."""
     group = cache.group(call)
     if group is not None and group.entries:
         return _entry_differs(max(group.entries, key=lambda entry: entry.used), call)
     scope = _other_scope(call, cache)
     if scope is not None:
         now, before = call.scope or "none", scope or "none"
-        return Reason(f"the device scope: now {now}, before {before}")  # asked for: no culprit
+        return Reason(f"the device scope: now {now}, before {before}")  # intended: no culprit
     records = [entry.leaf_records for entry in cache.entries()]
     if not records:
         return Reason("earlier traces went with objects that they were for")
@@ -95,7 +95,7 @@ def reason_of(call: Call, cache: Cache) -> Reason:
 
 
 def _other_scope(call: Call, cache: Cache) -> str | None:
-    """The device scope of the last trace for such arguments in another one; None without one."""
+    """The other device scope of the last trace for such arguments; None without such a trace."""
     for key, group in reversed(cache.groups()):
         if group.entries and key[:-1] == call.key[:-1]:
             return text_of_scope(key[-1])
@@ -103,7 +103,7 @@ def _other_scope(call: Call, cache: Cache) -> str | None:
 
 
 def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
-    """Why a call of the same key cannot use this trace."""
+    """The reason for which a call of the same key cannot use this trace."""
     if not entry.takes(call):
         return _sizes_differ(entry, call)
     if not entry.shares(call):
@@ -111,7 +111,7 @@ def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
         return Reason(text, text)
     texts = entry.guards.explain()
     text = "; ".join(texts[:_SHOWN]) or "what it reads from outside"
-    if len(texts) > _SHOWN:  # a model of a hundred layers was put into another mode
+    if len(texts) > _SHOWN:  # as when a model of a hundred layers changes its mode
         text += f"; and {len(texts) - _SHOWN} more"
     return Reason(text, text.partition(":")[0].partition("; ")[0])
 
@@ -136,13 +136,13 @@ def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:
 
 
 def _distance(call: Call, before: Sequence[LeafRecord]) -> int:
-    """In how many arguments a call has another key than an earlier one."""
+    """Number of arguments whose key differs from that in an earlier call."""
     same = {(r.name, r.token) for r in before}
     return sum((leaf.name, leaf.token) not in same for leaf in call.leaves)
 
 
 def _arguments_differ(call: Call, before: Sequence[LeafRecord]) -> Reason:
-    """How the arguments of a call differ from those of an earlier one."""
+    """The reason by the differences between the arguments of a call and of an earlier one."""
     now = [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in call.leaves]
     if [r.name for r in now] != [r.name for r in before]:
         names = {r.name for r in now} ^ {r.name for r in before}

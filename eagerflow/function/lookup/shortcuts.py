@@ -1,9 +1,9 @@
-"""The short way of a call: one generated function that checks arguments and runs the trace.
+"""Shortcuts: generated functions that check the arguments of a call and run its trace.
 
-Parsing arguments and looking for their trace takes ten times as long as running a small one. So
+Parsing arguments and looking up their trace takes ten times as long as running a small one. So
 the first call of a *form* (types of arguments, lanes and shapes of tensors, values of others) that
-finds a trace leaves a function that does both for later calls of that form. For a function of two
-tensors it is::
+finds a trace adds a generated function that does both for later calls of that form. For a function
+of two tensors the generated code is::
 
     def call(args):
         if stack.installed or len(args) != 2: return missed
@@ -23,7 +23,7 @@ tensors it is::
         result._data, result._lane, result._mark = results[0], entry.single, None
         return result
 
-Tuples, lists and dicts with strings for keys are taken apart by such statements as well.
+Tuples, lists and dicts with strings for keys are unpacked by such statements as well.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from eagerflow.core.to_tensor import as_tensor
 from eagerflow.function.cache_entry import CacheEntry, uses
 from eagerflow.hardware import as_device
 
-#: what a shortcut gives for other arguments than those it is for
+#: result of a shortcut for arguments that it does not take
 MISSED: Final = object()
-#: forms of calls whose trace is found without looking at their structure
+#: maximum number of forms with shortcuts
 _MOST: Final = 1024
-#: traces of one form, as of answers that alternate; the one found last comes first
+#: maximum number of traces of one form, as where conditions alternate; the latest comes first
 _WAYS: Final = 4
-#: a form of more parts is none: the code of its shortcut would be long, or nested deeply
+#: maximum number of parts of a form: a shortcut for more would be long, or deeply nested
 _LONGEST: Final = 512
-#: variables of which each pair is compared; of more, the set of all ids is shorter
+#: maximum number of variables compared pair by pair; for more, the set of all ids is shorter
 _FEW: Final = 3
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
@@ -69,7 +69,7 @@ class Shortcuts:
     """The shortcuts of one traced function.
 
     Attributes:
-        last: the one that was found last, which the next call tries first.
+        last: the shortcut found last, which the next call tries first.
     """
 
     __slots__ = ("_by_form", "last")
@@ -82,12 +82,12 @@ class Shortcuts:
         return len(self._by_form)
 
     def clear(self) -> None:
-        """Forget them: they may lead to traces that are gone."""
+        """Drop all shortcuts: they may lead to dropped traces."""
         self._by_form.clear()
         self.last = _misses
 
     def call(self, form: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
-        """What a call of this form gives; `MISSED` if it has to look for its trace."""
+        """The result of a call of this form; `MISSED` if its trace must be looked up."""
         for _, shortcut in self._by_form.get(form, ()):
             result = shortcut(args)
             if result is not MISSED:
@@ -98,13 +98,13 @@ class Shortcuts:
     def add(
         self, form: tuple[Any, ...], entry: CacheEntry, args: tuple[Any, ...], rest: Sequence[Any]
     ) -> None:
-        """Let calls of this form use an entry.
+        """Add a shortcut to an entry for calls of this form.
 
         Args:
             form: of the call.
-            entry: what it has found.
-            args: its arguments.
-            rest: the leaves that follow them: defaults.
+            entry: the entry that the lookup found.
+            args: the arguments of the call.
+            rest: the leaves that follow the arguments: defaults.
         """
         if len(self._by_form) >= _MOST:
             self.clear()
@@ -118,7 +118,7 @@ def _misses(args: tuple[Any, ...]) -> Any:
 
 
 def form_of(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The form of a call; None if its trace has to be looked for each time."""
+    """The form of a call; None if its trace must be looked up each time."""
     if _stack.installed:
         return None
     form: list[Any] = [scope_of_call()]
@@ -126,13 +126,14 @@ def form_of(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def _describe(values: Iterable[Any], form: list[Any], seen: set[int]) -> bool:
-    """Add to a form what these values are; False if they have none.
+    """Append the form of values to ``form``; return False if they have none.
 
     Args:
-        values: arguments, or what a container among them holds.
-        form: what is before them.
-        seen: ids of tensors, arrays and containers before them. One that comes again is one input,
-            or one place to store into, and not two. A tuple may, as it cannot be changed.
+        values: arguments, or the items of a container among them.
+        form: the form of the values before them.
+        seen: ids of tensors, arrays and containers before them. A repeated object has no form, as
+            it is one input, or one target of stores, and not two. A tuple may be repeated, as it
+            is immutable.
     """
     for x in values:
         kind = type(x)
@@ -144,14 +145,14 @@ def _describe(values: Iterable[Any], form: list[Any], seen: set[int]) -> bool:
             if len(form) > _LONGEST or not _describe_one(x, form, seen):
                 return False
         elif kind.__hash__ is _BY_IDENTITY:
-            form.append(id(x))  # forgotten when the object dies
+            form.append(id(x))  # dropped when the object dies
         else:
             return False
     return True
 
 
 def _describe_one(x: Any, form: list[Any], seen: set[int]) -> bool:
-    """Add what a tensor, an array or a container is; False if it has no form."""
+    """Append the form of a tensor, an array or a container; return False if it has none."""
     kind = type(x)
     if kind is tuple:
         form += (tuple, len(x))
@@ -190,7 +191,7 @@ def leaves_of(values: Iterable[Any]) -> list[Any]:
 def _write(
     scope: Any, entry: CacheEntry, args: tuple[Any, ...], rest: tuple[Any, ...]
 ) -> Shortcut:  # fmt: skip
-    """The shortcut of calls like this one."""
+    """The shortcut for calls of the form of this one."""
     names = {**_NAMES, "scope": scope, "entry": entry, "guards": entry.guards, "rest": rest}
     arguments = _Arguments(args, names)
     checks = arguments.statements()
@@ -213,14 +214,14 @@ def _write(
 
 @final
 class _Arguments:
-    """The arguments of a shortcut: the statements that take containers apart and check each part.
+    """The arguments of a shortcut: the statements that unpack containers and check each part.
 
     Args:
         args: the arguments of a call of its form.
-        names: the global names of the shortcut, which get lanes, shapes and other values.
+        names: the global names of the shortcut, to which lanes, shapes and other values are added.
 
     Attributes:
-        leaves: the variable of each leaf, and the leaf of this call.
+        leaves: for each leaf its variable and its value in this call.
     """
 
     def __init__(self, args: tuple[Any, ...], names: dict[str, Any]) -> None:
@@ -238,11 +239,11 @@ class _Arguments:
         return "".join([f"{x}, " for x, _ in self.leaves])
 
     def statements(self) -> list[str]:
-        """The statements that leave if arguments are of another form; arrays become tensors."""
+        """The statements that miss if arguments have another form; arrays become tensors."""
         return [*self._checks, *_differ(self._distinct), *self._conversions]
 
     def _taken_apart(self, whole: str, size: int) -> list[str]:
-        """The new variables of what a container holds."""
+        """New variables for the items of a container."""
         parts = [f"x{i}" for i in range(self._count, self._count + size)]
         self._count += size
         if parts:
@@ -272,7 +273,7 @@ class _Arguments:
             self._miss(f"type({x}) is not str or {x} != value_{x}")
         elif kind in _PLAIN:
             self._miss(f"{x} is not {value}")
-        else:  # not the object itself, which it would keep alive
+        else:  # not the object itself, which the shortcut would keep alive
             self._miss(f"id({x}) != {id(value)}")
         if value is not None:
             self.leaves.append((x, value))
@@ -293,13 +294,13 @@ class _Arguments:
             self._distinct.append(x)
 
     def _typed(self, x: str, value: Tensor) -> list[str]:
-        """The statements that leave if a tensor has another dtype, device or shape."""
+        """The statements that miss if a tensor has another dtype, device or shape."""
         self._names[f"lane_{x}"], self._names[f"shape_{x}"] = value._lane, value._data.shape
         return [f"if {x}._lane is not lane_{x} or {x}._data.shape != shape_{x}: return missed"]
 
 
 def _differ(variables: Sequence[str]) -> list[str]:
-    """The statements that leave if two of these are one object."""
+    """The statements that miss if two of these variables are one object."""
     if len(variables) <= _FEW:
         pairs = combinations(variables, 2)
         return [f"if {x} is {y}: return missed" for x, y in pairs]
@@ -308,7 +309,7 @@ def _differ(variables: Sequence[str]) -> list[str]:
 
 
 def _run(entry: CacheEntry, arguments: _Arguments, rest: tuple[Any, ...]) -> list[str]:
-    """The statements that run the trace and give the result."""
+    """The statements that run the trace and return the result."""
     if rest or entry.single is None or entry.catches:
         return [f"return entry.run(({arguments.listed()}*rest, ), captured)"]
     used = [arguments.leaves[i] for i in entry.leaves]
@@ -327,6 +328,6 @@ def _run(entry: CacheEntry, arguments: _Arguments, rest: tuple[Any, ...]) -> lis
 
 @lru_cache(maxsize=256)
 def _compiled(text: str) -> CodeType:
-    """Shortcuts differ mostly in the values that they name, and less in their text."""
+    """The code of a shortcut, cached: shortcuts differ in the values of names more than in text."""
     module = compile(text, "<shortcut>", "exec")
     return next(one for one in module.co_consts if isinstance(one, CodeType))

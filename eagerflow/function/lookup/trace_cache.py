@@ -16,7 +16,7 @@ from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.lookup.call_arguments import Call
 from eagerflow.function.lookup.shortcuts import Shortcuts
 
-#: traces that a function keeps
+#: maximum number of traces that a function keeps
 MOST_TRACES: Final = 128
 _FEW: Final = MOST_TRACES // 4
 
@@ -26,7 +26,7 @@ class TraceGroup:
     """The traces of one key: calls that differ in sizes and numbers only.
 
     Attributes:
-        entries: the one used last comes first.
+        entries: the traces, the most recently used first.
         sizes: for each tensor among the arguments its shape, None for sizes that have differed.
     """
 
@@ -34,11 +34,11 @@ class TraceGroup:
 
     def __init__(self) -> None:
         self.entries: list[CacheEntry] = []
-        self.watches: list[Any] = []  # weak references that tell of the death of objects
+        self.watches: list[Any] = []  # weak references with callbacks at the death of objects
         self.sizes: tuple[tuple[int | None, ...], ...] | None = None
 
     def widen(self, call: Call) -> tuple[tuple[int | None, ...], ...]:
-        """Note the sizes of a call; those that differ from earlier ones become symbols."""
+        """Note the sizes of a call; sizes that differ from earlier ones become symbolic."""
         shapes = call.shapes
         if self.sizes is None:
             self.sizes = shapes
@@ -55,7 +55,7 @@ class Cache:
     """All traces of a function, by key.
 
     Args:
-        shortcuts: what is emptied whenever a trace is dropped, so that it leads to none of these.
+        shortcuts: cleared whenever a trace is dropped, so that none leads to a dropped trace.
     """
 
     def __init__(self, shortcuts: Shortcuts) -> None:
@@ -67,7 +67,7 @@ class Cache:
         return sum(len(g.entries) for g in self._groups.values())
 
     def entries(self) -> Iterator[CacheEntry]:
-        """All traces, the one used last first."""
+        """All traces, the most recently used first."""
         for group in reversed(list(self._groups.values())):
             yield from group.entries
 
@@ -81,7 +81,7 @@ class Cache:
         return group
 
     def add(self, call: Call, entry: CacheEntry) -> None:
-        """Keep a trace; drop the ones used longest ago where there are too many."""
+        """Keep a trace; drop the least recently used ones where there are too many."""
         with self._lock:
             group = self.ensure(call.key)
             group.entries = [entry, *group.entries]  # others may be reading the old list
@@ -106,7 +106,7 @@ class Cache:
             return group
 
     def prefer(self, group: TraceGroup, entry: CacheEntry) -> None:
-        """Look at ``entry`` first from now on."""
+        """Move ``entry`` to the front of its group."""
         with self._lock:
             if entry in group.entries:
                 group.entries = [entry, *[e for e in group.entries if e is not entry]]
@@ -123,20 +123,20 @@ class Cache:
         return list(self._groups.items())
 
     def take(self, key: Any, group: TraceGroup, entry: CacheEntry) -> None:
-        """Keep a trace that another function had under this key."""
+        """Keep a trace taken over from another function under this key."""
         with self._lock:
             mine = self.ensure(key)
             mine.sizes = group.sizes
             mine.entries = [*mine.entries, entry]
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop all traces."""
         with self._lock:
             self._groups.clear()
             self._shortcuts.clear()
 
     def forget(self, is_stale: Callable[[CacheEntry], bool]) -> list[CacheEntry]:
-        """Drop some traces; gives them."""
+        """Drop stale traces, and return them."""
         with self._lock:
             self._shortcuts.clear()
             stale = [entry for entry in self.entries() if is_stale(entry)]

@@ -1,1 +1,1 @@
-"""How a trace is made: the function runs once, with what it reads and changes outside."""
+"""Making of traces: one run of the function, its inputs, outputs, and state outside."""

@@ -1,7 +1,7 @@
-"""What objects still hold of a trace when it has ended, and the run that gives it values.
+"""Tensors and numbers of a trace that objects hold after its end, and the run that fills them.
 
-A tensor is a handle: it gets its value of the call that traced, wherever it is held. A number is
-replaced by its value in what holds it. Where that cannot be done, the trace is refused.
+A tensor is a handle: it gets its value in the call that traced, wherever it is held. A number is
+replaced by its value in its holders. Where that is impossible, the trace is refused.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 
-#: tuples in tuples that are made anew where a number in them is replaced
+#: maximum depth of nested tuples that are rebuilt to replace a number in them
 _DEEP: Final = 4
 
 
 @final
 class FirstRun:
-    """The run of the call that traced, where tensors and numbers of the trace are held then.
+    """The run of the call that traced, if objects still hold tensors and numbers of the trace.
 
     Args:
         tracer: the trace.
-        holders: finds what holds it.
-        handles: the tensors that outputs of the graph were, by number, while something holds them.
+        holders: finds the holders of objects.
+        handles: weak references to the tensors that are outputs of the graph, by number.
 
     Attributes:
-        values: what is held, in the graph, where its values are to be known.
-        texts: that what holds them will not be given others by runs of the graph.
+        values: values of the graph that are held, to be computed by the run.
+        texts: notes that later runs of the graph will not update the holders.
 
     Raises:
-        TraceError: what holds a number cannot hold its value.
+        TraceError: a holder of a number cannot hold its value.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FirstRun:
         handed_out = self._handed_out = tracer.handed_out
         self._holders = holders
         self._outputs = handles
-        self._numbers: list[TracedNumber] = []  # those that only a run of the graph knows
+        self._numbers: list[TracedNumber] = []  # numbers that only a run of the graph computes
         self._handles: list[Tensor] = []
         self._arrays: list[TracedArray] = []
         self.texts: list[str] = []
@@ -80,12 +80,12 @@ class FirstRun:
     def run(
         self, graph: Graph, run: Callable[[Graph], Sequence[Any]], finish: Callable[..., Any]
     ) -> Any:
-        """Run the graph node by node; what is held gets values.
+        """Run the graph node by node, and give held tensors and numbers their values.
 
         Args:
             graph: as traced.
-            run: gives the values of the outputs of a graph.
-            finish: makes the result of these, and puts back what is stored outside.
+            run: returns the values of the outputs of a graph.
+            finish: makes the result from these, and performs the stores.
         """
         graph, count = copy.copy(graph), len(graph.outputs)
         graph.outputs = [*graph.outputs, *self.values]
@@ -97,17 +97,17 @@ class FirstRun:
         return finish(outputs[:count])
 
     def _fill(self, values: Sequence[Any]) -> None:
-        """Give what is held its values, and put arrays of NumPy where something stood for them."""
+        """Give held tensors and numbers their values, and replace stand-ins by arrays of NumPy."""
         count = len(self._numbers)
         _replace(self._numbers, values[:count], self._holders)
         for handle, value in zip(self._handles, values[count:], strict=True):
             handle._data, handle._lane, handle._mark = value._data, value._lane, value._mark
-        self._numbers, self._handles = [], []  # or they would hold some
+        self._numbers, self._handles = [], []  # no holders themselves
         _replace(self._arrays, [x.maker(x.tensor) for x in self._arrays], self._holders)
         self.drop()
 
     def drop(self) -> None:
-        """Let it be: what is held stays without a value, and its use is an error."""
+        """Give up: held tensors and numbers stay without a value, and their use is an error."""
         self.values, self._numbers, self._handles, self._arrays = [], [], [], []
         self._holders = Holders(())
         self._handed_out.clear()
@@ -118,10 +118,10 @@ def _alive(handed_out: Sequence[ref[Any]], kind: type[Any]) -> list[Any]:
 
 
 def _are_held(tracer: Tracer, holders: Holders) -> bool:
-    """Whether something outside of the trace holds some; what only holds itself does not count."""
+    """Whether objects outside of the trace hold some of it, not counting unreachable cycles."""
     if not tracer.is_held:
         return False
-    gc.collect(1)  # most that the trace left behind is young
+    gc.collect(1)  # most garbage of the trace is young
     alive = [*_alive(tracer.handed_out, Symbol), *_alive(tracer.handed_out, TracedNumber)]
     if alive and holders.near(alive) is None:
         del alive[:]
@@ -130,7 +130,7 @@ def _are_held(tracer: Tracer, holders: Holders) -> bool:
 
 
 def _texts(kept: Sequence[Value]) -> list[str]:
-    """For each line whose values are kept, that no trace can follow it."""
+    """A text for each line whose values are kept: no trace can follow that."""
     sources = dict.fromkeys(None if v.node is None else v.node.source for v in kept)
     lines = ["" if source is None else f" made at {source}" for source in sources]
     return [f"something keeps a value{line} and no trace can follow it" for line in lines]
@@ -140,7 +140,7 @@ def _handles_of(symbols: list[Symbol], holders: Holders) -> list[Tensor]:
     """The tensors that hold values of the graph of the whole function.
 
     Raises:
-        TraceError: the value of another one is known in a branch or an iteration alone.
+        TraceError: the value of another tensor is known in a branch or an iteration only.
     """
     handles = [x for held_by in holders.of(symbols) for x in held_by if type(x) is Tensor]
     inner = [x for x in handles if x._data.tracer.parent is not None]
@@ -158,7 +158,7 @@ def _handles_of(symbols: list[Symbol], holders: Holders) -> list[Tensor]:
 def _kept(
     objects: list[Any], holders: Holders, own: Sequence[Any] = (), variables: Any = (FrameType,)
 ) -> list[Any]:
-    """Those that more than these lists and the variables of calls hold."""
+    """The objects with holders other than these lists and the local variables of calls."""
     held_by = holders.of(objects, own)
     frames = _frames_among(held_by, holders, variables)
     return [
@@ -171,12 +171,12 @@ def _kept(
 def _frames_among(
     held_by: Sequence[list[Any]], holders: Holders, variables: Any = (FrameType,)
 ) -> set[int]:
-    """The ids of what is the variables of a call, or what an exception or a debugger knows of them.
+    """The ids of holders that are local variables of calls, or a dict of them for a debugger.
 
     Args:
-        held_by: lists of what holds something.
-        holders: finds what holds that.
-        variables: the types of what counts as such.
+        held_by: lists of holders.
+        holders: finds the holders of these.
+        variables: the types that count as local variables.
     """
     flat = {id(holder): holder for those in held_by for holder in those}
     frames = {key for key, holder in flat.items() if type(holder) in variables}
@@ -193,13 +193,13 @@ def _frames_among(
 
 
 def _replace(objects: list[Any], values: Sequence[Any], holders: Holders) -> None:
-    """Put values in the place of objects in all that holds them, but for local variables."""
+    """Replace objects by values in all their holders, but for local variables."""
     for depth in range(_DEEP + 1):
         held_by = holders.of(objects)
         frames = _frames_among(held_by, holders)
         kept_in = {id(x): x for those in held_by for x in those if id(x) not in frames}
         new = {id(x): value for x, value in zip(objects, values, strict=True)}
-        del held_by  # or it would hold what is to be replaced next
+        del held_by  # or it would be a holder in the next round
         holding = list(kept_in.values())
         del kept_in
         objects, values = _put_all(holding, new, depth)
@@ -207,15 +207,15 @@ def _replace(objects: list[Any], values: Sequence[Any], holders: Holders) -> Non
 
 
 def _put_all(kept_in: list[Any], new: dict[int, Any], depth: int) -> tuple[list[Any], list[Any]]:
-    """Put new values into what can be changed; gives the tuples, and what is to replace them.
+    """Put new values into mutable holders; return the tuples among them, and their replacements.
 
     Args:
-        kept_in: what holds the old values.
-        new: the new ones, by the ids of the old.
-        depth: how many tuples in tuples were made anew.
+        kept_in: the holders of the old values.
+        new: the new values, by the ids of the old ones.
+        depth: depth of nested tuples rebuilt so far.
 
     Raises:
-        TraceError: what holds one cannot be changed.
+        TraceError: a holder is immutable.
     """
     tuples = [x for x in kept_in if isinstance(x, tuple)] if depth < _DEEP else []
     known = set(map(id, tuples))
@@ -233,10 +233,10 @@ def _put_all(kept_in: list[Any], new: dict[int, Any], depth: int) -> tuple[list[
 
 
 def _is_in_flight(kept: Any, own: list[Any]) -> bool:
-    """Whether nothing holds it but the stack of code that runs in another thread.
+    """Whether an object is held only by the stack of code that runs in another thread.
 
-    That has met a number in the middle of the trace, and goes on with it. The generators that it
-    is in the middle of count as its stack.
+    That thread read a number during the trace, and is still using it. Suspended generators on its
+    stack count as the stack.
     """
     known, left = {id(own)}, [kept]
     known.add(id(left))
@@ -257,7 +257,7 @@ def _made_anew(old: tuple[Any, ...], new: dict[int, Any]) -> Any:
 
 
 def _put(holder: Any, new: dict[int, Any]) -> bool:
-    """Put new values, by the ids of the old, into one holder; whether that can be done."""
+    """Put new values, by the ids of the old, into one holder; return whether that is possible."""
     if isinstance(holder, dict):
         refill(holder, {_key(k, new): new.get(id(v), v) for k, v in list(holder.items())})
     elif isinstance(holder, set):
@@ -278,14 +278,14 @@ def _put(holder: Any, new: dict[int, Any]) -> bool:
 
 
 def _key(x: Any, new: dict[int, Any]) -> Any:
-    """What a key, or an item of a set, becomes when it is put in again."""
+    """The new form of a key, or an item of a set, when it is inserted again."""
     return new[id(x)] if id(x) in new else _settled(x)
 
 
 def _settled(x: Any) -> Any:
-    """Another key, or item of a set, which is put in again: without numbers, as they have no hash.
+    """A key, or an item of a set, with symbolic numbers replaced, as these have no hash.
 
-    They asked for themselves when they were put in first, so that they are static.
+    The numbers became static when they were first inserted.
     """
     if type(x) is TracedNumber:
         return x.number

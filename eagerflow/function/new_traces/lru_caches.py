@@ -1,7 +1,7 @@
 """Calls of functions with a cache (`functools.lru_cache`) in a trace.
 
-They run eagerly, outside of the trace, so that the cache holds values. The guard calls them again,
-as eager code does at each call, and compares what they give.
+The calls run eagerly, outside of the trace, so that the cache holds values. The guard calls the
+functions again, as eager code does at each call, and compares the results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _called_outside(function: Any) -> Callable[..., Any]:
-    """A function with a cache as it is called in a trace."""
+    """The wrapper that a trace calls in place of a function with a cache."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -51,7 +51,7 @@ wrappers[CACHED] = _called_outside
 
 
 def _outside(argument: Any) -> Any:
-    """An argument without values of the trace; the very object, where there are none in it."""
+    """An argument without values of the trace; the same object if it contains none."""
     leaves, treedef = tree.flatten(argument, whole=True)
     known = list(map(_known, leaves))
     same = all(a is b for a, b in zip(leaves, known, strict=True))
@@ -59,7 +59,7 @@ def _outside(argument: Any) -> Any:
 
 
 def _known(x: Any) -> Any:
-    """An argument outside of the trace: numbers and sizes become static."""
+    """A leaf of an argument as a value: numbers and sizes become static."""
     if issubclass(type(x), AbstractNumber):
         return x.ask("the call of a function with a cache")
     if type(x) is Dim:
@@ -94,8 +94,8 @@ def _call(outside: Outside, function: Any, args: Any, kwargs: Any) -> Any:
         outside.called.add(key)
         if holds:
             outside.look_into(value, f"{name}()")
-        # of a list each call makes a new tuple: by the same one a cache would find what it gave
-        # before, although what is in it has another hash by now
+        # a list, of which each call makes a new tuple: with the same tuple a cache would return
+        # its old result, although the items may have other hashes by now
         again = ([*args], kwargs)
         path = AccessPath(Root(function, name), "call", again, f"{name}()", fixed=True)
         outside.rely(Read(path, _kind(value), value))
@@ -103,7 +103,7 @@ def _call(outside: Outside, function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """How a result is compared; a tensor is an input."""
+    """The kind of guard for a result; a tensor is an input."""
     if type(value) is Tensor:
         return "tensor"
     if type(value) in ATOMS:
@@ -112,7 +112,7 @@ def _kind(value: Any) -> str:
 
 
 def _changed_before(outside: Outside, changes: list[OutsideChange], function: Any) -> Any:
-    """A change of what a function reads, or a tensor that was updated."""
+    """A change of state that a function reads, or the path of an updated tensor; None without."""
     updated = outside.tracer.updated
     if not changes and not updated:
         return None

@@ -1,6 +1,6 @@
 """Makes a cache entry: runs the function once with symbolic arguments, and finishes the graph.
 
-What it reads and stores outside: `function/new_traces/outside_state.py`.
+Reads and stores outside: `function/new_traces/outside_state.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, final
 
-import eagerflow.function.new_traces.lru_caches  # noqa: F401 - which says how they are called
+import eagerflow.function.new_traces.lru_caches  # noqa: F401 - it registers their wrapper
 from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call
 from eagerflow.autograph.flow.loop_statements import LARGE, loops, unrolled_loops
@@ -49,24 +49,24 @@ from eagerflow.tracing.numbers import NumberRoot
 from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
-#: the names of symbolic sizes, in the order in which they are given; u1 is a dtype in texts
+#: the names of symbolic sizes, in the order of their use; u1 is a dtype in texts
 _LETTERS: Final = "nmpqrstvwy"
 
 
 @final
 @dataclass(frozen=True)
 class TraceRequest:
-    """What is to be traced.
+    """A request for a trace.
 
     Attributes:
         fn: the function.
         name: of the graph.
-        signature: how the function takes its arguments.
+        signature: of the function.
         call: the arguments.
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
-        strict: whether what a trace would drop or freeze is an error.
-        reason: why it is traced, in words.
-        place: places the graph, None if no rules do.
+        strict: whether effects or values that a trace would drop or freeze are errors.
+        reason: the reason for the trace, as text.
+        place: places the graph, None if there are no rules.
         runs: whether the call that traces runs the graph.
         compile: when the graph is compiled.
     """
@@ -84,10 +84,10 @@ class TraceRequest:
 
 
 def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
-    """Trace the function and make its graph ready to run; gives what it read from outside, too.
+    """Trace the function and make its graph ready to run; return the captured values as well.
 
     Raises:
-        TraceError: the function does what a trace cannot.
+        TraceError: a trace cannot do what the function does.
     """
     tracer = Tracer(request.name)
     tracer.decisions = Decisions()
@@ -96,7 +96,7 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         entry, values = maker.entry()
         entry.first = maker.first_run(entry)
     except BaseException:
-        tracer.handed_out.clear()  # nothing of it gets a value: its use is an error
+        tracer.handed_out.clear()  # its tensors get no value: their use is an error
         raise
     return entry, values
 
@@ -109,7 +109,7 @@ class _Maker:
         self.request = request
         self.tracer = tracer
         self.leaves = request.call.leaves
-        self.axes: dict[str, str] = {}  # what each symbolic size is the size of
+        self.axes: dict[str, str] = {}  # symbolic size -> description of its axis
         #: for each leaf its symbolic handle or number, or the static value
         self.inputs: list[Any] = []
         #: the data of each handle before the function ran
@@ -141,9 +141,9 @@ class _Maker:
         return entry, outside.values
 
     def _traced(self, args: Any, kwargs: Any, outside: Outside) -> CacheEntry:
-        """Run the function, and make the entry of what it did."""
+        """Run the function, and make the entry of its result and effects."""
         request, tracer = self.request, self.tracer
-        # only here, so that what a partial passes is what stands for it
+        # converted only here, where stand-ins replace the arguments of a partial
         function = call(request.fn) if outside.converts else request.fn
         names = LocalNames(function)
         with self._scopes():
@@ -154,9 +154,9 @@ class _Maker:
                     raise tracer.foreign
             except Exception as error:
                 if tracer.foreign is not None and error is not tracer.foreign:
-                    raise tracer.foreign from error  # what a thread did not give may be the cause
+                    raise tracer.foreign from error  # a failed thread may be the cause
                 if isinstance(error, (TraceError, LeakedTensorError, CancelledError)):
-                    raise  # nothing of it would happen eagerly, or a deadline ends the call
+                    raise  # an error of tracing alone, or a deadline ended the call
                 if not (request.runs and self._has_acted(outside)):
                     raise
                 entry = self._failed(error, outside)
@@ -171,7 +171,7 @@ class _Maker:
         return entry
 
     def _has_acted(self, outside: Outside) -> bool:
-        """Whether the function has changed something, here or in the graph."""
+        """Whether the function has had an effect, in Python or in the graph."""
         changes = chain(self._updated_handles(), self.containers.changes(), outside.changes())
         return (
             changes_state(self.tracer.graph)
@@ -180,7 +180,7 @@ class _Maker:
         )
 
     def _failed(self, failure: Exception, outside: Outside) -> CacheEntry:
-        """The entry for a call that the function itself is to do, up to its exception."""
+        """The entry for a call that the function itself is to run, up to its exception."""
         entry = CacheEntry()
         entry.failure = f"its trace raised {failure!r}"
         entry.record = TraceRecord(self.request.name, self.request.reason)
@@ -188,15 +188,15 @@ class _Maker:
         return entry
 
     def first_run(self, entry: CacheEntry) -> FirstRun | None:
-        """What the run of the call that traced does besides, None if nothing.
+        """The first run, if objects hold tensors or numbers of the trace; else None.
 
         Raises:
-            TraceError: something keeps a value and cannot keep it.
+            TraceError: a holder cannot hold the value.
         """
         request, tracer = self.request, self.tracer
         near = [request.fn, [leaf.value for leaf in self.leaves]]
         handles = () if self.outputs is None else self.outputs.handles
-        # nothing here may hold anything of the trace
+        # the maker must not be a holder itself
         self.inputs, self.before, self.outputs = [], [], None
         self.containers = ArgumentContainers((), (), ())
         if not tracer.is_held:
@@ -218,20 +218,20 @@ class _Maker:
         return first if first.values or first.texts else None
 
     def _scopes(self) -> AbstractContextManager[None]:
-        """The scopes of the function are its own, whatever scope the call is in."""
+        """Block in which scopes start anew, whatever scope the call is in."""
         return belonging("") if current_scope() or current_forward() else nullcontext()
 
     @property
     def _first_line(self) -> Source | None:
-        """Where the function begins."""
+        """The first line of the function."""
         code = getattr(self.request.fn, "__code__", None)
         return None if code is None else Source(code, 0)
 
     # --- inputs ---
 
     def _make_inputs(self, outside: Outside) -> None:
-        """The inputs of the graph."""
-        static = outside.reads.asks_types  # numbers and sizes are what they are
+        """Make the inputs of the graph."""
+        static = outside.reads.asks_types  # numbers and sizes must be Python's own
         sizes = iter(self.request.sizes)
         handles: dict[int, Any] = {}
         for i, leaf in enumerate(self.leaves):
@@ -252,7 +252,7 @@ class _Maker:
             self.before.append(handle._data if type(handle) is Tensor else None)
 
     def _handle(self, leaf: Leaf, pattern: Pattern, static: bool) -> Any:
-        """The input, or what stands for an array of NumPy."""
+        """The input, or the stand-in for an array of NumPy."""
         tensor = self._tensor(leaf, pattern, static)
         if not leaf.is_numpy:
             return tensor
@@ -317,7 +317,7 @@ class _Maker:
         return entry
 
     def _updated_arguments(self, outputs: Outputs) -> Iterator[Store]:
-        """The handles of the caller that get another value."""
+        """The stores for updated handles of the caller."""
         changed = {id(x): (i, x) for i, x in reversed(list(self._updated_handles()))}
         for i, x in changed.values():
             leaf = self.leaves[i]
@@ -331,7 +331,7 @@ class _Maker:
             yield Store("update", i, tree.flatten(0)[1], (output,))
 
     def _updated_handles(self) -> Iterator[tuple[int, Tensor]]:
-        """The tensors among the inputs that are not what they were, by number."""
+        """The tensors among the inputs that were updated, with the number of the leaf."""
         for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
             if type(x) is Tensor and x._data is not before:
                 yield i, x
@@ -339,7 +339,7 @@ class _Maker:
     def _argument_stores(
         self, changes: Iterable[tuple[str, AccessPath, Any]], outputs: Outputs, outside: Outside
     ) -> Iterator[Store]:
-        """What is done to containers among the arguments after each run."""
+        """The stores to containers among the arguments."""
         for kind, path, value in changes:
             try:
                 yield outputs.store(kind, path, value)._replace(of_arguments=True)
@@ -347,7 +347,7 @@ class _Maker:
                 outside.note_unrepeated(f"{path.text} is changed", self._first_line)
 
     def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Apart | None:
-        """What looks whether a container that is changed is both an argument and from outside."""
+        """The check that no changed container is both an argument and from outside, if needed."""
         reads = outside.reads
         read = [h.path for h in (*reads.containers, *reads.objects) if is_container(h.value)]
         written = [s.target.parent if s.kind == "set" else s.target
@@ -363,7 +363,7 @@ class _Maker:
     # --- the graph ---
 
     def _close_graph(self, entry: CacheEntry, outside: Outside, outputs: list[Value]) -> None:
-        """Bring the inputs in order; what is static or made while tracing becomes constants."""
+        """Order the inputs, and make constants of values that are static or made while tracing."""
         tracer, graph = self.tracer, self.tracer.graph
         static = {id(r.value): r for r in tracer.numbers if r.why is not None}
         pairs = list(zip(graph.inputs, self.graph_leaves, strict=False))
@@ -414,7 +414,7 @@ class _Maker:
         entry.prepare()
 
     def _conditions(self, leaves: dict[Value, int], outside: Outside) -> list[Condition]:
-        """What Python decided by numbers, which are arguments or read from outside."""
+        """The conditions on numbers, which are arguments or read from outside."""
 
         def source_of(root: NumberRoot) -> Any:
             return leaves.get(root.value, outside.path_of(root.value))
@@ -461,7 +461,7 @@ class _Maker:
 
 
 def _pattern(shape: Any, sizes: dict[str, int]) -> Pattern:
-    """A shape with None for each symbol that stayed one."""
+    """A shape with None for each size that stayed symbolic."""
     return tuple([d if type(d) is int else sizes.get(str(d)) for d in shape])
 
 

@@ -1,8 +1,8 @@
-"""`Outputs`: where results of a traced function come from, and what is stored outside.
+"""`Outputs`: the origins of the results of a traced function, and of values stored outside.
 
-`LocalNames` knows its local variables.
+Each leaf is a value of the graph, an object that existed before, or a constant.
 
-Each leaf is a value of the graph, an object that was there before, or a constant.
+`LocalNames` notes the values of the function's local variables.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Outputs:
 
     Args:
         tracer: the trace.
-        outside: the world around it.
+        outside: the outside of the trace.
         leaves: of the arguments.
-        inputs: what they are in the trace.
-        known: where objects are from that were there before, by id.
+        inputs: the leaves as they are in the trace.
+        known: the origins of objects that existed before, by id.
 
     Attributes:
         values: the outputs.
-        arrays: those that are arrays of NumPy.
+        arrays: the outputs that are arrays of NumPy, by number.
         made: containers in several places: structure and leaves.
     """
 
@@ -73,27 +73,27 @@ class Outputs:
         self.arrays: dict[int, TracedArray] = {}
         self.made: list[tuple[tree.TreeDef, tuple[Output, ...]]] = []
         self._several: dict[int, Any] = {}  # containers made here that occur in several places
-        self._built: dict[int, int] = {}  # those of them that are built already
-        self._handles: dict[int, tuple[int, Any]] = {}  # the outputs that are such, by id
+        self._built: dict[int, int] = {}  # their indices in `made`, once built
+        self._handles: dict[int, tuple[int, Any]] = {}  # outputs that are tensors or arrays, by id
 
     @property
     def handles(self) -> list[tuple[int, ref[Tensor]]]:
-        """The outputs that are tensors, by number."""
+        """Weak references to the outputs that are tensors, by number."""
         return [(i, ref(x)) for i, x in self._handles.values() if type(x) is Tensor]
 
     def store(self, kind: str, target: Any, value: Any) -> Store:
-        """What stores ``value`` outside after each run.
+        """The store that puts ``value`` outside after each run.
 
         Raises:
-            TraceError: no run can do that.
+            TraceError: no run can make the value.
         """
         return Store(kind, target, *self.tree(value, stored=kind != "update"))
 
     def note_several(self, values: Iterable[Any]) -> None:
-        """Note which containers that the function made occur in several places of these values.
+        """Note the containers made by the function that occur in several places of these values.
 
-        They have to be one object there after each run, too: what is done to it in one place is
-        seen in the others.
+        After each run they must be one object there, too: a change in one place shows in the
+        others.
         """
         seen: dict[int, Any] = {}
         left = list(values)
@@ -111,7 +111,7 @@ class Outputs:
     def tree(
         self, value: Any, *, stored: bool = False, built: Any = None
     ) -> tuple[tree.TreeDef, tuple[Output, ...]]:
-        """The structure of a value, and where its leaves come from."""
+        """The structure of a value, and the origins of its leaves."""
         leaves, treedef = tree.flatten(
             value,
             lambda x: (
@@ -127,11 +127,11 @@ class Outputs:
         return treedef, tuple(outputs)
 
     def _output(self, x: Any, path: str, *, stored: bool = False) -> Output:
-        """Where a leaf of a result comes from, or of what is stored self._outside."""
+        """The origin of a leaf of a result, or of a stored value."""
         if id(x) in self._known:
             return self._known[id(x)]
         if id(x) in self._several and type(x) is not set:
-            if id(x) not in self._built:  # those inside of it come first
+            if id(x) not in self._built:  # nested ones are built first
                 self.made.append(self.tree(x, stored=stored, built=x))
                 self._built[id(x)] = len(self.made) - 1
             return Output("made", self._built[id(x)])
@@ -151,9 +151,9 @@ class Outputs:
         return self._constant(x, path, stored)
 
     def _choice(self, x: Tensor) -> Output | None:
-        """The output for a tensor of which a branch decides whether it is one that was there.
+        """The output for a tensor that a branch may pass on from its operands unchanged.
 
-        Eager code stores that very object. None if no branch takes such a one.
+        Eager code stores the operand itself. None if no branch passes on an existing tensor.
         """
         value = self._tracer.value_of(x)
         node = value.node
@@ -166,7 +166,7 @@ class Outputs:
         return Output("choice", (self.add(node.inputs[0]), [one or made for one in given]))
 
     def _passed_on(self, node: Node, branch: Graph, value: Value) -> Output | None:
-        """Where an output of a branch comes from, if it was there before."""
+        """The origin of an output of a branch, if it is a tensor that existed before."""
         result = branch.outputs[node.outputs.index(value)]
         if result not in branch.inputs:
             return None
@@ -183,7 +183,7 @@ class Outputs:
         return Output("leaf", leaves[0]) if len(leaves) == 1 else None
 
     def _constant(self, x: Any, path: str, stored: bool) -> Output:
-        """A result that is no tensor: the same in each run."""
+        """The output for a leaf that is no tensor: the same in each run."""
         if type(x) in (slice, frozenset):
             x = asked(x, f"its place in a {type(x).__name__}")
         if holds_placeholder(x):
@@ -202,7 +202,7 @@ class Outputs:
                 )
             return Output("constant", x)
         here = [i for i, leaf in enumerate(self._leaves) if leaf.value is x]
-        if here and isinstance(x, set):  # of another call, which is one of the same items
+        if here and isinstance(x, set):  # another call passes its own set with equal items
             return Output("leaf", here[0])
         is_known = bool(here) or self._outside.knows(x)
         if is_numpy(x) or (type(x) is set and not is_known and self._is_of_constants(x)):
@@ -226,11 +226,11 @@ class Outputs:
         )
 
     def _is_of_constants(self, x: set[Any]) -> bool:
-        """Whether a set that the function makes is in one place and holds plain values."""
+        """Whether a set made by the function occurs in one place and holds plain values only."""
         return id(x) not in self._several and all(map(is_plain, x))
 
     def _has_made_parts(self, x: Any) -> bool:
-        """Whether a function or an object, made here, holds what another run would make anew."""
+        """Whether a function or an object, made here, holds objects that each run makes anew."""
         if type(x) is FunctionType:
             parts = [location.get() for location in map(_in_cell, x.__closure__ or ())]
         elif type(x) is MethodType:
@@ -246,7 +246,7 @@ class Outputs:
         )  # fmt: skip
 
     def _add_handle(self, x: Any) -> int:
-        """The output for a tensor or an array; one that is returned twice is one there, too."""
+        """The number of the output for a tensor or an array; repeated objects share an output."""
         if id(x) not in self._handles:
             array = type(x) is TracedArray
             number = self.add(self._tracer.value_of(x.tensor if array else x))
@@ -265,16 +265,16 @@ def _in_cell(cell: Any) -> Location:
 
 
 def _is_constant(x: Any) -> bool:
-    """Whether it is a tuple of plain values, which stays the object that it is."""
+    """Whether ``x`` is a tuple of plain values, which is returned as the same object."""
     return type(x) is tuple and is_plain(x)
 
 
 def to_store(change: OutsideChange) -> Any:
-    """What is kept outside by a store.
+    """The value that a store puts outside for a change.
 
     Raises:
-        TraceError: it is a text that shows what only the graph knows, or a list of which only the
-            graph knows how long it is.
+        TraceError: it is a text that shows a value of the graph, or a list whose length only the
+            graph knows.
     """
     if any(map(holds_placeholder, tree.leaves(change.new))):
         raise TraceError(
@@ -288,15 +288,15 @@ def to_store(change: OutsideChange) -> Any:
 
 
 def kept_lists(value: Any, text: str, source: Source | None) -> Any:
-    """What is kept outside, with Python's lists in the place of those of the graph.
+    """A value to be kept outside, with Python's lists in place of lists of the graph.
 
     Args:
         value: a tree.
-        text: where it is kept.
-        source: the line that puts it there.
+        text: name of the place where it is kept.
+        source: the line that stores it.
 
     Raises:
-        TraceError: one has a length that depends on data.
+        TraceError: the length of a list depends on data.
     """
     return as_lists(
         value,
@@ -308,9 +308,9 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
 
 @final
 class LocalNames:
-    """Notes what the local variables of ``function`` hold when it returns, within the block.
+    """Notes the values of the local variables of ``function`` when it returns, within the block.
 
-    It does nothing while a debugger or a coverage tool has set a trace function.
+    Nothing is noted while a debugger or a coverage tool has set a trace function.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -345,7 +345,7 @@ class LocalNames:
         return self._return
 
     def values(self, tracer: Tracer) -> dict[str, Value]:
-        """The values of the graph that local variables are bound to; forgets all others."""
+        """The values of the graph that local variables are bound to; drops all noted objects."""
         values = {}
         for name, x in self._last.items():
             x = x.tensor if type(x) is TracedArray else x

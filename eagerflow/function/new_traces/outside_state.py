@@ -1,7 +1,7 @@
-"""What a trace has to do with the world outside of its function: inputs, guards, what is put back.
+"""Interface of a trace with state outside of its function: captured inputs, guards, stores.
 
 While the function is traced, the numbers that it reads from outside are replaced by symbolic ones;
-afterwards all is as it was. What the function stores outside becomes part of each run.
+afterwards the state is restored. Stores of the function to the outside become part of each run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from eagerflow.function.new_traces.make_entry import TraceRequest
 
 _T = TypeVar("_T")
-#: what static arguments are compared by value
+#: types of static arguments that are compared by value
 _VALUES: Final = (list, tuple, dict, set, deque)
 
 
@@ -57,18 +57,19 @@ class Outside:
     """The outside of one trace, in which the function runs.
 
     Args:
-        request: what is traced.
+        request: the request for the trace.
         tracer: the trace.
 
     Raises:
-        TraceError: with ``strict=True``, if the function does what a trace would drop or freeze.
+        TraceError: with ``strict=True``, the function has effects that a trace would drop, or
+            values that it would freeze.
 
     Attributes:
         tracer: the trace.
         converts: whether the function is converted.
-        described: what is read from outside and may differ from call to call, in words.
+        described: descriptions of the values read from outside that may differ from call to call.
         values: the captured inputs as they were when the function ran.
-        unrepeated: what it did outside that no store can repeat.
+        unrepeated: changes of the function outside that no store can repeat.
         called: the functions with a cache that it called, with the arguments.
     """
 
@@ -79,11 +80,11 @@ class Outside:
         self._by_value = [x for _, x in roots if isinstance(x, _VALUES)]
         classes = set() if request.call.is_flat else set(classes_in(request.call.values))
         self.reads = collect(request.fn, roots, classes)
-        self._guards = Guards(self.reads)  # of what is there before the function runs
+        self._guards = Guards(self.reads)  # of the state before the function runs
         self._notes: list[str] = []
-        self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
+        self._prints: list[Finding] = []  # prints that may turn out to happen in each run
         branches = any(facts_of(site.code).branches for site in self.reads.sites)
-        branches |= self.reads.asks_identity  # of what stands for numbers
+        branches |= self.reads.asks_identity  # of stand-ins for numbers
         self.converts = branches or any(map(does_more_in_graphs, self._reached()))
         tracer.outside = self
         for finding in self.reads.findings:
@@ -91,14 +92,14 @@ class Outside:
                 self._prints.append(finding)
             else:
                 self._report(finding)
-        #: the numbers that may differ from call to call: what they are in the graph, and where
+        #: the numbers that may differ from call to call: value in the graph, and read
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[AccessPath, Any]] = []
         self._tensors: dict[int, Read] = {}
         self._data: dict[int, Read] = {}
         for read in self.reads.tensors:
             self._know(read)
-        #: arrays that NumPy may compute with: whether it does is seen when the function runs
+        #: arrays that NumPy may compute with: the run of the function shows whether it does
         self._stand_ins: dict[int, TracedArray] = {}
         for read in self.reads.of_kind("content"):
             aliases = [r.path for r in self.reads.of_kind("alias") if r.value is read.path]
@@ -108,9 +109,9 @@ class Outside:
                 self._stand_ins[id(read)] = array
                 self._substitutes += [(path, array) for path in paths]
                 self._data[id(read.value)] = read
-        #: arguments that are read from outside as well: which leaf, and where
+        #: arguments that are read from outside as well: index of the leaf, and access path
         self.shared: list[tuple[int, AccessPath]] = []
-        self._of_two_ways: list[AccessPath] = []  # and where nothing can be put in their place
+        self._of_two_ways: list[AccessPath] = []  # the same, at paths that cannot be set
         self.described: list[str] = []
         self._watches: list[Watch] = []
         self._unproven: list[Read] = []
@@ -119,10 +120,10 @@ class Outside:
         self.called: set[Any] = set()
 
     def _know(self, read: Read) -> None:
-        """Note where a tensor is read, of which the trace sees the data alone.
+        """Note the read of a tensor, which the trace recognises by its data.
 
-        Of two tensors with one array, as `copy.copy` makes them, the second one gets a view of it:
-        they are two inputs, and may differ later.
+        If two tensors have one array, as `copy.copy` makes them, the second gets a view of it: they
+        are two inputs, and may differ later.
         """
         x = read.value
         if self._data.get(id(x._data), read).value is not x:
@@ -130,9 +131,9 @@ class Outside:
         self._tensors[id(x)] = self._data[id(x._data)] = read
 
     def why_static(self, number: Any) -> str:
-        """Why nothing stands for a number while the function runs; empty if something does.
+        """The reason for which a number has no stand-in in the trace; empty if it has one.
 
-        Containers know one NaN as equal to itself, if it is the same object wherever it is met.
+        Containers treat a NaN as equal to itself only if it is the same object.
         """
         if self.reads.asks_types:
             return "type()"
@@ -149,7 +150,7 @@ class Outside:
         """Prepare the substitutes for values outside while the function runs.
 
         Args:
-            inputs: what the leaves of the arguments are in the trace.
+            inputs: the leaves of the arguments as they are in the trace.
         """
         for read in self.reads.numbers:
             name = identifier(read.path.text)
@@ -181,7 +182,7 @@ class Outside:
         return paths
 
     def _share(self, leaf: int, path: AccessPath, handle: Tensor) -> None:
-        """Substitute the handle of the argument for a tensor outside that is an argument, too."""
+        """Substitute the handle of an argument for the same tensor outside."""
         if path.fixed:
             self._of_two_ways.append(path)
         else:
@@ -189,13 +190,13 @@ class Outside:
             self._substitutes.append((path, handle))
 
     def refuse_shared(self, *, updates: bool) -> None:
-        """Refuse an argument that is also where nothing can be put in its place, if that is seen.
+        """Refuse an argument that is also at a path that cannot be set, if that makes a difference.
 
         Args:
             updates: whether an argument is updated in place.
 
         Raises:
-            TraceError: there it would not be updated, or would be another object.
+            TraceError: the tensor at the path would not be updated, or would be another object.
         """
         if self._of_two_ways and (updates or self.reads.asks_identity or self.tracer.updated):
             raise TraceError(
@@ -207,7 +208,7 @@ class Outside:
             )
 
     def _reached(self) -> Iterator[Any]:
-        """The function, what code reaches by name, and modules that it imports itself."""
+        """The function, the values that its code reaches by name, and the modules it imports."""
         yield self._request.fn
         yield from (read.value for read in self.reads.reads)
         for site in self.reads.sites:
@@ -217,17 +218,17 @@ class Outside:
     # --- while the function runs ---
 
     def run(self, call: Callable[[], _T]) -> _T:
-        """``call()`` with stand-ins in their places; then all is as it was, whatever ended it.
+        """``call()`` with stand-ins in place; then the state is restored, whatever ended the call.
 
-        Ctrl-C may come at any time, also while things are put back.
+        Ctrl-C may come at any time, also while state is restored.
         """
-        # items first, and last when they are put back: their keys may have numbers in attributes
+        # items first, and restored last: their keys may have numbers in attributes
         self._substitutes.sort(key=lambda one: one[0].how != "item")
         self._originals = [(path, path.get()) for path, _ in self._substitutes]
         try:
             for path, value in self._substitutes:
                 path.set(value)
-            self._watches.append(Watch(self.reads))  # what stands for numbers is there before
+            self._watches.append(Watch(self.reads))  # after the stand-ins: they are no changes
             result = call()
             self._restore()
         except BaseException:
@@ -236,9 +237,9 @@ class Outside:
         return result
 
     def _restore(self) -> None:
-        """Put all back that is not as it was."""
+        """Restore updated tensors, substitutes and changed state."""
         self.tracer.restore_updated()
-        # keys are looked up, by what their attributes are outside of the trace
+        # first and last: keys are looked up by attributes as they are outside of the trace
         put_back(self._substitutes, self._originals)
         for watch in self._watches:
             watch.restore()
@@ -246,17 +247,17 @@ class Outside:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Let the world be as it is outside of the trace, where nothing was changed in it."""
+        """Restore the original values of substitutes within the block."""
         with substituted(self._originals):
             yield
 
     def changes(self) -> Iterator[OutsideChange]:
-        """What the function has changed so far."""
+        """The changes that the function has made so far."""
         for watch in self._watches:
             yield from watch.changes()
 
     def rely(self, read: Read) -> None:
-        """Add what was read while the function ran."""
+        """Add a read, with its guard, found while the function ran."""
         self.reads.reads.append(read)
         self._guards.add(read)
         if read.kind == "tensor":
@@ -265,7 +266,7 @@ class Outside:
             self._data[id(read.value)] = read
 
     def read_at(self, location: Location) -> None:
-        """Rely on what is at a location that code may only set."""
+        """Rely on the value at a location for which there is no read, as code may only set it."""
         for watch in self._watches:
             read = watch.read_at(location)
             if read is None:
@@ -274,7 +275,7 @@ class Outside:
             self.rely(read if known is None else Read(read.path, "alias", known))
 
     def look_into(self, value: Any, text: str) -> None:
-        """Follow an object that was found while the function ran, as those before."""
+        """Collect the reads from an object that was found while the function ran."""
         if self.knows(value):
             return
         below = collect(self._request.fn, [(text, value)]).below(value)
@@ -286,10 +287,10 @@ class Outside:
         note_lists(self.tracer, [one.value for one in below.containers])
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
-        """What is put back after each run; to be asked for while the trace is alive.
+        """The stores after each run; to be called while the trace is alive.
 
         Args:
-            make: ``make(kind, target, value)`` gives a store.
+            make: ``make(kind, target, value)`` returns a store.
         """
         for handle, *_ in self.tracer.updated.values():
             now = Tensor()
@@ -319,7 +320,7 @@ class Outside:
                 self._note(str(change), self.unrepeated)
 
     def _is_of_call(self, path: AccessPath | Root) -> bool:
-        """Whether it leads into a static argument that is another object in other calls."""
+        """Whether a path begins at a static argument that is another object in other calls."""
         start = path.root.get()
         return any(start is x for x in self._by_value)
 
@@ -327,7 +328,7 @@ class Outside:
 
     @property
     def outputs(self) -> dict[int, Output]:
-        """Where tensors, arrays and containers outside come from as results, by their ids."""
+        """The origins of tensors, arrays and containers outside as results, by their ids."""
         arrays = [(r.path, r.value) for r in self.reads.of_kind("content")]
         arrays = [*(one for one in self._substitutes if type(one[1]) is TracedArray), *arrays]
         tensors = [(read.path, read.value) for read in self._tensors.values()]
@@ -343,7 +344,7 @@ class Outside:
         return {id(x): Output("outside", path) for path, x in (*reversed(arrays), *tensors, *held)}
 
     def origin_of(self, handle: Tensor) -> Read | None:
-        """The read of the one tensor outside that holds a value; None if there are more."""
+        """The read of the tensor outside that holds a value; None if there is not exactly one."""
         reads = [read for read in self._tensors.values() if read.value._data is handle._data]
         return reads[0] if len(reads) == 1 else None
 
@@ -356,11 +357,11 @@ class Outside:
         )
 
     def path_of(self, value: Value) -> AccessPath | None:
-        """Where a number from outside is read."""
+        """The access path of a number from outside."""
         return next((r.path for v, r in self._numbers if v is value), None)
 
     def name_of(self, value: Value) -> str | None:
-        """What a number from outside is called."""
+        """The name of a number from outside."""
         path = self.path_of(value)
         return None if path is None else path.described
 
@@ -369,18 +370,18 @@ class Outside:
         self._note(str(finding), self._notes, wrong, hint=finding.hint, source=finding.source)
 
     def note_unrepeated(self, text: str, source: Source | None) -> None:
-        """Note what no run can repeat, so that the function itself does such calls."""
+        """Note an effect that no run can repeat, so that the function itself runs in such calls."""
         self._note(text if source is None else f"{text} at {source}", self.unrepeated)
 
     def _note(self, text: str, to: list[str], wrong: str = "", **more: Any) -> None:
-        """Note what is not as in eager mode, or refuse it."""
+        """Note a difference from eager mode, or refuse it."""
         if self._request.strict:
             name = self._request.name
             raise TraceError(f"{name}: {wrong or text}", given="strict=True", **more)
         to.append(text)
 
     def notes(self) -> list[str]:
-        """What is not as in eager mode."""
+        """The differences from eager mode."""
         for finding in self._prints:
             if not printed(self.tracer, finding.source):
                 self._report(finding)
@@ -399,7 +400,7 @@ class Outside:
     # --- inputs and guards ---
 
     def keep(self, conditions: Iterable[Condition]) -> list[Condition]:
-        """Guard the answers that Python got about numbers from outside; gives the others."""
+        """Guard conditions on numbers from outside; return the conditions with arguments."""
         others = []
         for condition in conditions:
             if int in map(type, condition.sources):  # an argument
@@ -411,9 +412,9 @@ class Outside:
     def close(
         self, static: dict[int, Any]
     ) -> tuple[list[tuple[Value | None, CapturedInput]], list[tuple[Value, Any]], Guards]:
-        """What is read from outside, the values that are constants, and the guards.
+        """The captured inputs, the values that become constants, and the guards.
 
-        What is read is an input of the graph, or None where Python looked at its type alone.
+        A captured input has a value of the graph, or None where Python looked at its type alone.
 
         Args:
             static: the numbers that became static, by the id of their values.
@@ -474,7 +475,7 @@ class Outside:
         return stand_in is not None and stand_in.looked
 
     def _read_of(self, handle: Tensor) -> Read | None:
-        """Where the value of a concrete tensor was read."""
+        """The read of a concrete tensor's value."""
         return self._data.get(id(handle._data))
 
     def _used(self) -> set[Value]:

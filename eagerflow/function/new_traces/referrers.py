@@ -1,4 +1,4 @@
-"""`Holders`: what holds given objects, mostly without a look at all that the program has."""
+"""`Holders`: finds the holders of objects, mostly without a scan of all objects of the program."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from weakref import ref
 
 from eagerflow.graph.ir import Graph, Node, Value
 
-#: how many objects near a trace are looked at; those of a failure were 80 to 450
+#: maximum number of objects near a trace that are visited; failures had 80 to 450
 _NEAR: Final = 5_000
-#: how many items a container may have that is looked at
+#: maximum number of items of a container that is visited
 _WIDE: Final = 2_000
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
-#: what holds no tensor or number of a trace itself, and much else
+#: types of objects that hold no tensor or number of a trace themselves, and many others
 _CLOSED: Final = (ModuleType, type, CodeType, BuiltinFunctionType, ref, Graph, Node, Value)
 
 
 @final
 class Holders:
-    """Finds what holds an object of a trace.
+    """Finds the holders of objects of a trace: the objects that refer to them.
 
-    Python keeps no list of that, and `gc.get_referrers` goes through all objects of the program.
-    An object knows the number of its references, though. If as many are found near the trace,
-    there are no others.
+    Python keeps no list of holders, and `gc.get_referrers` scans all objects of the program. But an
+    object has a reference count: if as many references are found near the trace, there are no
+    others.
 
     Args:
-        near: from where to look: what failed, what was called.
+        near: objects where the search begins, such as the function that was called.
     """
 
     def __init__(self, near: Sequence[Any]) -> None:
         self._near = list(near)
 
     def of(self, objects: list[Any], own: Sequence[Any] = ()) -> list[list[Any]]:
-        """What holds each object.
+        """The holders of each object.
 
-        No local variable of a running call may hold one, or the whole program is looked at.
+        No local variable of a running call may hold an object, or the whole program is scanned.
 
         Args:
             objects: the objects.
@@ -49,7 +49,7 @@ class Holders:
         return _anywhere(objects, own) if near is None else near
 
     def near(self, objects: list[Any], own: Sequence[Any] = ()) -> list[list[Any]] | None:
-        """As `of`, None if more than what is near holds one."""
+        """As `of`; None if an object has holders that are not near."""
         left = {key: count - _OWN for key, count in _counts(objects).items()}
         for container in (objects, *own):
             for x in gc.get_referents(container):
@@ -72,7 +72,7 @@ class Holders:
 
 
 def _walk(roots: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
-    """What can be reached from the roots, the nearest first, each with what it holds."""
+    """The objects reachable from the roots, the nearest first, each with its referents."""
     queue = deque(roots)
     seen: set[int] = set()
     while queue and len(seen) < _NEAR:
@@ -89,7 +89,7 @@ def _walk(roots: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def _leads_on(x: Any) -> bool:
-    """Whether to look at what it holds; no code of its class is asked."""
+    """Whether to visit the referents of an object; no code of its class runs."""
     kind = type(x)
     if not gc.is_tracked(x) or issubclass(kind, _CLOSED):
         return False
@@ -100,7 +100,7 @@ def _leads_on(x: Any) -> bool:
 
 
 def _anywhere(objects: list[Any], own: Sequence[Any]) -> list[list[Any]]:
-    """What holds each object, among all objects of the program."""
+    """The holders of each object among all objects of the program."""
     holders: dict[int, list[Any]] = {id(x): [] for x in objects}
     known = {id(objects), *map(id, own)}
     for holder in gc.get_referrers(*objects) if objects else ():
@@ -114,5 +114,5 @@ def _counts(objects: list[Any]) -> dict[int, int]:
     return {id(x): getrefcount(x) for x in objects}
 
 
-#: the references that `_counts` has itself, beside that of the list
+#: number of references that `_counts` itself adds, besides that of the list
 _OWN: Final = next(iter(_counts([object()]).values())) - 1

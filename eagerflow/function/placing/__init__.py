@@ -1,1 +1,1 @@
-"""Where the traces of a function run: by rules, or as automatic placement decides."""
+"""Placement of the traces of a function, by rules or by automatic placement."""

@@ -1,4 +1,4 @@
-"""Automatic placement of the traces of a function: plans, and what their trials go by."""
+"""Automatic placement of the traces of a function: plans, and the data for their trials."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 @final
 @dataclass(slots=True)
 class PlannedTrace:
-    """The plan of a trace, and what its trials go by.
+    """The plan of a trace, and the data for its trials.
 
     Attributes:
-        owner: what made the plan, and plans again.
+        owner: makes the plans.
         plan: the plan.
-        sizes: what names of sizes stood for.
-        seen: what was seen of steps of the trace.
-        waits_for_sizes: whether a call has to tell them first.
-        round: how many plans there were before.
+        sizes: the values of symbolic sizes.
+        seen: the times seen in steps of the trace.
+        waits_for_sizes: whether the sizes are unknown until a call.
+        round: number of plans before.
     """
 
     owner: Automatic
@@ -52,17 +52,17 @@ class PlannedTrace:
     round: int = 0
 
     def rules(self) -> Rules:
-        """What places the trace so, and its derivatives."""
+        """The rules that place the trace and its derivatives by the plan."""
         return replace(self.plan.rules(self.owner.request.source), planned=self)
 
     def model(self) -> CostModel:
-        """What the nodes and moves of the trace cost, by what is known by now."""
+        """The cost model of the nodes and moves of the trace, by the times seen so far."""
         return self.owner.model(self.sizes, self.seen)
 
     def trial(self, entry: PlacedTrace) -> PlacementTrial | None:
-        """What the steps of the trace go through to try the plan; None if that was done.
+        """The trial of the plan, which runs the steps of the trace; None if it was tried.
 
-        Steps that compute types alone, on null devices, say nothing of the time of others.
+        Steps on null devices compute types alone, so their times say nothing of other devices.
         """
         if self.plan.verdict:
             return None
@@ -70,10 +70,10 @@ class PlannedTrace:
         return PlacementTrial(entry, self) if tells else None
 
     def again(self, graph: Graph) -> PlannedTrace:
-        """Plan the graph of the trace once more, by what was seen and measured since.
+        """Plan the graph of the trace once more, by the times seen and measured since.
 
         Raises:
-            PlacementError: it fits nowhere.
+            PlacementError: the graph fits nowhere.
         """
         made = self.owner.plan(graph, self.sizes, self.seen)
         made.round = self.round + 1
@@ -84,11 +84,11 @@ class PlannedTrace:
 
 @final
 class Automatic:
-    """Decides where the traces of one function run.
+    """Automatic placement of the traces of one function.
 
     Args:
         name: of the function.
-        request: what was asked for.
+        request: the request of the user.
 
     Attributes:
         request: the same.
@@ -100,28 +100,28 @@ class Automatic:
         self._rates = load()
 
     def model(self, sizes: Mapping[str, int], seen: Seen) -> CostModel:
-        """What the nodes and moves of a trace cost, by what was seen of it."""
+        """The cost model of the nodes and moves of a trace, by the times seen."""
         return _model(self._rates, sizes, seen.observed())
 
     def plan(
         self, graph: Graph, sizes: Mapping[str, int], seen: Seen | None = None
     ) -> PlannedTrace:
-        """Where the nodes of a graph are best.
+        """Plan the placement of a graph.
 
         Args:
             graph: of a trace.
-            sizes: what names of sizes stand for.
-            seen: what was seen of steps of that trace.
+            sizes: the values of symbolic sizes.
+            seen: the times seen in steps of that trace.
 
         Raises:
-            PlacementError: it fits nowhere.
+            PlacementError: the graph fits nowhere.
         """
         seen = seen or Seen()
         made = plan(graph, self.request, self.model(sizes, seen), traits(sizes), self.name)
         return PlannedTrace(self, made, sizes, seen)
 
     def rules(self, graph: Graph) -> Rules:
-        """The rules for a trace. With sizes that only a call tells, it is planned again then."""
+        """The rules for a trace. With symbolic sizes it is planned again at the first call."""
         made = self.plan(graph, {})
         made.waits_for_sizes = bool(size_places([v.type for v in graph.inputs]))
         return made.rules()
@@ -134,17 +134,17 @@ def _model(rates: MachineRates, sizes: Mapping[str, int], observed: ObservedTime
 
 
 def traits(sizes: Mapping[str, int] = _NO_SIZES) -> ExecutorTraits:
-    """What the executor does with graphs, by the settings as they are.
+    """Properties of the executor with the present settings.
 
     Args:
-        sizes: what names of sizes stand for.
+        sizes: the values of symbolic sizes.
     """
     weight = node_seconds(op_threads(), sizes)
     return ExecutorTraits(find_regions, find_acts, weight, HEAVY_SECONDS, worker_count())
 
 
 def cost_table(name: str, rules: Rules | None, graph: Graph) -> CostTable:
-    """What the nodes of a function cost that is placed by these rules, as far as is known."""
+    """The cost table of the nodes of a function placed by these rules, by the times known."""
     planned: PlannedTrace | None = None if rules is None else rules.planned
     model = _model(load(), {}, ObservedTimes()) if planned is None else planned.model()
     return CostTable(name, model.table(graph))

@@ -1,8 +1,8 @@
-"""The trials of planned placements: steps of a traced function, alternately, the faster one kept.
+"""Trials of planned placements: steps run by two placements alternately, the faster is kept.
 
-What the cost model proposes (`placement/automatic/`) is tried: steps run alternately as planned
-and where the program says. The medians decide. What was seen of nodes and moves meanwhile is
-remembered with the trace, and the placement is planned once more with it.
+The plan by the cost model (`placement/automatic/`) is tried: steps run alternately as planned and
+where the program says. The medians decide. Times of nodes and moves seen meanwhile are kept with
+the trace, and the placement is planned once more with them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from eagerflow.source import warn
 if TYPE_CHECKING:
     from eagerflow.function.placing.automatic import PlannedTrace
 
-#: how often a placement is planned
+#: maximum number of plans
 _ROUNDS: Final = 2
 
 
 class PlacedTrace(Protocol):
-    """A trace that is placed, as far as a trial has to do with it."""
+    """The interface of a placed trace that a trial uses."""
 
     graph: Graph
     executable: Executable
@@ -44,22 +44,22 @@ class PlacedTrace(Protocol):
     rules: Rules | None
 
     def replace(self, rules: Rules | None, placement: Placement | None) -> None:
-        """Run it as rules made it from the next step on."""
+        """Run the placed graph from the next step on."""
 
     @property
     def trial(self) -> PlacementTrial | None:
-        """What its steps go through now."""
+        """The trial that runs its steps now."""
 
     def differentiated(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
-        """Run it as one step of a tape; None where the tape has to see each op."""
+        """Run it as one step of a tape; None where the tape has to record each op."""
 
 
 @final
 class PlacementTrial:
     """Runs the steps of a trace alternately as planned and where the program says.
 
-    Where the plan is what the program says, or that has no room, all steps run as planned. They are
-    watched and timed all the same, since what is seen of them may tell of a better plan.
+    If the plan is the program's own placement, or that exceeds the memory, all steps run as
+    planned. They are watched and timed all the same, since their times may lead to a better plan.
 
     Args:
         entry: the trace.
@@ -70,23 +70,23 @@ class PlacementTrial:
         self._entry = entry
         self._planned = planned
         self._executable = entry.executable
-        self._programs: Executable | None = None  # runs it where the program says
+        self._programs: Executable | None = None  # runs the graph where the program says
         self._lock = threading.Lock()
         plan = planned.plan
         alternates = plan.chosen is not plan.own and not plan.own.too_much
         self._placements = 2 if alternates else 1
         self._derivatives: list[Derivative | None] = []
         self._results_alone, self._with_gradients = (TrialTimes(self._placements) for _ in range(2))
-        self._decides = False  # a thread is at it, or it is decided
+        self._decides = False  # whether a thread is deciding or has decided
 
     @property
     def executables(self) -> list[Executable]:
-        """What runs the steps besides the executable of the trace."""
+        """The executables besides that of the trace."""
         own = [] if self._programs is None else [self._programs]
         return own + [one for d in self._derivatives if d is not None for one in d.executables]
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
-        """Run a step, by the one or the other."""
+        """Run a step by one of the placements."""
         if self._planned.waits_for_sizes:
             trial = self._planned_for(inputs)
             return self._entry.executable(*inputs) if trial is None else trial(*inputs)
@@ -104,16 +104,16 @@ class PlacementTrial:
         )  # fmt: skip
 
     def differentiated(self, tape: Tape, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
-        """Run a step of which a tape takes the derivative, by the one or the other.
+        """Run a step of which a tape takes the derivative, by one of the placements.
 
-        The step ends with its backward graph, so one that is never gone back over is not counted.
+        The step ends with its backward graph, so a step without a backward pass is not counted.
 
         Args:
             tape: the tape.
             inputs: tensors and numbers.
 
         Returns:
-            The outputs; None where each op has to be seen by the tape.
+            The outputs; None where the tape has to record each op.
         """
         entry = self._entry
         if self._planned.waits_for_sizes:
@@ -135,17 +135,17 @@ class PlacementTrial:
         return derivative.call(tape, inputs, Executable.apply if self._decides else run)
 
     def _planned_for(self, inputs: Sequence[Any]) -> PlacementTrial | None:
-        """Plan for the sizes of a call; give the trial of that plan."""
+        """Plan for the sizes of a call, and return the trial of that plan."""
         entry = self._entry
         places = size_places([v.type for v in entry.graph.inputs])
         sizes = {name: inputs[i].shape[axis] for name, (i, axis) in places.items()}
         planned = self._planned.owner.plan(entry.graph, sizes)
-        if entry.trial is self:  # else it was placed otherwise meanwhile
+        if entry.trial is self:  # else the trace was placed otherwise meanwhile
             begin(entry, planned.rules())
         return entry.trial
 
     def _ended(self, times: TrialTimes, which: int, seconds: float | None) -> None:
-        """Count a step that has ended; the last one decides."""
+        """Count a step that has ended; the last step decides."""
         with self._lock:
             times.add(which, seconds)
             if self._decides or not times.enough:
@@ -159,10 +159,10 @@ class PlacementTrial:
             raise
 
     def _decide(self, times: TrialTimes) -> None:
-        """Keep the faster placement; plan once more by what was seen.
+        """Keep the faster placement, and plan once more by the times seen.
 
-        What fails there, as since the limit of a device was lowered meanwhile, fails for a step
-        that has ended well: the function then runs where the program says.
+        An error here, as when the limit of a device was lowered meanwhile, is not raised, since the
+        step itself has succeeded: the function then runs where the program says.
         """
         try:
             begin(self._entry, self._next(times).rules())
@@ -172,7 +172,7 @@ class PlacementTrial:
             warn(f"{name}: automatic placement was given up: {error.wrong}", PlacementWarning)
 
     def _next(self, times: TrialTimes) -> PlannedTrace:
-        """What is tried next, or the placement that is kept, with the verdict."""
+        """The plan to be tried next, or the plan with the kept placement and its verdict."""
         winner, result = self._compared(times)
         alternatives = self._planned.plan.alternatives
         tried = {one.assignment for one in alternatives if one.measured is not None}
@@ -188,7 +188,7 @@ class PlacementTrial:
         return again
 
     def _compared(self, times: TrialTimes) -> tuple[Alternative, str]:
-        """Note what was measured; give the placement that is kept, and in words why."""
+        """Note the measured times; return the kept placement, and a text of the comparison."""
         made = self._planned.plan
         planned = made.chosen.measured = median(times.seconds[0])
         of = " of the results alone" if times is self._with_gradients else ""
@@ -205,16 +205,16 @@ class PlacementTrial:
 
 
 def begin(entry: PlacedTrace, rules: Rules, placement: Placement | None = None) -> None:
-    """Place a trace by a plan; its steps try that, if it is not what the program says."""
+    """Place a trace by a plan, which its next steps try."""
     entry.replace(rules, place(entry.graph, rules) if placement is None else placement)
 
 
 def _took_text(one: Alternative, of: str) -> str:
-    """What was measured of a placement, and what the plan had predicted for it before.
+    """Text of the measured and the predicted time of a placement.
 
     Args:
         one: the placement.
-        of: of what it was predicted, if not of all that was measured, in words.
+        of: text on the part that was predicted, if less than was measured.
     """
     measured = seconds_text(one.measured or 0.0, precise=True)
     return f"{measured} (predicted {seconds_text(one.predicted, precise=True)}{of})"

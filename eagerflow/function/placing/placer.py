@@ -1,4 +1,4 @@
-"""By which rules the traces of a function are placed: each trace once for some rules."""
+"""`Placer`: places the traces of a function, each trace once per set of rules."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Placer:
     """Places the traces of one function.
 
     A pattern has to match in one of the traces, not in all: a step for training may have scopes
-    that one for evaluation lacks.
+    that a step for evaluation lacks.
 
     Args:
         name: of the function.
 
     Attributes:
         rules: the rules for traces to come; None for none.
-        automatic: decides about them instead; None where it was not asked for.
+        automatic: automatic placement, used in place of rules; None if it was not requested.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,10 +41,10 @@ class Placer:
         self._warned = self._told_of_caller = False
 
     def place(self, graph: Graph) -> tuple[Rules | None, Placement | None]:
-        """The rules, and what they make of a graph.
+        """The rules for a graph, and the graph placed by them.
 
         Raises:
-            PlacementError: that is impossible.
+            PlacementError: the graph cannot be placed by the rules.
         """
         rules = self.rules if self.automatic is None else self.automatic.rules(graph)
         if rules is None:
@@ -52,23 +52,23 @@ class Placer:
         placement = place(graph, rules, known=self._matched)
         self._matched |= placement.matched
         self._tell(placement.fallbacks)
-        if self.automatic is None:  # else it has weighed what crosses
+        if self.automatic is None:  # automatic placement has weighed crossing values
             _tell_of_crossing([placement])
         return rules, placement
 
     def change(
         self, rules: Rules | None, entries: Sequence[CacheEntry], forgotten: Sequence[Graph] = ()
     ) -> None:
-        """Place traces by other rules, all or none; by the same ones, nothing is done.
+        """Place traces by other rules, all or none; does nothing if the rules are the same.
 
         Args:
             rules: the rules.
             entries: the traces.
-            forgotten: the graphs of traces that there were until state moved. If there are no
-                others, rules that are impossible for them are refused as well.
+            forgotten: the graphs of traces that existed until state moved. If there are no
+                others, rules that are impossible for these graphs are refused as well.
 
         Raises:
-            PlacementError: that is impossible for one of them.
+            PlacementError: a trace cannot be placed by the rules.
         """
         same = rules is self.rules or (rules is not None and rules.is_same(self.rules))
         if same and self.automatic is None:
@@ -85,14 +85,14 @@ class Placer:
         _tell_of_crossing(made)
 
     def decide(self, request: Request, entries: Sequence[CacheEntry]) -> None:
-        """Let automatic placement decide about traces, all or none, and about those to come.
+        """Let automatic placement place present traces, all or none, and later ones.
 
         Args:
-            request: what was asked for.
+            request: the request for automatic placement.
             entries: the traces.
 
         Raises:
-            PlacementError: one of them fits nowhere.
+            PlacementError: a trace fits nowhere.
         """
         from eagerflow.function.placing.automatic import Automatic  # noqa: PLC0415 - few need it
 
@@ -117,7 +117,7 @@ class Placer:
         """Warn once that the function is part of another trace, where its own rules do not hold.
 
         Args:
-            caller: the name of the function that is traced; its own if it calls itself.
+            caller: the name of the function being traced; may be this function's own.
         """
         is_placed = self.rules is not None or self.automatic is not None
         if not is_placed or self._told_of_caller or caller == self.name:
@@ -130,7 +130,7 @@ class Placer:
         )
 
     def _tell(self, fallbacks: Sequence[str]) -> None:
-        """Warn of what is not where rules want it, once for some rules."""
+        """Warn of nodes that are not where rules want them, once per set of rules."""
         if not fallbacks or self._warned:
             return
         self._warned = True
@@ -140,7 +140,7 @@ class Placer:
 
 
 def _tell_of_crossing(placements: Sequence[Placement]) -> None:
-    """Warn of variables that are read on other devices in each step by what rules want."""
+    """Warn of variables that are read on other devices in each step because of rules."""
     for placement in placements:
         for device, sizes in placement.crossing.items():
             remedy = (
@@ -168,6 +168,6 @@ def _placed(
         placements.append(placement)
         matched |= placement.matched
     if graphs and not matched >= every:
-        first = place(graphs[0], rules, known=matched)  # says which one, and what is near
+        first = place(graphs[0], rules, known=matched)  # its error names pattern and near names
         placements[0] = first
     return matched, placements

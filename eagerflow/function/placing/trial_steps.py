@@ -1,4 +1,4 @@
-"""Steps of a trial: each runs as the one or the other placement, some watched, the others timed."""
+"""Steps of a trial: each runs by one of the placements, and is watched or timed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eagerflow.hardware import Device, as_device, wait_for_data
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.executable import Executable
 
-#: steps of either placement that are timed; before them are one that compiles, and watched ones
+#: timed steps of either placement, after one step that compiles and the watched ones
 _TIMED_STEPS: Final = 9
 _WATCHED: Final = 3
 
@@ -25,13 +25,13 @@ _Placed = tuple[Device, Any]
 
 @final
 class TrialTimes:
-    """How long steps of the placements of a trial took.
+    """Durations of steps by the placements of a trial.
 
     Args:
         count: of placements.
 
     Attributes:
-        seconds: of each placement those of the steps that are compared.
+        seconds: for each placement the durations of the steps that are compared.
     """
 
     def __init__(self, count: int) -> None:
@@ -39,22 +39,22 @@ class TrialTimes:
         self._ended = [0] * count
 
     def next(self) -> tuple[int, int]:
-        """Which placement has had fewer steps, and how many.
+        """The placement with fewer steps so far, and their number.
 
-        Only steps that have ended count: one that fails is tried again.
+        Only steps that have ended count: a step that fails is tried again.
         """
         before = min(self._ended)
         return self._ended.index(before), before
 
     def add(self, which: int, seconds: float | None) -> None:
-        """Count a step that has ended; None of one that is not compared."""
+        """Count a step that has ended; ``seconds`` is None if it is not compared."""
         self._ended[which] += 1
         if seconds is not None:
             self.seconds[which].append(seconds)
 
     @property
     def enough(self) -> bool:
-        """Whether so many were timed that the placements can be compared."""
+        """Whether enough steps were timed to compare the placements."""
         return min(map(len, self.seconds)) >= _TIMED_STEPS
 
 
@@ -64,13 +64,13 @@ class TrialStep:
 
     Args:
         times: of the steps before.
-        parts: how many graphs it has.
-        seen: where what is seen of it is kept.
-        ended: is called once it has ended, with the placement and the seconds, if they are to be
-            compared.
+        parts: number of graphs of the step.
+        seen: store for the times of its ops and moves.
+        ended: is called once the step has ended, with the placement, and with the seconds if they
+            are to be compared.
 
     Attributes:
-        which: the number of the placement that it runs as.
+        which: the number of the placement by which it runs.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class TrialStep:
         Args:
             executable: of the graph.
             run: runs it.
-            given: the arrays that it takes, for which is waited before.
-            made: those among the results, which count as there only when they are.
+            given: the arrays that it takes, which are awaited first.
+            made: returns the arrays among the results, which are awaited as part of the step.
         """
         _wait_for(given)
         watched = 0 < self._before <= _WATCHED
@@ -110,17 +110,17 @@ class TrialStep:
 
 
 def _wait_for(arrays: Iterable[_Placed]) -> None:
-    """Wait until arrays are there, each with its device.
+    """Wait until arrays, each with its device, are computed.
 
-    A device that works later has done nothing yet when its step has been issued. What has failed
-    is there, too: whoever reads it gets the error.
+    An asynchronous device has done nothing yet when its step has been issued. A failed array counts
+    as computed: its reader gets the error.
     """
     for device, data in arrays:
         wait_for_data(data, device)
 
 
 def arrays_of(graph: Graph, values: Sequence[Value], arrays: Sequence[Any]) -> list[_Placed]:
-    """What values of a graph are, and its variables."""
+    """The arrays of values of a graph, and of the variables on asynchronous devices."""
     pairs = zip(values, arrays, strict=True)
     placed = [(as_device(value.device), data) for value, data in pairs if value.device]
     states = [s for s in graph.resources.values() if type(s) is VariableState]

@@ -1,7 +1,7 @@
-"""How long ops and moves take in real steps, and how often loops go on, for the cost model.
+"""Observed times of ops and moves, and iterations of loops, in real steps, for the cost model.
 
-A watched step has a look at the clock after each op, and waits there for the results of devices
-that work later. So it takes longer than others, and is not one of those that are compared.
+A watched step reads the clock after each op, and waits there for the results of asynchronous
+devices. So it takes longer than other steps, and is not compared.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.observed_step import NodeTimes, Observation
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 
-#: times of a node or a move that a median is taken of
+#: number of times of a node or a move kept for the median
 _KEPT: Final = 9
-#: seconds of a call, by which the ops of a chain share its time besides their work
+#: seconds of a call, added to the work of each op where the ops of a chain share its time
 _CALL: Final = 1e-6
-#: steps of the graph that is run to see what a look at the clock takes
+#: number of steps of the graph by which the cost of reading the clock is measured
 _LOOKS: Final = 9
-_ROW: Final = 40  # ops of it
+_ROW: Final = 40  # ops of that graph
 
 
 @final
 class Seen:
-    """What was seen of the steps of one trace, however it was placed.
+    """Observations of the steps of one trace, for all its placements.
 
     Attributes:
-        nodes: of each executable the seconds of a run, by the site and the kind of device.
+        nodes: for each executable the seconds of a run, by site and kind of device.
         links: the seconds of moves, by kinds of devices and bytes.
-        iterations: how often bodies of loops ran, by the site of the loop.
+        iterations: numbers of iterations of loops, by the site of the loop.
     """
 
     def __init__(self) -> None:
@@ -52,10 +52,10 @@ class Seen:
         self.iterations: defaultdict[OpSite, deque[int]] = defaultdict(_few)
 
     def observed(self) -> ObservedTimes:
-        """The medians.
+        """The medians of the observations.
 
-        Where a site was seen in several executables, the least counts: in the others it had to
-        share the cores with what ran at once, which the simulator has in its own account.
+        For a site in several executables, the least counts: in the others it shared the cores with
+        nodes running at the same time, which the simulator accounts for itself.
         """
         nodes: dict[tuple[OpSite, str], float] = {}
         for times in self.nodes.values():
@@ -67,7 +67,7 @@ class Seen:
         )  # fmt: skip
 
     def add(self, executable: Executable, observation: Observation) -> None:
-        """Take in an observed step."""
+        """Add the times of an observed step."""
         seconds: defaultdict[tuple[OpSite, str], float] = defaultdict(float)
         runs: Counter[tuple[OpSite, str]] = Counter()
         for times in observation.regions.values():
@@ -85,7 +85,7 @@ class Seen:
         self._iterations(executable.graph, total)
 
     def _iterations(self, graph: Graph, runs: Counter[OpSite]) -> None:
-        """Learn how often the bodies of loops ran, from how often the ops in them did."""
+        """Note the iterations of loops, derived from the number of runs of ops in their bodies."""
         every = Counter(site_of(node) for node in _all_nodes(graph))
 
         def walk(nodes: list[Node], times: float) -> None:
@@ -123,9 +123,9 @@ def _kind(node: Node) -> str:
 
 
 def _ops(times: NodeTimes) -> Iterator[tuple[Node, float, int]]:
-    """The ops of a region that ran, with the seconds of all runs, and how many there were.
+    """The ops of a region that ran, with the seconds of all runs, and the number of runs.
 
-    The time of a chain stands for all of its ops, which share it by their work.
+    The time of a chain is divided among its ops by their work.
     """
     weight = node_seconds()
     for index, runs in enumerate(times.runs):
@@ -141,11 +141,11 @@ def _ops(times: NodeTimes) -> Iterator[tuple[Node, float, int]]:
 
 @final
 class StepWatcher:
-    """Sees how long ops and moves of an executable take, within a ``with`` block of one step.
+    """Measures ops and moves of an executable within a ``with`` block of one step.
 
     Args:
         executable: the executable.
-        seen: where the times of the step are noted at the end of the block.
+        seen: the observations to which the step is added at the end of the block.
     """
 
     kinds: Final = frozenset({TransferEvent})
@@ -158,10 +158,10 @@ class StepWatcher:
         self._before: Observation | None = None
 
     def brief_step(self, step: object) -> None:
-        """An observation takes place in steps that are told in brief."""
+        """Do nothing; the method is needed, as only steps told in brief are observed."""
 
     def brief_region(self, region: object) -> None:
-        """So too."""
+        """Do nothing; see `brief_step`."""
 
     def __enter__(self) -> StepWatcher:
         observation = _observation(self._executable, self._observed.append)
@@ -171,19 +171,19 @@ class StepWatcher:
 
     def __exit__(self, *raised: object) -> None:
         events.remove_instrument(self)
-        self._executable.observe(self._before)  # of a view, say, whose step comes after this one
+        self._executable.observe(self._before)  # as of a view, which observes the next step
         for observation in self._observed:
             if not any(raised):
                 self._seen.add(self._executable, observation)
 
     def begin(self, event: AbstractEvent, /) -> None:
-        """Moves are told at their end."""
+        """Do nothing: moves are noted at their end."""
 
     def end(self, event: AbstractEvent, /) -> None:
         """Note a move between kinds of devices.
 
-        Where a device works later, what is told is how long it took to issue it; and between
-        virtual CPUs nothing is moved.
+        For an asynchronous device the event has only the time of issuing the move; and between
+        virtual CPUs no data is moved.
         """
         assert isinstance(event, TransferEvent)
         if event.executable != self._executable.number or event.nbytes is None:
@@ -209,7 +209,7 @@ _looks: Final[dict[tuple[str, bool], float]] = {}
 
 
 def look_seconds(kind: str, *, waits: bool) -> float:
-    """What a look at the clock adds to the time of an op, measured once in a process.
+    """Seconds that reading the clock adds to the time of an op, measured once per process.
 
     Args:
         kind: of the devices.
@@ -222,21 +222,21 @@ def look_seconds(kind: str, *, waits: bool) -> float:
 
 @final
 class _Listener:
-    """Hears of steps in brief, and does nothing with it, so that they can be observed."""
+    """An instrument that ignores steps told in brief, so that they can be observed."""
 
     kinds: Final = frozenset[type[AbstractEvent]]()
 
     def brief_step(self, step: object) -> None:
-        """A step has ended."""
+        """Ignore a step."""
 
     def brief_region(self, region: object) -> None:
-        """A region has."""
+        """Ignore a region."""
 
     def begin(self, event: AbstractEvent, /) -> None:
-        """Nothing is told here."""
+        """Never called, as ``kinds`` is empty."""
 
     def end(self, event: AbstractEvent, /) -> None:
-        """Nor here."""
+        """Never called, as ``kinds`` is empty."""
 
 
 def _look_seconds(device: Device, waits: bool) -> float:
