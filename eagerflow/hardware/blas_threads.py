@@ -14,7 +14,7 @@ def _limit(old: Settings, new: Settings) -> None:
     global _limiter
     if new.threads == old.threads:
         return
-    # rarely needed, and slow to import: it inspects all libraries of the process; it has no types
+    # rarely needed, and it inspects all libraries of the process; it has no types
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # noqa: PLC0415
 
     if _limiter is not None:

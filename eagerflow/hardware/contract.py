@@ -243,5 +243,5 @@ class Backend(Protocol):
         """Give memory that is reserved but not used back to the system."""
 
 
-#: what a backend must have
+#: the members that a backend must have
 MEMBERS: Final = tuple(sorted(name for name in vars(Backend) if not name.startswith("_")))

@@ -230,7 +230,7 @@ class _Placer:
 
         Args:
             node: the node.
-            wish: what the rule asks for.
+            wish: the wish of the rule.
             obstacle: why the node cannot be there.
             need: the bytes that another device must have room for.
         """

@@ -75,7 +75,7 @@ class NodeWork:
         )
 
     def total(self, node: Node) -> Cost:
-        """The operations and bytes of a node, those of its subgraphs included."""
+        """The operations and bytes of a node, subgraphs included."""
         costs: list[Cost] = []
 
         def note(one: Node) -> float:

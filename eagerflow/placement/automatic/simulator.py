@@ -61,7 +61,7 @@ class _ScheduledSimulation(AbstractSimulation):
         self.until = [0.0] * step.threads  # when a thread has done its job
         self.light: deque[_Job] = deque()
         self.heavy: deque[_Job] = deque()
-        self.crowded = 0.0  # until when other threads work beside the one that begins a job
+        self.crowded = 0.0  # until when other threads work beside the thread that begins a job
         self.events: list[tuple[float, int, Callable[[], object]]] = []
         self.order = 0
         self.now = 0.0
