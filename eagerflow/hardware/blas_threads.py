@@ -1,4 +1,4 @@
-"""The setting ``threads``: how many threads the linear algebra libraries use."""
+"""The setting ``threads``: number of threads that the linear algebra libraries use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _limit(old: Settings, new: Settings) -> None:
     global _limiter
     if new.threads == old.threads:
         return
-    # few need it, and it looks through all libraries of the process; it has no types
+    # rarely needed, and it inspects all libraries of the process; it has no types
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # noqa: PLC0415
 
     if _limiter is not None:

@@ -1,28 +1,29 @@
-"""The device contract: what a kind of device supplies, and what it may ask in return.
+"""The device contract: the members of a backend, and the queries that it may make in return.
 
 All of it is structural. A backend is any object with these members; it needs nothing of eagerflow,
-and the kinds that come with it are written like those of others. What the members promise to each
-other (order, completion, late failures, buffers) stands here and nowhere else.
+and the backends of eagerflow are written like those of others. The guarantees between the members
+(order, completion, late failures, buffers) are stated here and nowhere else.
 
 **Order.** Each device does its work in the order in which it was issued; copies may run beside
 kernels. A value may be used as soon as it was issued: the backend makes later work wait for it.
 
 **Completion.** A launcher and a copy may return before the work is done. `copy_out`, `synchronize`
-and what Python asks of an array (``bool(x)``) wait; `when_ready` does not. There, a device whose
-work is done by those that wait gives what does the next piece of it.
+and Python's queries of an array (``bool(x)``) wait; `when_ready` does not. If waiting threads do
+the work of a device, its `when_ready` returns a function that does the next piece of it.
 
 **Late failures.** A launcher that returns before its kernel has run asks `KernelCall.issued` for
-what makes an error of whatever the kernel raises then: it names the line that issued the work.
-The error is raised by whoever reads the value, or a value computed from it; by `synchronize` if
-nobody did.
+the function that translates the kernel's later error: its result names the line that issued the
+work. The error is raised by the reader of the value, or of a value computed from it; by
+`synchronize` if there was no reader.
 
-**Host buffers.** What is given to `copy_in` is not written into while the backend refers to it, so
-a backend may copy it later and has to hold it until then. ``borrowed`` memory may be written into
-as soon as `copy_in` has returned, so it has to be read by then. What `copy_out` gives belongs to
-the caller for as long as it is held: it is complete, and the backend does not write into it again.
+**Host buffers.** The array passed to `copy_in` is not written into while the backend refers to it,
+so a backend may copy it later and has to hold it until then. ``borrowed`` memory may be written
+into as soon as `copy_in` has returned, so it has to be read by then. The result of `copy_out`
+belongs to the caller for as long as the caller holds it: it is complete, and the backend does not
+write into it again.
 
 **Layout.** Copies keep strides, as far as that takes no more than a few times the memory
-(`eagerflow_kernels.strides`): what is computed from them has the same bits.
+(`eagerflow_kernels.strides`), so that results computed from them have the same bits.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ Ready = Callable[[Exception | None], object]
 @final
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Memory of a device in bytes; None where the device cannot tell.
+    """Memory of a device in bytes; None where a figure is not available.
 
     Attributes:
-        in_use: held by living values (on CPU: resident memory of this process).
-        reserved: held by the allocator.
-        limit: what eagerflow may use at most.
-        total: what the device has.
+        in_use: bytes held by live values (on CPU: resident memory of this process).
+        reserved: bytes held by the allocator.
+        limit: bytes that eagerflow may use at most.
+        total: bytes of the device.
     """
 
     in_use: int | None
@@ -57,7 +58,7 @@ class MemoryStats:
 
 
 class MemoryFigures(Protocol):
-    """What a backend says of memory: `MemoryStats`, or an object with the same attributes."""
+    """A backend's memory statistics: `MemoryStats`, or an object with the same attributes."""
 
     @property
     def in_use(self) -> int | None: ...
@@ -70,7 +71,7 @@ class MemoryFigures(Protocol):
 
 
 class Issued(Protocol):
-    """Makes an error of what a kernel raises that was issued earlier.
+    """Translator of the error of a kernel that was issued earlier.
 
     Attributes:
         source: the user's line that issued it, as text.
@@ -80,16 +81,16 @@ class Issued(Protocol):
     def source(self) -> Any: ...
 
     def __call__(self, error: Exception) -> Exception:
-        """The error that says where the call was issued."""
+        """The error that names the line where the call was issued."""
 
 
 class KernelCall(Protocol):
-    """What a backend may ask about the calls that a launcher is for: an op, and its dtypes.
+    """Description, for a backend, of the calls of a launcher: an op with its dtypes.
 
     Attributes:
-        name: of the op.
-        several: whether the kernel gives a tuple of arrays, not one.
-        on_host: whether the kernel has to run at once, in the thread that calls, on the arrays as
+        name: the name of the op.
+        several: whether the kernel returns a tuple of arrays, not one array.
+        on_host: whether the kernel has to run at once, in the calling thread, on the arrays as
             they are: it changes state, calls Python or holds lists.
         shares: whether results may be views of inputs, which take no memory.
     """
@@ -104,10 +105,10 @@ class KernelCall(Protocol):
     def shares(self) -> bool: ...
 
     def host_inputs(self, count: int, attrs: dict[str, Any]) -> frozenset[int]:
-        """Which of ``count`` inputs the kernel reads in the memory of the host."""
+        """The indices of the inputs, of ``count``, that the kernel reads in the host's memory."""
 
     def host_outputs(self) -> frozenset[int]:
-        """Which outputs the kernel makes in the memory of the host."""
+        """The indices of the outputs that the kernel makes in the host's memory."""
 
     def kernel(self, xp: Any, array_type: type[Any], like: str | None = None) -> Callable[..., Any]:
         """The kernel: a special one of the kind of device, else the portable one.
@@ -115,10 +116,10 @@ class KernelCall(Protocol):
         Args:
             xp: the array namespace that portable kernels get.
             array_type: the class of the arrays that it gets.
-            like: another kind, whose special kernels will do where the own kind has none.
+            like: another kind, whose special kernels serve if the own kind has none.
 
         Raises:
-            KernelError: there is none.
+            KernelError: there is no kernel.
         """
 
     def outputs(
@@ -136,11 +137,11 @@ class KernelCall(Protocol):
         """The same; None if sizes depend on the data."""
 
     def issued(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> Issued:
-        """Note that a call is issued here; gives what makes an error of what its kernel raises."""
+        """Note that a call is issued here; returns the translator of its kernel's error."""
 
 
 class Backend(Protocol):
-    """What all devices of one kind share. They are told apart by their number, ``index``.
+    """The object that all devices of one kind share; their number, ``index``, distinguishes them.
 
     Attributes:
         kind: the kind's name, as in ``kind:0``.
@@ -159,24 +160,24 @@ class Backend(Protocol):
     def holds_data(self) -> bool: ...
 
     def count(self) -> int:
-        """How many devices of this kind there are now."""
+        """The number of devices of this kind now."""
 
     def namespace(self, index: int) -> Any:
         """The array namespace for arrays of a device; None if they have no values."""
 
     def launcher(self, call: KernelCall, index: int) -> Launcher:
-        """What runs the kernel of ``call``; made once for an op, its dtypes and a device.
+        """The launcher for the kernel of ``call``; made once for an op, its dtypes and a device.
 
-        It gives what the kernel gives: arrays of ``array_type``, scalars of NumPy, or arrays of
-        NumPy for outputs in the memory of the host. Where nothing has to be done around a kernel,
-        it is the kernel itself.
+        A launcher returns the kernel's results: arrays of ``array_type``, scalars of NumPy, or
+        arrays of NumPy for outputs in the memory of the host. If a kernel needs no preparation, its
+        launcher is the kernel itself.
         """
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> Any:
         """An array whose elements are not set.
 
         Raises:
-            MemoryError: there is not enough; with the attribute ``asked``, if it has one, in bytes.
+            MemoryError: there is not enough; may have the attribute ``asked``, in bytes.
         """
 
     def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> Any:
@@ -184,8 +185,8 @@ class Backend(Protocol):
 
         Args:
             array: the values.
-            index: of the device.
-            borrowed: whether somebody may write into ``array`` after the call.
+            index: the index of the device.
+            borrowed: whether the caller may write into ``array`` after the call.
 
         Raises:
             MemoryError: as for `allocate`.
@@ -195,7 +196,7 @@ class Backend(Protocol):
         """The values in the memory of the host; waits for them.
 
         Raises:
-            Exception: what `KernelCall.issued` made of a late failure.
+            Exception: a late failure, as `KernelCall.issued` translated it.
         """
 
     def copy_to_peer(self, data: Any, index: int, peer: int) -> Any:
@@ -206,20 +207,20 @@ class Backend(Protocol):
         """
 
     def ready(self, data: Any) -> bool:
-        """Whether all that makes ``data`` is done or has failed."""
+        """Whether all work that computes ``data`` is done or has failed."""
 
     def when_ready(self, data: Any, done: Ready) -> Callable[[], object] | None:
         """Call ``done(error)`` when ``data`` is ready: at once, or later from any thread.
 
-        It gives None, or, where nothing is done unless somebody waits, a function that does a
-        piece of the work: a thread that has nothing else to do calls it until ``done`` was called.
+        It returns None, or, where only waiting threads make progress, a function that does a piece
+        of the work: a thread that has nothing else to do calls it until ``done`` was called.
         """
 
     def synchronize(self, index: int) -> None:
         """Wait until all work that was issued is done.
 
         Raises:
-            Exception: the first late failure that nobody has been told of.
+            Exception: the first late failure that was not raised yet.
         """
 
     def memory(self, index: int) -> MemoryFigures:
@@ -242,5 +243,5 @@ class Backend(Protocol):
         """Give memory that is reserved but not used back to the system."""
 
 
-#: what a backend must have
+#: the members that a backend must have
 MEMBERS: Final = tuple(sorted(name for name in vars(Backend) if not name.startswith("_")))

@@ -17,11 +17,11 @@ from eagerflow.hardware.registry import Device
 
 
 def to_host(data: Any, device: Device) -> HostArray:
-    """A value of ``device`` as an array of NumPy, in its own memory where the host can read that.
+    """A value of ``device`` as an array of NumPy, not copied where the host can read its memory.
 
     Raises:
         DeviceError: the device holds no values, or has failed to copy them.
-        EagerflowError: what makes the value has failed.
+        EagerflowError: the work that computes the value has failed.
     """
     if type(data) is np.ndarray:
         return data
@@ -29,7 +29,7 @@ def to_host(data: Any, device: Device) -> HostArray:
         return device.backend.copy_out(data, device.index)
     except EagerflowError:
         raise
-    except Exception as error:  # not of a kernel: those are errors of ours by then
+    except Exception as error:  # not of a kernel: kernels' errors are translated by then
         raise DeviceError(f"{device}: a copy has failed", given=repr(error)) from error
 
 
@@ -37,12 +37,12 @@ def from_host(array: HostArray, device: Device, *, borrowed: bool = False) -> An
     """A value of ``device`` with the elements of ``array``.
 
     Args:
-        array: in the memory of the host.
-        device: where the value is to be.
-        borrowed: whether somebody may write into ``array`` afterwards.
+        array: the elements, in the memory of the host.
+        device: the device of the value.
+        borrowed: whether the caller may write into ``array`` afterwards.
 
     Raises:
-        OutOfMemoryError: the device has not enough.
+        OutOfMemoryError: the device has not enough memory.
     """
     try:
         return device.backend.copy_in(array, device.index, borrowed=borrowed)
@@ -55,8 +55,8 @@ def copied(data: Any, source: Device, target: Device) -> Any:
 
     Raises:
         DeviceError: there are no values to copy.
-        MemoryError: the target has not enough.
-        EagerflowError: what makes the value has failed.
+        MemoryError: the target has not enough memory.
+        EagerflowError: the work that computes the value has failed.
     """
     backend = target.backend
     within = source.backend is backend or (source.task is not None and target.task is not None)

@@ -1,4 +1,4 @@
-"""The CPU as a kind of device: the contract where nothing has to be done."""
+"""The CPU backend: the device contract for NumPy arrays, mostly without any work of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CpuBackend:
     holds_data = True
 
     def count(self) -> int:
-        """As many as ``ef.config(cpu_devices=n)`` says."""
+        """The number set by ``ef.config(cpu_devices=n)``."""
         return settings.current().cpu_devices
 
     def namespace(self, index: int) -> Any:
@@ -41,7 +41,7 @@ class CpuBackend:
         return np.empty(shape, dtype)
 
     def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> HostArray:
-        """The array itself, unless somebody may write into it."""
+        """The array itself; a copy if it is ``borrowed``."""
         return array.copy() if borrowed else array
 
     def copy_out(self, data: HostArray, index: int) -> HostArray:
@@ -53,15 +53,15 @@ class CpuBackend:
         return data
 
     def ready(self, data: HostArray) -> bool:
-        """It always is."""
+        """True: work is done when it is issued."""
         return True
 
     def when_ready(self, data: HostArray, done: Ready) -> None:
-        """At once."""
+        """Call ``done`` at once."""
         done(None)
 
     def synchronize(self, index: int) -> None:
-        """There is nothing to wait for."""
+        """Do nothing, as there is nothing to wait for."""
 
     def memory(self, index: int) -> MemoryStats:
         """The memory of this process, and that of the machine."""
@@ -76,7 +76,7 @@ class CpuBackend:
         return MemoryStats(resident, resident, None, total)
 
     def limit_memory(self, nbytes: int | None, index: int) -> None:
-        """NumPy's memory is the system's own, and nobody counts it.
+        """Refuse, as NumPy takes memory from the system, where it is not counted.
 
         Raises:
             ValueError: always.
@@ -84,8 +84,8 @@ class CpuBackend:
         raise ValueError("use the limits of the system, such as ulimit -v")
 
     def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
-        """Nobody knows."""
+        """Nothing: NumPy keeps no list of its arrays."""
         return []
 
     def release(self, index: int) -> None:
-        """Nothing is reserved: NumPy frees at once."""
+        """Do nothing, as nothing is reserved: NumPy frees at once."""

@@ -28,7 +28,7 @@ from eagerflow.hardware.registry import (
     scopes_by,
 )
 
-#: modules that resume a generator in order to run the code of their caller in its block
+#: modules that resume a generator in order to run their caller's code in its block
 _RESUMING: Final = frozenset({"contextlib", "_pytest.fixtures"})
 
 
@@ -37,7 +37,7 @@ def _resumes(frame: FrameType | None) -> bool:
 
 
 def _generator(frame: FrameType | None) -> FrameType | None:
-    """The generator whose code opens a block, if it is one, from the frame that opens it."""
+    """The generator that opens a block, found from the opening frame; None for other code."""
     while frame is not None:
         generates = frame.f_code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)
         if not _resumes(frame) and not (generates and _resumes(frame.f_back)):
@@ -50,7 +50,7 @@ class AbstractScopeBlock(ABC):
     """A ``with`` statement that opens a scope. It may be entered several times.
 
     Attributes:
-        device: where new tensors are made in it.
+        device: the device on which new tensors are made in it.
     """
 
     device: Device
@@ -86,11 +86,11 @@ class AbstractScopeBlock(ABC):
             raise
 
     def _leave(self, left: list[OpenScope], kind: type[BaseException] | None) -> None:
-        """End one that is open; once again that which is noted in ``left``."""
+        """End an open scope and note it in ``left``; if called again, end the noted one again."""
         if not left:
             top = latest()
             here = () if top is None else top.chain()
-            # one object may be open in several threads and generators
+            # this block may be open in several threads and generators
             left.append(next((one for one in here if one in self._open), self._open[-1]))
         if kind is not None and not issubclass(kind, Exception):
             end_since(left[0])
@@ -106,13 +106,14 @@ class device(AbstractScopeBlock):
     The innermost block wins. Operands are moved once for each block; ``.to()`` and ``device=`` win
     over it, ops on variables and queues run where these are, and an update in place (``x += y``,
     ``x[i] = y``) runs where ``x`` is. Outside of such blocks operands on several devices are an
-    error. A traced function that is called in it is traced for it.
+    error. A traced function that is called in a block is traced for it.
 
     Args:
-        name: a device or its name, such as ``"gpu:1"`` or ``"worker:1/gpu:0"``. What it leaves out
-            comes from the block around it if it fits: ``"gpu"`` within ``"gpu:1"`` is gpu:1. A
-            pattern (``"gpu:*"``, ``"worker:*"``) leaves ops where their first operand is that is
-            on such a device, and moves all others to the first one. None ends the block around.
+        name: a device or its name, such as ``"gpu:1"`` or ``"worker:1/gpu:0"``. Parts left out
+            come from the enclosing block if they fit: ``"gpu"`` within ``"gpu:1"`` is gpu:1. With
+            a pattern (``"gpu:*"``, ``"worker:*"``) an op runs where its first operand on such a
+            device is; ops without such an operand run on the first device of the pattern. None
+            suspends the enclosing block.
 
     Raises:
         DeviceError: no such device.
@@ -139,7 +140,7 @@ class device(AbstractScopeBlock):
 
 
 def _asked(name: Device | str) -> DeviceScope:
-    """What a block with that name asks for, within the one in force."""
+    """The scope of a block with that name, merged with the scope in force."""
     around = current_device_scope()
     if isinstance(name, Device):
         return scope_of(name_of(name), name)
@@ -161,7 +162,7 @@ class colocate(AbstractScopeBlock):
         x: a tensor, a variable, a queue, or anything else that has a ``device``.
 
     Raises:
-        DeviceError: it has none.
+        DeviceError: ``x`` has no device.
 
     >>> with ef.config(cpu_devices=2):
     ...     v = ef.Variable([1.0, 2.0], device="cpu:1")

@@ -1,4 +1,4 @@
-"""Names of devices: what they may look like, and how partial ones merge."""
+"""Names of devices: their syntax, and the merging of partial names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONG: Final = re.compile(
     r"(?:/job:(?P<job>[A-Za-z_]\w*))?(?:/replica:\d+)?(?:/task:(?P<task>\d+|\*))?"
     r"(?:/(?:device:)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+|\*))?)?"
 )
-#: in the place of a number: any
+#: stands for any number
 ANY: Final = -1
 
 
@@ -31,7 +31,7 @@ class DeviceName:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it leaves a choice."""
+        """Whether the name leaves a choice."""
         return ANY in (self.task, self.index)
 
     def __str__(self) -> str:
@@ -49,11 +49,11 @@ class DeviceName:
         return DeviceName(self.job or outer.job, task, self.kind or outer.kind, index)
 
     def takes(self, task: str | None, kind: str, index: int) -> bool:
-        """Whether it names the device with these parts; what it leaves out counts as the first.
+        """Whether it names the device with these parts; a number left out means the first.
 
         Args:
-            task: such as ``"worker:1"``, None for a device of this process.
-            kind: of the device.
+            task: the task, such as ``"worker:1"``; None for a device of this process.
+            kind: the kind of the device.
             index: its number among its kind.
         """
         job, _, number = (task or "").partition(":")
@@ -70,7 +70,7 @@ def parse(name: object) -> DeviceName:
     """The parts of a name.
 
     Raises:
-        DeviceError: it is none.
+        DeviceError: it is no device name.
     """
     match = isinstance(name, str) and name and (_SHORT.fullmatch(name) or _LONG.fullmatch(name))
     if not match:

@@ -1,4 +1,4 @@
-"""The device rule of most ops, and what messages say of operands on different devices."""
+"""The device rule of most ops, and messages about operands on different devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ONE_DEVICE: Final = "all on one device"
 
 
 def common_device(*devices: Any, device: Any = None, **attrs: Any) -> Any:
-    """The device rule of most ops: where all inputs are, or ``device`` if there are none.
+    """The device rule of most ops: the device of all inputs, or ``device`` if there are none.
 
     Raises:
         DeviceError: the inputs are on several devices.
@@ -43,21 +43,21 @@ def _apart(one: Any, other: Any) -> DeviceError:
 
 
 def operands_apart(node: str, one: str, other: str) -> str:
-    """That operands of a node are on two devices.
+    """The message that operands of a node are on two devices.
 
     Args:
         node: its name.
-        one: an operand and where it is.
-        other: the same of another one.
+        one: an operand and its device.
+        other: another operand and its device.
     """
     return f"the operands of &{node} are on different devices: {one}, and {other}"
 
 
 def transfer_hint(what: str, device: Any) -> str:
-    """How what a graph has elsewhere gets to a device.
+    """A hint to move a value of a graph to another device.
 
     Args:
-        what: is to be moved, such as "it".
-        device: where it is to be.
+        what: the value in words, such as "it".
+        device: the device to move it to.
     """
     return f"move {what} by a transfer: x.to('{device}')"

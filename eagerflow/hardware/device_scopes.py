@@ -1,8 +1,8 @@
 """Device scopes: blocks whose ops run on a device that the block names.
 
 A scope is context, of one thread and one context of `contextvars`; `bind` reads it (see
-`eagerflow.core.moves_to_scopes`). This module knows which one is in force, and where ops run in it.
-The ``with`` statements that open one: `hardware/device_blocks.py`.
+`eagerflow.core.moves_to_scopes`). This module knows which scope is in force, and where ops run in
+it. The ``with`` statements that open scopes are in `hardware/device_blocks.py`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from weakref import WeakValueDictionary
 from eagerflow.hardware.device_names import DeviceName
 from eagerflow.hardware.registry import Device, latest_scope
 
-# --- what a block asks for ------------------------------------------------------------------
+# --- scopes ---------------------------------------------------------------------------------
 
 
 @final
 class DeviceScope:
-    """What a block asks for. Equal ones are one object, so that `is` compares two.
+    """The device or pattern that a block asks for. Equal scopes are one object, so `is` compares.
 
     Attributes:
-        name: as merged with those around it.
-        device: where ops run; of a pattern, where those run whose operands leave the choice.
-        is_pattern: whether the operands of an op may choose.
-        colocated: whether the device is that of a value, and follows it if that is placed.
-        text: in words, as the reason for which a node is where it is.
+        name: the device name, merged with those of enclosing blocks.
+        device: where ops run; for a pattern, the device of ops that no operand decides.
+        is_pattern: whether the operands of an op may choose the device.
+        colocated: whether the device is that of a value, and follows the value if it is placed.
+        text: the scope in words, as the reason of a node's placement.
     """
 
     __slots__ = ("__weakref__", "colocated", "device", "is_pattern", "name", "text", "usual")
@@ -38,14 +38,14 @@ class DeviceScope:
     def __init__(self, name: DeviceName, device: Device, colocated: bool) -> None:
         self.name = name
         self.device = device
-        #: where operands are that need no move: of a pattern, the device that was taken last
+        #: the device of operands that need no move: for a pattern, the one chosen last
         self.usual = device
         self.is_pattern = name.is_pattern
         self.colocated = colocated
         self.text = repr(self) if colocated else f"scope {self!r}"
 
     def home(self, devices: Iterable[Any]) -> Device:
-        """Where an op runs whose operands are on these devices, of which None is not known."""
+        """The device of an op whose operands are on these devices; None is an unknown one."""
         if not self.is_pattern:
             return self.device
         for one in devices:
@@ -70,7 +70,7 @@ _known_lock: Final = Lock()
 
 
 def scope_of(name: DeviceName, device: Device, colocated: bool = False) -> DeviceScope:
-    """The one object that asks for this."""
+    """The unique scope object for these arguments."""
     key = (name, device, colocated)
     with _known_lock:
         scope = _known.get(key)
@@ -85,18 +85,18 @@ def name_of(device: Device) -> DeviceName:
     return DeviceName(job or None, int(task) if task else None, device.kind, device.index)
 
 
-# --- which one is in force ------------------------------------------------------------------
+# --- the scope in force ---------------------------------------------------------------------
 
 
 @final
 class _AllOpen:
     """The scopes that are open in all threads together.
 
-    Each is in a table by itself and not counted, so that Ctrl-C while a block begins or ends does
-    no harm: it can be taken out once more.
+    They are kept in a table and not counted, so that Ctrl-C while a block begins or ends does no
+    harm: removing a scope twice is safe.
 
     Attributes:
-        home: the device of all of them; None if they are for several devices, or none has one. An
+        home: the device of all scopes; None if they are for several devices, or none has one. An
             op whose operands are there runs there, whichever scope is in force.
     """
 
@@ -106,17 +106,17 @@ class _AllOpen:
         self.home: Device | None = None
         self._open: dict[OpenScope, Device | None] = {}
         self._lock = Lock()
-        #: hears whether any is open (filled by `eagerflow.core.interpreter`)
+        #: called with whether any scope is open (filled by `eagerflow.core.interpreter`)
         self.tell: Callable[[bool], object] = bool
 
     def add(self, one: OpenScope) -> None:
-        """Know it as open."""
+        """Add an open scope."""
         with self._lock:
             self._open[one] = None if one.scope is None else one.scope.device
             self._look()
 
     def remove(self, one: OpenScope) -> None:
-        """Know it as open no more; once again where Ctrl-C may have ended that."""
+        """Remove a scope; called twice where Ctrl-C may have interrupted the first call."""
         with self._lock:
             self._open.pop(one, None)
             self._look()
@@ -132,7 +132,7 @@ all_open: Final = _AllOpen()
 
 @final
 class _Unsure:
-    """In the place of a scope of which has to be asked whether it is in force."""
+    """Stands for a scope that may not be in force, which has to be looked up."""
 
     __slots__ = ()
     usual: Final = None
@@ -144,21 +144,20 @@ _UNSURE: Final = _Unsure()
 
 @final
 class OpenScope:
-    """One time that a block is open.
+    """An activation of a block, from its entry to its exit.
 
     Attributes:
-        scope: what it asks for; None if it ends that of the block around it.
+        scope: the scope of the block; None if the block suspends the enclosing one.
         home: where ops run, if no operand may choose.
-        outer: the one in force when it was opened, None if that was none.
-        moved: what was moved within it, as `eagerflow.core.moves_to_scopes` notes it.
+        outer: the open scope in force when this one was opened; None if there was none.
+        moved: the values moved within it, as `eagerflow.core.moves_to_scopes` notes them.
         is_users: whether the user's code opened it, and not an op that runs elsewhere in it.
-        part: of one that a trace opens for a part, the interpreter that was on top before.
+        part: for part of a trace, the interpreter that was on top before.
         ended: whether its block was left.
-        is_plain: whether neither it nor one below belongs to a generator, so that it is in force.
-        certain: its scope if it has one and is in force as long as this is the latest; its
-            ``usual`` is all that an op with nothing to move looks at, and its ``device`` all that
-            one looks at which makes a tensor.
-        anchor: of a colocation, what the value was that it is for, if a trace made it.
+        is_plain: whether no generator owns it or one below, so that it is in force.
+        certain: its scope, if that is in force as long as this is the latest; an op with nothing
+            to move reads only its ``usual``, and an op that creates a tensor only its ``device``.
+        anchor: for colocation with a value of a trace, that value.
         opened: the code and the offset of the line that opened it, if the user's code did.
     """
 
@@ -179,7 +178,7 @@ class OpenScope:
         self.is_users = moved is None
         self.part = part
         self.ended = False
-        #: the generator whose block it is: while that is suspended, the scope is not in force
+        #: the generator that owns the block: while it is suspended, the scope is not in force
         self._frame = frame
         below: OpenScope | None = _current.get()
         while below is not None and below.ended:
@@ -189,7 +188,7 @@ class OpenScope:
         self.certain: DeviceScope | _Unsure = (
             scope if scope is not None and self.is_plain else _UNSURE
         )
-        #: those below whose generators are suspended now: they are inside of it when they run
+        #: scopes below whose generators are suspended now: they are inside of it when they run
         self._asleep: tuple[OpenScope, ...] = ()
         if below is not None and not below.is_plain:
             self._asleep = tuple([one for one in below.chain() if one._is_asleep])
@@ -201,15 +200,15 @@ class OpenScope:
         return self._frame is not None and self._frame.f_back is None
 
     def chain(self) -> Iterable[OpenScope]:
-        """It and those below, from the one that was opened last."""
+        """This scope and those below it, the latest first."""
         one: OpenScope | None = self
         while one is not None:
             yield one
             one = one._below
 
     def innermost(self) -> OpenScope | None:
-        """The one in force among it and those below."""
-        frame = self._frame  # spelled out: ops in a scope of a generator pay for this
+        """The scope in force, of this one and those below it."""
+        frame = self._frame  # inlined, as each op in a scope of a generator pays for this
         if (frame is None or frame.f_back is not None) and not (self._asleep or self.ended):
             return self
         innermost: OpenScope | None = None
@@ -223,18 +222,18 @@ class OpenScope:
         return innermost
 
     def end(self) -> None:
-        """Leave the block, from wherever: only this one ends."""
+        """End this scope alone, whatever scopes are above it."""
         self.ended = True  # also for threads, contexts and blocks that have it in their chain
         self.certain = _UNSURE
         self._frame = None
         if self.is_users:
             self.moved.clear()
-        all_open.remove(self)  # first: what is in the chain can be found, and ended once more
+        all_open.remove(self)  # first, as a scope in the chain can be found, and ended once more
         if _current.get() is self:
             _current.set(self._below)
 
     def __enter__(self) -> None:
-        """Nothing: it is open since it was made."""
+        """Do nothing: a scope is open from its construction."""
 
     def __exit__(self, *raised: object) -> None:
         try:
@@ -245,12 +244,12 @@ class OpenScope:
 
 
 _current: Final[ContextVar[OpenScope | None]] = latest_scope
-#: the one that was opened last in this thread; whether it is in force is another question
+#: the scope opened last in this thread, which is not necessarily in force
 latest: Final = _current.get
 
 
 def open_scope() -> OpenScope | None:
-    """The one in force in this thread; None if ops run where their operands are."""
+    """The open scope in force in this thread; None if ops run where their operands are."""
     one = _current.get()
     if one is None:
         return None
@@ -262,7 +261,7 @@ def open_scope() -> OpenScope | None:
 
 
 def usual_device() -> Device | None:
-    """Where operands are that need no move in the scope opened last; None if that is not known."""
+    """The device of operands that need no move in the scope opened last; None if not known."""
     one = _current.get()
     return None if one is None else one.certain.usual
 
@@ -283,7 +282,7 @@ def is_home(device: Device) -> bool:
 
 
 def current_device_scope() -> DeviceScope | None:
-    """What the scope in force asks for."""
+    """The scope in force; None if ops run where their operands are."""
     one = open_scope()
     return None if one is None else one.scope
 
@@ -294,9 +293,9 @@ def without_scope() -> OpenScope:
 
 
 def end_since(latest: OpenScope | None) -> None:
-    """End what Ctrl-C has left open in this thread since ``latest`` was the latest.
+    """End scopes that Ctrl-C has left open in this thread since ``latest`` was the latest.
 
-    Not those of generators that are suspended: they go on in their blocks.
+    Scopes of suspended generators stay open: their blocks go on.
     """
     top = _current.get()
     for one in () if top is None else [*top.chain()]:
@@ -312,15 +311,15 @@ def within(scope: DeviceScope | None) -> AbstractContextManager[None]:
     """Open a scope in another thread.
 
     Args:
-        scope: what `current_device_scope` gave; within None there is none.
+        scope: the result of `current_device_scope`; None opens a block without a scope.
     """
     return nullcontext() if scope is None and open_scope() is None else OpenScope(scope)
 
 
 def runs_at(device: Device) -> OpenScope | None:
-    """Open a block for what is to run on ``device`` whatever scope is open; None if none has to be.
+    """Open a block for ops that run on ``device`` whatever scope is open; None if none is needed.
 
-    What is moved in it counts as moved in the scope around.
+    Values moved in it count as moved in the enclosing scope.
     """
     around = open_scope()
     if around is None or around.home is device:
@@ -329,7 +328,7 @@ def runs_at(device: Device) -> OpenScope | None:
 
 
 def home_of(device: Device) -> Device:
-    """Where an op runs that has an operand on ``device``: what is made for it is made there.
+    """The device of an op with an operand on ``device``, on which its other operands are made.
 
     >>> with ef.config(cpu_devices=2), ef.device("cpu:1"):
     ...     ef.hardware.home_of(ef.hardware.as_device("cpu:0"))
@@ -345,7 +344,7 @@ def home_of(device: Device) -> Device:
 def beside(x: Any) -> AbstractContextManager[Any]:
     """A block in which ops run where ``x`` is, if a scope is open; else it changes nothing.
 
-    `colocate` moves operands in any case. This is for libraries, for what belongs to state.
+    `colocate` moves operands in any case. This is for libraries, for values that belong to state.
 
     Args:
         x: a tensor, a variable, or something else that has a device.
@@ -358,15 +357,15 @@ def beside(x: Any) -> AbstractContextManager[Any]:
 
 
 def anew() -> OpenScope | None:
-    """Open the scope in force anew for a trace, which knows nothing of what was moved before."""
+    """Reopen the scope in force for a trace, which knows no values moved before."""
     around = open_scope()
     return None if around is None else OpenScope(around.scope, opened=around.opened)
 
 
 def part_of_trace(top: Any) -> OpenScope | None:
-    """Open the scope in force anew for a part of a trace, such as a branch.
+    """Reopen the scope in force for a part of a trace, such as a branch.
 
-    What it moves stays in the part; what was moved before it can be used.
+    Values that it moves stay in the part; values moved before can be used in it.
 
     Args:
         top: the interpreter that was on top before.
@@ -380,10 +379,10 @@ def part_of_trace(top: Any) -> OpenScope | None:
 
 
 def said_by_scope(device: Device | None) -> DeviceName | str | Any:
-    """What the scope in force says of an op that runs on ``device``; None if it says nothing.
+    """The leeway or reason that the scope in force gives an op on ``device``; None if neither.
 
-    That is its pattern, or what `OpenScope.anchor` is, and of one that leaves nothing open its text
-    if it asks for that device.
+    Leeway is the scope's pattern, or its `OpenScope.anchor`. A scope that leaves nothing open gives
+    its text as the reason, if it asks for that device.
     """
     one = open_scope()
     if one is None or one.scope is None:

@@ -1,6 +1,6 @@
 """NumPy's floating-point warnings: off while a graph runs, and at the user's line in eager code.
 
-Both, and how NumPy walks through arrays, are in one context variable of NumPy's.
+One context variable of NumPy's controls both, and the size of NumPy's buffers.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from eagerflow.source import warn
 
 _T = TypeVar("_T")
 
-#: what NumPy calls NaNs made of numbers
+#: NumPy's name for the warning about NaNs that result from numbers
 _INVALID: Final = "invalid value"
 
-#: Elements of the buffers through which NumPy walks rows that do not lie beside each other. With
-#: its 8,192 it copies rows of up to several thousand elements, which takes longer than to add them.
+#: Elements of NumPy's buffers for rows that are not contiguous. With its default of 8,192 it copies
+#: rows of up to several thousand elements, which takes longer than adding them.
 _BUFFER: Final = 1024
 
 
 def _find() -> tuple[ContextVar[Any], Any, Any]:
-    """The context variable in which NumPy keeps what to do about errors, and two values of it.
+    """NumPy's context variable for its handling of errors, and two values of it.
 
-    They are "ignore all", and that with small buffers. `np.errstate` does the same and takes as
-    long as three small ops.
+    The values are "ignore all", and the same with small buffers. `np.errstate` does the same, but
+    takes as long as three small ops.
     """
     quiet, small, again = copy_context(), copy_context(), copy_context()
     quiet.run(lambda: np.seterr(all="ignore"))
@@ -56,9 +56,9 @@ def quietly(function: Callable[..., _T], *args: Any) -> _T:
 
 
 def row_by_row(function: Callable[..., _T], *args: Any, **places: Any) -> _T:
-    """Call a function of NumPy's on arrays that are parts of others, whose rows are not copied.
+    """Call a function of NumPy's on views of arrays, without copies of their rows.
 
-    It is for functions of single elements: sums depend on the size of buffers.
+    For elementwise functions only: sums depend on the size of buffers.
     """
     token = error_state.set(_SMALL_BUFFERS)
     try:
@@ -72,15 +72,15 @@ _UNCHANGED: Final = Context().run(error_state.get)
 
 
 def warning_at_users_line(kernel: Callable[..., Any], name: str, hint: str) -> Callable[..., Any]:
-    """A kernel of NumPy's functions, whose warnings are given at the line that applies the op.
+    """A kernel of NumPy's functions that warns at the user's line, which applies the op.
 
-    NumPy itself would name a line of eagerflow, once for all programs. Where its state is not the
-    usual one, as in ``np.errstate``, it does as it is told.
+    NumPy itself would name a line of eagerflow, once for all programs. If a program has changed
+    NumPy's state, as with ``np.errstate``, that state applies.
 
     Args:
         kernel: the kernel.
-        name: of the op.
-        hint: what to do about a NaN.
+        name: the name of the op.
+        hint: a hint for warnings about NaNs.
     """
     state = Context().run(_state_that_calls, partial(_warn, name, hint))
     get, enter, leave = error_state.get, error_state.set, error_state.reset
@@ -98,7 +98,7 @@ def warning_at_users_line(kernel: Callable[..., Any], name: str, hint: str) -> C
 
 
 def _state_that_calls(function: Callable[[str, int], None]) -> Any:
-    """The state in which NumPy calls a function where it would warn."""
+    """The state in which NumPy calls a function instead of warning."""
     np.seterr(divide="call", over="call", invalid="call")
     np.seterrcall(function)
     return error_state.get()

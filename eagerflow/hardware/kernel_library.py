@@ -1,9 +1,9 @@
-"""The setting ``kernels``: which library computes the ops that have two forms.
+"""The setting ``kernels``: the kernel library for ops that have two forms.
 
-The portable library is NumPy's functions, the native one that of `eagerflow_kernels.native`. They
-agree up to a few ulp, not bit for bit, so that one of them is in force from the first op that both
-have until the process ends, in eager code, graphs and regions alike. By default it is the native
-one where this machine can run it.
+The portable library is NumPy's functions, the native one is `eagerflow_kernels.native`. They agree
+up to a few ulp, not bit for bit, so one of them is in force from the first op that both have until
+the process ends, in eager code, graphs and regions alike. By default it is the native one where
+this machine can run it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from eagerflow import settings
 from eagerflow.errors import SettingError
 from eagerflow.settings import Settings
 
-#: what a process uses from its first op on that has two forms
+#: the library of this process, once an op with two forms has settled it
 _settled: list[str] = []
 _FLOATS: Final = frozenset({"float16", "float32", "float64"})
-#: how the names of draws begin, which take keys
+#: the prefix of the names of draws, which take keys
 _DRAWS: Final = "random_"
 
 
@@ -30,7 +30,7 @@ def native_form(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None
     The first call for floats, or for random numbers, settles which library is in force.
 
     Args:
-        name: of the op.
+        name: the name of the op.
         dtypes: the names of the dtypes of its inputs.
     """
     if _FLOATS.isdisjoint(dtypes) and not name.startswith(_DRAWS):
@@ -44,7 +44,7 @@ def native_form(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None
 
 
 def half_casts() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """The native casts from float16 to float32 and back; their bits are those of NumPy's."""
+    """The native casts from float16 to float32 and back; bit for bit the same as NumPy's."""
     calls = _calls()
     return calls.half_cast("widen"), calls.half_cast("narrow")
 
@@ -57,7 +57,7 @@ def is_native_form(name: str, kernel: object) -> bool:
 
 
 def in_force() -> str:
-    """The library of this process; that of the setting as long as no op has settled it."""
+    """The library in force; that of the setting until an op has settled it."""
     return _settled[0] if _settled else _meant(settings.current().kernels)
 
 
@@ -72,7 +72,7 @@ def _meant(setting: str) -> str:
 def _why_portable() -> str | None:
     """Why there is no native library here; None if there is.
 
-    It is asked once, so that a library that is installed meanwhile changes nothing.
+    The check is made once, so a library installed later changes nothing.
     """
     try:
         _target()
@@ -82,7 +82,7 @@ def _why_portable() -> str | None:
 
 
 def described() -> str:
-    """The library in force, and whether there is the native one: for people."""
+    """Text about the library in force, and whether the native one is available."""
     try:
         there = f"native ones for {_target()}"
         if not has_compiler():
@@ -98,10 +98,10 @@ def has_compiler() -> bool:
 
 
 def _target() -> str:
-    """What native kernels are for.
+    """The target that native kernels were built for.
 
     Raises:
-        ImportError: there are none here.
+        ImportError: there are no native kernels here.
     """
     target: str = import_module("eagerflow_kernels.native.shipped_kernels").library_target()
     return target
@@ -109,7 +109,7 @@ def _target() -> str:
 
 @cache
 def _calls() -> Any:
-    """The native kernels; most programs do without them."""
+    """The module of native kernels, imported on first use."""
     calls = import_module("eagerflow_kernels.native.callable_ops")
     _limit(calls, settings.current().threads)
     return calls

@@ -1,4 +1,4 @@
-"""Lanes: the (dtype, device) pairs of values, and the kernels that operators find there."""
+"""Lanes: the (dtype, device) pairs of values, and the kernels of operators cached there."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Lane:
     which there are never kernels.
 
     Args:
-        dtype: of the value.
-        device: where it is, or will be.
+        dtype: the dtype of the value.
+        device: where the value is, or will be.
         twin: the other lane of the pair, for a symbolic lane.
 
     Attributes:
-        symbolic: whether it is the one for values in a trace.
+        symbolic: whether it is the lane for values in a trace.
         twin: the symbolic lane of a lane, and the other way round.
         truth: the lane of comparisons.
     """

@@ -1,4 +1,4 @@
-"""Memory of devices: how much there is, a limit, what to say when there is not enough."""
+"""Memory of devices: statistics, limits, and the error for too little of it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def limit_memory(nbytes: int | None, device: Device | str | None = None) -> None
     """Let a device hold no more than so many bytes from now on.
 
     Args:
-        nbytes: how many; None for no limit.
+        nbytes: the number of bytes; None for no limit.
         device: the device; by default the current one.
 
     Raises:
-        DeviceError: it is of a kind without a limit, or the number is negative.
+        DeviceError: devices of this kind have no limit, or the number is negative.
 
     >>> ef.hardware.limit_memory(1 << 20, "async:0")
     >>> ef.memory("async:0").limit
@@ -55,7 +55,7 @@ def limit_memory(nbytes: int | None, device: Device | str | None = None) -> None
 
 
 def _limit_gpus(old: settings.Settings, new: settings.Settings) -> None:
-    """The setting ``gpu_memory_limit``, put in force on GPUs."""
+    """Apply the setting ``gpu_memory_limit`` to GPUs."""
     if old.gpu_memory_limit != new.gpu_memory_limit:
         for device in gpus():
             device.backend.limit_memory(new.gpu_memory_limit, device.index)
@@ -77,7 +77,7 @@ def synchronize(device: Device | str | None = None) -> None:
     """Wait until a device has done all work that was issued to it.
 
     Raises:
-        EagerflowError: some of it failed, and nobody has been told yet.
+        EagerflowError: some of the work failed, and the failure was not raised yet.
 
     >>> ef.hardware.synchronize("cpu:0")
     """
@@ -86,10 +86,10 @@ def synchronize(device: Device | str | None = None) -> None:
 
 
 def wait_for_data(data: Any, device: Device) -> None:
-    """Wait until a raw array is there. If it failed it is, too: whoever reads it gets the error.
+    """Wait until a raw array is ready. A failed one counts as ready: its reader gets the error.
 
     Args:
-        data: the array, or a list of some.
+        data: the array, or a list of arrays.
         device: its device.
     """
     if device.is_ready_at_once or not device.holds_data:
@@ -108,12 +108,12 @@ def wait_for_data(data: Any, device: Device) -> None:
 def out_of_memory(
     what: str, device: Device, error: Exception, given: str | None = None
 ) -> OutOfMemoryError:
-    """The error for a device that has not enough memory: what was asked, what is held.
+    """The error for a device without enough memory, with the bytes requested and the arrays held.
 
     Args:
-        what: was to be made there.
+        what: the value that was to be made, or the op.
         device: the device.
-        error: what its backend, or a kernel, raised.
+        error: the exception of its backend, or of a kernel.
         given: the inputs.
     """
     asked = getattr(error, "asked", None)
@@ -139,7 +139,7 @@ def _hint(device: Device, figures: MemoryStats) -> str:
 
 
 def _held(device: Device) -> str:
-    """The largest of the arrays that hold memory, as types, with the lines that made them."""
+    """Text of the largest arrays that hold memory: types, with the lines that made them."""
     kinds: dict[str, list[str]] = {}
     for dtype, shape, line in device.backend.held(device.index):
         kinds.setdefault(str(TensorType(device.lanes[dtype].dtype, shape)), []).append(line)

@@ -41,7 +41,7 @@ class NullArray:
 
 @final
 class NullBackend:
-    """A launcher runs the type rule alone, and nothing is ever waited for."""
+    """The backend of null devices: its launchers run the type rule alone, and nothing waits."""
 
     kind = "null"
     array_type = NullArray
@@ -49,14 +49,14 @@ class NullBackend:
     holds_data = False
 
     def count(self) -> int:
-        """More than anybody places on."""
+        """More devices than any program uses."""
         return 1_000_000
 
     def namespace(self, index: int) -> None:
-        """There are no values to compute with."""
+        """None, as there are no values to compute with."""
 
     def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
-        """The type rule."""
+        """A launcher that applies the type rule."""
 
         def launch(*arrays: Any, **attrs: Any) -> Any:
             outputs = [NullArray(*output) for output in call.outputs(arrays, attrs)]
@@ -65,15 +65,15 @@ class NullBackend:
         return launch
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> NullArray:
-        """A dtype and a shape."""
+        """An array of this dtype and shape."""
         return NullArray(dtype, shape)
 
     def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> NullArray:
-        """The dtype and the shape."""
+        """An array of the same dtype and shape."""
         return NullArray(array.dtype, array.shape)
 
     def copy_out(self, data: NullArray, index: int) -> NoReturn:
-        """There are no values.
+        """Refuse, as there are no values.
 
         Raises:
             DeviceError: always.
@@ -87,22 +87,22 @@ class NullBackend:
         return data
 
     def ready(self, data: NullArray) -> bool:
-        """It always is."""
+        """True: there is no work to wait for."""
         return True
 
     def when_ready(self, data: NullArray, done: Ready) -> None:
-        """At once."""
+        """Call ``done`` at once."""
         done(None)
 
     def synchronize(self, index: int) -> None:
-        """There is nothing to wait for."""
+        """Do nothing, as there is nothing to wait for."""
 
     def memory(self, index: int) -> MemoryStats:
-        """None is in use."""
+        """Statistics with no memory in use."""
         return MemoryStats(0, 0, None, None)
 
     def limit_memory(self, nbytes: int | None, index: int) -> None:
-        """There is none to limit.
+        """Refuse, as there is no memory to limit.
 
         Raises:
             ValueError: always.
@@ -110,8 +110,8 @@ class NullBackend:
         raise ValueError("null devices take no memory")
 
     def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
-        """Nothing."""
+        """No arrays."""
         return []
 
     def release(self, index: int) -> None:
-        """Nothing to give back."""
+        """Do nothing, as no memory is reserved."""

@@ -1,8 +1,8 @@
-"""Devices: their names and their backends. Which one is current: `hardware/device_scopes.py`.
+"""The registry of devices and backends. For the current device see `hardware/device_scopes.py`.
 
-A device has a *backend*, one per kind, that holds data on it (`eagerflow.hardware.contract`). Those
-that come with eagerflow are loaded by name when one of their devices is asked for; third parties
-add kinds with `register_backend` or by the entry point ``eagerflow.devices``.
+A device has a *backend*, one per kind, that holds data on it (`eagerflow.hardware.contract`). The
+backends of eagerflow are loaded by name when one of their devices is requested; third parties add
+kinds with `register_backend` or by the entry point ``eagerflow.devices``.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from eagerflow.types import BYTES, DTYPES, LIST
 
 @final
 class Device:
-    """One device. There is one object per name, so ``is`` and ``==`` are the same.
+    """A device. There is one object per name, so ``is`` and ``==`` are the same.
 
     Attributes:
         name: the whole name, such as ``"cpu:0"`` or ``"worker:1/gpu:0"``.
-        kind: such as ``"cpu"``.
+        kind: the kind, such as ``"cpu"``.
         index: its number among its kind.
-        task: ``"worker:1"`` on a task server, else None.
-        backend: what holds its arrays.
+        task: the task, such as ``"worker:1"``, if it is on a task server; else None.
+        backend: the backend that holds its arrays.
         lanes: its lanes by dtype.
         holds_data: whether there are values on it; null devices know types only.
-        is_ready_at_once: whether values are there when the op that makes them has returned, as
-            arrays of NumPy are, and those without values. What a task has is there where the task
-            runs what reads it.
+        is_ready_at_once: whether a value is ready when its op has returned, as arrays of NumPy are,
+            and arrays without values. A value of a task counts as ready, since the task orders
+            its reads after its computation.
         xp: the array namespace for its arrays; None without values.
         put: the code and the offset of the line that put tensors there last: a move, a block of
-            `eagerflow.device`, or what makes one there; None if none did. Of the first CPU, where
-            all are made by default, only a block counts.
+            `eagerflow.device`, or the creation of a tensor; None if none did. For the first CPU,
+            where tensors are made by default, only a block counts.
     """
 
     __slots__ = ("__weakref__", "backend", "holds_data", "index", "is_ready_at_once", "kind",
@@ -94,11 +94,11 @@ class Device:
 _lock: Final = threading.RLock()  # a backend may register kernels while its devices are made
 _backends: dict[str, Backend] = {}
 _devices: dict[str, Device] = {}
-#: those that were replaced as well, as long as something is on them
+#: all devices, including replaced ones that are still in use
 _known: Final[WeakSet[Device]] = WeakSet()
 _when_replaced: Final[list[Callable[[Collection[Device]], object]]] = []
 _plugins_loaded = False
-#: what is said of kinds that there are not
+#: hints for kinds that do not exist
 _HINTS: Final = {
     "cuda": "a GPU is called 'gpu:0' here",
     "gpu": "it takes a GPU of NVIDIA with its driver, and pip install 'eagerflow[gpu]'",
@@ -114,23 +114,23 @@ _BY_NAME: Final = {
     "gpu": "eagerflow_kernels.cuda:CudaBackend",
     "null": "eagerflow.hardware.null:NullBackend",
 }
-#: kinds of those of which this machine has no device
+#: kinds among them of which this machine has no device
 _absent: Final[set[str]] = set()
-#: kinds that stand for machines which are not there, and how many devices a list shows if asked
+#: kinds that stand for absent machines, and the number of devices that a list of the kind shows
 _STAND_INS: Final = {"async": 2, "null": 8}
 
 
 def register_backend(backend: Backend) -> None:
     """Add a kind of device, or replace one of that name: its devices are made anew.
 
-    What was made on the devices of before stays there and can be used; ``x.to(name)`` brings it to
-    the new one. Traced functions that use such a device are traced anew.
+    Tensors on the old devices stay there and can be used; ``x.to(name)`` brings them to the new
+    device. Traced functions that use such a device are traced anew.
 
     Args:
         backend: any object with the members of `eagerflow.hardware.Backend`.
 
     Raises:
-        DeviceError: something is missing.
+        DeviceError: members of the contract are missing.
 
     >>> ef.hardware.register_backend(ef.hardware.CpuBackend())
     """
@@ -149,12 +149,12 @@ def register_backend(backend: Backend) -> None:
 
 
 def on_replaced(tell: Callable[[Collection[Device]], object]) -> None:
-    """Call ``tell`` with the devices that a new backend has replaced, after each time."""
+    """Call ``tell`` with the devices replaced, each time that a new backend replaces some."""
     _when_replaced.append(tell)
 
 
 def _is_same(a: Backend, b: Backend) -> bool:
-    """Whether two backends do the same: of one class, if their objects hold nothing."""
+    """Whether two backends behave alike: one object, or stateless objects of one class."""
     return a is b or (type(a) is type(b) and not getattr(a, "__dict__", a))
 
 
@@ -199,7 +199,7 @@ def _backend(kind: str) -> Backend | None:
 
 
 def _none_is_open(name: object) -> Device | None:
-    """What `scopes_by` replaces."""
+    """The default that `scopes_by` replaces."""
     return None
 
 
@@ -209,7 +209,7 @@ latest_scope: Final[ContextVar[Any]] = ContextVar("device scope", default=None)
 
 
 def scopes_by(find: Callable[[object], Device | None]) -> None:
-    """Let a function from above say which device scopes stand for."""
+    """Set the function of a higher module that returns the device of a scope object."""
     global _of_scope
     _of_scope = find
 
@@ -240,10 +240,10 @@ def as_device(name: Any) -> Device:
 
 
 def _one_name(text: object) -> DeviceName:
-    """The parts of the name of one device.
+    """The parts of the name of a single device.
 
     Raises:
-        DeviceError: it is no name, or one of several devices.
+        DeviceError: it is no device name, or a pattern of several devices.
     """
     name = known_name(text)
     if name.is_pattern:
@@ -268,7 +268,7 @@ def current_device() -> Device:
 
 
 def first_cpu() -> Device:
-    """``cpu:0``, which there always is."""
+    """``cpu:0``, which always exists."""
     return _devices.get("cpu:0") or _local("cpu", 0)
 
 
@@ -280,12 +280,12 @@ def note_put(device: Device) -> None:
 
 
 def existing(candidate: Device) -> Device:
-    """The same device.
+    """The same device, if it exists.
 
     Raises:
-        DeviceError: there are not so many of its kind.
+        DeviceError: its index exceeds the number of devices of its kind.
     """
-    if candidate.name == "cpu:0" or candidate.task is not None:  # there always is the first
+    if candidate.name == "cpu:0" or candidate.task is not None:  # the first CPU always exists
         return candidate
     count = candidate.backend.count()
     if candidate.index >= count:
@@ -300,10 +300,10 @@ def existing(candidate: Device) -> Device:
 
 
 def known_name(text: object) -> DeviceName:
-    """The parts of a name; what is no kind of device here, but a job, is one: ``"worker:1"``.
+    """The parts of a name; a kind that exists only as a job is read as the job: ``"worker:1"``.
 
     Raises:
-        DeviceError: it is no name.
+        DeviceError: it is no device name.
     """
     name = parse(text)
     if name.job is None and name.kind is not None and any(
@@ -315,12 +315,12 @@ def known_name(text: object) -> DeviceName:
 
 
 def _is_like(kind: str, known: str) -> bool:
-    """Whether a kind is another one with letters that changed places, or with more or less."""
+    """Whether a kind is a misspelling of another: letters swapped, added or missing."""
     return sorted(kind) == sorted(known) or kind.startswith(known) or known.startswith(kind)
 
 
 def find(name: DeviceName) -> Device:
-    """The device of that name, made if there is none yet; of a pattern the first one.
+    """The device of that name, created if necessary; for a pattern the first device.
 
     Raises:
         DeviceError: there is no such device.
@@ -351,7 +351,7 @@ def find(name: DeviceName) -> Device:
 
 
 def _of_task(name: DeviceName, full: str) -> Device:
-    """The device of a task; of those that a pattern names the first."""
+    """The device of a task; for a pattern the first device."""
     entry = _devices.get(full)
     if entry is None and name.is_pattern:
         fits = [d for d in _devices.values() if name.takes(d.task, d.kind, d.index)]
@@ -374,12 +374,12 @@ def add_task(
     """Add the devices of a task server.
 
     Args:
-        task: such as ``"ps:0"``.
-        kinds: of each of its devices the kind and the number.
-        backends: what reaches each of them.
+        task: the task, such as ``"ps:0"``.
+        kinds: the kind and the number of each of its devices.
+        backends: the backend that reaches each of them.
 
     Raises:
-        DeviceError: there is a task of that name.
+        DeviceError: there already is a task of that name.
     """
     with _lock:
         if any(device.task == task for device in _devices.values()):
@@ -395,7 +395,7 @@ def add_task(
 
 
 def remove_task(task: str) -> None:
-    """Forget the devices of a task server. Traced functions that use one are traced anew."""
+    """Remove the devices of a task server. Traced functions that use one are traced anew."""
     with _lock:
         gone = [device for device in _devices.values() if device.task == task]
         for device in gone:
@@ -406,7 +406,7 @@ def remove_task(task: str) -> None:
 
 
 def name_device(name: str, device: Device) -> None:
-    """Let a device of this process have another name as well, by which other processes know it."""
+    """Give a device of this process a second name, by which other processes know it."""
     with _lock:
         _devices[name] = device
 
@@ -415,8 +415,8 @@ def devices(kind: str | None = None) -> list[Device]:
     """The devices of this process, CPUs first.
 
     Args:
-        kind: only devices of this kind. Those that stand for machines which are not there, such as
-            null devices, are listed only if asked for (eight of them).
+        kind: only devices of this kind. Devices that stand for absent machines, such as null
+            devices, are listed only if requested by kind (eight of them).
 
     >>> ef.devices()
     [Device('cpu:0')]
@@ -433,12 +433,12 @@ def devices(kind: str | None = None) -> list[Device]:
 
 
 def gpus() -> list[Device]:
-    """The GPUs of this process; none where there is none, or no CuPy."""
+    """The GPUs of this process; an empty list without a GPU or without CuPy."""
     return [] if _backend("gpu") is None else devices("gpu")
 
 
 def forget_kernel(name: str) -> None:
-    """Drop what lanes remember for the operator ``name``: its kernel was registered anew."""
+    """Drop the kernels that lanes cache for the operator ``name``: it was registered anew."""
     number = known_operator(name)
     if number is None:
         return

@@ -1,1 +1,1 @@
-"""Pictures of graphs: what is shown, where it is drawn, as DOT and SVG."""
+"""Pictures of graphs: contents, layout, and output as DOT and SVG."""

@@ -1,6 +1,6 @@
 """Graphs in the DOT language, and pictures that Graphviz draws of them.
 
-Which kinds of boxes and edges there are: `eagerflow.pictures.contents`. Each has a style here, and
+The kinds of boxes and edges are listed in `eagerflow.pictures.contents`. Each has a style here, and
 in `eagerflow.pictures.by_own_layout`.
 """
 
@@ -18,10 +18,10 @@ from eagerflow.pictures.contents import Box, Contents, Edge, clip, contents_of, 
 from eagerflow.pictures.device_colors import device_colors
 from eagerflow.pictures.groups import Group
 
-_SECONDS: Final = 5  # more than this a layout must not take
-_MANY: Final = 100  # boxes, from which on the layout must be quick
-_MANY_EDGES: Final = 600
-_LABELS: Final = 150  # edges, from which on they have no labels
+_SECONDS: Final = 5  # time limit of a layout
+_MANY: Final = 100  # boxes beyond which the quick layout is used
+_MANY_EDGES: Final = 600  # edges beyond which they are straight
+_LABELS: Final = 150  # edges beyond which they have no labels
 _SHAPES: Final = {
     "op": {"shape": "box", "style": "rounded,filled"},
     "input": {"shape": "ellipse"},
@@ -30,7 +30,7 @@ _SHAPES: Final = {
     "resource": {"shape": "cylinder", "style": "filled"},
     "closed": {"shape": "box3d", "style": "filled"},
 }
-#: by kind, and what moves to another device; in live views: widgets/src/graph/edges.css
+#: by kind of edge, and for moves between devices; in live views: widgets/src/graph/edges.css
 _EDGES: Final = {
     "data": {},
     "control": {"style": "dashed"},
@@ -49,7 +49,7 @@ def to_dot(graph: Graph, limit: int = 300) -> str:
 
     Args:
         graph: the graph.
-        limit: scopes are closed, one box each, where there would be more boxes than this.
+        limit: number of boxes beyond which scopes are closed, one box each.
     """
     return write_dot(contents_of(graph, limit))
 
@@ -59,8 +59,8 @@ def write_dot(picture: Contents, *, types: bool = True) -> str:
 
     Args:
         picture: the picture.
-        types: whether all edges say what they carry, as far as there are few, or only those that
-            cross from device to device.
+        types: whether all edges have labels, if there are few, or only edges that cross from
+            device to device.
     """
     import graphviz  # noqa: PLC0415 - 20 ms that only drawing should cost
 
@@ -143,7 +143,7 @@ def _edge_attributes(edge: Edge, labelled: bool) -> dict[str, str]:
 
 # --- Graphviz ---------------------------------------------------------------------------------
 
-#: in a process of its own, which can be stopped and whose faults stay there
+#: run in a separate process, which can be stopped, and whose crashes do no harm
 _PYGRAPHVIZ: Final = """
 import sys, pygraphviz
 graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode())
@@ -152,7 +152,7 @@ sys.stdout.buffer.write(graph.draw(format="svg", prog="dot"))
 
 
 def _command() -> list[str] | None:
-    """How to run Graphviz: the program ``dot``, or the library that pygraphviz brings."""
+    """The command that runs Graphviz: ``dot``, or pygraphviz's library; None if it is missing."""
     program = shutil.which("dot")
     if program is not None:
         return [program, "-Tsvg"]
@@ -162,7 +162,7 @@ def _command() -> list[str] | None:
 
 
 def graphviz_svg(dot: str) -> str | None:
-    """What Graphviz draws; None if there is none, or if it fails or takes too long."""
+    """Graphviz's picture; None if Graphviz is missing, fails or takes too long."""
     try:
         return _drawn(dot)
     except (OSError, subprocess.TimeoutExpired):
@@ -171,7 +171,7 @@ def graphviz_svg(dot: str) -> str | None:
 
 @lru_cache(maxsize=16)
 def _drawn(dot: str) -> str | None:
-    """The same; what it raises is not remembered: the next time the machine may be less busy."""
+    """The same, cached; a timeout is raised, not cached, as the machine may be less busy later."""
     command = _command()
     if command is None:
         return None

@@ -1,6 +1,6 @@
 """Pictures of graphs without Graphviz: boxes in layers, and curves between them.
 
-Which kinds of boxes and edges there are: `eagerflow.pictures.contents`. Each has a style here, and
+The kinds of boxes and edges are listed in `eagerflow.pictures.contents`. Each has a style here, and
 in `eagerflow.pictures.by_graphviz`.
 """
 
@@ -16,7 +16,7 @@ from eagerflow.pictures.contents import Box, Contents, Edge, visible
 from eagerflow.pictures.device_colors import device_colors
 from eagerflow.pictures.layout import lay_out
 
-#: colours follow the notebook's theme where it has one, else what the reader's system prefers
+#: colours follow the notebook's theme if it has one, else the preference of the reader's system
 STYLE: Final = """<style>
 .ef-graph { --ef-text: #1f2328; --ef-line: #6e7781;
   color: var(--jp-content-font-color1, var(--vscode-editor-foreground, var(--ef-text))); }
@@ -117,7 +117,7 @@ def _frame(box: Box, left: float, top: float, width: float, height: float, paint
 
 _SMALL: Final = ' class="small"'
 _THICK: Final = ' stroke-width="2.5"'
-#: of edges by kind, and of what moves to another device; in live views: widgets/src/graph/edges.css
+#: by kind of edge, and for moves between devices; in live views: widgets/src/graph/edges.css
 _LINES: Final = {
     "data": 'stroke-width="1"',
     "control": 'stroke-width="1" stroke-dasharray="5 3"',
@@ -128,7 +128,7 @@ _LINES: Final = {
 
 
 def _draw_edge(edge: Edge, path: list[tuple[float, float]], position: float | None) -> str:
-    """An edge; ``position`` says how far down the last gap its label is, if it has one."""
+    """The SVG of an edge; ``position`` is that of its label within the last gap, None for none."""
     d = f"M{path[0][0]:.1f},{path[0][1]:.1f}"
     for (x0, y0), (x1, y1) in pairwise(path):
         middle = (y0 + y1) / 2
@@ -149,7 +149,7 @@ def _draw_edge(edge: Edge, path: list[tuple[float, float]], position: float | No
 
 
 def _label_positions(edges: list[Edge]) -> list[float | None]:
-    """For each edge how far down its label is, at different heights above one box."""
+    """The position of each edge's label, from 0 to 1, at different heights above one box."""
     few = len(edges) <= _LABELS
     total = Counter(edge.target for edge in edges)
     met: Counter[Box] = Counter()

@@ -1,6 +1,7 @@
-"""What a picture of a graph shows: kinds of boxes and edges, and the groups around them.
+"""The contents of a picture of a graph: boxes, edges, and the groups around them.
 
-How each kind looks: `eagerflow.pictures.by_graphviz`, `eagerflow.pictures.by_own_layout`.
+For the style of each kind see `eagerflow.pictures.by_graphviz` and
+`eagerflow.pictures.by_own_layout`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from eagerflow.resources.kind_words import kind_name
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
 
-#: whose body gives in each iteration what the next one gets
+#: characters of a line, and of a title
 _LINE: Final = 32
 _TITLE: Final = 600
 
@@ -31,14 +32,14 @@ _TITLE: Final = 600
 @final
 @dataclass(slots=True, eq=False)
 class Box:
-    """One box of the picture.
+    """A box of the picture.
 
     Attributes:
-        kind: how it looks.
+        kind: its kind, which decides its style.
         lines: its text.
         title: more text, shown under the pointer.
         group: the open group that it is in.
-        device: where its nodes run, if all of them run on one device.
+        device: the device of its nodes, if all run on one device.
     """
 
     kind: BoxKind
@@ -51,16 +52,16 @@ class Box:
 @final
 @dataclass(slots=True, eq=False)
 class Edge:
-    """What goes from one box to another.
+    """An edge from one box to another.
 
     Attributes:
-        source: the box where it comes from.
-        target: the box where it goes to.
+        source: the box where it begins.
+        target: the box where it ends.
         kind: ``"data"``, ``"control"``, ``"state"`` (between a resource and an op), or ``"body"``
             (from an op to the inputs of its body).
-        values: of data, each once.
-        moved: those of them that go to another device, each with what it is a copy of.
-        both: whether it goes both ways.
+        values: the values of a data edge, each once.
+        moved: the values among them that go to another device, each with its original.
+        both: whether it has arrows at both ends.
     """
 
     source: Box
@@ -72,7 +73,7 @@ class Edge:
 
     @property
     def label(self) -> str:
-        """The type, or how many values there are; and how many bytes go to another device."""
+        """The type, or the number of values; and the number of bytes that go to another device."""
         if len(self.values) > 1:
             text = f"{len(self.values)} values"
         else:
@@ -82,7 +83,7 @@ class Edge:
 
     @property
     def title(self) -> str:
-        """The same, and between which devices."""
+        """The label, with the devices of moves."""
         ways = dict.fromkeys(f"{made.device} to {v.device}" for v, made in self.moved.items())
         return "\n".join([self.label, *ways])
 
@@ -90,13 +91,13 @@ class Edge:
 @final
 @dataclass(slots=True, eq=False)
 class Contents:
-    """The picture.
+    """The contents of a picture.
 
     Attributes:
         root: the group of the whole graph.
-        boxes: roughly in the order of the graph.
-        edges: in the order of their first use.
-        devices: those that occur, in order.
+        boxes: the boxes, roughly in the order of the graph.
+        edges: the edges, in the order of their first use.
+        devices: the devices of boxes, in the order of their first use.
     """
 
     root: Group
@@ -114,20 +115,20 @@ def size_text(count: int) -> str:
 
 
 def clip(text: str, length: int = _LINE) -> str:
-    """``text`` in one line of at most ``length`` characters, and of at least one."""
+    """``text`` in one line of 1 to ``length`` characters."""
     text = " ".join(text.split()) or " "  # Graphviz 14 dies of empty lines
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def visible(text: str) -> str:
-    """``text`` without characters that no picture can show."""
+    """``text`` with unprintable characters replaced."""
     return "".join(
         [c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text]
     )
 
 
 def contents_of(graph: Graph, limit: int = 300) -> Contents:
-    """What a picture of ``graph`` with at most about ``limit`` boxes shows."""
+    """The contents of a picture of ``graph`` with at most about ``limit`` boxes."""
     several = is_on_several(graph)
     drawing = _Drawing(group_nodes(graph, limit, several=several), several)
     drawing.add(graph)
@@ -140,7 +141,7 @@ def contents_of(graph: Graph, limit: int = 300) -> Contents:
 class _Drawing:
     def __init__(self, root: Group, several: bool) -> None:
         self.root = root
-        self.several = several  # devices: a single one is not shown
+        self.several = several  # whether there are several devices; a single one is not shown
         self.printer = Printer(sources=False, bodies=False)
         self.boxes: list[Box] = []
         self.edges: dict[tuple[int, int, EdgeKind], Edge] = {}
@@ -148,8 +149,8 @@ class _Drawing:
         self.closed = {group: group.shown() for group in root.walk()}
         self.graphs = {g.graph: g for g in root.walk() if g.graph is not None}
         self.added: set[Graph] = set()  # a body that two calls share is drawn once
-        self.moves: set[Node] = set()  # which are edges, and no boxes
-        self.sends: dict[Any, Node] = {}  # by what their edges are called
+        self.moves: set[Node] = set()  # drawn as edges, not as boxes
+        self.sends: dict[Any, Node] = {}  # by the names of their edges
         self.made: dict[Any, Box] = {}  # by node, value, or closed group
         self.names: dict[int, str] = {}  # of resources, by identity
         #: by identity: a resource, its name, and the nodes that use it
@@ -158,10 +159,10 @@ class _Drawing:
     # --- nodes ---
 
     def add(self, graph: Graph, owner: Node | None = None) -> None:
-        """Draw the inputs, nodes and outputs of ``graph``, of which ``owner`` is the node.
+        """Draw the inputs, nodes and outputs of ``graph``, a subgraph of ``owner`` if given.
 
-        Inputs of a body or a branch that it does not read, and what a loop hands on from iteration
-        to iteration as it is, tell nothing and are left out.
+        Unused inputs of a body or a branch, and results of a loop's body that are its unchanged
+        inputs, are left out as uninformative.
         """
         self.added.add(graph)
         self.printer.enter(graph)
@@ -196,7 +197,7 @@ class _Drawing:
                 self.join_value(value, graph, result)
 
     def join_value(self, value: Value, graph: Graph, user: Box, taker: Node | None = None) -> None:
-        """Draw an edge from where ``value`` comes from, which may be on another device."""
+        """Draw an edge from the box that ``value`` comes from, perhaps on another device."""
         made = value
         while made.node is not None and made.node in self.moves:
             made = made.node.inputs[0]
@@ -231,7 +232,7 @@ class _Drawing:
                     self.join(box, self.made[value], "body")
 
     def box(self, node: Node) -> Box:
-        """Where ``node`` is seen."""
+        """The box in which ``node`` is shown."""
         home = self.homes[node]
         closed = self.closed[home]
         key: Any = node if closed is None else closed
@@ -243,11 +244,11 @@ class _Drawing:
         return box
 
     def is_small(self, node: Node) -> bool:
-        """Whether it is a constant that has a box of its own beside each box that takes it."""
+        """Whether a node is a constant, which has a separate box beside each consumer."""
         return node.op == "constant" and self.closed[self.homes[node]] is None
 
     def source(self, value: Value, graph: Graph, user: Box) -> Box:
-        """Where ``value`` comes from that ``user`` takes."""
+        """The box that ``value`` comes from, for its consumer ``user``."""
         if value.node is not None and self.is_small(value.node):
             key = (value.node, user)
             if key not in self.made:
@@ -260,7 +261,7 @@ class _Drawing:
         return self.made[value if closed is None else closed]
 
     def ends(self, kind: BoxKind, values: dict[int, Value], home: Group) -> list[Box]:
-        """A box for each of the inputs or outputs of a graph, by number, or one for all."""
+        """Boxes for the inputs or outputs of a graph: one each, or one for all if many."""
         if len(values) > ENDS:
             text = "\n".join(map(repr, values.values()))
             boxes = [Box(kind, [f"{len(values)} {kind}s"], text[:_TITLE], home)]
@@ -286,7 +287,7 @@ class _Drawing:
         return edge
 
     def needed_edges(self) -> list[Edge]:
-        """The edges without the control edges that other paths imply."""
+        """The edges without control edges that other paths imply."""
         kept = list(self.edges.values())
         ways: dict[Box, list[Box]] = {}
         for edge in kept:
@@ -303,10 +304,10 @@ class _Drawing:
     # --- resources ---
 
     def add_resources(self) -> None:
-        """Draw each resource, unless all its users are seen as one box.
+        """Draw each resource, unless all its users are shown as one box.
 
-        It has one box for its writers and one for all others: state is read at the top of a
-        graph and written at its end, and edges back to the top would cover everything.
+        A resource has one box for its writers and one for all other users: state is read at the top
+        of a graph and written at its end, and edges back to the top would cover everything.
         """
         shown = []
         for resource, name, nodes in self.resources.values():
@@ -329,7 +330,7 @@ class _Drawing:
                         self.join_resource(box, node)
 
     def resource_box(self, users: list[Box]) -> Box:
-        """A box, without a text as yet, of what ``users`` share."""
+        """A box, without a text as yet, for resources of ``users``."""
         box = Box("resource", [], "", users[0].group, users[0].device)
         self.boxes.insert(self.boxes.index(users[0]), box)
         return box
@@ -344,7 +345,7 @@ class _Drawing:
     # --- texts ---
 
     def device(self, of: Node | Value) -> str | None:
-        """Where a node runs, or a value is, if that is shown."""
+        """The device of a node or a value, if devices are shown."""
         return str(of.device) if self.several and of.device is not None else None
 
     def op_box(self, node: Node, home: Group) -> Box:
@@ -360,7 +361,7 @@ class _Drawing:
             return Box("op", [f"from {node.inputs[0].device}"], title[:_TITLE], home, where)
         if not node.name.startswith((node.op, node.op.lower())):
             lines.append(clip(f"%{node.name}"))
-        if "edge" in node.attrs:  # the rest of what it says the edge to the other end shows
+        if "edge" in node.attrs:  # the edge to the other end shows the other attributes
             lines.append(clip(str(node.attrs["edge"])))
             return Box("op", lines, title[:_TITLE], home, self.device(node))
         attrs = [
@@ -389,7 +390,7 @@ class _Drawing:
 
 
 def _single_moves(graph: Graph) -> set[Node]:
-    """The nodes that only move a value to the one node that takes it, or result that it is."""
+    """The nodes that only move a value to a single consumer, or to a single result."""
     users = Counter(v for node in graph.nodes for v in dict.fromkeys(node.inputs))
     users.update(graph.outputs)
     before = {n for node in graph.nodes for n in node.control_inputs}
@@ -398,7 +399,7 @@ def _single_moves(graph: Graph) -> set[Node]:
 
 
 def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
-    """The outputs of a graph that are drawn, by number."""
+    """The outputs of a graph that are drawn, by index."""
     iteration = owner is not None and is_loop(owner.op) and owner.attrs.get("body") is graph
     same = zip(graph.inputs, graph.outputs, strict=False) if iteration else ()
     handed_on = {i for i, (given, result) in enumerate(same) if given is result}
@@ -458,7 +459,7 @@ def _end_lines(kind: BoxKind, value: Value, position: int) -> list[str]:
 
 
 def resource_type(resource: Any) -> str:
-    """What a resource is: the type of a variable, ``fifo queue``."""
+    """Text of a resource's kind: the type of a variable, else words such as ``fifo queue``."""
     if hasattr(resource, "dtype") and hasattr(resource, "shape"):
         return f"{resource.dtype.short}[{','.join(map(str, resource.shape))}]"
     if isinstance(resource, Reference):

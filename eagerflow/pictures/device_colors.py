@@ -1,4 +1,4 @@
-"""Which colour a device has: the same one in every picture and in all live views."""
+"""Colours of devices: the same in every picture and in all live views."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 from typing import Final
 
-#: middle tones, which the colour-blind can tell apart, and all from white and from black; the
-#: front-end is built with the same file (``widgets/src/colours.ts``)
+#: middle tones, safe for colour-blindness and distinct from white and black; the front-end is
+#: built with the same file (``widgets/src/colours.ts``)
 PALETTE: Final[tuple[str, ...]] = tuple(
     json.loads(Path(__file__).with_name("device_palette.json").read_text())
 )
-#: where the devices of a kind begin; those of other packages begin at `_OTHERS`
+#: the index of the first device's colour, by kind; `_OTHERS` for kinds of other packages
 _FIRST: Final = {"cpu": 0, "gpu": 1}
 _OTHERS: Final = 3
-#: jobs begin elsewhere, those that are called "ps" and "worker" for two
+#: factor that spreads the first colours of jobs, such as "ps" and "worker"
 _SPREAD: Final = 4
 _PARTS: Final = re.compile(
     r"(?:(?P<job>\w+):(?P<task>\d+)/)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+))?"
@@ -23,10 +23,10 @@ _PARTS: Final = re.compile(
 
 
 def device_color(device: str) -> str:
-    """The colour of a device, by its name alone: it does not depend on what else is shown.
+    """The colour of a device, by its name alone, independent of other devices shown.
 
-    The first CPU has the first colour, the next devices those that follow; each kind, each job and
-    each task begins elsewhere, as far as there are colours.
+    The first CPU has the first colour, further CPUs the next colours; each kind, each job and each
+    task begins at another colour, as far as there are enough.
 
     >>> from eagerflow.pictures.device_colors import device_color
     >>> device_color("cpu:1") == device_color("gpu:0") == device_color("worker:0/cpu:0")
@@ -42,5 +42,5 @@ def device_color(device: str) -> str:
 
 
 def device_colors(devices: list[str]) -> dict[str, str]:
-    """The colours of several, by their names."""
+    """The colours of devices, by their names."""
     return {device: device_color(device) for device in devices}

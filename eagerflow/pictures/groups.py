@@ -1,8 +1,8 @@
-"""Nodes of a graph in groups: by device, then by scope, then by the node that they are a body of.
+"""Groups of the nodes of a graph: by device, then by scope, then by the owner of a subgraph.
 
-A group is drawn open, with its content in it, or closed, as one box. Of a graph with many nodes,
-groups are opened level by level as long as not too many boxes come out; what is too much in one
-group for that is put into runs, one box for some nodes (or groups) after each other.
+A group is drawn open, with its content in it, or closed, as one box. In a graph with many nodes,
+groups are opened level by level until there would be too many boxes; a group with too much content
+is divided into runs, a box for some consecutive nodes (or groups) each.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Group:
     """Nodes that are drawn with a box around them, or as one box.
 
     Attributes:
-        name: what to call it.
-        kind: what holds the nodes together.
+        name: its name.
+        kind: the criterion that groups the nodes.
         parent: the group around it, None for the whole graph.
-        groups: those in it, by kind and name.
-        nodes: those in it and in none of its groups.
-        graph: whose inputs and outputs belong to it.
+        groups: the groups in it, by kind and name.
+        nodes: the nodes in it and in none of its groups.
+        graph: the graph whose inputs and outputs belong to it.
         open: whether it is drawn with its content.
     """
 
@@ -48,14 +48,14 @@ class Group:
     open: bool = False
 
     def inner(self, kind: GroupKind, name: str) -> Group:
-        """The group of that kind and name in this one."""
+        """The group of that kind and name in this group, created if missing."""
         group = self.groups.get((kind, name))
         if group is None:
             group = self.groups[kind, name] = Group(name, kind, self)
         return group
 
     def walk(self) -> Iterator[Group]:
-        """This group and all in it, at any depth."""
+        """This group and all groups in it, at any depth."""
         waiting = [self]
         while waiting:
             group = waiting.pop()
@@ -73,18 +73,18 @@ class Group:
 
     @property
     def boxes(self) -> int:
-        """How many boxes it has when it is open and what is in it is closed.
+        """Number of boxes if this group is open and its groups are closed.
 
-        Inputs, outputs and resources come on top of that.
+        Boxes of inputs, outputs and resources are not counted.
         """
         return len(self.nodes) + len(self.groups)
 
     def count(self) -> Counter[str]:
-        """How many nodes of which op are in it, at any depth."""
+        """Number of nodes by op, at any depth."""
         return Counter(node.op for group in self.walk() for node in group.nodes)
 
     def device(self) -> str | None:
-        """Where its nodes run, if all run on one device."""
+        """The device of its nodes, if all run on one device."""
         devices = {device_of(node) for group in self.walk() for node in group.nodes}
         return str(*devices) if len(devices) == 1 and None not in devices else None
 
@@ -100,14 +100,14 @@ def device_of(node: Node) -> Any:
 
 
 def is_on_several(graph: Graph) -> bool:
-    """Whether its nodes, and those of its subgraphs, run on several devices."""
+    """Whether the nodes of a graph and of its subgraphs run on several devices."""
     return len(devices_in(graph.nodes)) > 1
 
 
 def group_nodes(graph: Graph, limit: int, *, several: bool) -> Group:
-    """The group of the whole graph, as much of it opened as ``limit`` boxes for nodes allow.
+    """The group of the whole graph, opened as far as ``limit`` boxes for nodes allow.
 
-    ``several`` says whether nodes run on several devices, each of which is a group then.
+    ``several`` says whether nodes run on several devices, each of which is then a group.
     """
     root = Group(graph.name, "graph")
     _add(graph, root, {graph}, several)
@@ -125,7 +125,7 @@ def group_nodes(graph: Graph, limit: int, *, several: bool) -> Group:
 def _add(graph: Graph, root: Group, added: set[Graph], several: bool) -> None:
     """Put the nodes of ``graph`` under ``root``; a body that two calls share is added once.
 
-    If they run on several devices, those of each are a group.
+    With several devices, the nodes of each device are a group.
     """
     root.graph = graph
     for node in graph.nodes:
@@ -166,7 +166,7 @@ def _parts(items: list[_T], most: int) -> list[list[_T]]:
 
 
 def _open(root: Group, limit: int) -> None:
-    """Open groups level by level, small ones first, those of about one size all or none."""
+    """Open groups level by level, small ones first; of groups of similar size all or none."""
     root.open = True
     count = root.boxes
     level = list(root.groups.values())

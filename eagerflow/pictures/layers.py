@@ -9,7 +9,7 @@ from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes.rewrite import effect_of
 
-#: stands for several layers, where only one can be told
+#: stands for several layers, where only one can be named
 _SEVERAL: Final = "\0"
 
 
@@ -17,13 +17,14 @@ def layers_of(graph: Graph, nodes: Sequence[Node], parents: Sequence[int]) -> li
     """For each node the name scope of the layer that it works for; empty for none, or for several.
 
     An op of a forward pass is in the layer whose name scope it has. A derivative works for the
-    layer of its op. What only serves to update variables works for the layer that reads them
-    elsewhere: optimisers have scopes of their own, and a layer costs what it takes to train it.
+    layer of its op. A node that only serves to update variables works for the layer that reads
+    them elsewhere: optimisers have scopes of their own, and the cost of a layer includes its
+    training.
 
     Args:
-        graph: that has the nodes.
-        nodes: all of them, those of subgraphs included, each before those in its subgraphs.
-        parents: for each node the number of the one whose subgraph it is in; -1 for none.
+        graph: the graph of the nodes.
+        nodes: all its nodes, in subgraphs too, each before the nodes of its subgraphs.
+        parents: for each node the number of the node whose subgraph it is in; -1 for none.
 
     >>> from eagerflow.watching.graph_columns import NodeIndex
     >>> w = ef.Variable(1.0)
@@ -50,7 +51,7 @@ def layers_of(graph: Graph, nodes: Sequence[Node], parents: Sequence[int]) -> li
 
 
 def _scopes(nodes: Sequence[Node], parents: Sequence[int]) -> list[str]:
-    """The name scope of each node, with that of the node whose subgraph it is in."""
+    """The name scope of each node, prefixed by the scope of the node whose subgraph it is in."""
     scopes: list[str] = []
     for node, parent in zip(nodes, parents, strict=True):
         outer = scopes[parent] if parent >= 0 else ""
@@ -81,7 +82,7 @@ class _Updates:
                     self._users.setdefault(id(value.node), []).append(node)
 
     def assign_layers(self) -> None:
-        """Give each of them the layer that it works for, in place of its scope."""
+        """Give each updating node the layer that it works for, in place of its scope."""
         updating = self._updating()
         homes: dict[int, str] = {}
         for node in self._nodes:
@@ -97,13 +98,13 @@ class _Updates:
                 )
         for node in self._nodes:
             if id(node) in updating:
-                # state of an optimiser, that no layer reads: what is put there is of a layer
+                # no layer reads an optimiser's state, but the value assigned to it is of a layer
                 made = _one(self._layer(v.node) for v in node.inputs if v.node is not None)
                 layer = served[id(node)] or made
                 self._layers[self._numbers[id(node)]] = "" if layer == _SEVERAL else layer
 
     def _updating(self) -> set[int]:
-        """Those from which some write is reached, but no derivative and no output."""
+        """The nodes from which some write is reached, but no derivative and no output."""
         found: set[int] = set()
         for node in reversed(self._nodes):
             users = self._users.get(id(node), ())
@@ -124,6 +125,6 @@ class _Updates:
 
 
 def _one(layers: Iterable[str]) -> str:
-    """The only one among layers; a sign of its own for several, and nothing for none."""
+    """The only layer among ``layers``; `_SEVERAL` for several, and empty for none."""
     known = {layer for layer in layers if layer}
     return known.pop() if len(known) == 1 else _SEVERAL if known else ""

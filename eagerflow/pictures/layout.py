@@ -1,8 +1,8 @@
-"""A layered layout of boxes and edges, for pictures where there is no Graphviz.
+"""A layered layout of boxes and edges, for pictures without Graphviz.
 
 The steps are those of Sugiyama, Tagawa and Toda (1981): edges that go up are reversed, boxes
 get layers, edges over several layers get a point in each, the order in each layer is improved by
-barycenters, and coordinates are the least-squares fit to those of the neighbours.
+barycenters, and coordinates are a least-squares fit to the neighbours' coordinates.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LAYER_GAP: Final = 40.0
 @final
 @dataclass(slots=True)
 class Layout:
-    """Where everything is.
+    """The coordinates of boxes and edges.
 
     Attributes:
-        centers: of the boxes.
+        centers: the centers of the boxes.
         paths: the points of each edge, from the bottom of one box to the top of the other (from
             top to bottom for edges that go up); straight between the first two, and so on.
-        width: of the whole.
-        height: of the whole.
+        width: the width of the whole.
+        height: the height of the whole.
     """
 
     centers: list[tuple[float, float]]
@@ -50,7 +50,7 @@ class _Item:
 
 
 def lay_out(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
-    """Place boxes of these sizes (width, height), which are in an order that most edges follow."""
+    """Place boxes of these sizes (width, height), given in an order that most edges follow."""
     downward = [(min(edge), max(edge)) for edge in edges]
     items = [
         _Item(layer, w) for layer, (w, _) in zip(_layers(len(sizes), downward), sizes, strict=True)
@@ -82,7 +82,7 @@ def lay_out(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """As far up as edges allow, then down again where that makes them shorter on the whole."""
+    """The layer of each box: as far up as edges allow, then down where that shortens edges."""
     below: list[list[int]] = [[] for _ in range(count)]
     incoming = [0] * count
     for source, target in edges:
@@ -99,7 +99,7 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _chain(items: list[_Item], source: int, target: int) -> list[int]:
-    """Points between two boxes, linked; gives the points."""
+    """Add linked points between two boxes; returns their numbers."""
     layers = range(items[source].layer + 1, items[target].layer)
     points = [len(items) + i for i in range(len(layers))]
     items += map(_Item, layers)
@@ -153,7 +153,7 @@ def _spread(wanted: list[float], widths: list[float]) -> list[float]:
             gap = _GAP if width and widths[i - 1] else _POINT_GAP
             total += (widths[i - 1] + width) / 2 + gap
         offsets.append(total)
-    blocks: list[tuple[float, int]] = []  # mean, and how many it is the mean of
+    blocks: list[tuple[float, int]] = []  # mean, and number of items in it
     for want, offset in zip(wanted, offsets, strict=True):
         mean, count = want - offset, 1
         while blocks and blocks[-1][0] > mean:

@@ -1,6 +1,6 @@
-"""Pictures of graphs as SVG: by Graphviz where there is one, else by a layout of our own.
+"""Pictures of graphs as SVG: by Graphviz if it is installed, else by a layout of our own.
 
-What draws them: `eagerflow.pictures.by_graphviz` and `eagerflow.pictures.by_own_layout`.
+They are drawn by `eagerflow.pictures.by_graphviz` and `eagerflow.pictures.by_own_layout`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from eagerflow.pictures.by_own_layout import STYLE, draw
 from eagerflow.pictures.contents import contents_of
 
 _TEXT_LINES: Final = 200
-#: notebooks make pictures as narrow as their page; below this part of its size a text is unreadable
+#: least scale of a picture, as notebooks shrink it to their page: smaller texts are unreadable
 _READABLE: Final = 0.75
-#: Of outputs that the reader has not made, JupyterLab removes drawings and style sheets, and would
-#: show the texts of a picture in one heap. So its box is hidden, unless its own style is there.
+#: From untrusted outputs JupyterLab removes drawings and style sheets, and would show the texts of
+#: a picture in one heap. So its box is hidden, unless its own style is there.
 _HTML: Final = """<p class="{key}-note">The picture appears when this cell is run.</p>\
 <div class="{key}" hidden="hidden" style="overflow: auto; max-height: 60em">\
 <style>.{key}[hidden] {{ display: block !important; }} .{key}-note {{ display: none; }}</style>\
@@ -36,7 +36,7 @@ class Svg(str):
 
     __slots__ = ()
 
-    def __repr__(self) -> str:  # IPython takes it for all that is a str
+    def __repr__(self) -> str:  # IPython uses it for all instances of str
         return f"<svg of {len(self):,} characters>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -50,7 +50,7 @@ class Svg(str):
 
 
 def _readable(match: re.Match[str]) -> str:
-    """The head of a picture that is wide enough to be read."""
+    """The opening tag of a picture, with a width at which its texts can be read."""
     least = _READABLE * float(match[1])
     return f'<svg style="min-width: {least:.0f}{match[2] or "px"}" '
 
@@ -60,9 +60,8 @@ def to_svg(graph: Graph, limit: int = 300, *, types: bool = True) -> Svg:
 
     Args:
         graph: the graph.
-        limit: scopes are closed, one box each, where there would be more boxes than this.
-        types: whether Graphviz writes at all edges what they carry, or only at those that cross
-            from device to device.
+        limit: number of boxes beyond which scopes are closed, one box each.
+        types: whether Graphviz labels all edges, or only edges that cross from device to device.
     """
     picture = contents_of(graph, limit)
     drawn = graphviz_svg(write_dot(picture, types=types))
@@ -70,7 +69,7 @@ def to_svg(graph: Graph, limit: int = 300, *, types: bool = True) -> Svg:
 
 
 def mimebundle(graph: Graph) -> dict[str, str]:
-    """What notebooks show: a picture, and text for those that show none."""
+    """The MIME bundle for notebooks: a picture, and a text as the fallback."""
     svg = to_svg(graph)
     lines = str(graph).split("\n")
     if len(lines) > _TEXT_LINES:
@@ -86,7 +85,7 @@ _LINK: Final = r'<g id="a_[^"]*"><a [^>]*?xlink:title="([^"]*)"[^>]*>'
 
 
 def _dress(svg: str) -> str:
-    """What Graphviz drew, with our style, and with titles in place of keys and links."""
+    """Graphviz's picture with our style, and with titles in place of keys and links."""
     svg = re.sub(r"<!--.*?-->\n?", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(rf"<title>[^<]*</title>\s*{_LINK}", r"<g><title>\1</title>", svg)
     svg = re.sub(_LINK, "<g>", svg).replace("</a>", "")

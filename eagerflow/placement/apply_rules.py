@@ -1,7 +1,8 @@
-"""Rules, applied to a graph: a new graph, with the reason of each node that they speak of.
+"""Application of rules to a graph: a new graph, with a reason for each node that rules mention.
 
-What is impossible is an error that names the line of the node, that of the rules, and the devices
-that could. With ``ef.config(soft_placement=True)`` it stays where the program says, and says so.
+An impossible placement is an error that names the line of the node, the line of the rules, and the
+devices that could run the node. With ``ef.config(soft_placement=True)`` the node stays where the
+program says, and its reason says so.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from eagerflow.placement.placed_graph import placed
 from eagerflow.placement.rules import Rules, Wish, Wishes, here, line_of, path_of
 
 _NEAR: Final = 5  # scopes and nodes that a message lists
-#: how often single nodes are left out of what has no room, before all are
+#: rounds in which single nodes are left where there is no room, before all of a device are
 _ROUNDS: Final = 16
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Placement:
-    """What rules made of a graph.
+    """The result of applying rules to a graph.
 
     Attributes:
         graph: the new graph.
         matched: the patterns that place some node.
-        fallbacks: what is not where rules want it, in words.
-        crossing: the variables that are read on other devices since the rules want it so, with
-            their bytes, by the device.
+        fallbacks: descriptions of the nodes that are not where rules want them.
+        crossing: by device, the variables that are read there only because of the rules, with
+            their bytes.
     """
 
     graph: Graph
@@ -60,9 +61,9 @@ def place(
     Args:
         graph: the graph. It stays as it is.
         rules: the rules.
-        returned: how many of its outputs come back to where the program says; all by default.
+        returned: number of outputs that come back to where the program says; all by default.
         known: patterns that need not match, as they match in another graph of the function.
-        originals: of a derivative, the nodes of the trace that its nodes are (see `counterparts`).
+        originals: for nodes of a derivative, their nodes in the trace (see `counterparts`).
 
     Raises:
         PlacementError: a node cannot be where rules want it, or a pattern places nothing.
@@ -111,7 +112,7 @@ class _Placer:
         return Placement(result, self.placing, self.fallbacks, crossing)
 
     def fitting(self, graph: Graph, returned: int | None) -> Graph:
-        """The graph, placed so that there is room for what devices hold at one time."""
+        """The graph, placed so that the peak of each device fits its memory limit."""
         for i in count():
             copies: dict[Node, Node] = {}
             result = placed(graph, self.choose, self.stay, returned, copies)
@@ -123,18 +124,18 @@ class _Placer:
         return result
 
     def leave(self, result: Graph, moved: Mapping[Node, Node], *, every: bool) -> bool:
-        """Find out what is to stay where the program says, since there is no room for it.
+        """Choose nodes that stay where the program says, as their device has no room for them.
 
         Args:
             result: the graph as it is placed now.
-            moved: of the nodes that are elsewhere those of which they are copies.
-            every: whether all of a device are to stay that has not enough room.
+            moved: for each node of ``result`` on another device, the original of the copy.
+            every: whether all nodes of a device without enough room stay.
 
         Returns:
-            Whether there is something.
+            Whether a device has too little room.
 
         Raises:
-            PlacementError: a rule asks for it.
+            PlacementError: a rule asks for the device that has no room.
         """
         limits: dict[Any, int] = {}
         for device in {made.device for made in moved}:
@@ -151,7 +152,7 @@ class _Placer:
     def leave_some(
         self, moved: Mapping[Node, Node], peak: Peak, limit: int, *, every: bool
     ) -> None:
-        """Leave some nodes of one device where the program says: what follows others, first."""
+        """Leave some nodes of one device where the program says: followers first."""
         wishes = {node: self.wishes.of(node) for node in moved.values()}
         why = f"with what is held there at that time it takes {peak.bytes:,} bytes, of {limit:,}"
         following = [node for node, wish in wishes.items() if wish is None or wish.leader]
@@ -167,13 +168,13 @@ class _Placer:
         self.left.update(dict.fromkeys(moved.values() if every else [node], why))
 
     def refuse(self, error: PlacementError) -> None:
-        """Raise an error, or note it where what is impossible is left out."""
+        """Raise an error, or note it as a fallback under soft placement."""
         if not self.rules.soft:
             raise error
         self.fallbacks.insert(0, error.wrong.removeprefix("place: "))
 
     def choose(self, node: Node) -> tuple[Device, str] | None:
-        """Where a node that can be placed goes, and why."""
+        """The device of a node that can be placed, and the reason."""
         wish = self.wishes.of(node)
         if wish is None or not isinstance(node.device, Device):
             return None
@@ -229,9 +230,9 @@ class _Placer:
 
         Args:
             node: the node.
-            wish: what the rule asks for.
-            obstacle: why it cannot.
-            need: the bytes for which another device needs room.
+            wish: the wish of the rule.
+            obstacle: why the node cannot be there.
+            need: the bytes that another device must have room for.
         """
         could = [d for d in self.constraints.could(node) if self.constraints.has_room(d, need)]
         lines = "" if self.rules.source is None else f"\n    rules at {self.rules.source}"
@@ -258,7 +259,7 @@ class _Placer:
 
 
 def _last(moved: Mapping[Node, Node], at: Node | None) -> Node:
-    """Of nodes that take memory at a peak the one that is to be told of."""
+    """The node to name in the error, of those that take memory at a peak."""
     if at is not None:
         takers = [node for made, node in moved.items() if any(v.node is at for v in made.inputs)]
         for node in (moved.get(at), *takers):
@@ -271,7 +272,7 @@ def _last(moved: Mapping[Node, Node], at: Node | None) -> Node:
 
 
 def _crossing(graph: Graph, placed: Graph) -> dict[Device, dict[Any, int]]:
-    """The variables whose values move in a placed graph, and not in the graph that it is of."""
+    """The variables whose values move in a placed graph but not in its original."""
     before = set(_moved_reads(graph))
     variables: dict[Device, dict[Any, int]] = {}
     for read, device, size in _moved_reads(placed):
@@ -281,7 +282,7 @@ def _crossing(graph: Graph, placed: Graph) -> dict[Device, dict[Any, int]]:
 
 
 def _moved_reads(graph: Graph) -> Iterator[tuple[Any, Device, int]]:
-    """The variables whose values a graph moves, with where to, and the bytes."""
+    """The variables whose values a graph moves, each with destination and bytes."""
     nodes = [n for one in (graph, *inner_graphs(graph.nodes)) for n in one.nodes]
     if not any(is_read(op) for op in {node.op for node in nodes}):
         return

@@ -1,9 +1,9 @@
-"""Where placed branches leave their results, and loops carry values and keep lists.
+"""The devices of branch results, loop-carried values and lists in a placed graph.
 
-What all branches make on another device than the program says stays there: else it would come back,
-and go there again if that is where it is needed. What an iteration leaves elsewhere would come back
-and return in the next one. So a loop-carried value is where the body makes it, and a list where all
-is made that it holds. It is moved once before the loop, and once after it.
+A result that all branches compute on another device than the program says stays there: otherwise
+it would come back, and move there again if it is needed there. A loop-carried value would likewise
+come back and return in each iteration. So a loop-carried value is where the body computes it, and a
+list where all its elements are computed. Each moves once before the loop, and once after it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from eagerflow.graph.signatures import (
 from eagerflow.hardware import Device
 from eagerflow.types import LIST, TensorType
 
-#: for graphs the devices where the program says that their outputs are
+#: by graph, the devices on which the program wants its outputs
 Ends = MutableMapping[Graph, list[Any]]
 
 
 def settle_results(graph: Graph, ends: Ends) -> None:
-    """Let branches leave results, and loops carry values, where they are made, in place.
+    """Let branch results and loop-carried values stay where they are computed, in place.
 
     Args:
         graph: the graph, whose nodes are placed.
-        ends: where the outputs of its subgraphs are to be; they are changed.
+        ends: the devices wanted for the outputs of its subgraphs; updated.
     """
     for node in graph.nodes:
         if not is_structured(node.op):
@@ -44,19 +44,19 @@ def settle_results(graph: Graph, ends: Ends) -> None:
             _settle_branches(node, ends)
         elif is_loop(node.op):
             _settle(node, ends)
-            if "cond" in node.attrs:  # who goes by it hears of it from wherever it is
+            if "cond" in node.attrs:  # the predicate is sent from wherever it is computed
                 ends[node.attrs["cond"]] = []
 
 
 def settle_operands(graph: Graph, ends: Ends) -> None:
     """Let branches, and loops that do not change them, take operands from where they are, in place.
 
-    So what only one branch needs elsewhere moves only there, and what a branch needs where it is
-    does not move at all.
+    So an operand that only one branch needs elsewhere moves only in that branch, and an operand
+    that a branch needs where it already is does not move at all.
 
     Args:
         graph: the graph, whose loops are settled.
-        ends: where the outputs of its subgraphs are to be; those of bodies are changed.
+        ends: the devices wanted for the outputs of its subgraphs; those of bodies are updated.
     """
     for node in graph.nodes:
         if kind_of(node.op) == "branches":
@@ -74,7 +74,11 @@ def settle_operands(graph: Graph, ends: Ends) -> None:
 
 
 def _take(param: Value, operand: Value) -> bool:
-    """Let an input of a subgraph be where the operand is, unless the program moves that there."""
+    """Let an input of a subgraph be on the operand's device, unless the program moves the operand.
+
+    Returns:
+        Whether the input's device has changed.
+    """
     moves = operand.node is not None and is_transfer(operand.node.op)
     if moves or not _is_tensor(param) or operand.device in (None, param.device):
         return False
@@ -99,7 +103,7 @@ def _settle_branches(node: Node, ends: Ends) -> None:
 def _settle(node: Node, ends: Ends) -> None:
     body: Graph = node.attrs["body"]
     changes = True
-    while changes:  # what is made may be handed from one to the other
+    while changes:  # one loop-carried value may be handed to another
         changes = False
         for i, (before, after) in enumerate(carried(node)):
             if _moves_on(before, after):
@@ -110,7 +114,7 @@ def _settle(node: Node, ends: Ends) -> None:
 
 
 def _tell(node: Node) -> None:
-    """Let the condition of a loop take values where its body does."""
+    """Let the condition of a loop take its inputs on the same devices as the body."""
     body: Graph = node.attrs["body"]
     for _, graph in node.subgraphs():
         for first, value in zip(body.inputs, graph.inputs, strict=False):
@@ -118,14 +122,14 @@ def _tell(node: Node) -> None:
 
 
 def carried(node: Node) -> list[tuple[Value, Value]]:
-    """What each loop-carried value is in an iteration, before and after."""
+    """The loop-carried values of a body: each as input and as output of an iteration."""
     body: Graph = node.attrs["body"]
     count = node.attrs["carry"] if node.op == "scan" else len(body.inputs)
     return list(zip(body.inputs[:count], body.outputs[:count], strict=True))
 
 
 def _moves_on(before: Value, after: Value) -> bool:
-    """Whether an iteration leaves a value elsewhere, not because the program moves it."""
+    """Whether an iteration leaves a value on another device without a move by the program."""
     if before is after or not _is_tensor(before) or before.device == after.device:
         return False
     return after.node is None or not is_transfer(after.node.op)
@@ -139,12 +143,12 @@ def _is_tensor(value: Value) -> bool:
 
 
 def settle_lists(graph: Graph, ends: Ends, returned: int | None) -> None:
-    """Keep lists where all that they hold is made, in place.
+    """Keep each list on the device where all its elements are computed, in place.
 
     Args:
         graph: the graph, whose nodes are placed.
-        ends: where its outputs, and those of its subgraphs, are to be; those of lists are changed.
-        returned: how many of its outputs are where the program says; all by default.
+        ends: the devices wanted for outputs of the graph and its subgraphs; updated for lists.
+        returned: number of its outputs that are where the program says; all by default.
     """
     graphs = [graph, *inner_graphs(graph.nodes)]
     if not any(_is_list(v) for one in graphs for v in one.values()):
@@ -169,7 +173,7 @@ def settle_lists(graph: Graph, ends: Ends, returned: int | None) -> None:
 
 
 def _groups(graphs: Sequence[Graph]) -> dict[Value, list[Value]]:
-    """For each list all that are one with it: versions of it, and what stands for it elsewhere."""
+    """For each list, all values that are the same list: its versions, and aliases in subgraphs."""
     groups: dict[Value, list[Value]] = {}
 
     def join(values: Iterable[Value]) -> None:
@@ -194,7 +198,7 @@ def _groups(graphs: Sequence[Graph]) -> dict[Value, list[Value]]:
 
 
 def _alike(node: Node) -> Iterator[Sequence[Value]]:
-    """The values of a node that are one list, if they are lists."""
+    """Groups of values of a node; the lists in a group are the same list."""
     if not is_structured(node.op):
         yield (*node.inputs, *node.outputs)
         return
@@ -207,7 +211,7 @@ def _alike(node: Node) -> Iterator[Sequence[Value]]:
 
 
 def _home(nodes: Sequence[Node]) -> Device | None:
-    """Where all is made that a list holds; None if in several places, or if it holds nothing."""
+    """The one device that computes all elements of a list; None if several do, or none."""
     devices = set[Any]()
     for node in nodes:
         if any(map(_is_list, node.outputs)):

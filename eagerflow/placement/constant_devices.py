@@ -1,8 +1,8 @@
-"""Where placed graphs have their constants: with all that takes them.
+"""The devices of constants in placed graphs: those of their consumers.
 
-A constant is made in the device scope of the line that needs it, and is no part of what rules
-speak of. Where it stayed while its only users went elsewhere, a branch or a loop that is placed on
-one device as a whole was on two, and was cut.
+A constant is created in the device scope of the line that needs it, and rules do not mention it.
+If it stayed while its only consumers moved, a branch or a loop placed on one device as a whole
+would be on two, and would be cut.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from eagerflow.placement.branch_and_loop_devices import Ends, carried
 
 
 def settle_constants(graph: Graph, ends: Ends) -> None:
-    """Put constants that are needed on one device alone there, in place.
+    """Put each constant that only one device needs on that device, in place.
 
     Args:
         graph: the graph, whose nodes are placed and whose loops are settled.
-        ends: where the outputs of the graph and of its subgraphs are to be.
+        ends: the devices wanted for the outputs of the graph and of its subgraphs.
     """
     graphs = (graph, *inner_graphs(graph.nodes))
     constants = [node for one in graphs for node in one.nodes if node.op == "constant"]
@@ -41,7 +41,7 @@ def settle_constants(graph: Graph, ends: Ends) -> None:
 
 
 def _can_go(node: Node, device: Any) -> bool:
-    """Whether a constant can be on a device: its value has to come from its own."""
+    """Whether a constant can move to a device: both devices hold data, or neither does."""
     if not isinstance(device, Device) or not isinstance(node.device, Device):
         return False
     return device.holds_data == node.device.holds_data
@@ -49,17 +49,17 @@ def _can_go(node: Node, device: Any) -> bool:
 
 @final
 class _Uses:
-    """On which devices the values of a graph and of its subgraphs are needed.
+    """The devices on which the values of a graph and of its subgraphs are needed.
 
     Args:
         graphs: the graph and its subgraphs.
-        ends: where their outputs are to be.
+        ends: the devices wanted for their outputs.
     """
 
     def __init__(self, graphs: Sequence[Graph], ends: Ends) -> None:
         self._devices: defaultdict[Value, set[Any]] = defaultdict(set)
         self._stand_ins: defaultdict[Value, list[Value]] = defaultdict(list)
-        self._given_back: set[tuple[Graph, int]] = set()  # what an iteration leaves as it is
+        self._given_back: set[tuple[Graph, int]] = set()  # loop invariants, by body and index
         for node in [node for one in graphs for node in one.nodes]:
             self._note(node)
         for one in graphs:
@@ -68,10 +68,10 @@ class _Uses:
                     self._devices[value].add(device)
 
     def of(self, value: Value) -> set[Any]:
-        """The devices on which a value is needed, or what stands for it."""
+        """The devices on which a value, or a stand-in for it, is needed."""
         found = set[Any]()
         waiting, seen = [value], {value}
-        for one in waiting:  # it grows
+        for one in waiting:  # the list grows
             found |= self._devices.get(one, set())
             fresh = [v for v in self._stand_ins.get(one, ()) if v not in seen]
             seen.update(fresh)
@@ -79,7 +79,7 @@ class _Uses:
         return found
 
     def _note(self, node: Node) -> None:
-        """Note what a node needs where."""
+        """Note the devices on which a node needs its operands."""
         if is_transfer(node.op):
             self._stand_ins[node.inputs[0]].append(node.outputs[0])
         elif is_structured(node.op):
@@ -91,8 +91,8 @@ class _Uses:
     def _note_operands(self, node: Node) -> None:
         """Note where a call, a branch or a loop needs its operands.
 
-        That is where nodes in it are that take them, as long as it takes them from where they are
-        (see `settle_operands`); else where its subgraph says.
+        An operand taken from where it is (see `settle_operands`) is needed at its consumers in the
+        subgraph; any other, on the device of the subgraph's input.
         """
         pairs = carried(node) if is_loop(node.op) else []
         unchanged = {i for i, (before, after) in enumerate(pairs) if before is after}

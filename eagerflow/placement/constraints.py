@@ -1,4 +1,4 @@
-"""What a device must have for a node to run there: values, kernels, memory."""
+"""Requirements of a node on its device: values, kernels, memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Obstacle(NamedTuple):
     """Why a node cannot run on a device.
 
     Attributes:
-        wrong: in words that go on after the name of the node.
-        hint: what to do about it.
+        wrong: the reason, as text that follows the name of the node.
+        hint: a remedy.
     """
 
     wrong: str
@@ -27,13 +27,13 @@ class Obstacle(NamedTuple):
 
 
 def holds_data(device: Any) -> bool:
-    """Whether there are values on a device, not types alone."""
+    """Whether a device holds values, not types alone."""
     return isinstance(device, Device) and device.backend.holds_data
 
 
 @final
 class Constraints:
-    """Which devices can run the nodes of a graph. Each question is answered once."""
+    """The devices that can run the nodes of a graph. Answers are cached."""
 
     def __init__(self) -> None:
         self._kernels: dict[Any, Obstacle | None] = {}
@@ -50,7 +50,7 @@ class Constraints:
         )
 
     def limit(self, device: Device) -> int | None:
-        """How many bytes a device may hold; None for no limit."""
+        """Number of bytes that a device may hold; None for no limit."""
         if device not in self._limits:
             self._limits[device] = memory(device).limit
         return self._limits[device]
@@ -115,6 +115,6 @@ def _missing_kernel(
         of = f" of {dtypes}" if dtypes else ""
         wrong = f"there is no kernel of {op.name}{of} for {device.kind}"
         return Obstacle(wrong, getattr(error, "hint", None))
-    except EagerflowError:  # of sizes or attributes: wherever it runs, the step says so
+    except EagerflowError:  # of sizes or attributes: the step raises it on any device
         return None
     return None

@@ -1,8 +1,8 @@
-"""Which nodes of a trace those of its derivative are, or belong to.
+"""The map from nodes of a derivative to their counterparts in the trace.
 
-The derivative is traced anew, so its nodes may have other names, and a name or a path is not of one
-node alone: there is an `exp` in a loop and another one beside it. What stays is the order of the
-nodes that come from one line, graph by graph.
+The derivative is traced anew, so its nodes may have other names, and a name or a path need not be
+unique: there is an `exp` in a loop and another one beside it. The order of the nodes that come from
+one line stays the same, graph by graph.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from eagerflow.graph.ir import Graph, Node
 
 
 def counterparts(graph: Graph, forward: Graph, backward: Graph) -> dict[Node, Node]:
-    """For nodes of a derivative those of the trace which they are, or of whose derivative they are.
+    """For forward nodes of a derivative, the nodes of the trace that they repeat.
 
     Args:
-        graph: of the trace.
+        graph: the graph of the trace.
         forward: the forward graph of its derivative.
-        backward: the backward graph; of its nodes those count that they are the derivative of.
+        backward: the backward graph, of which the forward nodes of its nodes count.
 
     >>> from eagerflow.placement.counterparts import counterparts
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -39,10 +39,10 @@ def counterparts(graph: Graph, forward: Graph, backward: Graph) -> dict[Node, No
 
 
 def _match(graph: Graph, again: Graph, found: dict[Node, Node]) -> None:
-    """Find the nodes of a graph, and of its subgraphs, in one that was traced anew.
+    """Match the nodes of a graph, and of its subgraphs, with those of a retraced one.
 
-    Of nodes that are alike, the order says which is which, unless some are gone: nothing took what
-    they made. Then it is the name, which the others have kept.
+    Nodes that are alike are matched by order, unless some were pruned as unused. Then they are
+    matched by name, which the remaining ones have kept.
     """
     those = _by_likeness(again)
     for likeness, nodes in _by_likeness(graph).items():
@@ -67,10 +67,10 @@ def _by_likeness(graph: Graph) -> dict[Hashable, list[Node]]:
 
 
 def _within(graph: Graph, backward: Graph) -> dict[Node, Node]:
-    """What the nodes in branches and loops of a backward graph are the derivative of.
+    """Counterparts of the forward nodes of nodes in branches and loops of a backward graph.
 
-    That is a node of another graph, which is known by its line, and by its name where a line gave
-    several; of those that are alike in both, none.
+    A forward node lies in another graph. It is matched by its line, and by its name where a line
+    gave several nodes; nodes that are alike in both have no counterpart.
     """
     alike = defaultdict[Hashable, list[Node]](list)
     for node in [n for one in inner_graphs(graph.nodes) for n in one.nodes]:
@@ -87,5 +87,5 @@ def _within(graph: Graph, backward: Graph) -> dict[Node, Node]:
 
 
 def _likeness(node: Node) -> Hashable:
-    """What stays of a node where its graph is traced anew."""
+    """The features of a node that stay the same when its graph is traced anew."""
     return node.op, node.scope, node.source

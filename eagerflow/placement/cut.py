@@ -2,9 +2,9 @@
 
 After §3.3 of Abadi et al., "TensorFlow: A System for Large-Scale Machine Learning" (OSDI 2016), and
 Yu et al. (EuroSys 2018) for loops. There is one pair for each value and device that needs it,
-however many nodes there take it. What lies in a branch or a loop is sent and received there only
-if the branch is taken, and once for each iteration: each partition decides this for itself, by the
-predicate. So nothing that is dead is ever sent.
+however many nodes there take it. A value in a branch or a loop is sent and received only if the
+branch is taken, and once per iteration: each partition decides this for itself, by the predicate.
+So no dead value is ever sent.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _COUNT: Final = NumberType(int)
 @final
 @dataclass(slots=True, eq=False)
 class Partition:
-    """What one device runs of a graph.
+    """The part of a graph that one device runs.
 
     Attributes:
         device: the device.
-        graph: its nodes, with Send and Recv for what comes from and goes to others.
-        inputs: for each input of its graph the number of that of the whole one.
+        graph: its nodes, with Send and Recv for values that go to and come from other devices.
+        inputs: for each input of the partition, its index among the inputs of the whole graph.
     """
 
     device: Device
@@ -57,11 +57,11 @@ class Partition:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """A graph that was cut.
+    """The result of cutting a graph.
 
     Attributes:
-        graph: the lowered graph before.
-        partitions: of each device that has something to run, in the order of their names.
+        graph: the lowered graph before the cut.
+        partitions: one for each device that runs nodes, in the order of device names.
         outputs: for each output of the graph its partition, and the value there.
         pairs: for each edge its Send and its Recv.
         order: the nodes of all partitions in an order in which they can run. Each partition has
@@ -80,7 +80,7 @@ def cut(graph: Graph, usual: Device | None = None) -> Cut:
 
     Args:
         graph: a lowered graph (see `eagerflow.graph.lowering`). It stays as it is.
-        usual: the device of what is on none; by default the current one.
+        usual: the device of nodes that have none; by default the current one.
 
     Raises:
         DeviceError: a node has operands on several devices, and no transfer between.
@@ -114,17 +114,17 @@ def cut(graph: Graph, usual: Device | None = None) -> Cut:
 @final
 @dataclass(slots=True, eq=False)
 class _Side:
-    """What was made of one partition so far.
+    """A partition under construction.
 
     Attributes:
         partition: the partition.
         device: its device.
-        values: what stands there for a value of the graph.
-        nodes: the copies of nodes.
-        signals: what tells there that a node of another partition has run.
-        tokens: by frame path a value that is there if the path is reached.
-        pivots: likewise a node that runs then.
-        back: the merges of loops, by the name of the node that goes back to them.
+        values: for a value of the graph, its counterpart in the partition.
+        nodes: for a node of the graph, its copy in the partition.
+        signals: for a node of another partition, the node that receives its signal.
+        tokens: by frame path, a value that is live if the path is reached.
+        pivots: by frame path, a node that runs if the path is reached.
+        back: the merges of loops, by the name of the ``NextIteration`` node of their back edge.
     """
 
     partition: Partition
@@ -139,7 +139,7 @@ class _Side:
 
 @final
 class _Cutter:
-    """Makes the partitions of one graph, its nodes in their order."""
+    """Builds the partitions of one graph, node by node in its order."""
 
     def __init__(self, graph: Graph, usual: Device) -> None:
         self.graph = graph
@@ -148,12 +148,12 @@ class _Cutter:
         self.demand = Demand(graph, self.paths, self.homes)
         leading = self.homes.leading
         switches = (n for n in leading if lead_of(n.op) == "branch")
-        #: between how many branches a predicate decides
+        #: by predicate the number of branches it decides between
         self.widths = {n.inputs[1]: len(n.outputs) for n in switches}
         #: by the name of a frame one of the nodes that open it
         self.enters = {n.attrs["frame"]: n for n in leading if lead_of(n.op) == "enter"}
         self.sides: dict[Device, _Side] = {}
-        #: by frame the merges of a loop that were made for tokens, each with its side
+        #: by frame the loop merges created for tokens, each with its side
         self.controls: dict[str, list[tuple[_Side, Node]]] = {}
         self.pairs: dict[str, list[Node]] = {}
         self.order: list[Node] = []
@@ -223,14 +223,14 @@ class _Cutter:
         elif lead == "repeat":
             for merge in side.back.get(node.name, ()):
                 merge.attrs["back"] = made.name
-        if is_merge or lead == "branch":  # which tell that frame paths are reached
+        if is_merge or lead == "branch":  # their outputs show that frame paths are reached
             for value, here in zip(node.outputs, made.outputs, strict=True):
                 side.tokens.setdefault(self.paths.values[value], here)
 
     # --- values ---
 
     def value(self, value: Value, side: _Side) -> Value:
-        """What stands for a value in a partition."""
+        """The counterpart of a value in a partition."""
         value = source_of(value)
         known = side.values.get(value)
         if known is None:
@@ -250,10 +250,10 @@ class _Cutter:
         partition.inputs.append(value.index)
         return partition.graph.add_input(value.type, value.label, value.stated)
 
-    # --- what is sent and received ---
+    # --- sends and receives ---
 
     def send(self, what: Value | Node) -> None:
-        """Send what others need of it."""
+        """Send a value, its shape or a node's signal to the partitions that need it."""
         inputs: tuple[Value, ...] = ()
         waits: tuple[Node, ...] = ()
         if isinstance(what, Value):
@@ -292,13 +292,13 @@ class _Cutter:
         return made
 
     def line_of(self, what: Value | Node, device: Device) -> dict[str, Any]:
-        """The line that asks for something on a device, or else makes it, and its scope."""
+        """The line that asks for something on a device, or else computes it, and its scope."""
         asked = self.demand.moves.get((what, device)) if isinstance(what, Value) else None
         node = asked or (what.node if isinstance(what, Value) else what)
         return {} if node is None else {"source": node.source, "scope": node.scope}
 
     def before(self, before: Node, node: Node, side: _Side) -> Node | None:
-        """What a node of a partition waits for, so that it runs after another node."""
+        """The node that a node of a partition waits for in order to run after ``before``."""
         made = self.demand.ran_by(before)
         if made is None:
             return None
@@ -317,7 +317,7 @@ class _Cutter:
         return side.signals[made]
 
     def tells_end(self, node: Node, device: Device) -> Value | None:
-        """An output of a node that a partition receives, and so hears that the node has run."""
+        """An output of a node that a partition receives anyway, which serves as its signal."""
         sends = self.demand.sends
         return next((v for v in node.outputs if (device, VALUE) in sends.get(v, ())), None)
 
@@ -335,7 +335,7 @@ class _Cutter:
         return known
 
     def token(self, path: FramePath, side: _Side) -> Value:
-        """A value of a partition that is there if a frame path is reached."""
+        """A value of a partition that is live if a frame path is reached."""
         known = side.tokens.get(path)
         if known is None:
             what, _ = path[-1]
@@ -347,7 +347,7 @@ class _Cutter:
         return known
 
     def open_branch(self, path: FramePath, predicate: Value, side: _Side) -> None:
-        """A ``Switch`` that tells a partition which branch is taken."""
+        """Add a ``Switch`` by which a partition knows which branch is taken."""
         chosen = self.value(predicate, side)
         around = self.pivot(path[:-1], side)
         made = self.add(
@@ -358,7 +358,7 @@ class _Cutter:
             side.tokens.setdefault((*path[:-1], (predicate, port)), value)
 
     def open_loop(self, path: FramePath, side: _Side) -> None:
-        """The beginning of a loop that tells a partition of iterations."""
+        """Add the ``Enter`` and ``Merge`` of a loop by which a partition follows iterations."""
         (_, frame) = path[-1]
         enter = self.enters[frame]
         around = self.pivot(path[:-1], side)
@@ -376,7 +376,7 @@ class _Cutter:
         side.tokens[path] = merge.outputs[0]
 
     def begin_iterations(self, node: Node) -> None:
-        """Where a loop asks for another iteration, let the partitions ask that have tokens only."""
+        """At a loop's decision to go on, close the loops of partitions that have tokens only."""
         path = loop_of(self.paths.nodes[node])
         (_, frame) = path[-1]
         for device in self.demand.followers[frame]:
@@ -397,12 +397,12 @@ class _Cutter:
 
 
 def edge_name(what: Value | Node, device: Device, kind: str) -> str:
-    """What the edge is called by which something is sent."""
+    """The name of the edge that carries a value or signal to a device."""
     return f"{what.name} -> {device}" + (f" ({kind})" if kind != VALUE else "")
 
 
 def levels_of(cut: Cut) -> dict[Node, int]:
-    """How many cuts lie before each node, in all partitions (see `eagerflow.graph.lowering`)."""
+    """The number of cuts before each node of all partitions (see `eagerflow.graph.lowering`)."""
     levels, senders = Levels(), {received: sent for sent, received in cut.pairs.values()}
     paths: dict[Node, FramePath] = {}
     sizes: dict[Node, list[Value]] = {}

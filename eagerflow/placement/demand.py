@@ -1,9 +1,9 @@
-"""What each partition needs: which nodes it runs, and which values and signals it gets from others.
+"""Demand of each partition: the nodes it runs, and the values and signals it gets from others.
 
-A partition runs the nodes that are at home on its device. From there demand goes backwards: an
-operand is made in the partition, or copied into it (constants, numbers), or sent to it. What is
-sent from within a loop or a branch is received within one, so the partition gets a *token* for that
-frame path: in a branch a ``Switch`` of its own, in a loop a ``Merge``, both of them driven by the
+A partition runs the nodes that are at home on its device. From there demand propagates backwards:
+an operand is computed in the partition, or copied into it (constants, numbers), or sent to it. A
+value sent from within a loop or a branch is received within one, so the partition gets a *token*
+for that frame path: in a branch a ``Switch`` of its own, in a loop a ``Merge``, both driven by the
 predicate, which is sent like any other value.
 """
 
@@ -29,7 +29,7 @@ from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device
 from eagerflow.placement.node_homes import Homes, is_gate, is_loop_merge, source_of, waits_of
 
-#: what is sent: a value, that a node has run, or the shape of a value
+#: kinds of messages: a value, the signal that a node has run, or the shape of a value
 VALUE: Final = "value"
 SIGNAL: Final = "signal"
 SHAPE: Final = "shape"
@@ -37,20 +37,20 @@ SHAPE: Final = "shape"
 
 @final
 class Demand:
-    """What the partitions of a graph need.
+    """The nodes, values and signals that the partitions of a graph need.
 
     Args:
         graph: a lowered graph.
         paths: its frame paths.
-        homes: where its nodes are at home.
+        homes: the homes of its nodes.
 
     Attributes:
         runs: for each node the devices whose partitions run it.
-        sends: for each value, or node whose end is waited for, what is sent of it to where.
-        tokens: the frame paths for which a partition makes a token of its own, by device.
+        sends: for each value, or node whose end is waited for, the devices and kinds of its sends.
+        tokens: the pairs of frame path and device for which a partition makes its own token.
         followers: for each frame the devices that take part in its iterations.
-        moves: for values and the devices that they are sent to the transfers that say so.
-        tellers: for each node and device the values that tell sizes there, besides its operands.
+        moves: for each value and device that it is sent to, the transfer that asks for it.
+        tellers: for each node and device, the values besides operands that give sizes there.
     """
 
     def __init__(self, graph: Graph, paths: FramePaths, homes: Homes) -> None:
@@ -65,12 +65,12 @@ class Demand:
         self.moves: dict[tuple[Value, Device], Node] = {}
         self._all_tellers = self._find_tellers()
         self._positions = {node: i for i, node in enumerate(graph.nodes)}
-        self._unsized: dict[Node, None] = {}  # nodes whose sizes were not looked at
+        self._unsized: dict[Node, None] = {}  # nodes whose sizes are not resolved yet
         self._waiting: list[tuple[Node, Device]] = []
-        #: what branches take from around, where it is not known whether it has to be sent
+        #: outer values that branches take, for which it is open whether they must be sent
         self._chosen: dict[tuple[Value, Device], None] = {}
         for node in graph.nodes:
-            # what steers tokens is there for others, and is run where they need it
+            # steering nodes serve other nodes, and run where these need them
             if not (homes.is_copied(node) or is_transfer(node.op) or is_steering(node.op)):
                 self._run(node, homes.of(node))
         for value in graph.outputs:
@@ -78,7 +78,7 @@ class Demand:
         self._settle()
 
     def place_of(self, value: Value) -> Device:
-        """Where an output of the graph is given, whatever makes it."""
+        """The device on which an output of the graph is delivered, whatever computes it."""
         device = value.device
         if isinstance(device, Device):
             return device
@@ -140,10 +140,10 @@ class Demand:
             self._run(node, self.homes.of(node))
 
     def _choose(self) -> None:
-        """Send into branches what partitions need there, and do not have from around them.
+        """Send into branches the values that partitions need there and lack outside of them.
 
-        A partition that has it chooses by itself, as it knows the predicate. What lies in fewer
-        loops and branches is sent first, as more may be reached from there.
+        A partition that has the outer value runs the ``Switch`` itself, as it knows the predicate.
+        Values in fewer loops and branches are sent first, as they may make others reachable.
         """
         chosen = self._chosen
         there = {(v, d) for v, d in chosen if v.node and self._reaches(v.node.inputs[0], d)}
@@ -158,7 +158,7 @@ class Demand:
                 self._send(value, device)
 
     def _reaches(self, value: Value, device: Device) -> bool:
-        """Whether a partition has a value, or what it is around branches and loops that take it."""
+        """Whether a partition has a value, or its source outside of branches and loops."""
         value = source_of(value)
         node = value.node
         if self._has(value, device) or (value, device) in self._chosen:
@@ -175,13 +175,13 @@ class Demand:
         return self.homes.is_copied(value.node) or device in self.runs.get(value.node, ())
 
     def path_of(self, what: Value | Node) -> FramePath:
-        """At which frame path something is sent."""
+        """The frame path at which a value or signal is sent."""
         if isinstance(what, Value):
             return self.paths.values[what]
         return self.paths.behind(what)
 
     def _after(self, before: Node, node: Node, device: Device) -> None:
-        """A node is to run after another one."""
+        """Let ``node`` run after ``before`` on a device."""
         made = self.ran_by(before)
         if made is None:
             return
@@ -196,11 +196,11 @@ class Demand:
 
     @staticmethod
     def ran_by(node: Node) -> Node | None:
-        """The node that has run when this one, perhaps a transfer, has."""
+        """The node whose end implies that of ``node``: the source of a transfer, else itself."""
         return source_of(node.outputs[0]).node if is_transfer(node.op) else node
 
     def orders(self, gate: Node, node: Node) -> bool:
-        """Whether a node that waits for a gate waits for effects, too, in what is around both."""
+        """Whether a node that waits for a gate waits for effects in the path around both, too."""
         if is_pure(node):
             return False
         if not is_pivot(gate):
@@ -214,7 +214,7 @@ class Demand:
     # --- frame paths ---
 
     def _token(self, path: FramePath, device: Device) -> None:
-        """A partition needs something that is there if a frame path is reached."""
+        """Note that a partition needs a token for a frame path."""
         if not path or (path, device) in self.tokens:
             return
         self.tokens[path, device] = None
@@ -236,7 +236,7 @@ class Demand:
     # --- sizes ---
 
     def _sizes(self) -> None:
-        """Find out which values tell partitions the sizes that their nodes name; send shapes."""
+        """Find values that give partitions the sizes their nodes name; send shapes."""
         nodes, self._unsized = self._unsized, {}
         for node in nodes if self._all_tellers else ():
             own = {name for v in node.inputs for name in lone_names(v.type)}
@@ -249,7 +249,7 @@ class Demand:
         return value.node is None or self._positions[value.node] < self._positions[node]
 
     def _tell(self, values: Sequence[Value], node: Node, device: Device) -> None:
-        """Let a partition have one of ``values``, which all tell a size that a node names."""
+        """Let a partition have one of ``values``, each of which gives a size that a node names."""
         path = self.paths.nodes[node]
         there = [v for v in values if self._is_there(v, device)]
         teller = size_value(there, path, self.paths) or size_value(values, path, self.paths)
@@ -268,7 +268,7 @@ class Demand:
         return (device, SHAPE) in self.sends.get(value, ()) or self._has(value, device)
 
     def _find_tellers(self) -> dict[str, list[Value]]:
-        """By name the values that tell a size."""
+        """By name of a size, the values that give it."""
         tellers: dict[str, list[Value]] = {}
         for value in filter(_tells_size, self.graph.values()):
             node = value.node

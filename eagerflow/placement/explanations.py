@@ -1,4 +1,4 @@
-"""What ``f.explain("placement")`` prints: what runs where, why, and what crosses."""
+"""Text of ``f.explain("placement")``: devices of nodes, reasons, and values that cross."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROWS: Final = 40  # of a table; the attributes have all of it
 _HEAD: Final = ("device", "scope", "nodes", "why")
 _OPS: Final = 4  # names of ops in a row
 _Met = tuple[Node, str]
-#: notebooks put the texts of tables at the right
+#: notebooks align the texts of tables right
 _LEFT: Final = ' style="text-align: left"'
 
 
@@ -38,8 +38,8 @@ class Placed:
     """Nodes of one scope that run on one device, for one reason.
 
     Attributes:
-        device: where.
-        scope: of the nodes.
+        device: the device.
+        scope: the scope.
         why: the reason.
         nodes: the nodes.
     """
@@ -51,7 +51,7 @@ class Placed:
 
     @property
     def ops(self) -> str:
-        """What they compute, the most frequent op first."""
+        """The ops of the nodes with their counts, the most frequent first."""
         counted = Counter(node.op for node in self.nodes).most_common()
         texts = [op if count == 1 else f"{count} {op}" for op, count in counted]
         return ", ".join([*texts[:_OPS], *(["…"] if len(texts) > _OPS else [])])
@@ -71,7 +71,7 @@ class Crossing:
         value: the value.
         source: the device that has it.
         target: the device that needs it.
-        when: in which loop or branch, empty if once in each step.
+        when: the loop or branch of the move; empty if it happens once in each step.
     """
 
     value: Value
@@ -81,7 +81,7 @@ class Crossing:
 
     @property
     def bytes(self) -> int | None:
-        """How many bytes it has; None if a size is a symbol."""
+        """Number of bytes of the value; None if a dim is symbolic."""
         return nbytes((self.value,))
 
     def cells(self) -> list[str]:
@@ -93,16 +93,18 @@ class Crossing:
 
 @final
 class PlacementExplanation:
-    """What runs where, why, and what crosses. Prints as text, and as tables in notebooks.
+    """The devices of nodes, the reasons, and the values that cross.
+
+    Prints as text, and as tables in notebooks.
 
     Args:
-        name: of the function.
+        name: the name of the function.
         graph: the graph that runs.
-        rules: by which it was placed, None without any.
+        rules: the rules that placed it; None without any.
 
     Attributes:
-        name: of the function.
-        rules: by which it was placed, None without any.
+        name: the name of the function.
+        rules: the rules that placed it; None without any.
         placed: nodes by device, scope and reason.
         crossings: the values that go from device to device.
 
@@ -129,7 +131,7 @@ class PlacementExplanation:
         self.rules = rules
         self._groups: dict[tuple[str, str, str], Placed] = {}
         self._crossings: dict[tuple[Value, str], Crossing] = {}
-        self._given: dict[Value, Value] = {}  # what the inputs of branches stand for
+        self._given: dict[Value, Value] = {}  # operands, by the input of a branch
         for node, when in _walk(graph):
             self._add(node, when)
         self.placed: Sequence[Placed] = sorted(self._groups.values(), key=lambda p: p.device)
@@ -152,14 +154,14 @@ class PlacementExplanation:
             self._groups.setdefault(key, Placed(*key)).nodes.append(node)
 
     def _source(self, value: Value) -> Value:
-        """What a value is a copy of, also from around a branch."""
+        """The original of a copied value, also outside of a branch."""
         value = source_of(value)
         while value in self._given:
             value = source_of(self._given[value])
         return value
 
     def _add_predicate(self, node: Node, when: str) -> None:
-        """All that run something of a branch or a loop hear of what decides about it."""
+        """Add the crossings of a predicate to all devices that run part of its branch or loop."""
         value = _predicate(node)
         if value is None or value.device is None or _is_copied(value):
             return
@@ -221,13 +223,13 @@ class PlacementExplanation:
 def _walk(
     graph: Graph, when: str = "", fixed: Container[Value] = (), copied: Container[Value] = ()
 ) -> Iterator[_Met]:
-    """The nodes of a graph and of its subgraphs, each with the loop or branch that it is in.
+    """The nodes of a graph and of its subgraphs, each with its enclosing loop or branch.
 
     Args:
         graph: the graph.
-        when: the loop or branch that it is.
-        fixed: of the body of a loop, the inputs that no iteration changes.
-        copied: those among them that are constants.
+        when: the loop or branch whose subgraph this is.
+        fixed: the inputs of a loop body that no iteration changes.
+        copied: the constants among ``fixed``.
     """
     for node in graph.nodes:
         given = node.inputs[0] if node.inputs else None
@@ -253,7 +255,7 @@ def _bytes_text(count: int) -> str:
 
 
 def _predicate(node: Node) -> Value | None:
-    """The tensor that decides about a branch or a loop; None if that is made of numbers."""
+    """The predicate of a branch or a loop; None if it is computed from numbers."""
     asked = node.attrs["cond"].outputs[0] if "cond" in node.attrs else None
     value = node.inputs[0] if kind_of(node.op) == "branches" else asked
     if value is None or isinstance(value.type, NumberType):
@@ -263,7 +265,7 @@ def _predicate(node: Node) -> Value | None:
 
 
 def _running(node: Node) -> set[Any]:
-    """The devices that run something of a branch or a loop, or keep what a loop changes."""
+    """The devices that run nodes of a branch or a loop, or hold loop-carried values."""
     devices = {
         n.device
         for graph in inner_graphs([node])
@@ -282,12 +284,12 @@ def _is_of_host(node: Node) -> bool:
 
 
 def _is_copied(value: Value) -> bool:
-    """Whether each device has a copy, so that nothing crosses."""
+    """Whether each device has its own copy of the value, so that nothing crosses."""
     return value.node is not None and value.node.op == "constant"
 
 
 def _table(head: Sequence[str], rows: Sequence[Placed | Crossing]) -> Iterable[str]:
-    """Rows in columns, the last column as it is; of very many the first."""
+    """Rows as text, columns but the last padded; at most `_ROWS` of them."""
     shown = [*([head] if head else []), *[row.cells() for row in rows[:_ROWS]]]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:

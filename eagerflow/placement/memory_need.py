@@ -1,9 +1,9 @@
-"""How much memory a graph needs at least on devices that have a limit.
+"""Lower bound of the memory that a graph needs on devices that have a limit.
 
-Values are alive from the node that makes them to the last that takes them, in the order of the
-graph; what moves is sent early. What a graph is given, constants and variables are there all the
-time. Sizes that are not known count as nothing, and so does what may be written over an operand or
-share its memory: what is found is needed in any case, as long as nodes run in this order.
+By liveness in the order of the graph: a value is live from its producer to its last consumer;
+transfers are sent early. Inputs, constants and variables are live throughout. Unknown sizes count
+as nothing, and so do outputs that may be written over an operand or share its memory: the result is
+needed in any case, as long as nodes run in this order.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Peak(NamedTuple):
     """The most that is held on a device at one time.
 
     Attributes:
-        bytes: how many bytes.
-        node: the node that runs then; None before the first.
+        bytes: the number of bytes.
+        node: the node that runs at the peak; None before the first.
     """
 
     bytes: int
@@ -41,7 +41,7 @@ def peaks(
     Args:
         graph: the graph.
         devices: the devices.
-        sizes: what names of sizes stand for, as far as that is known.
+        sizes: values of symbolic dims by name, as far as they are known.
 
     >>> from eagerflow.placement.memory_need import peaks
     >>> graph = ef.Graph.parse('''
@@ -69,13 +69,13 @@ def states_of(graph: Graph) -> set[VariableState]:
 
 @final
 class _Occupancy:
-    """What is held while the nodes of one graph run, one after the other.
+    """Memory held while the nodes of one graph run, one after the other.
 
     Args:
         graph: the graph.
         devices: the devices that count.
-        sizes: what names of sizes stand for.
-        given: whether what it is given counts, as it does not of a subgraph.
+        sizes: values of symbolic dims by name.
+        given: whether the graph's inputs count; those of a subgraph do not.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class _Occupancy:
         self.held: Counter[Any] = Counter()
         self.peaks: dict[Any, Peak] = {}
         self.kept: set[Value] = set(graph.inputs)  # from the beginning to the end
-        #: of what shares the memory of another value that one
+        #: by value that shares the memory of another value, the latter
         self.bases: dict[Value, Value] = {}
         if given:
             for value in graph.inputs:
@@ -132,7 +132,7 @@ class _Occupancy:
         return {device: peak for device, peak in self.peaks.items() if device in self.devices}
 
     def ends(self) -> dict[Node, list[Value]]:
-        """By node the values that nothing takes after it."""
+        """By node, the values whose last consumer it is."""
         last: dict[Value, Node] = {}
         for node in self.nodes:
             if _may_share(node, self.sizes):
@@ -148,7 +148,7 @@ class _Occupancy:
         return ends
 
     def within(self, node: Node) -> Iterator[tuple[Any, int]]:
-        """What is held besides in the subgraphs of a node, of which one runs at a time."""
+        """Additional peaks in the subgraphs of a node, of which one runs at a time."""
         if is_structured(node.op):
             for _, graph in node.subgraphs():
                 inner = _Occupancy(graph, self.devices, self.sizes, given=False).run()
@@ -156,7 +156,7 @@ class _Occupancy:
 
 
 def _sent_early(graph: Graph) -> list[Node]:
-    """The nodes, each transfer right after what it moves is made."""
+    """The nodes, each transfer right after the producer of its operand."""
     first: list[Node] = []
     moves: dict[Node, list[Node]] = {}
     for node in graph.nodes:
@@ -172,14 +172,14 @@ def _sent_early(graph: Graph) -> list[Node]:
 
 
 def _is_constant(node: Node) -> bool:
-    """Whether it gives a constant, on whatever device."""
+    """Whether a node is a constant, or a transfer of one."""
     if node.op == "constant":
         return True
     return is_transfer(node.op) and all(v.node and _is_constant(v.node) for v in node.inputs)
 
 
 def _may_share(node: Node, sizes: Mapping[str, int]) -> bool:
-    """Whether its output may lie in the memory of its first input, as a reshaped array does."""
+    """Whether a node's output may share the memory of its first input, as a reshaped array does."""
     op = find_op(node.op)
     if op is None or op.moves or not node.inputs or op.storage == "fresh":
         return False

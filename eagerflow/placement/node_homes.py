@@ -1,4 +1,4 @@
-"""Where each node of a lowered graph is at home, and which ones are copied instead of sent."""
+"""The home device of each node of a lowered graph, and the nodes copied instead of sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_operands(graph: Graph) -> None:
     """Refuse nodes whose operands are on several devices: a cut moves nothing by itself.
 
     Raises:
-        DeviceError: there is one; names the operands.
+        DeviceError: a node has such operands; the message names them.
     """
     for node in graph.nodes:
         devices = [v.device for v in node.inputs]
@@ -31,7 +31,7 @@ def check_operands(graph: Graph) -> None:
 
 
 def _is_one(devices: Iterable[Any]) -> bool:
-    """Whether no two devices that are known differ."""
+    """Whether all known devices are the same."""
     first = None
     for device in devices:
         if device is not None and device is not first:
@@ -45,23 +45,24 @@ def _is_one(devices: Iterable[Any]) -> bool:
 class Homes:
     """The home of each node: the device that runs it.
 
-    Nodes without a home are *copied*: each partition that needs one runs it itself. Those are
+    Nodes without a home are *copied*: each partition that needs one runs it itself. They are
     constants, and arithmetic among Python numbers that depends on nothing but numbers that every
-    partition has: the count of iterations, say. A transfer has no home, either: it is what is cut.
+    partition has, such as the count of iterations. A transfer has no home either: it is cut into
+    Send and Recv.
 
     Args:
         graph: a lowered graph.
         paths: its frame paths.
-        usual: the device of what is on none.
+        usual: the device of nodes that have none.
     """
 
     def __init__(self, graph: Graph, paths: FramePaths, usual: Device) -> None:
         self.graph = graph
         self.paths = paths
         self.usual = usual
-        #: the nodes that lead what passes them into branches and loops, and out of them
+        #: the nodes that lead values into branches and loops, and out of them
         self.leading = [n for n in graph.nodes if lead_of(n.op)]
-        #: what goes back to a loop's ``Merge``, by its name
+        #: the node on the back edge to a loop's ``Merge``, by name
         self.back = {n.name: n for n in self.leading if lead_of(n.op) == "repeat"}
         #: the nodes at which loop-carried values stay in their loop, or leave it
         self.steers = {
@@ -82,7 +83,7 @@ class Homes:
         return predicates
 
     def _find_copied(self) -> set[Node]:
-        """The largest set of numbers and constants that need nothing but each other."""
+        """The largest set of number nodes and constants that need nothing but each other."""
         copied = {n for n in self.graph.nodes if n.op == "constant" or _computes_numbers(n)}
         while True:
             lost = {n for n in copied if not self._needs_only(n, copied)}
@@ -105,7 +106,7 @@ class Homes:
         )
 
     def is_copied(self, node: Node) -> bool:
-        """Whether each partition that needs it runs it itself."""
+        """Whether each partition that needs the node runs it itself."""
         return node in self._copied
 
     def of(self, node: Node) -> Device:
@@ -116,7 +117,7 @@ class Homes:
         return home
 
     def of_value(self, value: Value) -> Device:
-        """Where a value is made, or fed."""
+        """The device that computes a value, or to which it is fed."""
         if value.node is None:
             return as_known(value.device) or self.usual
         return self.of(value.node)
@@ -137,7 +138,7 @@ class Homes:
         return known or self.usual
 
     def _of_steering(self, node: Node) -> Device:
-        """Of a number: where it is decided which way it goes."""
+        """The home of a node that steers a number: that of the predicate that decides its way."""
         path = self.paths.nodes[node]
         lead = lead_of(node.op)
         if lead == "enter":
@@ -159,22 +160,22 @@ class Homes:
 
 
 def as_known(device: Any) -> Device | None:
-    """A device, None for one that this process lacks, or that is not known."""
+    """The device; None if this process lacks it, or if it is not known."""
     return device if isinstance(device, Device) else None
 
 
 def is_loop_merge(node: Node) -> bool:
-    """Whether a node gives a loop-carried value."""
+    """Whether a node is the ``Merge`` of a loop-carried value."""
     return "back" in node.attrs and lead_of(node.op) == "join"
 
 
 def is_gate(node: Node) -> bool:
-    """Whether pure nodes wait for it to run in a branch or an iteration, and for nothing else."""
+    """Whether pure nodes wait for this node only in order to run in a branch or an iteration."""
     return is_pivot(node) or is_loop_merge(node)
 
 
 def source_of(value: Value) -> Value:
-    """What a value is a copy of, on whatever device."""
+    """The value behind any transfers: the original of a moved value."""
     maker = value.node
     while maker is not None and is_transfer(maker.op):
         value = maker.inputs[0]
@@ -183,7 +184,7 @@ def source_of(value: Value) -> Value:
 
 
 def waits_of(node: Node) -> Iterator[Node]:
-    """What a node waits for besides its operands, and what the transfers of these wait for."""
+    """The nodes that a node, or a transfer of one of its operands, waits for by control edges."""
     yield from node.control_inputs
     for value in node.inputs:
         maker = value.node
@@ -197,7 +198,7 @@ def _is_about_numbers(node: Node) -> bool:
 
 
 def _computes_numbers(node: Node) -> bool:
-    """Whether a node gives what can be had anywhere, if its operands can."""
+    """Whether every partition can compute a node's numbers, given its operands."""
     kind = kind_of(node.op)
     if kind == "steering" and (
         lead_of(node.op) in ("branch", "enter", "repeat") or is_loop_merge(node)

@@ -1,4 +1,4 @@
-"""The proof that partitions do together what their graph does, and that none waits for ever."""
+"""Check that partitions together do what their graph does, and that none waits for ever."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from eagerflow.placement.cut import Cut, levels_of
 def verify_cut(cut: Cut) -> None:
     """Check the partitions of a graph, each by itself and all together.
 
-    Each is a well-formed graph whose values are on its device. What is sent is received by one
-    node, and what is received is sent by one. Nothing waits for itself: in the union of all
-    partitions, with an edge from each Send to its Recv, there is no cycle but through a
-    ``NextIteration``. Each Recv and each Exit says its level in that union, so that the regions
-    that the partitions make of their nodes do not wait for each other either.
+    Each is a well-formed graph whose values are on its device. Each Send has exactly one Recv, and
+    each Recv exactly one Send. No node waits for itself: in the union of all partitions, with an
+    edge from each Send to its Recv, there is no cycle but through a ``NextIteration``. Each Recv
+    and each Exit has its level in that union as an attribute, so that the regions formed in the
+    partitions do not wait for each other either.
 
     Raises:
-        GraphError: something is not so.
+        GraphError: one of these conditions does not hold.
     """
     for partition in cut.partitions:
         verify(partition.graph)
@@ -40,7 +40,7 @@ def verify_cut(cut: Cut) -> None:
 
 
 def _check_order(cut: Cut) -> None:
-    """No cycle: all edges, and those from Send to Recv, go forward in one order of all nodes."""
+    """Check for cycles: all edges, Send to Recv included, go forward in one order of all nodes."""
     position = {node: i for i, node in enumerate(cut.order)}
     sent = {received: sent for sent, received in cut.pairs.values()}
     for partition in cut.partitions:

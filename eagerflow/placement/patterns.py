@@ -1,10 +1,10 @@
-"""Patterns of scopes and nodes, and which of many match a node, found without trying each.
+"""Patterns of scopes and nodes, matched through a trie instead of one by one.
 
 A node's *path* is its scope, then its name: ``encoder/layer0/matmul``. A pattern has parts between
 slashes, in which ``*``, ``?`` and ``[ab]`` mean what they mean for names of files, and stand for
 one part; ``**`` stands for any number of parts, also none. A pattern matches a path in which it
-matches some parts in a row: it may begin at any depth, and what names a scope names all in it. One
-that begins with a slash begins at the outermost scope.
+matches consecutive parts: it may begin at any depth, and a pattern of a scope matches all nodes in
+that scope. A pattern that begins with a slash begins at the outermost scope.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _WILD: Final = re.compile(r"[*?\[]")
 
 
 class Rank(NamedTuple):
-    """How specific a pattern is: of two that match a node the greater one counts.
+    """Specificity of a pattern: of two that match a node, the pattern of greater rank counts.
 
     Attributes:
-        names: how many of its parts are names, without wild cards.
-        partial: how many are names in part.
-        parts: how many there are, without ``**``.
+        names: number of its parts that are names, without wild cards.
+        partial: number of parts that are names with wild cards.
+        parts: number of parts, not counting ``**``.
         anchored: whether it begins at the outermost scope.
     """
 
@@ -37,12 +37,12 @@ class Rank(NamedTuple):
 
 
 def parts_of(pattern: str) -> list[str]:
-    """The parts of a pattern, without what says where it begins."""
+    """The parts of a pattern, without a leading slash."""
     return [part for part in pattern.strip("/").split("/") if part]
 
 
 def rank_of(pattern: str) -> Rank:
-    """How specific a pattern is.
+    """The rank of a pattern.
 
     >>> from eagerflow.placement.patterns import rank_of
     >>> rank_of("encoder/layer0") > rank_of("encoder/layer*") > rank_of("encoder/*") > rank_of("*")
@@ -59,14 +59,14 @@ def rank_of(pattern: str) -> Rank:
 @final
 @dataclass(slots=True, eq=False)
 class _Branch:
-    """Where some patterns are alike up to a part.
+    """A node of the trie: a prefix that some patterns share.
 
     Attributes:
         ends: the patterns that end here.
-        names: what follows a part that is a name.
-        wild: what follows a part with wild cards.
-        deep: what follows ``**``.
-        repeats: whether it is what follows ``**``, so that any part leads back to it.
+        names: the children by a part that is a name.
+        wild: the children by a part with wild cards.
+        deep: the child by ``**``.
+        repeats: whether this is the child by ``**``, so that any part leads back to it.
     """
 
     ends: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _Branch:
     repeats: bool = False
 
     def after(self, part: str) -> _Branch:
-        """What follows a part of a pattern, made if it is not there."""
+        """The child by a part of a pattern, created if missing."""
         if part == "**":
             if self.deep is None:
                 self.deep = _Branch(repeats=True)
@@ -88,7 +88,7 @@ class _Branch:
         return self.wild[part][1]
 
     def step(self, part: str) -> Iterator[_Branch]:
-        """What is reached by a part of a path."""
+        """The branches reached by a part of a path."""
         named = self.names.get(part)
         if named is not None:
             yield named
@@ -100,11 +100,11 @@ class _Branch:
 
 
 class _Reached(NamedTuple):
-    """What a path has led to.
+    """State of matching after a path.
 
     Attributes:
-        branches: where it may go on.
-        matches: the patterns that match it.
+        branches: the branches where matching may go on.
+        matches: the patterns that match the path.
     """
 
     branches: tuple[_Branch, ...]
@@ -113,7 +113,7 @@ class _Reached(NamedTuple):
 
 @final
 class Patterns:
-    """Many patterns, asked for many nodes.
+    """A set of patterns, to be matched with many nodes.
 
     Args:
         patterns: the patterns.
@@ -152,7 +152,7 @@ class Patterns:
 
     @staticmethod
     def _reached(branches: list[_Branch], matches: tuple[str, ...]) -> _Reached:
-        """With what follows a ``**`` that stands for nothing."""
+        """The state at these branches, and at those behind a ``**`` that stands for no part."""
         every = dict.fromkeys(branches)
         for branch in branches:
             if branch.deep is not None:

@@ -1,9 +1,9 @@
-"""A graph with some of its nodes on other devices: a new graph, which computes the same.
+"""A copy of a graph with some of its nodes on other devices, which computes the same.
 
-Placing changes where, never what. State stays where it is, and results are where the program says:
-what a placed node takes from elsewhere, or gives to elsewhere, is moved by transfers. What a loop
-carries, and the lists that it fills, are where its body makes it; constants are with what takes
-them.
+Placement changes where nodes run, never what they compute. State stays where it is, and results are
+where the program says: transfers move the operands and results of placed nodes between devices.
+Loop-carried values, and lists that a loop fills, are where its body computes them; constants are
+with their consumers.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from eagerflow.placement.constant_devices import settle_constants
 from eagerflow.placement.node_homes import source_of
 from eagerflow.types import LIST, TensorType
 
-#: gives for a node the device to place it on, and why; None leaves it where it is
+#: returns for a node the device to place it on, and the reason; None leaves it where it is
 Choice = Callable[[Node], tuple[Device, str] | None]
-#: gives for a node that cannot be placed why it stays; an empty text where nothing is to be said
+#: returns for a node that cannot be placed why it stays; an empty text without a reason
 Stay = Callable[[Node], str]
 
 
 def is_movable(node: Node) -> bool:
     """Whether a node may run on another device than the program says.
 
-    That is so for ops without effect whose results are where they run. Lists, which derivatives of
-    loops keep values in, are where these are made.
+    True of ops without effect whose results are where they run. A list, in which the derivative of
+    a loop keeps values, is where the values are computed.
     """
     op = find_op(node.op)
     if op is None or op.moves or op.devices is not common_device or effect_of(node) != "pure":
@@ -55,11 +55,11 @@ def placed(
 
     Args:
         graph: the graph. It stays as it is.
-        choose: asked for each node that can be placed, those of subgraphs among them.
-        stay: asked for all others.
-        returned: how many outputs are where the program says; the others are where they are made.
-            By default all.
-        copies: gets, for each node of the copy that can be placed, the node that it is of.
+        choose: called for each node that can be placed, in subgraphs too.
+        stay: called for all other nodes.
+        returned: number of outputs that are where the program says; the others are where they are
+            computed. By default all.
+        copies: filled with the original of each node of the copy that can be placed.
 
     >>> from eagerflow.hardware import as_device
     >>> from eagerflow.placement.placed_graph import placed
@@ -106,8 +106,8 @@ def pinned(graph: Graph, is_here: Callable[[Node], bool], device: Device) -> Gra
 
     Args:
         graph: the graph. It stays as it is.
-        is_here: asked for each node that runs somewhere, those of subgraphs among them.
-        device: where they are to be.
+        is_here: called for each node with another device, in subgraphs too; chooses the nodes.
+        device: the device for the nodes chosen.
     """
     copy, _ = clone(graph)
     for node in copy.nodes:
@@ -146,9 +146,9 @@ def _put(node: Node, choice: tuple[Device, str] | None) -> None:
 
 
 def _straighten(graph: Graph) -> None:
-    """Let each move take the value itself; what comes back to where it was made is not moved.
+    """Let each move take the original value; remove moves back to the value's own device.
 
-    Moves that nothing takes any more are pruned with all else that nothing needs.
+    Moves without consumers are pruned later, with all other dead nodes.
     """
     there: dict[Value, Value] = {}
     for node in graph.nodes:
@@ -167,7 +167,7 @@ def _straighten(graph: Graph) -> None:
 
 
 def _bring_back(graph: Graph, devices: Sequence[Any]) -> None:
-    """Give each output where the program says."""
+    """Move each output to the device on which the program wants it."""
     moved: dict[tuple[Value, Any], Value] = {}
     for i, (value, device) in enumerate(zip(graph.outputs, devices, strict=False)):
         if value.device is None or value.device == device:

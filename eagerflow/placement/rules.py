@@ -1,7 +1,7 @@
-"""Rules: which devices a user wants nodes on, as ``f.place`` takes them.
+"""Rules of placement: the devices that a user wants nodes on, as ``f.place`` takes them.
 
-A rule says where, never what, and it binds ops without state alone. Whether a node can be where
-rules want it is asked elsewhere (`eagerflow.placement.constraints`).
+A rule decides where a node runs, never what it computes, and applies to ops without state only.
+`eagerflow.placement.constraints` decides whether a node can be where rules want it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORMS: Final = (
 
 
 class Target(NamedTuple):
-    """What a rule asks for.
+    """The device that a rule asks for.
 
     Attributes:
         device: the device; None where the program says, or if there is no such device.
@@ -40,14 +40,14 @@ class Target(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """Where rules want a node.
+    """The device that rules want for a node.
 
     Attributes:
-        target: what they ask for.
+        target: the device they ask for.
         by: the rule, in words.
-        matches: the patterns that match it, those among them that others outdo.
-        leader: the node that it follows, of which the rule speaks or which follows another; None
-            of one of which the rule itself speaks.
+        matches: the patterns that match the node, including those of lower rank.
+        leader: the node that it follows, which a rule places or which follows another node; None
+            if a rule places the node itself.
     """
 
     target: Target
@@ -59,15 +59,15 @@ class Wish(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """What ``f.place`` was given, checked.
+    """The argument of ``f.place``, checked.
 
     Attributes:
-        targets: what each pattern asks for.
-        function: gives a device for a node, in place of patterns.
-        soft: whether what is impossible is left where the program says.
-        source: the line that gave them.
-        plan: what automatic placement weighed that made them; None of others.
-        planned: what a trace is planned by, for its trials; None where none are wanted.
+        targets: the target of each pattern.
+        function: returns a device for a node, in place of patterns.
+        soft: whether nodes that cannot be where rules want them stay where the program says.
+        source: the line that gave the rules.
+        plan: the plan of the automatic placement that made the rules; None for a user's rules.
+        planned: the planned trace, for its trials; None where no trials are wanted.
     """
 
     targets: Mapping[str, Target]
@@ -78,7 +78,7 @@ class Rules:
     planned: Any = None
 
     def is_same(self, other: Rules | None) -> bool:
-        """Whether others place every graph alike."""
+        """Whether other rules place every graph alike."""
         return (
             other is not None
             and self.function is other.function
@@ -96,15 +96,15 @@ class Rules:
 
 
 def as_rules(given: Any, *, soft: bool, source: Source | None) -> Rules | None:
-    """Rules of what a user gave; None for none.
+    """Rules from a user's argument; None if there are none.
 
     Args:
-        given: as ``f.place`` takes it.
-        soft: whether what is impossible is left where the program says.
-        source: the line that gave them.
+        given: the argument, as ``f.place`` takes it.
+        soft: whether nodes that cannot be where rules want them stay where the program says.
+        source: the line that gave the rules.
 
     Raises:
-        PlacementError: these are no rules, or they name a device that does not exist.
+        PlacementError: the argument is no rules, or names a device that does not exist.
     """
     if given is None:
         return None
@@ -136,10 +136,10 @@ def _checked_pattern(pattern: Any, source: Source | None) -> str:
 
 
 def _target(device: Any, by: str, soft: bool, source: Source | None, node: Node | None) -> Target:
-    """What a rule asks for.
+    """The target of a rule.
 
     Raises:
-        PlacementError: that is no device, or there is none of that name.
+        PlacementError: ``device`` is no device, or there is none of that name.
     """
     if device is None:
         return Target(None)
@@ -170,7 +170,7 @@ def here(others: list[Device] | None = None) -> str:
 
 
 def line_of(node: Node) -> str:
-    """A node for messages: its path, and its line."""
+    """Text of a node in messages: its path, and its line."""
     return f"&{path_of(node)}" + ("" if node.source is None else f" at {node.source}")
 
 
@@ -180,16 +180,16 @@ def _name(function: Any) -> str:
 
 @final
 class Wishes:
-    """Where rules want the nodes of one graph. A derivative is wanted where its op is.
+    """The devices that rules want for the nodes of one graph; a derivative goes with its op.
 
-    What the program leaves open follows: in a scope with a pattern a node goes where the operand
-    goes that decided where it is, if the pattern takes that device; under `eagerflow.colocate` it
-    goes where the value does.
+    A node whose device the program leaves open follows another: in a scope with a pattern, the
+    operand that decided the node's device, if the pattern accepts the new device; under
+    `eagerflow.colocate`, the value.
 
     Args:
         rules: the rules.
-        originals: of a graph that was traced anew, what its nodes were before, of which the rules
-            speak.
+        originals: for nodes of a retraced graph, the nodes of the first trace, to which the rules
+            apply.
     """
 
     def __init__(self, rules: Rules, originals: Mapping[Node, Node] = MappingProxyType({})) -> None:
@@ -201,11 +201,11 @@ class Wishes:
         self._by_patterns: dict[tuple[str, ...], Wish | None] = {}  # by all that match a node
 
     def of(self, node: Node) -> Wish | None:
-        """Where rules want a node; None if they say nothing of it.
+        """The device that rules want for a node; None if no rule applies.
 
         Raises:
-            PlacementError: two patterns that are equally specific want it on different devices, or
-                a function gives what is no device.
+            PlacementError: two equally specific patterns want it on different devices, or a
+                function returns something that is no device.
         """
         first = self.original(node)
         if first not in self._known:
@@ -213,17 +213,17 @@ class Wishes:
         return self._known[first]
 
     def original(self, node: Node) -> Node:
-        """The node of which the rules speak: that of the trace, and of the forward pass."""
+        """The node to which the rules apply: that of the trace, and of the forward pass."""
         first = forward_of(node)
         return self._originals.get(first, first)
 
     def matches(self, pattern: str, node: Node) -> bool:
-        """Whether a pattern matches a node, or the one whose derivative it is part of."""
+        """Whether a pattern matches a node, or its forward node."""
         wish = self.of(node)
         return wish is not None and pattern in wish.matches
 
     def _find_all(self, node: Node) -> None:
-        """Find where rules want a node, and those that it follows."""
+        """Find the devices that rules want for a node and for the nodes that it follows."""
         path = [node]
         while path[-1] not in self._known:
             here = path[-1]
@@ -243,7 +243,7 @@ class Wishes:
         return self._by_patterns[patterns]
 
     def _best(self, patterns: tuple[str, ...], node: Node) -> Wish:
-        """What the most specific of the patterns that match a node asks for."""
+        """The wish of the most specific of the patterns that match a node."""
         best = max(self._ranks[pattern] for pattern in patterns)
         first, *others = [pattern for pattern in patterns if self._ranks[pattern] == best]
         target = self.rules.targets[first]
@@ -277,12 +277,12 @@ class Wishes:
 
 
 def forward_of(node: Node) -> Node:
-    """The node of the forward pass whose derivative it is part of; else itself."""
+    """The forward node of a node of a derivative; any other node itself."""
     return node if node.forward is None else node.forward
 
 
 def leader_of(node: Node) -> Node | None:
-    """The node that a node follows, as the program leaves open where it runs."""
+    """The node that a node follows; None if the program does not leave its device open."""
     leeway = node.leeway
     if isinstance(leeway, Value):
         value: Value | None = leeway
@@ -296,7 +296,7 @@ def leader_of(node: Node) -> Node | None:
 
 
 def _followed(node: Node, leader: Node, wish: Wish | None) -> Wish | None:
-    """Where a node is wanted that follows another one."""
+    """The wish for a node that follows another one."""
     device = None if wish is None else wish.target.device
     if wish is None or device is None:
         return None

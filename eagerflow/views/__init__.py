@@ -1,4 +1,4 @@
-"""What functions, graphs, queues and the like look like: text everywhere, pictures in notebooks."""
+"""Views of functions, graphs, queues and the like: text everywhere, pictures in notebooks."""
 
 from eagerflow.views.dashboard import Dashboard, dashboard
 from eagerflow.views.magics import load_ipython_extension

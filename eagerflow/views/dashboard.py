@@ -1,4 +1,4 @@
-"""`dashboard`: what runs, at a glance."""
+"""`dashboard`: an overview of all running steps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from eagerflow.watching.status_sentence import sentence
 
 @final
 class Dashboard:
-    """What runs, as it is when this is shown; made by `eagerflow.dashboard`.
+    """An overview of running steps at the time of display; made by `eagerflow.dashboard`.
 
-    It looks on until it is closed, or nothing refers to it any more.
+    It watches until it is closed, or until nothing refers to it any more.
     """
 
     __slots__ = ("__weakref__", "_close", "_live", "_watcher")
@@ -40,7 +40,7 @@ class Dashboard:
         self.close()
 
     def close(self) -> None:
-        """Look no more; what was seen can still be shown."""
+        """Stop watching; gathered data can still be shown."""
         if self._close.alive:
             self._watcher.collect()
             self._close()
@@ -48,14 +48,14 @@ class Dashboard:
 
     @property
     def sentence(self) -> str:
-        """How long steps take, where their time goes, and what they wait for."""
+        """The status in one sentence: duration of steps, costliest part, and waits for input."""
         with self._watcher.held():
             self._watcher.collect()
             return sentence(self._watcher, perf_counter())
 
     @property
     def diagnoses(self) -> list[str]:
-        """What is wrong, each in a sentence that names node, queue, device or function."""
+        """The current problems, each in a sentence that names node, queue, device or function."""
         with self._watcher.held():
             self._watcher.collect()
             return [one.text for one in diagnoses(self._watcher, perf_counter())]
@@ -106,7 +106,7 @@ class Dashboard:
         return {**bundle, **self._live.mimebundle()} if self._close.alive else bundle
 
     def _still(self) -> dict[str, str]:
-        """What it shows where nothing moves."""
+        """The MIME bundle without a live view."""
         text, watcher = repr(self), self._watcher
         bundle = {"text/plain": text, "text/html": preformatted(text)}
         with watcher.held():
@@ -123,12 +123,12 @@ class Dashboard:
 
 
 def dashboard() -> Dashboard:
-    """Look at all that runs, from now on.
+    """Watch all steps of this process, from now on.
 
-    What it gives shows, whenever it is printed or displayed, one sentence (whose steps run, how
-    long they take, where the time goes, what they wait for), the time of steps over the last two
-    minutes, the slowest nodes, queues, and what was traced again. To look takes one or two
-    hundredths of the time of a step, more where steps shorter than a few milliseconds use queues.
+    The result shows, whenever it is printed or displayed, one sentence (which function runs, how
+    long its steps take, where the time goes, what they wait for), the time of steps over the last
+    two minutes, the slowest nodes, queues, and retraces. Watching costs one or two hundredths of
+    the time of a step, and more if steps shorter than a few milliseconds use queues.
 
     >>> f = ef.trace(lambda x: ef.exp(x) + 1, name="fit")
     >>> with ef.dashboard() as look:

@@ -1,9 +1,9 @@
-"""Views that move, where a front-end is there: what it is to show, and how it is found.
+"""Live views: their description, and discovery of the front-end that draws them.
 
 A front-end is a package with an entry point of the group ``eagerflow.front_end``. It names a
-function that takes a `LiveView` and gives an `OpenView`, or None where nothing can be shown, as in
-a terminal; an ImportError says that a part of it is not there. Nothing here knows what it draws
-with.
+function that takes a `LiveView` and returns an `OpenView`, or None where nothing can be shown, as
+in a terminal; an ImportError means that a part of the front-end is missing. This module is
+independent of how a front-end draws.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from eagerflow.graph.ir import Graph
 from eagerflow.plugins import entry_points
 from eagerflow.views.panels import Probe
 
-#: of entry points of packages that bring a front-end
+#: the group of entry points of packages with a front-end
 GROUP: Final = "eagerflow.front_end"
-#: boxes of a graph that are seen at once, if nobody says else
+#: boxes of a graph that are shown at once by default
 MOST_BOXES: Final = 300
-#: what runs the code of a notebook; without it there is nothing to ask for
+#: modules that run the code of a notebook; without them there is no use for a front-end
 _KERNELS: Final = ("ipykernel", "pyodide_kernel")
 
 
 class OpenView(Protocol):
-    """What a front-end shows, until it is closed."""
+    """A view that a front-end shows, until it is closed."""
 
     def mimebundle(self) -> Mapping[str, Any]:
-        """What a notebook has to know to show it."""
+        """The MIME bundle by which a notebook shows it."""
 
     def close(self) -> object:
-        """Show it no more."""
+        """Stop showing it."""
 
 
 @final
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class LiveView:
-    """Something that a front-end is to show.
+    """The description of a view that a front-end is to show.
 
     Attributes:
-        kind: which view.
-        title: what to call it.
-        graph: of a view of a graph, that graph.
-        executables: the numbers of those whose steps belong to it; all if there are none.
-        queues: the names of those that are shown; all if there are none.
-        probe: of a panel what looks at its object; it is asked again while the panel is shown.
-        limit: boxes of a graph that are seen at once; what would be more stays closed.
+        kind: the kind of view.
+        title: its title.
+        graph: the graph, for a view of a graph.
+        executables: the numbers of executables whose steps it shows; empty for all.
+        queues: the names of queues that it shows; empty for all.
+        probe: the probe of a panel, which is called again while the panel is shown.
+        limit: boxes of a graph that are shown at once; scopes beyond that stay closed.
     """
 
     kind: Literal["dashboard", "graph", "queues", "panel"]
@@ -62,7 +62,7 @@ class LiveView:
     _opened: OpenView | None = None
 
     def mimebundle(self) -> Mapping[str, Any]:
-        """What a notebook has to know to show it; nothing where there is no front-end."""
+        """The MIME bundle by which a notebook shows it; empty without a front-end."""
         if self._opened is None:
             self._opened = self._open()
             if self._opened is not None:
@@ -75,25 +75,25 @@ class LiveView:
             return None
         try:
             return open_view(self)
-        except ImportError as error:  # a checkout in which it was not built
+        except ImportError as error:  # a checkout in which the front-end was not built
             warnings.warn(f"views stand still: {error}", stacklevel=2)
             return None
 
     def close(self) -> None:
-        """Show it no more."""
+        """Stop showing it."""
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
 
 
 def _front_end() -> Callable[[LiveView], OpenView | None] | None:
-    """What opens views; None where nobody would see them."""
+    """The function that opens views; None outside of notebooks, or without a front-end."""
     if not any(name in sys.modules for name in _KERNELS):
         return None
     for point in entry_points(GROUP):
         try:
             opens: Callable[[LiveView], OpenView | None] = point.load()
-        except ImportError:  # of the extra `notebook`: text and pictures do without
+        except ImportError:  # the extra `notebook` is missing: text and pictures do without
             continue
         return opens
     return None

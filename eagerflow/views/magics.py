@@ -1,4 +1,4 @@
-"""What ``%load_ext eagerflow`` brings into a notebook: ``%ef_watch`` and ``%%ef_profile``."""
+"""The magics that ``%load_ext eagerflow`` adds: ``%ef_watch`` and ``%%ef_profile``."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from eagerflow.watching import Watcher
 from eagerflow.watching.value_pictures import picture_of
 from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
 
-#: the part of the time from which on a stage starves its reader
+#: the fraction of time waited from which on a stage starves its reader
 _MUCH: Final = 0.25
 
 
@@ -21,7 +21,7 @@ def array_panel(array: Any) -> Panel:
     """Statistics and a picture of a tensor or a variable.
 
     Args:
-        array: of any shape and dtype.
+        array: the tensor or variable, of any shape and dtype.
     """
     data = array.numpy()
     statistics = value_statistics(data)
@@ -60,11 +60,11 @@ def _alarm(s: ValueStatistics) -> str:
 
 
 def model_panel(state: Mapping[str, Any], name: str) -> Panel:
-    """The variables of a model, with the statistics of what they hold now.
+    """The variables of a model, with statistics of their current values.
 
     Args:
-        state: variables by path.
-        name: of the model.
+        state: the variables by path.
+        name: the name of the model.
     """
     rows, wrong = [], []
     for path, variable in state.items():
@@ -92,12 +92,12 @@ def _short(value: float | None) -> str:
 
 
 def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], float]) -> Panel:
-    """The stages of a dataset, and how long their readers waited, as far as somebody has looked.
+    """The stages of a dataset, and the waits of their readers, as far as they were watched.
 
     Args:
-        stages: the text of each.
-        watcher: what has looked.
-        clock: gives the time, as ``time.perf_counter``.
+        stages: the texts of the stages.
+        watcher: the watcher.
+        clock: returns the time, as ``time.perf_counter``.
     """
     with watcher.held():
         watcher.activity.collect()
@@ -113,7 +113,7 @@ def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], fl
         count, waited = known
         share = min(waited / passed, 1.0)
         rows.append((str(place + 1), text, f"{count:,}", seconds_text(waited), f"{share:.0%}"))
-        if share >= _MUCH and not starving:  # what comes after it waits for it, too
+        if share >= _MUCH and not starving:  # the first one: later stages wait for it, too
             starving = f"{text} hands over too slowly: its reader waited {share:.0%} of the time"
     return Panel(
         title="dataset", alarm=starving,
@@ -123,7 +123,7 @@ def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], fl
 
 
 def _is_stage(name: str, text: str) -> bool:
-    """Whether events of this name are of the stage that was written so."""
+    """Whether events of this name belong to the stage with this text."""
     head, written = name.removesuffix(")"), text.removeprefix(".")
     return written.startswith(head) and written[len(head) : len(head) + 1] in ("", "(", ",", ")")
 
@@ -132,7 +132,7 @@ def _is_stage(name: str, text: str) -> bool:
 
 
 def profile_panel(profile: Profile) -> Panel:
-    """The ops of a profile, the slowest first, also while it goes on."""
+    """The ops of a profile, the slowest first, also while it is recording."""
     table = profile.table()
     rows = [
         (r.name, r.device, f"{r.calls:,}", seconds_text(r.mean), seconds_text(r.total),

@@ -1,6 +1,6 @@
-"""What a view shows of something that is no graph: lines, bars, a picture, a table.
+"""Panels, the views of objects other than graphs: lines, bars, a picture, a table.
 
-A panel is made of an object when it is shown, and again now and then while a front-end shows it.
+A panel is made from an object when it is shown, and periodically while a front-end shows it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ MOST_ROWS: Final = 100
 @final
 @dataclass(slots=True)
 class Panel:
-    """What is known of an object now.
+    """The contents of a panel.
 
     Attributes:
-        title: what to call it.
-        lines: terms and what is said of them.
-        alarm: what is wrong, in words; empty if nothing is.
-        bars: heights, at least 0.
-        bars_label: what they show.
+        title: its title.
+        lines: pairs of a term and its text.
+        alarm: a text about a problem; empty if there is none.
+        bars: heights of bars, at least 0.
+        bars_label: the caption of the bars.
         picture: an image, as a URL with its bytes; empty if there is none.
-        picture_label: what it shows.
-        columns: of the table.
-        rows: of the table, texts.
-        shares: for each row a part of the whole from 0 to 1, drawn behind its last column.
+        picture_label: the caption of the picture.
+        columns: the heads of the table's columns.
+        rows: the rows of the table, as texts.
+        shares: for each row a fraction from 0 to 1, drawn behind its last column.
     """
 
     title: str
@@ -46,7 +46,7 @@ class Panel:
     shares: list[float] = field(default_factory=list)
 
     def data(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The attributes as a dict, for JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -68,7 +68,7 @@ def picture_svg(url: str, label: str) -> str:
 
 
 def table_of(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The first rows, and one that says how many there are more."""
+    """The first rows, with a last row that says how many are left out."""
     if len(rows) <= MOST_ROWS:
         return list(rows)
     more = f"… {len(rows) - MOST_ROWS:,} more"

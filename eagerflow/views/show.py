@@ -1,4 +1,4 @@
-"""`show`: what an object of eagerflow looks like now."""
+"""`show`: the view of an object of eagerflow."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Module(Protocol):
     """A module of `eagerflow.nn`, which need not be loaded."""
 
     def summary(self) -> Any:
-        """A table of what is in it."""
+        """A table of its layers."""
 
     @property
     def state(self) -> Any:
@@ -51,38 +51,38 @@ class _Dataset(Protocol):
     """A dataset of `eagerflow.data`, which need not be loaded."""
 
     def iterator(self) -> Any:
-        """Reads it."""
+        """An iterator over its elements."""
 
     def prefetch(self, count: int) -> Any:
-        """One of its stages."""
+        """The dataset with a stage that prefetches."""
 
 
 @runtime_checkable
 class _Drawn(Protocol):
-    """What has HTML of its own: queues, iterators, profiles, summaries."""
+    """An object with HTML of its own: a queue, an iterator, a profile, a summary."""
 
     def _repr_html_(self) -> str: ...
 
 
 def show(obj: object, *, limit: int = MOST_BOXES) -> View:
-    """What something looks like now: a text, and in a notebook a picture or a table.
+    """The current view of an object: a text, and in a notebook a picture or a table.
 
-    - A function that is traced: its traces, with the reasons, and the picture of the graph that was
-      used last; where its time goes, if `eagerflow.dashboard` looks on.
-    - A graph: what it takes and gives, what its nodes are, and its picture.
-    - A tensor or a variable: least, largest and mean element, NaN and infinite ones, and how the
-      elements are distributed.
-    - A queue, an accumulator, a barrier, a mutex, an iterator of a dataset: how full it is, and how
-      many wait. A profile: its table.
+    - A traced function: its traces, with the reasons, and the picture of the graph that was used
+      last; its slowest nodes, if `eagerflow.dashboard` watches.
+    - A graph: its inputs and outputs, its ops, and its picture.
+    - A tensor or a variable: least, largest and mean element, NaN and infinite ones, and the
+      distribution of the elements.
+    - A queue, an accumulator, a barrier, a mutex, an iterator of a dataset: its level, with the
+      number of waiters. A profile: its table.
     - A dataset: its stages. A model: its layers.
 
     Args:
-        obj: what to show.
-        limit: boxes of a graph that a view shows at once; scopes that would give more stay closed,
-            or are closed where they are farthest from what a reader opens.
+        obj: the object.
+        limit: boxes of a graph that a view shows at once; scopes that would exceed it stay closed,
+            or are closed if they are farthest from the scope that a reader opens.
 
     Raises:
-        TensorValueError: there is nothing to be shown of such an object.
+        TensorValueError: there is no view of such an object.
 
     >>> print(ef.show(ef.tensor([[1.0, 1.0], [4.0, 10.0]])))
     f32[2,2]@cpu:0: 1 to 10, mean 4
@@ -192,7 +192,7 @@ def _picture(graph: Graph) -> dict[str, str]:
 
 
 def _counted(every: Iterable[Node]) -> str:
-    """How many nodes there are, and of which ops."""
+    """Text of the number of nodes, and of their ops."""
     nodes = [node.op for node in every if node.op != "constant"]
     counts = Counter(nodes).most_common()
     shown = [f"{op} {count} times" if count > 1 else op for op, count in counts[:_OPS]]
@@ -217,7 +217,7 @@ def _function(function: TracedFunction[..., Any], limit: int) -> View:
 
 
 def _times(numbers: Iterable[int]) -> Iterable[str]:
-    """What is known of the times of these executables, if something looks on."""
+    """Texts about the times of executables, as far as they were watched."""
     for number in numbers:
         times, observed = shared.log.executables.get(number), shared.observed(number)
         if times is not None and times.count:

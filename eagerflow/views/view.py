@@ -1,4 +1,4 @@
-"""What `show` gives: a text, and what a notebook shows in its place."""
+"""The result of `show`: a text, and the forms that a notebook shows in its place."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 @final
 @dataclass(frozen=True, slots=True)
 class View:
-    """What something looks like now; made by `eagerflow.show`.
+    """The current view of an object; made by `eagerflow.show`.
 
-    It prints as its text. What is made of a notebook shows the HTML or the picture, and so does a
-    notebook, unless there is a view that moves.
+    It prints as its text. A notebook, and documents exported from one, show the HTML or the
+    picture; a notebook with a front-end shows the live view instead.
 
     Attributes:
-        text: for terminals, logs and readers of screens.
-        html: for notebooks.
-        svg: a picture for what shows no HTML; empty if there is none.
-        live: what a front-end shows in their place; None for what only stands still.
+        text: the text for terminals, logs and screen readers.
+        html: the HTML for notebooks.
+        svg: a picture for programs that show no HTML; empty if there is none.
+        live: the live view that a front-end shows in their place; None if there is none.
 
     >>> view = ef.show(ef.tensor([1.0, 2.0, 3.0]))
     >>> sorted(view._repr_mimebundle_())
@@ -44,7 +44,7 @@ class View:
         return still if self.live is None else {**still, **self.live.mimebundle()}
 
     def close(self) -> None:
-        """Let a view that moves end; what stands still stays."""
+        """Close the live view; text and pictures stay."""
         if self.live is not None:
             self.live.close()
 
@@ -64,11 +64,11 @@ def bars(values: list[float]) -> str:
 
 
 def bars_svg(values: list[float], label: str) -> str:
-    """The same as a picture, in the colour of the text around it.
+    """Values as a picture of bars.
 
     Args:
-        values: at least 0.
-        label: what it shows, for those who do not see it.
+        values: the heights of the bars, at least 0.
+        label: the caption, for readers who do not see the picture.
     """
     top, width, height = max(values, default=0.0) or 1.0, 6, 40
     parts = [

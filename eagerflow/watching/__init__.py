@@ -1,9 +1,9 @@
-"""Looking at what runs, at next to no cost: gathered here, told to views in small messages.
+"""Monitoring of running steps at next to no cost: data for views, sent in small messages.
 
-Steps and regions are told in brief, a tuple on a list each; queues, waits, transfers and retraces
-by their events; the times of nodes come from single steps that are observed, and places from
-samples of the stacks of threads. One thread takes these in, keeps them in bounded memory, and sends
-what has changed.
+Steps and regions are reported in brief, as tuples appended to lists; queues, waits, transfers and
+retraces by their events; the times of nodes come from single observed steps, and places from
+samples of the stacks of threads. One thread collects these, keeps them in bounded memory, and sends
+changes.
 """
 
 from eagerflow.watching.connection import Comm, Connection

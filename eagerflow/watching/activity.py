@@ -1,4 +1,4 @@
-"""Queues, waits, transfers, retraces and runners, from their events."""
+"""Statistics of queues, waits, transfers, retraces and runners, from their events."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from eagerflow.watching.series import Series
 
 _Told = TypeVar("_Told", AbstractEvent, BriefLevel)
 
-#: operations that take something in; who waits there starves
+#: operations that take an element; a waiter in one of them starves
 TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
 
 
-#: Operations on one element. Who waited in one got it from, or gave it to, somebody who was there:
-#: it came in and went out, and no depth tells.
+#: Operations on one element. After a wait the element passes directly between producer and
+#: consumer: it counts as put and taken, although the depth does not change.
 _SINGLE: Final = ("enqueue", "dequeue")
 
 
 @final
 @dataclass(slots=True)
 class QueueActivity:
-    """What is known of one queue or its like.
+    """Statistics of a queue or the like.
 
     Attributes:
-        level: how it stands, as was told last.
-        put: how many elements came in since it is watched.
-        taken: how many went out.
+        level: its last reported level.
+        put: number of elements put in since watching began.
+        taken: number of elements taken out.
         depths: the depth over time.
     """
 
@@ -54,7 +54,7 @@ class QueueActivity:
 
 @final
 class LateSums:
-    """Sums of what came lately, such as seconds that were spent, by the second in which it ended.
+    """Sums of recent amounts, such as seconds spent, by the second in which they ended.
 
     >>> from eagerflow.watching.activity import LateSums
     >>> late = LateSums()
@@ -70,14 +70,14 @@ class LateSums:
         self._ended: deque[tuple[int, float]] = deque(maxlen=SECONDS_OF_WAITS)
 
     def add(self, amount: float, stop: float) -> None:
-        """So much has ended then."""
+        """Add an amount that ended at a time."""
         second = int(stop)
         if self._ended and self._ended[-1][0] == second:
             amount += self._ended.pop()[1]
         self._ended.append((second, amount))
 
     def since(self, since: float) -> float:
-        """The sum of what has ended since then, to a second."""
+        """The sum of amounts that ended since a time, accurate to a second."""
         return sum(amount for second, amount in self._ended if second + 1 > since)
 
 
@@ -87,14 +87,14 @@ class WaitActivity:
     """The waits of one operation on one queue, at one node.
 
     Attributes:
-        name: of the queue.
-        operation: such as ``"dequeue"``.
-        executable: the number of what runs it; 0 in eager code.
+        name: the name of the queue.
+        operation: the operation, such as ``"dequeue"``.
+        executable: the number of the executable; 0 in eager code.
         node: the name of the node.
-        runner: of the runner that it happened for.
-        count: how many waits have ended.
-        seconds: what these took.
-        lately: the same, of the last ones.
+        runner: the name of the runner that waited; empty without one.
+        count: number of waits that have ended.
+        seconds: seconds of these waits.
+        lately: seconds of the recent waits.
     """
 
     name: str
@@ -107,30 +107,30 @@ class WaitActivity:
     lately: LateSums = field(default_factory=LateSums)
 
     def add(self, seconds: float, stop: float) -> None:
-        """A wait has ended."""
+        """Add a wait that has ended."""
         self.count += 1
         self.seconds += seconds
         self.lately.add(seconds, stop)
 
     @property
     def starves(self) -> bool:
-        """Whether it waits for something to come, and not for room."""
+        """Whether it waits for an element, and not for room."""
         return self.operation in TAKING
 
 
 @final
 @dataclass(slots=True)
 class TransferActivity:
-    """What moved from one device to another, for one node.
+    """Transfers from one device to another, for one node.
 
     Attributes:
-        origin: the device where the data was.
-        device: where it went.
-        executable: the number of what ran it; 0 in eager code.
+        origin: the device that sent the data.
+        device: the device that received it.
+        executable: the number of the executable; 0 in eager code.
         node: the name of the node.
-        count: how many transfers have ended.
-        nbytes: of these together.
-        seconds: of these together.
+        count: number of transfers that have ended.
+        nbytes: their bytes together.
+        seconds: their seconds together.
     """
 
     origin: str
@@ -144,24 +144,24 @@ class TransferActivity:
 
 @final
 class Activity:
-    """An instrument that gathers what steps do besides computing.
+    """An instrument that gathers the activities of steps besides computing.
 
-    What runs steps only appends events to a list; `collect` is called by one thread, some times a
+    Threads that run steps only append events to a list; one thread calls `collect`, some times a
     second.
 
     Attributes:
-        queues: by their name.
-        waits: by queue, operation, executable, node and runner.
-        transfers: by origin, device, executable and node.
+        queues: the queues, by name.
+        waits: the waits, by queue, operation, executable, node and runner.
+        transfers: the transfers, by origin, device, executable and node.
         moved: the last transfers that have ended.
         waited: the last waits that have ended.
-        counts: how many transfers, and waits, have ended in all.
-        retraces: the last ones.
-        retraced: how many traces each function made, by its name.
-        retraced_lately: how many it made of late.
-        taken: for each stage of a pipeline how many elements it handed over, and the seconds that
-            its reader waited for them.
-        taken_lately: what readers waited for all stages, of the last ones.
+        counts: numbers of transfers, and of waits, that have ended in all.
+        retraces: the last retraces.
+        retraced: number of traces that each function made, by its name.
+        retraced_lately: recent numbers of traces, by name of the function.
+        taken: for each stage of a pipeline the number of elements it handed over, and the seconds
+            that its reader waited for them.
+        taken_lately: recent seconds that readers waited for stages.
     """
 
     kinds: Final = frozenset({WaitEvent, TransferEvent, RetraceEvent, RunEvent, TakeEvent})
@@ -171,7 +171,7 @@ class Activity:
         self._ended: list[AbstractEvent] = []
         self._open: list[AbstractEvent] = []
         self._stood: list[BriefLevel] = []
-        #: as an instrument has them; functions of C, which cost half of what ours would
+        #: the methods of an instrument, as functions of C, which cost half as much as Python's
         self.begin: Callable[[AbstractEvent], None] = self._begun.append
         self.end: Callable[[AbstractEvent], None] = self._ended.append
         self.brief_level: Callable[[BriefLevel], None] = self._stood.append
@@ -189,7 +189,7 @@ class Activity:
         self.told = 0
 
     def collect(self) -> None:
-        """Take in what has come."""
+        """Take in the events that have come."""
         if self._open or self._begun:
             self._open = [e for e in (*self._open, *_taken(self._begun)) if e.stop is None]
         if self._stood:
@@ -229,7 +229,7 @@ class Activity:
         lately.add(1, event.start if event.stop is None else event.stop)
 
     def know(self, level: Level) -> None:
-        """How a queue stands of which nothing was told yet."""
+        """Add a queue that was not reported yet, with its level."""
         if level.name not in self.queues:
             _make_room(self.queues)
             self.queues[level.name] = QueueActivity(level, 0, 0, Series())
@@ -276,7 +276,7 @@ class Activity:
     def add_transfers(
         self, origin: str, device: str, executable: int, count: int, nbytes: int, seconds: float
     ) -> None:
-        """Several transfers have ended that are not told one by one (see `TransferActivity`)."""
+        """Add the sums of ended transfers that have no events (see `TransferActivity`)."""
         known = self._transfers_of(origin, device, executable, "")
         known.count += count
         known.nbytes += nbytes
@@ -293,7 +293,7 @@ class Activity:
 
     @property
     def moving(self) -> list[TransferEvent]:
-        """The transfers that go on."""
+        """The transfers in progress."""
         return [e for e in self._open if isinstance(e, TransferEvent) and e.stop is None]
 
     @property
@@ -303,19 +303,19 @@ class Activity:
 
     @property
     def waiting(self) -> list[WaitEvent]:
-        """The waits that go on, those too that began before anybody looked."""
+        """The waits in progress, including waits that began before watching."""
         return open_waits()
 
 
 def _taken(log: list[_Told]) -> list[_Told]:
-    """What is in a list, which loses it. Others append meanwhile: each line here is atomic."""
+    """Remove and return the items of a list. Threads append meanwhile: each line is atomic."""
     taken = log[:]
     del log[: len(taken)]
     return taken
 
 
 def _make_room(known: dict[object, object] | dict[str, QueueActivity] | object) -> None:
-    """Forget what was told of first, if there is too much."""
+    """Remove the oldest entry of a table that is full."""
     assert isinstance(known, dict)
     if len(known) >= PLACES:
         del known[next(iter(known))]

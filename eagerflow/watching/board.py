@@ -1,4 +1,4 @@
-"""What is known now, as rows, and what of it each view has not been told yet."""
+"""The board: current rows of all tables, and the changes that each view has not received yet."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from eagerflow.watching.limits import CURVE_POINTS, LOG_ROWS, TABLE_NAMES, TABLE
 from eagerflow.watching.tables import NUMBERS, TABLES, Row, Schema, encode
 
 _FEWER: Final = {"curve": CURVE_POINTS, "names": TABLE_NAMES + 1}
-#: what a message has first, where not all finds room
+#: the order of tables in a message, by priority where room is short
 _ORDER: Final = (
     "names", "summary", "diagnoses", "executables", "threads", "steps", "places", "trail", "cost",
     "tasks", "queues", "waits", "transfers", "retraces", "curve", "values", "timeline", "pauses",
     "moves", "regions", "nodes", "structures", "panels",
 )  # fmt: skip
-#: what a message has besides its rows, at most
+#: bytes of a message besides its rows, at most
 _FRAME: Final = 24 + len(TABLES) * 160
 
 
 @final
 class Board:
-    """The rows of all tables, as they are now.
+    """The current rows of all tables.
 
-    It is for one thread.
+    A board is for use by one thread.
 
     Attributes:
-        rows: of tables of rows, by their key.
-        lists: of tables that are lists: the rows, and how often they changed.
-        logs: of logs the last rows, and how many there were ever.
+        rows: for tables of kind ``"rows"``, the rows by key.
+        lists: for tables of kind ``"list"``, the rows, and the number of changes.
+        logs: for tables of kind ``"log"``, the last rows, and the number of all rows ever.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Board:
         number = self._names.get(text)
         if number is None:
             if len(self._names) >= TABLE_NAMES:
-                text = "…"  # for all that come now
+                text = "…"  # stands for all further names
                 if text in self._names:
                     return self._names[text]
             number = self._names[text] = len(self._names)
@@ -60,11 +60,12 @@ class Board:
         return number
 
     def put(self, table: str, rows: Iterable[Row]) -> None:
-        """Take in what is known now.
+        """Update a table.
 
         Args:
             table: its name.
-            rows: of a table of rows those that may have changed, of a list all, of a log new ones.
+            rows: for a table of rows the rows that may have changed, for a list all rows, for a log
+                the new rows.
         """
         schema = TABLES[NUMBERS[table]]
         if schema.kind == "list":
@@ -91,33 +92,33 @@ class Board:
                     del known[next(iter(known))]
 
     def keep(self, table: str, keys: Container[Row]) -> None:
-        """Forget the rows of other keys; views that were told of them keep them."""
+        """Remove the rows of other keys; views that have received them keep them."""
         known = self.rows[table]
         for key in [key for key in known if key not in keys]:
             del known[key]
 
     def open(self) -> Untold:
-        """What a new view has not been told: everything."""
+        """Add a view, to which everything is untold."""
         view = Untold(self)
         self._views.append(view)
         return view
 
     def close(self, view: Untold) -> None:
-        """A view is gone."""
+        """Remove a view."""
         self._views = [v for v in self._views if v is not view]
 
 
 @final
 class Untold:
-    """What of a board one view has not been told yet.
+    """The part of a board that one view has not received yet.
 
     Args:
-        board: that one.
+        board: the board.
 
     Attributes:
-        rows: of each table of rows the keys of those that changed.
-        sequence: of the message that was made last.
-        dropped: rows of logs that were gone before there was room for them.
+        rows: for each table of rows the keys of changed rows.
+        sequence: the sequence number of the last message.
+        dropped: number of rows of logs that were gone before there was room for them.
     """
 
     def __init__(self, board: Board) -> None:
@@ -128,7 +129,7 @@ class Untold:
         self.forget()
 
     def forget(self) -> None:
-        """All is to be told again: a view is new, or has missed a message."""
+        """Mark everything as untold: the view is new, or has missed a message."""
         board = self._board
         self.rows = {name: dict.fromkeys(rows) for name, rows in board.rows.items()}
         self._lists = dict.fromkeys(board.lists, -1)
@@ -136,11 +137,11 @@ class Untold:
         self._whole = True
 
     def message(self, now: float, limit: int) -> bytes | None:
-        """The next message; None if there is nothing to be told.
+        """The next message; None if there are no changes.
 
         Args:
             now: the time.
-            limit: of its bytes. What finds no room is for the next one.
+            limit: its bytes at most. Rows without room go into the next message.
         """
         tables: dict[str, Sequence[Row]] = {}
         room = limit - _FRAME
@@ -158,7 +159,7 @@ class Untold:
         return encode(self.sequence, now, ordered, whole=whole)
 
     def _take(self, schema: Schema, room: int) -> tuple[list[Row] | None, int]:
-        """Rows that there is room for, and their bytes; None if there is nothing to be told."""
+        """The untold rows of a table that fit, and their bytes; None if there are none."""
         if schema.kind == "rows":
             return self._take_rows(schema, room)
         if schema.kind == "log":
@@ -200,7 +201,7 @@ class Untold:
 
 
 def _fitting(schema: Schema, rows: list[Row], room: int) -> tuple[list[Row], int]:
-    """The first rows, as far as there is room, and their bytes."""
+    """The first rows that fit, and their bytes."""
     if schema.fixed:
         count = min(max(room, 0) // schema.fixed, len(rows))
         return rows[:count], count * schema.fixed

@@ -1,4 +1,4 @@
-"""What brings messages to one view, no faster than it can take them."""
+"""The connection to one view: messages with flow control."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from eagerflow.watching.board import Board
 
 #: bytes of a message at most
 MOST_BYTES: Final = 100_000
-#: bytes a second of all messages to one view
+#: bytes of all messages to one view in a second
 BYTES_A_SECOND: Final = 250_000
 #: seconds between two messages
 LEAST_SECONDS: Final = 0.05
-#: messages that a view may be behind; then it gets one a second, until it says that it reads
+#: unacknowledged messages from which on a view gets one a second, until it acknowledges some
 _WINDOW: Final = 100
 _SLOW: Final = 1.0
 
@@ -26,28 +26,28 @@ class Comm(Protocol):
         """Send a message."""
 
     def on_msg(self, callback: Callable[[dict[str, Any]], None]) -> object:
-        """Call this with each message that comes; ``["content"]["data"]`` is what was sent."""
+        """Call ``callback`` with each message; its ``["content"]["data"]`` is the data sent."""
 
     def close(self) -> object:
-        """Nothing more will be sent."""
+        """Close the line: nothing more will be sent."""
 
 
 @final
 class Connection:
-    """Sends to one view what changes on a board.
+    """Sends the changes of a board to one view.
 
-    `flush` is called by one thread. What the view says comes in another: it acknowledges messages
-    (``{"ack": sequence}``) and asks for all anew when it misses one (``{"resync": true}``);
-    anything else is a wish, for `take_wishes`.
+    One thread calls `flush`. Messages of the view come in another: it acknowledges messages
+    (``{"ack": sequence}``), and requests everything anew when it has missed one
+    (``{"resync": true}``); anything else is a wish, for `take_wishes`.
 
     Args:
-        board: what is to be told.
-        comm: where to.
+        board: the board.
+        comm: the line to the view.
 
     Attributes:
-        sent: how many messages were sent.
-        nbytes: how many bytes.
-        broken: why nothing can be sent any more; empty if it can.
+        sent: number of messages sent.
+        nbytes: number of bytes sent.
+        broken: why nothing can be sent any more; empty while the connection works.
     """
 
     def __init__(self, board: Board, comm: Comm) -> None:
@@ -65,14 +65,14 @@ class Connection:
         comm.on_msg(self._hear)
 
     def _hear(self, message: dict[str, Any]) -> None:
-        """A message of the view; any thread may bring it."""
+        """Note a message of the view; called in any thread."""
         data = message.get("content", {}).get("data")
         if isinstance(data, Mapping):
             with self._lock:
                 self._heard.append(data)
 
     def take_wishes(self) -> list[Mapping[str, Any]]:
-        """What the view said that is no matter of the connection itself."""
+        """Take the view's messages; return those that do not concern the connection itself."""
         with self._lock:
             heard, self._heard = self._heard, []
         wishes = []
@@ -87,10 +87,10 @@ class Connection:
         return wishes
 
     def flush(self, now: float) -> None:
-        """Send what has changed, if it is time to.
+        """Send changes, if a message is due.
 
         Args:
-            now: the time, in seconds of a clock that goes forward.
+            now: the time, in seconds of a monotonic clock.
         """
         behind = self._untold.sequence - self._acknowledged > _WINDOW
         if self.broken or now - self._last < (_SLOW if behind else LEAST_SECONDS) - 1e-9:
@@ -103,7 +103,7 @@ class Connection:
         self._allowed, self._last = allowed - len(message), now
         try:
             self._comm.send({"sequence": self._untold.sequence}, buffers=[message])
-        except Exception as error:  # a broken view must not stop what it looks at
+        except Exception as error:  # a broken view must not stop the program it shows
             self.broken = f"{type(error).__name__}: {error}"
             return
         self.sent += 1
@@ -111,7 +111,7 @@ class Connection:
 
     @property
     def dropped(self) -> int:
-        """Rows of logs that the view was never told."""
+        """Number of rows of logs that the view never received."""
         return self._untold.dropped
 
     def close(self) -> None:

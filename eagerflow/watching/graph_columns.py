@@ -1,14 +1,13 @@
-"""A graph as columns, compressed and in pieces: what a view needs to draw it, sent once.
+"""A graph encoded as columns, compressed and in pieces, for views that draw it; sent once.
 
 The bytes are a zlib stream. In it come, all little-endian:
 
 - ``u32`` the number of bytes of the head; the head, JSON in UTF-8; zeros up to a multiple of 8;
 - the columns one after the other, each padded with zeros to a multiple of 8.
 
-The head has ``version``, ``graph`` (its name), ``nodes`` and ``edges`` (how many there are),
-``inputs`` and ``outputs`` of the graph (the text of each), ``strings`` (a list) and ``columns``:
-for each its name, its type (``u4`` or ``i4``) and how many numbers it has. A column of texts holds
-indices into ``strings``.
+The head has ``version``, ``graph`` (its name), ``nodes`` and ``edges`` (their numbers), ``inputs``
+and ``outputs`` of the graph (the text of each), ``strings`` (a list) and ``columns``: for each its
+name, its type (``u4`` or ``i4``) and its length. A column of texts holds indices into ``strings``.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from eagerflow.types import DType, text_of
 VERSION: Final = 1
 #: bytes of a piece at most
 PIECE: Final = 64_000
-#: of compression: a third of the time of the usual level, and a tenth more bytes
+#: compression level: a third of the time of the usual level, and a tenth more bytes
 _LEVEL: Final = 2
-#: of a value; more are not told from this
+#: bytes of a value at most; larger sizes are reported as this one
 _MOST_BYTES: Final = (1 << 31) - 1
-#: attributes that are said: others are graphs, resources and functions; and characters of one
+#: types of attributes shown (others are graphs, resources and functions); and characters of one
 _SAID: Final = (bool, int, float, str, tuple, DType)
 _LONGEST: Final = 60
 
@@ -47,13 +46,13 @@ class NodeIndex:
     """The nodes of a graph and of its subgraphs, numbered in the order of the text form.
 
     Args:
-        graph: it must not change afterwards.
+        graph: the graph, which must not change afterwards.
 
     Attributes:
         graph: the same.
-        nodes: all nodes, each before those in its subgraphs.
-        parents: for each node the number of the one whose subgraph it is in; -1 for none.
-        within: for each node what that subgraph is called, such as ``body``.
+        nodes: all nodes, each before the nodes of its subgraphs.
+        parents: for each node the number of the node whose subgraph it is in; -1 for none.
+        within: for each node the name of that subgraph, such as ``body``.
 
     >>> from eagerflow.watching.graph_columns import NodeIndex
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -82,7 +81,7 @@ class NodeIndex:
         return layers_of(self.graph, self.nodes, self.parents)
 
     def of(self, node: Node) -> int | None:
-        """The number of a node, or of the one whose name it has, if it was made of it."""
+        """The number of a node; of a node of a derived graph, the number of its namesake."""
         number = self._numbers.get(id(node))
         return self._names.get(node.name) if number is None else number
 
@@ -103,7 +102,7 @@ def _walk(
 
 @final
 class _Strings:
-    """Texts by number, each once."""
+    """A table of distinct texts, by number."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -118,7 +117,7 @@ class _Types:
     """Texts of types with their devices; values of one op in one place share the record."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, Any], str] = {}  # sizes that are names cannot be hashed
+        self._known: dict[tuple[int, Any], str] = {}  # by id, as symbolic dims cannot be hashed
 
     def __call__(self, value: Value) -> str:
         key = id(value.type), value.device
@@ -131,16 +130,16 @@ class _Types:
 def encode_structure(index: NodeIndex) -> bytes:
     """The columns of a graph, compressed (see above).
 
-    Of each node: ``op``, ``name``, ``scope``, ``layer`` (`layers_of`), ``device``, ``reason``,
-    ``source``, ``type`` (of its outputs) are texts, ``parent`` is the node whose subgraph it is in,
-    ``forward`` the one whose derivative it is part of, both -1 for none. ``within`` names that
-    subgraph; ``kind`` is ``move``, or says what kind of node it is (`eagerflow.graph.signatures`),
-    ``value`` is that of a constant; ``resources`` are the names and types of those that it uses, a
-    line each, and ``effect`` is what it does to them; ``attributes`` are those that are numbers,
-    texts and the like, a line each; ``bytes`` is the size of its outputs, -1 if that is not known.
+    For each node: ``op``, ``name``, ``scope``, ``layer`` (`layers_of`), ``device``, ``reason``,
+    ``source``, ``type`` (of its outputs) are texts; ``parent`` is the node whose subgraph it is in,
+    ``forward`` its forward node, both -1 for none. ``within`` names that subgraph; ``kind`` is
+    ``move``, or the kind of the node (`eagerflow.graph.signatures`); ``value`` is the value of a
+    constant; ``resources`` are the names and types of the resources that it uses, a line each, and
+    ``effect`` is its effect on them; ``attributes`` are its attributes of types such as number and
+    text, a line each; ``bytes`` is the size of its outputs, -1 if it is not known.
 
-    Of each edge: ``from`` and ``to`` are nodes, -1 - i for input i, and output i, of the graph;
-    ``output`` says which output of the first, -1 for a control edge.
+    For each edge: ``from`` and ``to`` are nodes, or -1 - i for input i, and output i, of the graph;
+    ``output`` is the index of the output of ``from``, -1 for a control edge.
     """
     strings = _Strings()
     nodes = index.nodes
@@ -184,7 +183,7 @@ def encode_structure(index: NodeIndex) -> bytes:
 
 
 def decode_structure(data: bytes) -> dict[str, Any]:
-    """What `encode_structure` has encoded: the head, with lists of numbers for its columns."""
+    """The inverse of `encode_structure`: the head, with lists of numbers for its columns."""
     raw = zlib.decompress(data)
     length = int.from_bytes(raw[:4], "little")
     head: dict[str, Any] = json.loads(raw[4 : 4 + length])
@@ -197,7 +196,7 @@ def decode_structure(data: bytes) -> dict[str, Any]:
 
 
 def pieces(data: bytes) -> list[bytes]:
-    """The same in pieces that messages have room for."""
+    """The bytes in pieces that fit into messages."""
     return [data[i : i + PIECE] for i in range(0, len(data), PIECE)]
 
 

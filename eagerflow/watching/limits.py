@@ -1,6 +1,6 @@
-"""How much live views remember, and how much of it goes into one message.
+"""Limits of the memory of live views, and of their messages.
 
-What is watched goes on without end, so each history has a length, and each table of names a size.
+Watching may go on without end, so each history has a length, and each table of names a size.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Final
 
 #: steps and regions of an executable that a timeline shows
 TIMELINE_STEPS: Final = 1024
-#: observed steps that the times of a node stand on
+#: observed steps from which the times of a node are computed
 OBSERVED_STEPS: Final = 9
 #: transfers and waits that have ended
 ENDED_WAITS: Final = 256
-#: seconds whose waits are remembered, those of each second in one number
+#: seconds for which waits are remembered, as one sum for each second
 SECONDS_OF_WAITS: Final = 16
 #: retraces, with their reasons
 RETRACES: Final = 64
 #: the spans of the buckets of a series in seconds, and how many of each: minutes, hours, a week
 SPANS: Final = ((1.0, 120), (60.0, 120), (3600.0, 168))
 
-# --- how many things are known ---------------------------------------------------------------
+# --- sizes of tables -------------------------------------------------------------------------
 
 #: executables with times of their steps
 EXECUTABLES: Final = 512
@@ -30,12 +30,12 @@ EXECUTABLES: Final = 512
 OBSERVED_EXECUTABLES: Final = 64
 #: queues, places of waits and edges
 PLACES: Final = 4096
-#: threads that are called by their names
+#: threads whose names are reported
 NAMED_THREADS: Final = 256
 
 # --- tables that views get -------------------------------------------------------------------
 
-#: rows of a table; of those that came later if there are more
+#: rows of a table; the latest ones if there are more
 TABLE_ROWS: Final = 100_000
 #: texts that stand for numbers in tables
 TABLE_NAMES: Final = 20_000
@@ -43,7 +43,7 @@ TABLE_NAMES: Final = 20_000
 CURVE_POINTS: Final = 4096
 #: rows of a table that only grows
 LOG_ROWS: Final = 2048
-#: steps of a timeline in one message; of more, the last
+#: steps of a timeline in one message; the last ones if there are more
 STEPS_IN_A_MESSAGE: Final = 50
 #: regions of all tasks in one message; likewise
 REGIONS_OF_TASKS: Final = 400

@@ -1,4 +1,4 @@
-"""Shares and nodes in words."""
+"""Texts for shares, executables and nodes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def name_of(number: int) -> str:
 
 
 def is_at_tasks(number: int) -> bool:
-    """Whether what an executable runs is, in part or as a whole, at task servers."""
+    """Whether an executable runs, in part or as a whole, at task servers."""
     executable = find_executable(number)
     return executable is not None and executable.tier.name == "remote"
 
 
 def place_of(node: Node) -> str:
-    """A node by its name, with its scope and its line."""
+    """The text of a node: its name, with its scope."""
     scope = f" in {node.scope}" if node.scope else ""
     return f"{node.name}{scope}"

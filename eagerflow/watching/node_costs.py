@@ -1,4 +1,4 @@
-"""How long each node takes, from single steps that are observed."""
+"""Durations of nodes, from single observed steps."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from eagerflow.watching.limits import OBSERVED_STEPS
 
 #: observed steps after which the shortest times are taken anew; those before count as long again
 _ROUND: Final = 12
-#: what a look at the clock costs an instruction at most, in seconds
+#: seconds that a look at the clock costs an instruction at most
 _MOST_OF_A_LOOK: Final = 2e-6
-#: what a kernel's call takes at least: what light nodes of a chain weigh besides their elements
+#: seconds of a kernel's call at least: the weight of a light node of a chain besides its elements
 _CALL: Final = 2e-7
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class NodeCost:
-    """How long a node takes in a step.
+    """The time of a node in a step.
 
     Attributes:
         index: its number among the nodes (see `NodeIndex`).
         node: its name.
         layer: the layer that it works for (`eagerflow.pictures.layers`).
-        seconds: of one step, all runs of the node in it together; as the unobserved step has it.
-        p95: the same of the step that 95 % of the observed ones did not exceed.
-        share: of the step, from 0 to 1.
-        runs: how often it runs in a step.
-        steps: how many observed steps these figures stand on.
+        seconds: seconds of all its runs in one step, scaled to an unobserved step.
+        p95: the 95th percentile of these seconds.
+        share: its share of the step, from 0 to 1.
+        runs: number of its runs in a step.
+        steps: number of observed steps from which these figures are computed.
         seen: when the last of them ended, in seconds of ``time.perf_counter``.
     """
 
@@ -54,7 +54,7 @@ class NodeCost:
 @final
 @dataclass(frozen=True, slots=True)
 class _Observed:
-    """One observed step: seconds and runs by the number of the node, corrected."""
+    """An observed step: seconds and runs by the number of the node, corrected."""
 
     total: float
     seen: float
@@ -64,13 +64,13 @@ class _Observed:
 
 @final
 class NodeCosts:
-    """What was observed of the nodes of one executable.
+    """Observed times of the nodes of one executable.
 
     Args:
-        nodes: of the graph that it runs.
+        nodes: the nodes of the graph that it runs.
 
     Attributes:
-        version: changes with each observed step.
+        version: a number that changes with each observed step.
     """
 
     def __init__(self, nodes: NodeIndex) -> None:
@@ -85,21 +85,21 @@ class NodeCosts:
     def add(self, observation: Observation, step: float, regions: Mapping[int, float]) -> None:
         """Take in an observed step.
 
-        What looking cost is taken off: each instruction had one look at the clock, so all lose the
-        same. The rest is scaled to what the region takes unobserved.
+        The cost of observing is subtracted: each instruction had one look at the clock, so the same
+        time is taken off each. The rest is scaled to the unobserved time of the region.
 
         Args:
-            observation: of a step that has ended.
-            step: seconds of a step that is not observed.
-            regions: likewise of its regions, by their number; of those that are not there the step
-                is what they take.
+            observation: the observation of a step that has ended.
+            step: seconds of an unobserved step.
+            regions: seconds of its unobserved regions, by number; a region that is missing takes
+                the whole step.
         """
         assert observation.stop is not None
         seconds: dict[int, float] = {}
         bare: dict[int, float] = {}
         runs: dict[int, float] = {}
         for number, times in observation.regions.items():
-            # both are medians, of unequally many steps: of a region that would not fit in the step
+            # both are medians, of unequally many steps, so a region may exceed its step
             whole = min(regions[number] * times.begun, step) if number in regions else step
             without = _without_looks(times, whole)
             scale = whole / max(sum(without.values()), 1e-12)
@@ -121,7 +121,7 @@ class NodeCosts:
             now[node] = min(took, now.get(node, took))
 
     def _nodes(self, times: NodeTimes, index: int) -> list[tuple[int, float]]:
-        """The nodes whose time was noted with an instruction, and the part of each."""
+        """The nodes whose time was noted with an instruction, each with its fraction."""
         members = [times.instructions[i].node for i in times.chains.get(index, (index,))]
         nodes = [node for node in members if node is not None]
         weights = [self._weight_of(node) for node in nodes] if len(nodes) > 1 else [1.0]
@@ -130,7 +130,7 @@ class NodeCosts:
         return [(index, weight) for index, weight in parts if index is not None]
 
     def _weight_of(self, node: Node) -> float:
-        """What a node of a chain weighs: an estimate, which is made once."""
+        """The weight of a node of a chain: an estimate in seconds, cached."""
         weight = self._weights.get(node)
         if weight is None:
             weight = self._weights[node] = self._seconds(node) + _CALL
@@ -138,13 +138,13 @@ class NodeCosts:
 
     @property
     def steps(self) -> int:
-        """How many observed steps the figures stand on."""
+        """Number of observed steps from which the figures are computed."""
         return len(self._observed)
 
     def least(self) -> Mapping[int, float]:
-        """The shortest time of each node in one step, as it was seen, of the last 12 to 24.
+        """The shortest observed time of each node in a step, of the last 12 to 24.
 
-        Others who use the machine, or the interpreter's lock, make nodes and regions longer now
+        Other users of the machine, or of the interpreter's lock, slow down nodes and regions now
         and then; so these times are for comparing nodes, and do not add up to a step.
         """
         now, before = self._least
@@ -159,7 +159,7 @@ class NodeCosts:
 
     def _ordered(self, observed: Sequence[_Observed]) -> Sequence[NodeCost]:
         whole = sum(o.total for o in observed)
-        # a step that was interrupted says too much of one node: medians do not care
+        # an interrupted step overstates one node; medians are robust to that
         ranked = _ranked([o.seconds for o in observed])
         seconds = {node: median(times) for node, times in ranked.items()}
         scale = sum(sum(o.seconds.values()) for o in observed) / max(sum(seconds.values()), 1e-12)
@@ -179,11 +179,11 @@ class NodeCosts:
 
 
 def _without_looks(times: NodeTimes, whole: float) -> dict[int, float]:
-    """The seconds of the instructions of a region that ran, without what looking took.
+    """The seconds of the instructions of a region that ran, without the cost of observing.
 
     Args:
-        times: what was observed.
-        whole: seconds of the region unobserved.
+        times: the observed times.
+        whole: seconds of the unobserved region.
     """
     looks, seen = sum(times.runs), sum(times.seconds)
     if not looks or not seen:
@@ -212,7 +212,7 @@ def _summed(parts: Sequence[dict[int, float]]) -> dict[int, float]:
 
 
 def layer_shares(costs: Iterable[NodeCost]) -> dict[str, float]:
-    """The share of a step that each layer takes, those around it included; "" is the step.
+    """The share of a step by layer, enclosing layers included; "" is the step.
 
     >>> from eagerflow.watching.node_costs import NodeCost, layer_shares
     >>> cost = NodeCost(0, "exp", "net/layer2", 0.2, 0.3, 0.5, 1.0, 1, 0.0)
@@ -230,14 +230,14 @@ def layer_shares(costs: Iterable[NodeCost]) -> dict[str, float]:
 
 @final
 class Duty:
-    """Says when a step may be observed, so that looking stays a small part of what is looked at.
+    """The budget for observing steps, which keeps its cost a small part of the time of steps.
 
     Args:
-        share: what looking may cost, as a part of the time of all steps.
-        ahead: seconds of steps that it may be ahead of that.
+        share: the cost of observing, at most, as a fraction of the time of all steps.
+        ahead: seconds of steps by which observing may be ahead of its budget.
 
     Attributes:
-        spent: seconds that looking took.
+        spent: seconds that observing took.
 
     >>> from eagerflow.watching.node_costs import Duty
     >>> duty = Duty(share=0.01, ahead=1.0)
@@ -257,13 +257,13 @@ class Duty:
         self.spent = 0.0
 
     def worked(self, seconds: float) -> None:
-        """Steps took this long."""
+        """Add seconds that steps took."""
         self._allowed += self._share * seconds
 
     def looked(self, seconds: float) -> None:
-        """Looking took this long."""
+        """Add seconds that observing took."""
         self.spent += seconds
 
     def allows(self, seconds: float) -> bool:
-        """Whether there is enough left for a look of this many seconds."""
+        """Whether the budget allows an observation of this many seconds."""
         return self.spent + seconds <= self._allowed + 1e-12

@@ -1,4 +1,4 @@
-"""Which step is observed next, and what observed steps have told."""
+"""The choice of steps to observe, and the results of observed steps."""
 
 from __future__ import annotations
 
@@ -16,50 +16,49 @@ from eagerflow.watching.node_costs import Duty, NodeCosts
 from eagerflow.watching.step_times import StepLog, StepTimes
 from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
 
-#: what it takes to write the code for the first observation, per node; a guess that is corrected
+#: seconds per node to write the code for the first observation; a guess that is corrected
 _WRITING: Final = 2e-4
-#: what observing costs after that, per look at the clock
+#: seconds of observing after that, per look at the clock
 _LOOK: Final = 1.5e-6
-#: what a look may cost at most, and to write the code of a node or look at its value
+#: seconds at most of a look, and of writing the code of a node or a look at its value
 _DEAREST: Final = 1e-5
 _SLOWEST: Final = 5e-3
-#: observed steps that are not counted: code that is new runs slower
+#: observed steps that are not counted, as new code runs slower
 _COLD: Final = 2
 #: seconds between two observed steps of one executable
 _PAUSE: Final = 0.5
-#: observed steps that times stand on before values are looked at for NaN, seconds between two such
-#: looks, and what one costs a node, as a first guess
+#: observed steps with times before values are checked for NaN, seconds between two such checks, and
+#: seconds per node of a check, as a first guess
 _TIMED: Final = 3
 _CHECKED: Final = 5.0
 _CHECK: Final = 3e-5
-#: seconds of its own steps that looking at one may be ahead of: a small graph has its first figures
-#: at once, although what a large one cost is not yet earned
+#: seconds of steps by which an executable's observations may be ahead of its own duty: a small
+#: graph has its first figures at once, although a large one has used up the common duty
 _AHEAD: Final = 2.0
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Observed:
-    """What is known of the nodes of one executable.
+    """Observations of the nodes of one executable.
 
     Attributes:
         executable: its number.
         index: its nodes.
-        costs: how long they take.
-        values: statistics of the values that were asked for, by the number of the node, and when
-            they were taken.
-        count: how many steps were observed.
-        wanted: the numbers of nodes whose value is to be looked at in the next step.
+        costs: the times of the nodes.
+        values: statistics of requested values, by the number of the node, each with its time.
+        count: number of observed steps.
+        wanted: the numbers of nodes whose values to look at in the next step.
         asked: the observation that waits for a step.
         next: when the next step may be observed.
-        expected: seconds that observing one is expected to cost.
-        duty: what looking at this one may cost, where that at all of them has cost too much.
+        expected: expected seconds of observing a step.
+        duty: the executable's own budget, for when the common duty is used up.
         worked: seconds that its steps took, as far as they count for its duty.
-        checked: how many steps were looked at for NaN.
-        check: when the next one may be, and what that is expected to cost, in seconds.
-        checking: what looks at a step for NaN; else None.
-        first_nan: the number of the node that made the NaN in the last of them, if there was one.
-        expectations: what its nodes should take.
+        checked: number of steps checked for NaN.
+        check: when the next check may be, and its expected cost in seconds.
+        checking: the check for NaN in progress; else None.
+        first_nan: the number of the node that made the NaN in the last check, if there was one.
+        expectations: the expected times of its nodes.
     """
 
     executable: int
@@ -87,11 +86,11 @@ class Observed:
 class StepObserver:
     """Has single steps observed, so seldom that it costs little.
 
-    `step` is called by one thread, some times a second.
+    One thread calls `step`, some times a second.
 
     Args:
         log: the steps that run.
-        duty: what looking may cost.
+        duty: the budget for observing all executables.
     """
 
     def __init__(self, log: StepLog, duty: Duty | None = None) -> None:
@@ -103,7 +102,7 @@ class StepObserver:
         self._worked = 0.0
 
     def of(self, number: int) -> Observed | None:
-        """What is known of an executable; None if it is gone, or there are too many."""
+        """The observations of an executable; None if it is gone, or there are too many."""
         known = self.executables.get(number)
         if known is None:
             executable = find_executable(number)
@@ -117,7 +116,11 @@ class StepObserver:
         return known
 
     def look_at(self, number: int, node: int) -> bool:
-        """Take statistics of a node's first output in the next step; whether there is one."""
+        """Request statistics of a node's first output in the next step.
+
+        Returns:
+            Whether the node exists.
+        """
         known = self.of(number)
         if known is None or not 0 <= node < len(known.index.nodes):
             return False
@@ -125,7 +128,7 @@ class StepObserver:
         return True
 
     def step(self, now: float) -> list[Observed]:
-        """Take in what was observed, and ask for more; gives what is known anew."""
+        """Take in finished observations, and request more; returns those that changed."""
         self.collect()
         changed, self._changed = self._changed, []
         seconds = sum(s.seconds for s in self._log.executables.values())
@@ -164,11 +167,11 @@ class StepObserver:
             executable.observe(known.asked)
 
     def _allows(self, known: Observed, seconds: float) -> bool:
-        """Whether a look may cost this: out of what all have earned, or what this one has."""
+        """Whether an observation may cost so much: by the common duty, or by the executable's."""
         return self.duty.allows(seconds) or known.duty.allows(seconds)
 
     def collect(self) -> None:
-        """Take in what was observed."""
+        """Take in finished observations."""
         done = self._done[:]
         del self._done[: len(done)]
         for observation, statistics in done:
@@ -189,7 +192,7 @@ class StepObserver:
         known.asked, known.next = None, observation.stop + pause
         took = observation.stop - observation.start
         looks = sum(sum(region.runs) for region in observation.regions.values())
-        # a step that waited longer than others did not cost that
+        # capped, as a step may just have waited longer than others
         most = _DEAREST * looks if known.count and looks else _SLOWEST * len(known.index.nodes)
         extra = min(max(took - times.median, 0.0), most)
         self.duty.looked(extra)
@@ -206,16 +209,16 @@ class StepObserver:
             known.costs.add(observation, times.median, regions)
 
     def _checked(self, known: Observed, extra: float) -> None:
-        """All values of a step were looked at."""
+        """Take in a finished check for NaN."""
         assert known.checking is not None
         known.first_nan = known.checking.first()
         known.checking = None
-        # the first had to write the code, which later ones need not
+        # the first check had to write the code, which later ones reuse
         known.check = known.check[0], extra if known.checked else _CHECK * len(known.index.nodes)
         known.checked += 1
 
     def stop(self) -> None:
-        """Let no step be observed any more."""
+        """Cancel all pending observations."""
         for known in self.executables.values():
             executable = find_executable(known.executable)
             if known.asked is not None and executable is not None:
@@ -229,7 +232,7 @@ def _look(
     def look(outputs: Sequence[Any]) -> None:
         try:
             statistics[node] = value_statistics(outputs[0])
-        except Exception:  # whatever it is, the step that shows it must go on
+        except Exception:  # whatever the value is, the step must go on
             statistics.pop(node, None)
 
     return look

@@ -1,4 +1,4 @@
-"""Texts that are made anew now and then, of objects that views show."""
+"""Periodically refreshed texts of objects that views show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 from eagerflow.watching.limits import TEXT_CHARACTERS
 
-#: seconds between two looks at an object, at least; and of what a look takes, how many times that
+#: pause between two looks at an object: least seconds, and multiple of the duration of a look
 _PAUSE: Final = 0.5
 _REST: Final = 100.0
 _numbers: Final = count(1)
@@ -25,10 +25,10 @@ class _Asked:
 
 @final
 class Panels:
-    """Objects that are looked at again and again, so seldom that it takes a hundredth of the time.
+    """Objects whose probes are called again and again, using at most a hundredth of the time.
 
     Args:
-        clock: gives the time, as ``time.perf_counter``.
+        clock: returns the time, as ``time.perf_counter``.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -36,25 +36,26 @@ class Panels:
         self._asked: dict[int, _Asked] = {}
 
     def add(self, probe: Callable[[], dict[str, Any]]) -> int:
-        """Look at an object from now on; gives the number of its row.
+        """Look at an object from now on; returns the number of its row.
 
         Args:
-            probe: gives what JSON can say of the object. It is called in the watcher's thread.
+            probe: returns a description of the object for JSON. It is called in the watcher's
+                thread.
         """
         number = next(_numbers)
         self._asked[number] = _Asked(probe)
         return number
 
     def remove(self, number: int) -> None:
-        """Look at it no more."""
+        """Stop looking at an object."""
         self._asked.pop(number, None)
 
     def keys(self) -> set[tuple[int]]:
-        """The keys of the rows of those that are looked at."""
+        """The keys of the rows of all objects."""
         return {(number,) for number in list(self._asked)}
 
     def rows(self, now: float) -> list[tuple[int, str]]:
-        """The texts of those that it is time to look at."""
+        """The new texts of the objects that are due."""
         return [
             (number, self._text(asked))
             for number, asked in list(self._asked.items()) if now >= asked.due
@@ -64,7 +65,7 @@ class Panels:
         start = self._clock()
         try:
             text = json.dumps(asked.probe(), ensure_ascii=False)
-        except Exception as error:  # what is shown must not end who looks
+        except Exception as error:  # an error of a probe must not end the watcher
             text = json.dumps({"title": "", "alarm": f"{type(error).__name__}: {error}"})
         stop = self._clock()
         asked.due = stop + max(_PAUSE, _REST * (stop - start))

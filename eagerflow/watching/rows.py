@@ -1,4 +1,4 @@
-"""What was gathered as rows of the tables that views know."""
+"""Conversion of gathered data into rows of the tables that views know."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _Row = TypeVar("_Row")
 
 @final
 class BoardRows:
-    """Puts onto a board what has changed.
+    """Puts changed rows onto a board.
 
     Args:
-        board: takes the rows.
+        board: the board.
         log: the steps.
-        activity: what they do besides computing.
+        activity: queues, waits, transfers and retraces.
         observer: the times of nodes, and values.
-        tasks: what ran at tasks, and how they are.
+        tasks: the regions that ran at tasks, and the tasks' health.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BoardRows:
         self._activity = activity
         self._observer = observer
         self._tasks = tasks
-        self._of_tasks = 0, 0  # regions and changes that were told
+        self._of_tasks = 0, 0  # numbers of regions and changes put so far
         self._told = 0
         self._counts: dict[int, int] = {}
         self._retraces = 0
@@ -56,7 +56,7 @@ class BoardRows:
         self._moving: dict[tuple[Any, ...], int] = {}  # by executable, devices and line
 
     def busiest(self, most: int) -> list[int]:
-        """The numbers of the executables whose steps took most of the time."""
+        """The numbers of the executables whose steps took most of the time, at most so many."""
         times = sorted(self._log.executables.values(), key=lambda s: -s.seconds)
         return [t.executable for t in times[:most]]
 
@@ -64,14 +64,14 @@ class BoardRows:
         self, now: float, changed: Iterable[Observed], sampler: Sampler, places: Sequence[Place],
         cost: float,
     ) -> None:  # fmt: skip
-        """Put all of it.
+        """Put all rows that have changed.
 
         Args:
             now: the time.
             changed: the executables of which steps were observed.
-            sampler: where threads were.
-            places: where they are.
-            cost: what looking takes, as a part of the time.
+            sampler: the past places of threads.
+            places: the current places of threads.
+            cost: the cost of watching, as a fraction of the time.
         """
         self._put_steps(now)
         self._put_threads(place.thread for place in places)
@@ -113,7 +113,7 @@ class BoardRows:
             board.put("curve", curve)
 
     def _put_threads(self, idents: Iterable[int]) -> None:
-        """Tell the names of threads, as they are now: a number may come again with another one."""
+        """Put the current names of threads: an identifier may be reused with another name."""
         met = set(idents)
         if not met:
             return
@@ -136,7 +136,7 @@ class BoardRows:
         self._board.put("regions", rows)
 
     def _put_tasks(self) -> None:
-        """Regions of tasks that have run since this was called last, and changes of tasks."""
+        """Put regions that have run at tasks since the last call, and changes of tasks."""
         tasks, name = self._tasks, self._board.name
         told, changed = tasks.told - self._of_tasks[0], tasks.changed - self._of_tasks[1]
         self._of_tasks = tasks.told, tasks.changed
@@ -149,7 +149,7 @@ class BoardRows:
         ])  # fmt: skip
 
     def _put_ended(self) -> None:
-        """Transfers and waits that have ended since this was called last."""
+        """Put transfers and waits that have ended since the last call."""
         name, activity = self._board.name, self._activity
         counts = [new - old for new, old in zip(activity.counts, self._ended, strict=True)]
         self._ended = activity.counts
@@ -169,8 +169,8 @@ class BoardRows:
     def _moving_node(self, event: TransferEvent) -> int:
         """The number of the node that a transfer is for.
 
-        What runs are the parts of a graph, whose nodes have names of their own: so it is the one
-        between the same devices, and of several that of the same line.
+        The executor runs partitions, whose nodes have names of their own. So the node is found by
+        its devices, and of several nodes by its line.
         """
         number = event.executable
         key = number, event.origin, event.device, event.source
@@ -217,7 +217,7 @@ class BoardRows:
         since = place.since
         times = self._log.executables.get(place.executable)
         if times is not None and place.doing != "waits":
-            since = max(since, times.last)  # it was seen there in steps before this one, too
+            since = max(since, times.last)  # it may have been seen there in earlier steps, too
         return (place.thread, place.executable, node, name(place.doing), since, name(frame),
                 iteration, name(place.queue), place.progress)  # fmt: skip
 

@@ -1,8 +1,8 @@
-"""Where threads are: looked up now and then, and shown as a place, never as time.
+"""Sampler of the places of threads, which are shown as places and never as times.
 
-A sample needs the lock of the interpreter, and so lands where a step lets go of it: in waits,
-transfers and long nodes. Of many short nodes none is ever seen. So what samples show is where a
-long step is; how long nodes take is measured (`eagerflow.watching.node_costs`).
+A sample needs the lock of the interpreter, and so falls where a step releases it: in waits,
+transfers and long nodes. Short nodes are never seen. So samples show the place of a long step; the
+times of nodes are measured (`eagerflow.watching.node_costs`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final, Literal, final
 from eagerflow.events import TransferEvent, WaitEvent
 from eagerflow.running_node import PlaceInCode, RunningNode
 
-#: steps that are shorter have a rate, and no place
+#: seconds of a step below which it has a rate, and no place
 SHORT: Final = 0.02
 
-#: that are kept until they are taken
+#: number of glances kept until they are taken
 _MOST_GLANCES: Final = 256
 
 Doing = Literal["works", "waits", "moves data"]
@@ -26,17 +26,17 @@ Doing = Literal["works", "waits", "moves data"]
 @final
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a thread is within a step.
+    """The place of a thread within a step.
 
     Attributes:
         thread: its identifier; 0 for none.
-        executable: the number of what it runs; 0 for eager code, which waits.
+        executable: the number of the executable; 0 for eager code, which waits.
         node: the name of the node.
-        doing: what it does there.
+        doing: its activity there.
         since: when it was seen there first, or began to wait, in seconds of ``perf_counter``.
         frames: the loops that it is in, the outermost first, with the iteration.
-        queue: the name of what it waits for; empty if it does not.
-        progress: how much of a native kernel has run that it is in, from 0 to 1.
+        queue: the name of the queue that it waits for; empty if it does not wait.
+        progress: the fraction done of its native kernel, from 0 to 1.
     """
 
     thread: int
@@ -51,21 +51,21 @@ class Place:
 
 @final
 class Sampler:
-    """Keeps where the threads are that are within long steps.
+    """Keeps the places of threads that are within long steps.
 
-    A glance notes only where in its code a thread is; what that means is looked up later, all at
-    once, for half of what looking costs a step is what it pushes out of the processor's caches.
+    A glance notes only the position of a thread in its code; its meaning is looked up later, all at
+    once, as half of a glance's cost is that it evicts a step's data from the processor's caches.
 
     Args:
-        nodes: gives the node at which each thread is that runs a graph.
-        places: gives the places in generated code, for a glance.
-        node_at: gives the node of such a place.
-        is_long: whether the steps of an executable are long enough to show a place, or the one
-            that runs is.
+        nodes: returns the node of each thread that runs a graph.
+        places: returns the places in generated code, for a glance.
+        node_at: returns the node of such a place.
+        is_long: whether the steps of an executable, or the one in progress, are long enough to
+            show a place.
 
     Attributes:
-        places: where they are, as of the last sample.
-        samples: how many there were.
+        places: the places as of the last sample.
+        samples: number of samples and glances.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Sampler:
         self.samples = 0
 
     def glance(self, now: float) -> None:
-        """Note where threads are, at next to no cost."""
+        """Note the positions of threads, at next to no cost."""
         self.samples += 1
         if len(self._glances) < _MOST_GLANCES:
             self._glances += [(now, thread, place) for thread, place in self._places().items()]
@@ -93,7 +93,7 @@ class Sampler:
         return any(at is not None and self._is_long(at.executable) for at in nodes)
 
     def take_trail(self) -> list[tuple[float, int, int, str]]:
-        """What glances saw since this was called last: time, thread, executable and node."""
+        """The glances since the last call: time, thread, executable and node."""
         glances, self._glances = self._glances, []
         trail = []
         for when, thread, place in glances:
@@ -105,12 +105,12 @@ class Sampler:
     def sample(
         self, now: float, waiting: list[WaitEvent], moving: list[TransferEvent]
     ) -> list[Place]:
-        """Look where threads are.
+        """Sample the places of threads.
 
         Args:
             now: the time.
-            waiting: the waits that go on.
-            moving: the transfers that do.
+            waiting: the waits in progress.
+            moving: the transfers in progress.
         """
         self.samples += 1
         at_nodes = self._nodes() if self._any_long() else {}

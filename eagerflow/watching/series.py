@@ -1,4 +1,4 @@
-"""Bounded memory of what goes on without end: a week takes no more room than a minute."""
+"""Time series in bounded memory: a week takes no more room than a minute."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 @final
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What came within one span of time.
+    """The values within one span of time.
 
     Attributes:
         start: when the span begins.
         span: its seconds.
-        count: how many values came.
+        count: number of the values.
         total: their sum.
         least: the smallest of them.
         largest: the largest of them.
@@ -55,7 +55,7 @@ class Series:
     __slots__ = ("_levels",)
 
     def __init__(self) -> None:
-        #: for each span: the index of the span that a place of the ring stands for, and its figures
+        #: for each span a ring: the index of each bucket, and its figures
         self._levels = [
             (span, np.full(kept, -1, dtype=np.int64), np.zeros((kept, 4))) for span, kept in SPANS
         ]
@@ -64,9 +64,9 @@ class Series:
         """Take in values.
 
         Args:
-            times: when each came, f64[n], not before the epoch of the clock.
-            values: f64[n].
-            counts: for how many values each stands, f64[n]; by default for itself.
+            times: the time of each value, f64[n], not before the epoch of the clock.
+            values: the values, f64[n].
+            counts: number of values that each stands for, f64[n]; by default one.
         """
         first, last = float(times.min()), float(times.max())
         whole = _figures(values, counts)
@@ -81,7 +81,7 @@ class Series:
                 _join(indices, figures, int(index), part)
 
     def latest(self, since: float) -> list[Bucket]:
-        """The buckets of one second, the oldest first, that end later than that."""
+        """The buckets of one second that end after ``since``, the oldest first."""
         _, indices, figures = self._levels[0]
         buckets = []
         index = int(indices.max())
@@ -103,7 +103,7 @@ class Series:
 
 
 def _figures(values: Floats, counts: Floats | None) -> tuple[float, float, float, float]:
-    """How many there are, their sum, the smallest and the largest."""
+    """The number of values, their sum, the smallest and the largest."""
     count, total = float(len(values)), float(values.sum())
     if counts is not None:
         count, total = float(counts.sum()), float((values * counts).sum())
@@ -114,7 +114,7 @@ def _join(
     indices: np.ndarray[Any, np.dtype[np.int64]], figures: Floats, index: int,
     part: tuple[float, float, float, float],
 ) -> None:  # fmt: skip
-    """Add what came in the span of this index to its place in the ring."""
+    """Add the figures of the span with this index to its bucket in the ring."""
     place = index % len(indices)
     there = int(indices[place])
     if there == index:
@@ -122,17 +122,17 @@ def _join(
         figures[place] = (
             count + part[0], total + part[1], min(least, part[2]), max(largest, part[3])
         )  # fmt: skip
-    elif there < index:  # else it is older than what is kept
+    elif there < index:  # else the span is older than the ring
         indices[place] = index
         figures[place] = part
 
 
 @final
 class Recent:
-    """The last values, of which there are percentiles.
+    """The last values, for percentiles.
 
     Args:
-        kept: how many.
+        kept: number of values kept.
     """
 
     __slots__ = ("_values", "count")
@@ -150,9 +150,9 @@ class Recent:
         self.count += skipped + len(values)
 
     def percentiles(self, *which: float) -> tuple[float, ...]:
-        """The percentiles of what is kept; zeros if there is nothing."""
+        """The percentiles of the kept values; zeros if there are none."""
         if not self.count:
             return (0.0,) * len(which)
-        # Python's own: NumPy's lets go of the interpreter's lock, and waits for it afterwards
+        # Python's sort: NumPy's releases the interpreter's lock, and waits for it afterwards
         values = sorted(self._values[: self.count].tolist())
         return tuple([values[min(int(len(values) * p / 100), len(values) - 1)] for p in which])

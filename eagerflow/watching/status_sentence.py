@@ -1,4 +1,4 @@
-"""What runs, in one sentence: how long steps take, where the time goes, what they wait for."""
+"""The status in one sentence: duration of steps, their costliest part, and waits for input."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from eagerflow.watching.step_times import LATELY, StepTimes
 if TYPE_CHECKING:
     from eagerflow.watching.watcher import Watcher
 
-#: a scope with more is the step itself, about: those within say more
+#: a scope with a larger share is about the whole step: the scopes within are more informative
 _ALL: Final = 0.8
 _MUCH: Final = 0.2
-#: shares below are not worth a word
+#: smaller shares are not mentioned
 _LITTLE: Final = 0.05
-#: nor are waits for input that would be told as 0 %
+#: smaller shares of waits for input are not mentioned, as they would round to 0 %
 _WORTH: Final = 0.005
 
 
 def sentence(watcher: Watcher, now: float) -> str:
-    """What runs, in one sentence.
+    """The status of the busiest executable and of the tasks, in one sentence.
 
     Args:
-        watcher: what has looked.
+        watcher: the watcher.
         now: the time, in seconds of ``time.perf_counter``.
     """
     times = watcher.log.busiest(now)
@@ -49,7 +49,7 @@ def sentence(watcher: Watcher, now: float) -> str:
 
 
 def _away(watcher: Watcher) -> list[str]:
-    """The tasks that are lost or do not answer, in words."""
+    """Texts about the tasks that are lost or do not answer."""
     said = {"lost": ("is lost", "are lost"), "suspect": ("does not answer", "do not answer")}
     parts = []
     for health, (one, several) in said.items():
@@ -60,15 +60,16 @@ def _away(watcher: Watcher) -> list[str]:
 
 
 def _beside(seconds: float, other: float) -> str:
-    """A time beside another one: its unit is left out where it is the same."""
+    """The text of a time beside another one, without its unit if that is the same."""
     text, unit = seconds_text(seconds), seconds_text(other).split()[1]
     return text.removesuffix(f" {unit}")
 
 
 def largest_part(costs: Sequence[NodeCost]) -> tuple[str, float] | None:
-    """Where most of a step goes: the name of a layer or a node, and its share.
+    """The part that takes most of a step: the name of a layer or a node, and its share.
 
-    A layer has its derivatives and updates as well. One that holds most of a step is opened.
+    A layer includes its derivatives and updates. A layer that takes most of a step is replaced by
+    its parts.
 
     >>> from eagerflow.watching.node_costs import NodeCost
     >>> from eagerflow.watching.status_sentence import largest_part
@@ -94,15 +95,15 @@ def largest_part(costs: Sequence[NodeCost]) -> tuple[str, float] | None:
     dearest = (scope.rpartition("/")[2], within[scope]) if scope else ("", 0.0)
     if node is not None and node.share > dearest[1]:
         dearest = node.node, node.share
-    if outer and dearest[1] < _MUCH:  # many small parts: what holds them says more
+    if outer and dearest[1] < _MUCH:  # many small parts: the layer around them says more
         dearest = outer.rpartition("/")[2], shares[outer]
     return dearest if dearest[1] >= _LITTLE else None
 
 
 def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:
-    """The part of the time that steps of an executable, or what feeds them, wait lately for input.
+    """The recent fraction of time that an executable's steps, or eager code, waited for input.
 
-    None if there is nothing that they could wait for.
+    None if there is no input to wait for.
     """
     activity, since = watcher.activity, max(now - LATELY, watcher.opened)
     mine = {0, times.executable}

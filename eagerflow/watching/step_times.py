@@ -1,4 +1,4 @@
-"""How long steps and regions take, from what is told of them in brief."""
+"""Durations of steps and regions, from their brief events."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from eagerflow.watching.series import Floats, Recent, Series
 
 #: seconds over which a rate is taken
 _RATE: Final = 2.0
-#: seconds that are called now where it is asked what takes most of the time
+#: seconds that count as recent, where activities are compared
 LATELY: Final = 10.0
-#: what a step that is told takes, and what comes of it, may be as much as this part of it
+#: cost of reporting a step at most, as a fraction of its duration
 _TELLING_SHARE: Final = 0.01
-#: what it takes to tell a step and to take it in, in seconds
+#: seconds to report a step and to take it in
 _TELLING: Final = 7e-7
-#: for how many steps one stands at most
+#: number of steps that a reported one stands for at most
 _MOST_TOGETHER: Final = 32
-#: steps between two looks from which on that is worth it; where there are fewer each is told
+#: steps between two looks from which on this is worth it; if there are fewer, each is reported
 _MANY: Final = 500
 _first: Final = itemgetter(0)
 _thread: Final = itemgetter(3)
@@ -34,18 +34,18 @@ _Brief = TypeVar("_Brief", BriefStep, BriefRegion)
 
 @final
 class StepTimes:
-    """The steps of one executable.
+    """Statistics of the steps of one executable.
 
     Attributes:
         executable: its number.
-        count: how many steps there were.
-        seconds: what they took together.
+        count: number of steps.
+        seconds: their total duration.
         first: when the first of them began.
         last: when the last of them ended.
-        detached: whether no caller waited for any of them, as those of runners.
+        detached: whether no caller waited for any of them, as for steps of runners.
         recent: the last durations.
         series: all durations over time.
-        lately: how many steps were told between the last two looks.
+        lately: number of steps reported between the last two looks.
         regions: for each region the last durations.
     """
 
@@ -63,12 +63,12 @@ class StepTimes:
         self._median: float | None = None
 
     def add(self, starts: Floats, stops: Floats, counts: Floats) -> None:
-        """Steps have ended.
+        """Add steps that have ended.
 
         Args:
             starts: when they began, f64[n].
             stops: when they ended, f64[n].
-            counts: for how many each stands, f64[n].
+            counts: number of steps that each stands for, f64[n].
         """
         seconds = stops - starts
         self.first = self.first or float(starts[0])
@@ -81,7 +81,7 @@ class StepTimes:
         self._median = None
 
     def saw(self, start: float, stop: float) -> None:
-        """A step was observed: it counts, and how long it took says nothing of the others."""
+        """Add an observed step: it is counted, but its duration is not representative."""
         self.first = self.first or start
         self.last = max(self.last, stop)
         self.count += 1
@@ -94,11 +94,11 @@ class StepTimes:
         return self._median
 
     def seconds_since(self, since: float) -> float:
-        """What steps took since then, to a second."""
+        """The seconds of steps since a time, accurate to a second."""
         return sum(b.count * b.mean for b in self.series.latest(since))
 
     def rate(self, now: float) -> float:
-        """Steps a second, lately."""
+        """The recent number of steps per second."""
         buckets = self.series.latest(now - _RATE)
         if not buckets:
             return 0.0
@@ -108,14 +108,14 @@ class StepTimes:
 
 @final
 class StepLog:
-    """All steps and regions, as they are told in brief, and what they came to.
+    """All steps and regions, from their brief events, with statistics.
 
-    What runs steps only appends to a list. `collect` is called by one thread, some times a second.
+    Threads that run steps only append to a list. One thread calls `collect`, some times a second.
 
     Attributes:
         note_step: takes a step; any thread may call it.
-        note_region: likewise a region.
-        executables: the steps of each, by its number.
+        note_region: takes a region; likewise.
+        executables: the steps of each executable, by its number.
     """
 
     def __init__(self) -> None:
@@ -124,14 +124,14 @@ class StepLog:
         self.note_step: Callable[[BriefStep], object] = self._steps.append
         self.note_region: Callable[[BriefRegion], object] = self._regions.append
         self.executables: dict[int, StepTimes] = {}
-        #: the last steps; its end is what comes last
+        #: the last steps, in order of arrival
         self._timeline: deque[BriefStep] = deque(maxlen=TIMELINE_STEPS)
         self._told = 0
         self._regions_line: deque[BriefRegion] = deque(maxlen=TIMELINE_STEPS)
         self._regions_told = 0
 
     def collect(self) -> int:
-        """Take in what has come; gives the number of steps."""
+        """Take in new steps and regions; returns the number of steps."""
         for times in self.executables.values():
             times.lately = 0
         steps = _taken(self._steps) if self._steps else ()
@@ -153,7 +153,7 @@ class StepLog:
         return len(steps)
 
     def of(self, number: int) -> StepTimes:
-        """The steps of an executable; those that ran longest ago are forgotten if need be."""
+        """The steps of an executable; if the table is full, the least recent one is evicted."""
         known = self.executables.get(number)
         if known is None:
             if len(self.executables) >= EXECUTABLES:
@@ -164,31 +164,31 @@ class StepLog:
 
     @property
     def told(self) -> int:
-        """How many steps there were in all."""
+        """Number of steps reported in all."""
         return self._told
 
     def timeline(self, since: int, most: int) -> list[BriefStep]:
         """The last steps, the oldest first.
 
         Args:
-            since: `told` when they were asked for before.
-            most: of them at most.
+            since: the value of `told` at the previous call.
+            most: number of steps at most.
         """
         return _last(self._timeline, self._told - since, most)
 
     @property
     def regions_told(self) -> int:
-        """How many regions there were in all."""
+        """Number of regions reported in all."""
         return self._regions_told
 
     def region_line(self, since: int, most: int) -> list[BriefRegion]:
-        """The last regions, likewise."""
+        """The last regions; like `timeline`."""
         return _last(self._regions_line, self._regions_told - since, most)
 
     def busiest(self, now: float) -> StepTimes | None:
-        """The executable whose steps take most of the time now, or took most of it.
+        """The executable whose steps take most of the time now, or else took most of it.
 
-        Steps that somebody waits for count before those of runners, which idle while they wait.
+        Steps with a caller that waits come before steps of runners, which idle while they wait.
         """
         known = self.executables.values()
         called = [s for s in known if not s.detached]
@@ -199,10 +199,10 @@ class StepLog:
 
 
 def thin_out(log: StepLog) -> None:
-    """Of very short steps let one be told for several, so that looking stays a small part of them.
+    """Let one reported step stand for several very short ones, so that watching stays cheap.
 
     Args:
-        log: the steps that came since the last look, and how long they take.
+        log: the steps since the last look, with their durations.
     """
     for number, times in log.executables.items():
         executable = find_executable(number)
@@ -217,14 +217,14 @@ def thin_out(log: StepLog) -> None:
 
 
 def _taken(log: list[_Brief]) -> list[_Brief]:
-    """What is in a list, which loses it. Others append meanwhile: each line here is atomic."""
+    """Remove and return the items of a list. Threads append meanwhile: each line is atomic."""
     taken = log[:]
     del log[: len(taken)]
     return taken
 
 
 def _last(lines: deque[_Brief], count: int, most: int) -> list[_Brief]:
-    """As many of the last lines as there are, but no more than are wanted."""
+    """The last ``count`` lines, but at most ``most``, and no more than there are."""
     count = min(count, most, len(lines))
     return list(islice(lines, len(lines) - count, None))
 

@@ -1,10 +1,10 @@
-"""The messages that views get: tables of numbers and texts, as bytes.
+"""The format of messages to views: tables of numbers and texts, as bytes.
 
-A message is, all little-endian: ``u32`` 0x31464645 ("EFF1"), ``u32`` flags (1: forget all that was
-said before), ``u32`` sequence number, ``u32`` number of tables, ``f64`` the time. Then the tables:
-``u32`` number of the table (its place in `TABLES`), ``u32`` rows, and its columns in order, each
+A message is, all little-endian: ``u32`` 0x31464645 ("EFF1"), ``u32`` flags (1: discard all earlier
+messages), ``u32`` sequence number, ``u32`` number of tables, ``f64`` the time. Then the tables:
+``u32`` number of the table (its index in `TABLES`), ``u32`` rows, and its columns in order, each
 padded with zeros to a multiple of 8 bytes. A column of texts is ``u32`` for the end of each text,
-padded, and the bytes of all in UTF-8, padded; one of bytes likewise.
+padded, and the bytes of all in UTF-8, padded; a column of bytes likewise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, final
 import numpy as np
 
 MAGIC: Final = 0x31464645
-#: a message forgets all before
+#: the flag of a message after which earlier ones are discarded
 WHOLE: Final = 1
 _HEAD: Final = 24
 
@@ -29,15 +29,15 @@ Row = tuple[Any, ...]
 @final
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What one table of messages looks like.
+    """The schema of a table.
 
     Attributes:
-        name: of the table.
-        kind: of ``"rows"`` a message has those that changed, by their key; of a ``"list"`` all, and
-            it replaces the one before; of a ``"log"`` those that are new.
-        key: how many columns, from the first, tell rows apart.
-        columns: names and types: those of NumPy, ``text`` or ``bytes``.
-        fixed: bytes of a row; 0 where texts decide.
+        name: the name of the table.
+        kind: for ``"rows"`` a message has the changed rows, by key; for a ``"list"`` all rows,
+            which replace the previous ones; for a ``"log"`` the new rows.
+        key: number of columns, from the first, that identify a row.
+        columns: names and types: a type of NumPy's, ``text`` or ``bytes``.
+        fixed: bytes of a row; 0 if they depend on texts.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Schema:
     fixed: int
 
     def width(self, row: Row) -> int:
-        """Bytes that a row takes."""
+        """Bytes that a row takes at most."""
         return self.fixed or sum(
             4 + len(value) * (1 if kind == "bytes" else 4) if kind in _TEXTS else int(kind[1:])
             for value, (_, kind) in zip(row, self.columns, strict=True)
@@ -61,7 +61,7 @@ def _schema(name: str, kind: Literal["rows", "list", "log"], key: int, columns: 
     return Schema(name, kind, key, tuple(pairs), fixed)
 
 
-#: `names` first: others refer to texts by the numbers that it gives
+#: `names` first: other tables refer to texts by its numbers
 TABLES: Final = (
     _schema("names", "rows", 1, "name:u4 text:text"),
     _schema("executables", "rows", 1, "executable:u4 name:u4 nodes:u4 structure:u4"),
@@ -122,12 +122,12 @@ def encode(
 @final
 @dataclass(frozen=True, slots=True)
 class TableMessage:
-    """A message as it was before it was encoded.
+    """A decoded message.
 
     Attributes:
         sequence: its number.
         time: when it was made.
-        whole: whether it forgets all before.
+        whole: whether earlier messages are discarded.
         tables: the rows by the name of the table.
     """
 
@@ -138,10 +138,10 @@ class TableMessage:
 
 
 def decode(data: bytes) -> TableMessage:
-    """What `encode` has encoded.
+    """The inverse of `encode`.
 
     Raises:
-        ValueError: it is no message, or not whole.
+        ValueError: the bytes are no message, or too few.
     """
     if len(data) < _HEAD:
         raise ValueError(f"a message has at least {_HEAD} bytes, this has {len(data)}")

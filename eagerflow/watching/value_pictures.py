@@ -8,25 +8,25 @@ from typing import Any, Final
 
 import numpy as np
 
-#: pixels of a picture along each axis; of RGB, which takes three times the bytes, fewer
+#: pixels of a picture along each axis; fewer of RGB, which takes three times the bytes
 _PIXELS: Final = 64
 _RGB_PIXELS: Final = 44
-#: images are at least this high and wide; else three columns are three columns
+#: least height and width of an image; smaller arrays with three columns are matrices
 _IMAGE: Final = 8
 
 
 def picture_of(array: np.ndarray[Any, Any]) -> tuple[str, str]:
-    """An array as an image, and what it shows: of more than two axes the first matrix.
+    """An array as an image with a caption; of more than two axes the first matrix.
 
-    Numbers from blue (least) over white (zero, or the middle) to orange (largest), NaN is black;
-    what has three channels last, and looks like an image, has its own colours. Every so manieth
-    row and column is shown of what is larger than 64.
+    Numbers range from blue (least) over white (zero, or the middle) to orange (largest), NaN is
+    black; an array with three channels last that looks like an image has its own colours. Larger
+    arrays are subsampled, to 64 rows and columns at most.
 
     Args:
         array: real numbers of any shape.
 
     Returns:
-        A ``data:`` URL of a PNG, empty where there is nothing to be seen, and a text.
+        A ``data:`` URL of a PNG, and a caption; both are empty if there is nothing to show.
     """
     if array.dtype.kind not in "fiub" or not array.size or array.ndim == 0:
         return "", ""
@@ -43,7 +43,7 @@ def picture_of(array: np.ndarray[Any, Any]) -> tuple[str, str]:
     least, largest = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
     bound = max(abs(least), abs(largest)) if least < 0 < largest else 0.0
     low, high = (-bound, bound) if bound else (least, largest)
-    with np.errstate(all="ignore"):  # of what is infinite, or nearly so
+    with np.errstate(all="ignore"):  # elements may be infinite, or nearly so
         span = high - low if high > low else 1.0
         parts = np.clip((numbers - low) / span, 0.0, 1.0)
     missing = np.isnan(parts)
@@ -62,14 +62,14 @@ def _is_image(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _thinned(matrix: np.ndarray[Any, Any], most: int) -> tuple[np.ndarray[Any, Any], str]:
-    """At most so many rows and columns, and how many of them these are."""
+    """A matrix subsampled to at most so many rows and columns, and a text about the steps."""
     steps = [-(-size // most) for size in matrix.shape[:2]]
     text = "" if steps == [1, 1] else f", 1 in {steps[0]} rows and 1 in {steps[1]} columns"
     return matrix[:: steps[0], :: steps[1]], text
 
 
 def _ramp() -> bytes:
-    """256 colours: black for NaN, then from blue over white to orange, for all kinds of eyes."""
+    """256 colours: black for NaN, then blue over white to orange, safe for colour-blindness."""
     ends = np.array([[33, 84, 150], [247, 247, 247], [204, 85, 0]], np.float64)
     at = np.linspace(0, 2, 254)
     low = np.minimum(at.astype(np.int64), 1)
@@ -83,7 +83,7 @@ _COLOURS: Final = _ramp()
 
 
 def _png(pixels: np.ndarray[Any, np.dtype[np.uint8]], palette: bytes | None) -> str:
-    """A PNG (https://www.w3.org/TR/png/) of bytes that are RGB, or places in a palette."""
+    """A PNG (https://www.w3.org/TR/png/) of RGB bytes, or of indices into a palette."""
     height, width = pixels.shape[:2]
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -103,6 +103,6 @@ def _png(pixels: np.ndarray[Any, np.dtype[np.uint8]], palette: bytes | None) -> 
 
 
 def png_size(url: str) -> tuple[int, int]:
-    """Width and height of an image that `picture_of` made."""
+    """The width and height of an image of `picture_of`."""
     head = base64.b64decode(url.partition(",")[2][:44])
     return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

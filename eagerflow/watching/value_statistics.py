@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-#: elements that are looked at; of larger arrays every so manieth is
+#: elements examined; larger arrays are subsampled
 _MOST: Final = 1 << 18
 _BINS: Final = 16
 
@@ -15,19 +15,19 @@ _BINS: Final = 16
 @final
 @dataclass(frozen=True, slots=True)
 class ValueStatistics:
-    """What is known of a value.
+    """Statistics of a value.
 
     Attributes:
-        shape: of the value.
+        shape: the shape of the value.
         dtype: the name of its dtype.
-        size: how many elements it has.
-        looked_at: how many of these the figures stand on, evenly spread; all but for large values.
+        size: number of its elements.
+        looked_at: number of elements examined, evenly spread; all except for large values.
         least: the smallest finite element; None if there is none.
         largest: the largest finite element, likewise.
         mean: the mean of the finite elements, likewise.
-        nans: how many of the elements looked at are NaN.
-        infs: how many are infinite.
-        histogram: how many finite elements lie in each of 16 equal parts from least to largest.
+        nans: number of NaN among the elements examined.
+        infs: number of infinite ones among them.
+        histogram: number of finite elements in each of 16 equal parts from least to largest.
     """
 
     shape: tuple[int, ...]
@@ -57,7 +57,7 @@ def value_statistics(value: Any) -> ValueStatistics:
     """The statistics of an array of the host, or a number.
 
     Args:
-        value: what has ``__array__``, of any shape; complex numbers count by their size.
+        value: an object with ``__array__``, of any shape; complex numbers count by magnitude.
 
     >>> from eagerflow.watching.value_statistics import value_statistics
     >>> import numpy as np
@@ -91,6 +91,6 @@ def value_statistics(value: Any) -> ValueStatistics:
 def _as_floats(flat: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     if flat.dtype.kind == "c":
         flat = np.abs(flat)
-    if flat.dtype.kind in "OSU":  # bytes: how long they are
+    if flat.dtype.kind in "OSU":  # byte strings count by length
         return np.array([len(x) for x in flat.tolist()], np.float64)
     return flat.astype(np.float64)

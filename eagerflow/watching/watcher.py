@@ -1,4 +1,4 @@
-"""What looks at all that runs in this process, and tells the views."""
+"""The watcher, which gathers data about all steps of this process, and sends it to views."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from eagerflow.watching.status_sentence import sentence
 from eagerflow.watching.step_times import StepLog, thin_out
 from eagerflow.watching.tasks.task_activity import TaskActivity
 
-#: seconds between two looks while long steps run, and else
+#: seconds between two looks while long steps run, and otherwise
 _OFTEN: Final = 0.02
 _SELDOM: Final = 0.1
 _RAREST: Final = 0.16
-#: what the thread may take, as a part of the time that the process computes; else it looks rarer
+#: the thread's time at most, as a fraction of the process's; beyond that it looks less often
 _SHARE: Final = 0.007
-#: seconds between two sentences; readers do not want more
+#: seconds between two status sentences; faster changes are hard to read
 _SUMMARY: Final = 0.5
 #: executables whose structure is sent unasked
 _UNASKED: Final = 4
@@ -39,7 +39,7 @@ _UNASKED: Final = 4
 
 @final
 class Pace:
-    """How long to wait between two looks, so that they stay a small part of what is computed.
+    """The pause between two looks, which keeps their cost a small part of the process's time.
 
     >>> from eagerflow.watching.watcher import Pace
     >>> pace = Pace()
@@ -57,8 +57,8 @@ class Pace:
         """Seconds to wait.
 
         Args:
-            spent: seconds of the processor that looks took, so far.
-            worked: likewise of the process.
+            spent: processor seconds of all looks so far.
+            worked: processor seconds of the process so far.
         """
         looked, passed = spent - self._before[0], worked - self._before[1]
         if passed > 0:
@@ -70,20 +70,20 @@ class Pace:
 
 @final
 class Watcher:
-    """Gathers what runs, and sends it to the views that are connected.
+    """Gathers data about running steps, and sends it to the connected views.
 
-    It is an instrument. While it is open one thread of its own looks and sends; what runs only
-    appends to lists.
+    It is an instrument. While it is open a thread of its own looks and sends; threads that run
+    steps only append to lists.
 
     Args:
-        clock: gives the time, as ``time.perf_counter``.
+        clock: returns the time, as ``time.perf_counter``.
 
     Attributes:
         log: the steps.
         activity: queues, waits, transfers, retraces.
-        tasks: what ran at tasks, and how they are.
+        tasks: the regions that ran at tasks, and the tasks' health.
         observer: the times of nodes, and values.
-        sampler: where threads are.
+        sampler: the places of threads.
         panels: objects that views show.
         board: all of this, as rows.
 
@@ -110,7 +110,7 @@ class Watcher:
         self.board = Board()
         self._rows = BoardRows(self.board, self.log, self.activity, self.observer, self.tasks)
         self._connections: tuple[Connection, ...] = ()
-        self._lock = threading.RLock()  # what is gathered is read by other threads, too
+        self._lock = threading.RLock()  # other threads read the gathered data, too
         self._structures: set[int] = set()
         self._summary_due = 0.0
         self._stop = threading.Event()
@@ -118,7 +118,7 @@ class Watcher:
         self._depth = 0
         self.opened = 0.0
         self.spent = 0.0
-        # as instruments have them: functions of C, which cost half of what ours would
+        # the methods of an instrument, as functions of C, which cost half as much as Python's
         self.begin = self.activity.begin
         self.end = self.activity.end
         self.brief_level = self.activity.brief_level
@@ -135,7 +135,7 @@ class Watcher:
         self.close()
 
     def open(self) -> None:
-        """Look, until `close` was called as often as this."""
+        """Watch, until `close` was called as often as `open`."""
         with self._lock:
             self._depth += 1
             if self._depth > 1:
@@ -148,7 +148,7 @@ class Watcher:
             self._thread.start()
 
     def close(self) -> None:
-        """Look no more; what was gathered stays."""
+        """Undo one call of `open`; with the last, stop watching. Gathered data stays."""
         with self._lock:
             self._depth = max(self._depth - 1, 0)
             if self._depth:
@@ -162,18 +162,18 @@ class Watcher:
             thread.join()
 
     def leave(self) -> None:
-        """In a process that was forked: its thread is not there to take what would be appended."""
+        """Stop watching in a forked process, which lacks the thread that empties the lists."""
         remove_after_fork(self)
         self._lock, self._thread, self._depth = threading.RLock(), None, 0
         self._connections = ()
 
     @property
     def is_open(self) -> bool:
-        """Whether it looks."""
+        """Whether it watches."""
         return self._depth > 0
 
     def connect(self, comm: Comm) -> Connection:
-        """Send to a view what happens, until the connection is closed."""
+        """Send changes to a view, until the connection is closed."""
         with self._lock:
             connection = Connection(self.board, comm)
             self._connections = (*self._connections, connection)
@@ -203,7 +203,7 @@ class Watcher:
             self._stop.wait(min(left, _OFTEN) if long else left)
 
     def look(self, now: float) -> bool:
-        """Take in what happened, and see where threads are; whether they are in long steps."""
+        """Take in new data, and sample threads; returns whether any is busy in a long step."""
         with self._lock:
             self.tasks.look()
             self.collect()
@@ -211,7 +211,7 @@ class Watcher:
             return any(place.doing != "waits" for place in places)
 
     def collect(self) -> None:
-        """Take in what happened."""
+        """Take in new data."""
         with self._lock:
             self.log.collect()
             thin_out(self.log)
@@ -220,7 +220,7 @@ class Watcher:
             self.observer.collect()
 
     def tell(self, now: float) -> None:
-        """Tell the views."""
+        """Send changes to the views."""
         with self._lock:
             changed = self.observer.step(now)
             if not self._connections:
@@ -240,7 +240,7 @@ class Watcher:
             self.disconnect(connection)
 
     def _grant(self, wish: Mapping[str, Any]) -> None:
-        """Do what a view asks for; it may ask for anything."""
+        """Grant a view's wish, whose content is not trusted."""
         number, look, levels = wish.get("structure"), wish.get("look"), wish.get("levels")
         if type(number) is int:
             self._put_structures([number])
@@ -275,18 +275,18 @@ class Watcher:
                 rows = [(number, i, len(parts), part) for i, part in enumerate(parts)]
                 self.board.put("structures", rows)
 
-    # --- what others ask ---
+    # --- queries ---
 
     def held(self) -> threading.RLock:
-        """To be entered by who reads what is gathered, so that it does not change meanwhile."""
+        """The lock that readers of gathered data enter, so that it does not change meanwhile."""
         return self._lock
 
     def cost(self, now: float) -> float:
-        """What looking takes, as a part of the time since it began."""
+        """The cost of watching, as a fraction of the time since it began."""
         return (self.spent + self.observer.duty.spent) / max(now - self.opened, 1e-9)
 
     def observed(self, number: int) -> Observed | None:
-        """What is known of the nodes of an executable."""
+        """The observations of the nodes of an executable; None if there are none."""
         return self.observer.executables.get(number)
 
     def _is_long(self, number: int) -> bool:
@@ -296,7 +296,7 @@ class Watcher:
         return times.median >= SHORT or self._clock() - times.last >= max(SHORT, 5 * times.median)
 
 
-#: that of this process
+#: the watcher of this process
 shared: Final = Watcher()
 
 

@@ -1,9 +1,9 @@
-"""Automatic placement: what a step would cost elsewhere, and where it costs least.
+"""Automatic placement: prediction of a step's time by placement, and search for the least.
 
-- `rates`: how fast devices and links of this machine are, measured once and kept on disk;
-- `cost_model`: how long each node and each move takes, estimated or observed;
-- `simulator`: a step with these costs, replayed;
-- `replay`: a graph as what the executor makes of it, for the simulator;
+- `rates`: speeds of the devices and links of this machine, measured once and kept on disk;
+- `cost_model`: durations of nodes and moves, estimated or observed;
+- `simulator`: simulation of a step with these costs;
+- `executor_steps`: a graph as the step that the executor makes of it, for the simulator;
 - `search`: list scheduling along the critical path, improved by local search;
-- `planning`: the placements that were weighed, and the one that is taken.
+- `planning`: the alternatives that were weighed, and the choice among them.
 """

@@ -1,4 +1,4 @@
-"""What simulations of a step have in common: the work of devices and links."""
+"""Base of the simulations of a step: the work of devices and links."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from eagerflow.placement.automatic.simulated_step import GIVEN, Simulated, Simul
 
 
 class AbstractSimulation(ABC):
-    """One run of a step. Devices and links do what they are given one after the other.
+    """A simulated run of a step. Each device and each link works first in, first out.
 
     Args:
-        step: what is simulated.
+        step: the step to simulate.
 
     Attributes:
         step: the same.
-        first_move: the number of the first move, in the row of ops and moves.
-        done: for each op and move when it is done; None as long as it was not issued.
+        first_move: the number of the first move; ops and moves are numbered together.
+        done: for each op and move its end time; None until it is issued.
     """
 
     def __init__(self, step: SimulatedStep) -> None:
@@ -25,22 +25,22 @@ class AbstractSimulation(ABC):
         self.first_move = len(step.ops)
         self.done: list[float | None] = [None] * (len(step.ops) + len(step.moves))
         self._began = [0.0] * len(self.done)
-        self._free = [0.0] * len(step.devices)  # when a device has done what was issued
-        self._links: dict[tuple[int, bool], float] = {}  # likewise copies
+        self._free = [0.0] * len(step.devices)  # when a device has done all issued ops
+        self._links: dict[tuple[int, bool], float] = {}  # when a link has done all copies
 
     @abstractmethod
     def run(self) -> Simulated:
         """Run the step to its end.
 
         Raises:
-            SchedulerError: parts of it wait for each other.
+            SchedulerError: parts of the step wait for each other.
         """
 
     def when(self, number: int) -> float:
-        """When a value is there.
+        """The time at which a value is available.
 
         Raises:
-            SchedulerError: nothing was given that makes it.
+            SchedulerError: its op or move was not issued.
         """
         done = self.done[number]
         if done is None:
@@ -48,10 +48,10 @@ class AbstractSimulation(ABC):
         return done
 
     def issue(self, number: int, begin: float, crowded: float = 0.0) -> float:
-        """Run a region, or issue its ops; gives when the host has done that.
+        """Run a region, or issue its ops; returns the time at which the host is done.
 
         Args:
-            number: of the region.
+            number: the number of the region.
             begin: when the host begins with it.
             crowded: until when other threads of the host work beside this one.
         """
@@ -72,12 +72,12 @@ class AbstractSimulation(ABC):
         return clock
 
     def copy(self, number: int, now: float) -> float:
-        """Copy a value to another device; gives when who receives it may go on.
+        """Copy a value to another device; returns when its receiver may go on.
 
-        That is at once where the device works later, as what is done there waits for the copy.
+        On a device that works later this is at once, as the device's own work waits for the copy.
 
         Args:
-            number: of the move.
+            number: the number of the move.
             now: when the copy is issued.
         """
         move = self.step.moves[number]
@@ -90,10 +90,14 @@ class AbstractSimulation(ABC):
         self.done[self.first_move + number] = end
         return now if later else end
 
-    # --- what was found ---
+    # --- results ---
 
     def found(self, until: float) -> Simulated:
-        """What it comes to, of a step with which the host has done then."""
+        """The result of the simulation.
+
+        Args:
+            until: when the host is done with the step.
+        """
         ends = [time for time in self.done if time is not None]
         spans = [(a, a if b is None else b) for a, b in zip(self._began, self.done, strict=True)]
         return Simulated(max([*ends, until], default=0.0), spans)

@@ -1,7 +1,7 @@
-"""The cost model: how long each node takes on each device, and each move.
+"""The cost model: durations of nodes by device, and of moves.
 
-What was observed in real steps counts before what is estimated from op records and the rates of
-the machine. Virtual CPUs are the cores of one machine: a node is as fast on each of them.
+Times observed in real steps take precedence over estimates from op records and the rates of the
+machine. Virtual CPUs are the cores of one machine: a node is equally fast on each of them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _CACHED: Final = 4 << 20  # bytes that the caches of one core may hold
 @final
 @dataclass(slots=True)
 class ObservedTimes:
-    """What was seen of a function's steps.
+    """Times observed in a function's steps.
 
     Attributes:
         nodes: median seconds of one run of an op until its results are there, its call included,
             by its site and the kind of device.
         links: median seconds of moves, by the kinds of devices and the bytes.
-        iterations: how often the bodies of loops ran, by the site of the loop.
+        iterations: number of runs of the bodies of loops, by the site of the loop.
     """
 
     nodes: dict[tuple[OpSite, str], float] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class ObservedTimes:
 
 
 class NodeEstimate(NamedTuple):
-    """What a node costs.
+    """The cost of a node.
 
     Attributes:
         node: its path.
@@ -53,7 +53,7 @@ class NodeEstimate(NamedTuple):
         device: where it runs.
         cost: its operations and bytes.
         predicted: seconds by the rates of the machine.
-        measured: seconds in real steps; None if it was not seen.
+        measured: seconds in real steps; None if it was not observed.
     """
 
     node: str
@@ -66,14 +66,14 @@ class NodeEstimate(NamedTuple):
 
 @final
 class CostModel:
-    """How long nodes and moves take.
+    """Durations of nodes and moves.
 
     Args:
-        rates: of the machine.
-        sizes: what names of sizes stand for.
-        threads: how many the libraries of linear algebra take for one op.
-        cores: how many there are.
-        observed: what was seen of real steps.
+        rates: the rates of the machine.
+        sizes: values of symbolic dims by name.
+        threads: number of threads that the libraries of linear algebra use for one op.
+        cores: number of cores.
+        observed: times observed in real steps.
     """
 
     def __init__(
@@ -88,22 +88,22 @@ class CostModel:
         self._sites: dict[Node, OpSite] = {}
 
     def seconds(self, node: Node, device: Device) -> float:
-        """How long a node works on data on a device, without the part of the host in it (`call`).
+        """Seconds that a node works on data on a device, without the host's part (`call`).
 
-        A branch or a loop is nothing but work: calls of the ops in it count.
+        For a branch or a loop the calls of the ops in it are included.
         """
         whole = self.work.seconds(node, lambda one: self._whole(one, device))
         return whole if is_structured(node.op) else whole - self.call(node, device)
 
     def _whole(self, node: Node, device: Device) -> float:
-        """How long an op takes until its results are there."""
+        """Seconds of an op until its results are there."""
         measured = self._seen(node, device)
         if measured is None:
             return self._estimated(node, device) + self._usual_call(node, device)
         return max(measured, self.call(node, device))
 
     def estimated(self, node: Node, device: Device) -> float:
-        """How long a node takes, its calls included, from op records and rates alone."""
+        """Seconds of a node, its calls included, from op records and rates alone."""
         return self.work.seconds(
             node, lambda one: self._estimated(one, device) + self._usual_call(one, device)
         )
@@ -115,7 +115,7 @@ class CostModel:
         return self.rates.of(device.kind).seconds(self.work.cost(node), threads)
 
     def measured(self, node: Node, device: Device) -> float | None:
-        """Seconds of a node in real steps, its calls included; None if not all of it was seen."""
+        """Seconds of a node in real steps, calls included; None if not all of it was observed."""
         if not is_structured(node.op):
             return self._seen(node, device)
         inside = [n for graph in inner_graphs([node]) for n in graph.nodes if _is_called(n)]
@@ -132,13 +132,13 @@ class CostModel:
         return self.observed.nodes.get((site, device.kind))
 
     def sends(self, node: Node) -> float:
-        """Seconds of the host for what is sent within a branch or a loop, as the program has it."""
+        """Seconds of the host for sends in a branch or a loop, where the program has its nodes."""
         return self.work.seconds(node, lambda one: self.rates.send if is_transfer(one.op) else 0.0)
 
     def call(self, node: Node, device: Device) -> float:
         """Seconds of the host to call a node's kernel, or to issue it.
 
-        Nothing where what was measured has it in it, unless the device works beside the host.
+        Zero where the observed time includes it, unless the device works beside the host.
         """
         in_it = device.is_ready_at_once and self._seen(node, device) is not None
         return 0.0 if in_it else self._usual_call(node, device)
@@ -147,7 +147,7 @@ class CostModel:
         return self.rates.of(device.kind).call if _is_called(node) else 0.0
 
     def crowding(self, node: Node, device: Device) -> float:
-        """How many times as long a node takes while all cores of the host work."""
+        """The factor by which a node slows down while all cores of the host work."""
         if works_later(device):
             return 1.0
         rates, cost = self.rates.of(device.kind), self.work.total(node)
@@ -156,7 +156,7 @@ class CostModel:
         return self.rates.crowded_bytes if cost.bytes >= _CACHED else 1.0
 
     def move(self, source: Device, target: Device, nbytes: int) -> float:
-        """How long a value takes from one device to another."""
+        """Seconds of a move of so many bytes from one device to another."""
         known = self.observed.links.get((source.kind, target.kind, nbytes))
         return self.rates.link(source.kind, target.kind).of(nbytes) if known is None else known
 
@@ -165,7 +165,7 @@ class CostModel:
         return self.work.nbytes(value)
 
     def table(self, graph: Graph) -> list[NodeEstimate]:
-        """What each op of a graph costs where it is, in the order of the graph."""
+        """The cost of each op of a graph on its device, in the order of the graph."""
         rows = []
         for node in graph.nodes:
             device = where(node)
@@ -186,17 +186,18 @@ def _is_called(node: Node) -> bool:
 
 
 def works_later(device: Device) -> bool:
-    """Whether a device works beside the host, as null devices are thought to do.
+    """Whether a device works beside the host, as null devices are assumed to do.
 
-    All others, virtual CPUs foremost, share the cores of the host.
+    All other devices, virtual CPUs above all, share the cores of the host.
     """
     return not (device.is_ready_at_once and device.holds_data)
 
 
 def where(node: Node) -> Device | None:
-    """The device of a node; None for one of none.
+    """The device of a node; None if it has none.
 
-    A branch or a loop is where its results are, or else its operands, or else the first node in it.
+    A branch or a loop is on the device of its results, else of its operands, else of the first node
+    in it.
     """
     if isinstance(node.device, Device):
         return node.device
@@ -207,11 +208,11 @@ def where(node: Node) -> Device | None:
 
 @final
 class CostTable:
-    """What the nodes of a function cost. Prints as text.
+    """The costs of the nodes of a function. Prints as text.
 
     Args:
-        name: of the function.
-        rows: what each op costs.
+        name: the name of the function.
+        rows: the cost of each op.
 
     Attributes:
         rows: the same.
@@ -230,7 +231,7 @@ class CostTable:
         return "\n".join([*lines, *more, f"one after the other: {self._sums()}"])
 
     def _sums(self) -> str:
-        """The predicted times together, and the measured ones of as many nodes as have one."""
+        """Text of the sum of predicted times, and of the sum of measured times where known."""
         texts = [f"predicted {seconds_text(sum(row.predicted for row in self.rows), precise=True)}"]
         known = [row.measured for row in self.rows if row.measured is not None]
         if known:

@@ -1,4 +1,4 @@
-"""A graph as the steps of the executor have it, for the simulator: regions, sends, threads."""
+"""Translation of a graph into the executor's step for the simulator: regions, sends, threads."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from eagerflow.placement.cut import Cut, cut
 
 
 class FindRegions(Protocol):
-    """Which nodes of a lowered graph run together."""
+    """Function that finds which nodes of a lowered graph run together."""
 
     def __call__(
         self, graph: Graph, paths: FramePaths, seconds: Callable[[Node], float],
         before: Callable[[Node], Iterable[Node]], workers: int = 0,
     ) -> list[list[list[Node]]]:  # fmt: skip
-        """The regions, those that could run at once in one list."""
+        """The regions; regions that could run at once are in one list."""
 
 
 class FindActs(Protocol):
-    """What the partitions of a cut do, in order, where they are strands."""
+    """Function that finds the acts of partitions that run as strands."""
 
     def __call__(
         self, parts: Cut, graph: Graph, *, heavy: bool, branches: bool
@@ -48,21 +48,21 @@ class FindActs(Protocol):
 
         Args:
             parts: the partitions.
-            graph: what they were cut out of, not lowered.
+            graph: the graph that they were cut from, not lowered.
             heavy: whether some regions are worth a thread of their own.
-            branches: whether some of those could run at once on one device.
+            branches: whether some regions could run at once on one device.
         """
 
 
 class ExecutorTraits(NamedTuple):
-    """What the executor does with a graph, as far as times depend on it.
+    """Properties of the executor on which times depend.
 
     Attributes:
-        regions: which nodes run together, where the scheduler runs them.
-        acts: what partitions do that are strands.
-        weight: how long it takes a node to run, by its own estimate, which decides about regions.
+        regions: finds which nodes run together under the scheduler.
+        acts: finds the acts of partitions that are strands.
+        weight: estimates the seconds of a node as the executor does when it forms regions.
         heavy: seconds from which on a region may have a thread of its own.
-        threads: how many may run regions at once.
+        threads: number of threads that may run regions at once.
     """
 
     regions: FindRegions
@@ -75,11 +75,11 @@ class ExecutorTraits(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a step is predicted to be.
+    """The predicted time of a step.
 
     Attributes:
-        seconds: of the step.
-        simulated: what the simulation found.
+        seconds: the seconds of the step.
+        simulated: the result of the simulation.
     """
 
     seconds: float
@@ -87,12 +87,12 @@ class Prediction:
 
 
 def predict(graph: Graph, model: CostModel, executor: ExecutorTraits) -> Prediction:
-    """How long a step of a graph takes that is placed.
+    """Predict the time of a step of a placed graph.
 
     Args:
         graph: the graph, not lowered.
-        model: what nodes and moves cost.
-        executor: what runs it.
+        model: the costs of nodes and moves.
+        executor: the properties of the executor that runs it.
 
     Raises:
         DeviceError: a node has operands on several devices, and no transfer between.
@@ -110,14 +110,14 @@ def predict(graph: Graph, model: CostModel, executor: ExecutorTraits) -> Predict
 
 
 def _with_single(graph: Graph, regions: list[list[Node]]) -> list[list[Node]]:
-    """Regions, and each node alone that is in none and is not sent or received."""
+    """Regions, and each node in none of them as its own region, except Send and Recv."""
     together = {n for nodes in regions for n in nodes}
     alone = [n for n in graph.nodes if n not in together and n.op != "constant"]
     return regions + [[n] for n in alone if lead_of(n.op) not in ("send", "receive")]
 
 
 def _read_late(node: Node) -> list[Node]:
-    """The nodes whose values the host waits for and reads before it runs a node."""
+    """The nodes whose values the host waits for, and reads, before it runs a node."""
     makers = [node.inputs[i].node for i in late_reads(node)]
     return [maker for maker in makers if maker is not None]
 
@@ -130,21 +130,21 @@ def _predicted(step: SimulatedStep) -> Prediction:
 @final
 @dataclass(slots=True)
 class _Made:
-    """What a simulated step is made of.
+    """A simulated step under construction.
 
     Attributes:
-        devices: their numbers.
+        devices: the numbers of devices.
         ops: the ops, in the order of their nodes.
-        numbers: of the ops, by node.
+        numbers: the numbers of ops, by node.
         regions: the regions, with their nodes.
         region_of: the number of the region of each node.
-        waits: for each region the nodes that have to be run before.
-        moves: from device to device.
+        waits: for each region the nodes that must run before it.
+        moves: the moves between devices.
         arrivals: for each Recv the number of its move.
-        times: for each Send how often it runs.
+        times: for each Send the number of its runs.
         sent: for each Send the number of its move.
-        branches: whether parts of one device could run at once.
-        acts: what each partition does, if they are strands.
+        branches: whether regions of one device could run at once.
+        acts: the acts of each partition, if partitions are strands.
     """
 
     devices: dict[Device, int] = field(default_factory=dict)
@@ -163,24 +163,24 @@ class _Made:
 
 @final
 class _Replay:
-    """Makes simulated steps of one graph."""
+    """Builds simulated steps of one graph."""
 
     def __init__(self, graph: Graph, model: CostModel, executor: ExecutorTraits) -> None:
         self.model = model
         self.executor = executor
         every = [*graph.nodes, *[n for g in inner_graphs(graph.nodes) for n in g.nodes]]
-        #: how often the bodies of loops run, by the name of the loop
+        #: number of iterations, by the name of the loop
         self.iterations = {n.name: model.work.iterations(n) for n in every if is_structured(n.op)}
         self.loops: dict[str, str] = {}  # the names of loops, by their frames
 
     def of_one(self, graph: Graph, device: Device, *, straight: bool) -> SimulatedStep:
-        """A lowered graph on one device: as one function, or by regions."""
+        """The step of a lowered graph on one device: as one function, or by regions."""
         made = _Made({device: 0})
         self.partition(made, graph, device, straight=straight, workers=self.executor.threads)
         return self.step(made, [v.node for v in graph.outputs])
 
     def of_cut(self, parts: Cut, graph: Graph) -> SimulatedStep:
-        """The partitions of a graph, as strands or as the scheduler runs them."""
+        """The step of the partitions of a graph, as strands or as the scheduler runs them."""
         made = self.regions_of(parts)
         heavy = any(region.heavy for region, _ in made.regions)
         acts = self.executor.acts(parts, graph, heavy=heavy, branches=made.branches)
@@ -196,7 +196,7 @@ class _Replay:
         return self.step(made, [v.node for _, v in parts.outputs])
 
     def regions_of(self, parts: Cut, acts: list[list[StrandAct]] | None = None) -> _Made:
-        """The regions of partitions, those of their acts if these are given."""
+        """The regions of partitions, taken from ``acts`` if given."""
         made = _Made({p.device: i for i, p in enumerate(parts.partitions)}, acts=acts)
         for i, partition in enumerate(parts.partitions):
             run = None if acts is None else [act.nodes for act in acts[i] if act.what == "run"]
@@ -207,7 +207,7 @@ class _Replay:
         self, made: _Made, graph: Graph, device: Device, *, straight: bool, workers: int = 0,
         run: Sequence[Sequence[Node]] | None = None,
     ) -> None:  # fmt: skip
-        """Add what runs together: all if it is ``straight``, what is given, or regions."""
+        """Add regions: one of all nodes if ``straight``, else ``run``, else the executor's."""
         paths = FramePaths(graph)
         sizes = find_size_values(graph, paths)
         for node in graph.nodes:
@@ -254,7 +254,7 @@ class _Replay:
         made.waits.append(list(dict.fromkeys(b for n in nodes for b in before(n) if b not in own)))
 
     def times(self, path: FramePath) -> int:
-        """How often a node on a frame path runs."""
+        """Number of runs of a node on a frame path."""
         count = 1
         for what, which in path:
             if what == "frame":
@@ -262,7 +262,7 @@ class _Replay:
         return count
 
     def move(self, made: _Made, sent: Node, received: Node, places: tuple[int, int]) -> None:
-        """A value, or a signal, that one partition sends to another."""
+        """Add the move of a value, or of a signal, from one partition to another."""
         source, target = as_device(sent.device), as_device(sent.attrs["to"])
         value = sent.inputs[0] if sent.inputs else None
         maker = value.node if value is not None else next(iter(sent.control_inputs), None)
@@ -281,7 +281,7 @@ class _Replay:
         )  # fmt: skip
 
     def step(self, made: _Made, results: Sequence[Node | None]) -> SimulatedStep:
-        """What was made, as a step: with numbers for nodes."""
+        """The finished step, with numbers in place of nodes."""
         rates, first_move = self.model.rates, len(made.ops)
         devices = [SimulatedDevice(str(d), works_later(d)) for d in made.devices]
         # strands hand values to each other, and their regions are not scheduled

@@ -1,7 +1,7 @@
-"""How fast this machine is, measured: kernels, moves, and what a value takes that is sent.
+"""Measurement of the rates of this machine: kernels, moves, and the cost of a send.
 
-All of it is done with ops and graphs, as programs do them. The best of several repeats counts:
-what else runs on the machine makes things slower, never faster.
+It runs ops and graphs, as programs do. The best of several repeats counts: other load on the
+machine makes things slower, never faster.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from eagerflow.types import TensorType
 _REPEATS: Final = 5
 _SMALL, _LARGE = 16, 1 << 20  # elements; the large ones are more than caches of a core hold
 _SIDE: Final = 512  # of matrices
-_CROSSINGS: Final = 40  # of the graph that is run to see what one costs
-_FEW: Final = 4  # ops of the graph that another one is compared with
+_CROSSINGS: Final = 40  # sends of the graph that measures the cost of one
+_FEW: Final = 4  # ops of the graph that serves as the baseline
 
 
 def measure(names: Iterable[Device | str] | None = None, *, save: bool = True) -> MachineRates:
-    """Measure how fast devices and links are, for automatic placement.
+    """Measure the speeds of devices and links, for automatic placement.
 
-    It takes about a second for each kind of device. What is found is kept on disk for this machine,
-    so it is done once. Nothing else should run meanwhile.
+    This takes about a second for each kind of device. The rates are kept on disk for this machine,
+    so one measurement is enough. Nothing else should run meanwhile.
 
     Args:
-        names: of which devices; by default all of this process that hold data, of each kind two.
-        save: whether to keep it on disk.
+        names: the devices; by default two of each kind, of those in this process that hold data.
+        save: whether to keep the rates on disk.
 
     Returns:
         The rates of all kinds that were ever measured here: operations, bytes and calls, the links
-        between them, and what the executor takes for a value that is sent.
+        between them, and the executor's cost of a send.
 
     >>> rates = ef.placement.measure(["cpu:0"], save=False)
     >>> rates.of("cpu").bytes > 1e6
@@ -80,9 +80,9 @@ def _chosen(names: Iterable[Device | str] | None) -> list[Device]:
 
 
 def _best(action: Callable[[], Any], device: Device, repeats: int = _REPEATS) -> float:
-    """The least seconds of an action, until the device has done it."""
+    """The least seconds of an action, until the device has finished it."""
     best = float("inf")
-    action()  # which loads and compiles what it needs
+    action()  # a warm-up: it loads and compiles code
     synchronize(device)
     for _ in range(repeats):
         start = perf_counter()
@@ -110,7 +110,7 @@ def _rates(device: Device) -> Rates:
 
 
 def _call_seconds(device: Device) -> float:
-    """What a kernel's call takes in a graph: the rest of a longer one."""
+    """Seconds of a kernel's call in a graph: the difference of a long and a short graph, per op."""
     value = ones(_SMALL, device=device)
     least, most = (
         _graph_seconds(_chain([device], count), device, value)
@@ -124,7 +124,7 @@ def _graph_seconds(graph: Graph, device: Device, value: Tensor) -> float:
 
 
 def _crowding() -> tuple[float, float]:
-    """How many times as long kernels take while all cores work: products, and large arrays."""
+    """The factors by which kernels slow down while all cores work: products, and large arrays."""
     square, large = ones((_SIDE, _SIDE)), ones(4 * _LARGE)
     return _crowded(lambda: matmul(square, square)), _crowded(lambda: add(large, large))
 
@@ -160,7 +160,7 @@ def _link(source: Device, target: Device) -> LinkRates:
 
 
 def _send_seconds() -> float:
-    """What a value costs that one partition sends to another: the rest of a step that does so."""
+    """Seconds of a send from one partition to another: a step with sends less one without."""
     with config(cpu_devices=2):
         value, device = ones(_SMALL), as_device("cpu:0")
         slow = _graph_seconds(_chain([device, as_device("cpu:1")], _CROSSINGS), device, value)
@@ -169,7 +169,7 @@ def _send_seconds() -> float:
 
 
 def _chain(places: Sequence[Device], count: int) -> Graph:
-    """A graph of small ops in a row, on these devices one after the other."""
+    """A graph of small ops in a row, whose devices cycle through ``places``."""
     lines = []
     for i in range(count):
         here, there = places[i % len(places)], places[(i + 1) % len(places)]

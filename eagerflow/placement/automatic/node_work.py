@@ -1,4 +1,4 @@
-"""What nodes of a graph have to do: operations and bytes, from the records of their ops."""
+"""The work of the nodes of a graph: operations and bytes, from the records of their ops."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from eagerflow.graph.signatures import kind_of
 from eagerflow.placement.automatic.sites import OpSite, site_of
 from eagerflow.types import TensorType
 
-_SIZE: Final = 32  # of which only the name is known
-_ITERATIONS: Final = 100  # of a loop that runs as long as a condition holds
+_SIZE: Final = 32  # assumed for a dim of which only the name is known
+_ITERATIONS: Final = 100  # assumed for a loop that runs as long as a condition holds
 
 
 @final
@@ -25,14 +25,14 @@ class NodeWork:
     """The work of nodes for some sizes.
 
     Args:
-        sizes: what names of sizes stand for, as far as that is known.
-        learned: how often the bodies of loops ran, as far as that was seen.
-        unknown: what the other names are taken for.
+        sizes: values of symbolic dims by name, as far as they are known.
+        learned: number of iterations of loops, as far as they were observed.
+        unknown: the value assumed for other symbolic dims.
 
     Attributes:
-        known: what names of sizes stand for, as far as that is known.
-        sizes: the same, with what others are taken for.
-        learned: how often the bodies of loops ran, as far as that was seen.
+        known: values of symbolic dims by name, as far as they are known.
+        sizes: the same, with the assumed value for all others.
+        learned: number of iterations of loops, as far as they were observed.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class NodeWork:
         self, node: Node, of_node: Callable[[Node], float],
         counts: Callable[[Node], bool] | None = None,
     ) -> float:  # fmt: skip
-        """How long a node takes, all iterations of a loop together, and of branches the longest.
+        """Seconds of a node: of a loop all iterations together, of branches the longest.
 
         Args:
             node: the node.
-            of_node: how long a node without subgraphs takes.
+            of_node: returns the seconds of a node without subgraphs.
             counts: whether a node takes any time; all do by default.
         """
         kind = kind_of(node.op)
@@ -68,14 +68,14 @@ class NodeWork:
         return of_node(node)
 
     def cost(self, node: Node) -> Cost:
-        """What the record of an op says; of an op without one that it looks at each element."""
+        """The cost by the op record; without a record, that of reading each element."""
         op = find_op(node.op)
         return (moving if op is None else op.cost)(
             self.types(node.inputs), self.types(node.outputs), node.attrs
         )
 
     def total(self, node: Node) -> Cost:
-        """The operations and bytes of a node, those of its subgraphs included."""
+        """The operations and bytes of a node, subgraphs included."""
         costs: list[Cost] = []
 
         def note(one: Node) -> float:
@@ -99,11 +99,11 @@ class NodeWork:
         return count
 
     def types(self, values: Sequence[Value]) -> list[TensorType]:
-        """The types of the tensors among ``values``, with sizes."""
+        """The types of the tensors among ``values``, with numbers for symbolic dims."""
         return [self.sized(v, v.type) for v in values if isinstance(v.type, TensorType)]
 
     def sized(self, value: Value, kind: TensorType) -> TensorType:
-        """A type with numbers for the sizes that are names."""
+        """A type with numbers for its symbolic dims."""
         if value not in self._types:
             known = all(type(size) is int for size in kind.shape)
             self._types[value] = (
@@ -112,7 +112,7 @@ class NodeWork:
         return self._types[value]
 
     def iterations(self, node: Node) -> int:
-        """How often the subgraphs of a node run: as was seen, as it says, or a guess."""
+        """Number of runs of a node's subgraphs: as observed, as it states, or a guess."""
         known = self.learned.get(site_of(node)) if self.learned else None
         if known is not None:
             return known
@@ -124,10 +124,10 @@ class NodeWork:
         return 1
 
     def size(self, size: Any) -> int:
-        """The number that a size is, or is taken for."""
+        """The number of a size, or the number assumed for it."""
         if not isinstance(size, Dim):
             return int(size)
         try:
             return evaluate(size, self.sizes)
-        except (EagerflowError, ZeroDivisionError):  # the run says it better
+        except (EagerflowError, ZeroDivisionError):  # the run raises a better error
             return self._unknown

@@ -1,9 +1,9 @@
-"""The placements of a graph that were weighed, and the one that is taken.
+"""The plan of a graph's automatic placement: alternatives, and the choice among them.
 
-Several ways to place are tried: where the program says, all on one device, stages along the graph,
-a list schedule, and what local search makes of the best of these. The simulator judges each as the
+The alternatives are the program's own placement, all on one device, stages along the graph, a list
+schedule, and the results of local search from the best of these. The simulator judges each as the
 executor would run it. The program's own placement stays unless another one is clearly faster, or
-the own has no room.
+the own placement exceeds a memory limit.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from eagerflow.placement.placed_graph import is_movable, placed
 from eagerflow.placement.rules import Rules, forward_of, here, line_of
 from eagerflow.source import Source
 
-#: the part of the own placement's time that another one must stay below
+#: the fraction of the own placement's time that another one must stay below
 GAIN: Final = 0.97
 _JUDGED: Final = 5  # placements that are simulated, besides the own
-_LARGE: Final = 2_000  # nodes from which on fewer are
+_LARGE: Final = 2_000  # nodes from which on fewer are simulated
 _SHOWN: Final = 4  # values in a message
 OWN: Final = "where the program says"
 
@@ -50,12 +50,12 @@ class Alternative:
     """A placement that was weighed.
 
     Attributes:
-        name: how it came about.
-        assignment: where the units are.
+        name: the name of the method that found it.
+        assignment: the device of each unit.
         predicted: seconds of a step.
-        peaks: bytes that devices hold at one time, of those with a limit.
-        too_much: where that is more than the limit, in words; empty if it fits.
-        measured: seconds of a step, the median of those that were timed; None if none was.
+        peaks: the peak memory of each device that has a limit.
+        too_much: the devices over their limits, as text; empty if it fits.
+        measured: median seconds of timed steps; None if none was timed.
     """
 
     name: str
@@ -69,16 +69,16 @@ class Alternative:
 @final
 @dataclass(slots=True)
 class PlacementPlan:
-    """Where automatic placement has a graph.
+    """The automatic placement of a graph.
 
     Attributes:
-        alternatives: what was weighed, the best first.
-        own: that where the program has everything.
-        chosen: the one that is taken.
-        devices: where nodes may be put.
+        alternatives: the placements weighed, the best first.
+        own: the program's own placement.
+        chosen: the alternative in force.
+        devices: the devices on which nodes may be put.
         choice: the device of each node that can be placed.
-        choices: gives the same for another assignment.
-        verdict: what trying it has shown, in words; empty as long as that is not known.
+        choices: returns the same for another assignment.
+        verdict: the result of the trial, as text; empty until it is known.
     """
 
     alternatives: list[Alternative]
@@ -95,9 +95,9 @@ class PlacementPlan:
         self.choice = {} if self.chosen is self.own else self.choices(assignment)
 
     def calibrate(self) -> None:
-        """Scale what is predicted to what was measured, as watched nodes take longer than others.
+        """Scale predictions to measured times, as watched nodes take longer than others.
 
-        It is one factor for all alternatives, so their order stays.
+        All alternatives get the same factor, so their order stays.
         """
         known = [one for one in self.alternatives if one.measured and one.predicted]
         if known:
@@ -107,7 +107,7 @@ class PlacementPlan:
                 one.predicted *= factor
 
     def recall(self, before: PlacementPlan) -> None:
-        """Take over what is known of alternatives of an earlier plan for the same graph."""
+        """Take over the measured times of alternatives of an earlier plan for the same graph."""
         known = {one.assignment: one for one in self.alternatives}
         for old in before.alternatives:
             one = known.get(old.assignment)
@@ -117,7 +117,7 @@ class PlacementPlan:
                 one.measured = old.measured
 
     def rules(self, source: Source | None) -> Rules:
-        """What places the graph so, and its derivatives."""
+        """The rules that place the graph and its derivatives by the chosen alternative."""
         choice = self.choice
 
         def auto(node: Node) -> Device | None:
@@ -126,7 +126,7 @@ class PlacementPlan:
         return Rules({}, auto, False, source, self)
 
     def lines(self) -> Iterator[str]:
-        """What was weighed, for people."""
+        """The lines of a text about the alternatives."""
         yield f"automatic placement on {', '.join(map(str, self.devices))}: {self.chosen.name}"
         for one in self.alternatives:
             times = f"predicted {seconds_text(one.predicted, precise=True)}"
@@ -145,14 +145,14 @@ def plan(
     """Decide where the nodes of a graph run.
 
     Args:
-        graph: as traced. It stays as it is.
-        request: what was asked for.
-        model: what nodes and moves cost.
-        executor: what runs the graph.
-        name: of the function, for messages.
+        graph: the graph, as traced. It stays as it is.
+        request: the user's request.
+        model: the costs of nodes and moves.
+        executor: the properties of the executor.
+        name: the name of the function, for messages.
 
     Raises:
-        PlacementError: it fits nowhere, or no device that was named can run any of it.
+        PlacementError: no placement fits, or no device that was named can run any of its nodes.
     """
     return _Planner(graph, request, model, executor, name).run()
 
@@ -174,7 +174,7 @@ class _Planner:
         )
 
     def held(self) -> dict[Device, int]:
-        """The bytes of variables and inputs, which are there all the time."""
+        """The bytes of variables and inputs, which are live throughout."""
         held: Counter[Device] = Counter()
         for value in self.graph.inputs:
             if isinstance(value.device, Device):
@@ -201,7 +201,7 @@ class _Planner:
         return PlacementPlan(weighed, own, best, self.devices, choice, self.choice)
 
     def candidates(self) -> Iterator[tuple[str, Assignment]]:
-        """Placements worth to be simulated, by what the search thinks of them."""
+        """The placements worth simulating, by the estimates of the search."""
         problem = self.problem
         alone = min(range(len(self.devices)), key=lambda i: problem.estimate(self.on(i)))
         starts = [
@@ -224,11 +224,11 @@ class _Planner:
         yield from [(name, assignment) for _, name, assignment in rated[:most]]
 
     def on(self, device: int) -> Assignment:
-        """All on one device that can run there."""
+        """The assignment of all units to one device, except those that cannot run there."""
         return tuple([device if device in u.devices else u.home for u in self.problem.units])
 
     def choice(self, assignment: Assignment) -> dict[Node, Device]:
-        """The device of each node, those of subgraphs among them."""
+        """The device of each node that can be placed, in subgraphs too."""
         chosen: dict[Node, Device] = {}
         for unit, number in zip(self.problem.units, assignment, strict=True):
             device = self.problem.device(number)
@@ -238,7 +238,7 @@ class _Planner:
         return chosen
 
     def judged(self, name: str, assignment: Assignment) -> Alternative:
-        """A placement, simulated."""
+        """An alternative, with its simulated time and its peaks."""
         result = self.graph
         if assignment != self.problem.own:
             choice = self.choice(assignment)
@@ -260,13 +260,13 @@ class _Planner:
     def predicted(self, graph: Graph) -> Prediction:
         return predict(optimise(graph)[0], self.model, self.executor)
 
-    # --- what is impossible ---
+    # --- errors ---
 
     def check_devices(self) -> None:
         """Refuse devices none of which can run any node that could be placed.
 
         Raises:
-            PlacementError: they are such devices; says why of the first node.
+            PlacementError: no device can run any such node; the message gives the first obstacle.
         """
         constraints = self.problem.constraints
         inside = [n for one in inner_graphs(self.graph.nodes) for n in one.nodes]
@@ -285,7 +285,7 @@ class _Planner:
         )
 
     def no_room(self, best: Alternative) -> PlacementError:
-        """The error where nothing fits: how much the nearest takes, and by which values."""
+        """The error if no placement fits: the need of the nearest one, and its largest values."""
         over = {d: p for d, p in best.peaks.items() if p.bytes > self.limits[d]}
         device, peak = max(over.items(), key=lambda item: item[1].bytes - self.limits[item[0]])
         lines = [f"{best.name}: {best.too_much}", *self.largest()]
@@ -300,7 +300,7 @@ class _Planner:
         )
 
     def excess(self, one: Alternative) -> int:
-        """The bytes that a device lacks, of those the most."""
+        """The most bytes by which a device exceeds its limit."""
         return max([peak.bytes - self.limits[d] for d, peak in one.peaks.items()], default=0)
 
     def largest(self) -> list[str]:
@@ -320,10 +320,10 @@ class _Planner:
 
 
 def _devices(graph: Graph, request: Request) -> list[Device]:
-    """Where nodes may be put.
+    """The devices on which nodes may be put.
 
     Raises:
-        PlacementError: on devices of tasks, which this process does not plan for.
+        PlacementError: nodes are on devices of tasks, which this process does not plan for.
     """
     if request.devices is not None:
         return list(request.devices)
@@ -342,7 +342,7 @@ def _devices(graph: Graph, request: Request) -> list[Device]:
 
 
 def _limits(used: Iterable[Device], request: Request) -> dict[Device, int]:
-    """Bytes that devices may hold: the budget, and what devices allow."""
+    """Bytes that devices may hold: the lesser of the budget and the device's own limit."""
     limits: dict[Device, int] = {}
     for device in used:
         budget = request.memory

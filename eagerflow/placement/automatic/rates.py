@@ -1,8 +1,8 @@
-"""How fast the devices and links of this machine are, and where that is kept.
+"""Rates of the devices and links of this machine, and the file that keeps them.
 
 Rates are measured once for a machine (`eagerflow.placement.measure`) and kept in a file of JSON
 below ``~/.cache/eagerflow``, or where ``EAGERFLOW_CACHE`` says. A file that is damaged, or of
-another machine, counts as none. Where nothing was measured, rates are those of a usual machine.
+another machine, counts as none. Rates that were not measured are those of a usual machine.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NUMBERS: Final = ("region", "send", "crowded_matrix", "crowded_bytes")
 @final
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast a device of some kind is, or one core of this machine.
+    """The rates of a kind of device, or of one core of this machine.
 
     Attributes:
-        bytes: moved from and to memory in a second.
+        bytes: bytes moved from and to memory in a second.
         flops: operations on elements in a second, in units of an addition.
         matrix: operations in products of matrices in a second.
-        call: seconds that a kernel's call takes besides, on the host.
+        call: additional seconds of a kernel's call, on the host.
     """
 
     bytes: float = 8e9
@@ -44,11 +44,11 @@ class Rates:
     call: float = 2e-6
 
     def seconds(self, cost: Cost, threads: int = 1) -> float:
-        """How long a kernel takes on data, without its call.
+        """Seconds that a kernel works on data, without its call.
 
         Args:
             cost: its operations and bytes.
-            threads: how many the libraries of linear algebra take.
+            threads: number of threads that the libraries of linear algebra use.
         """
         matrix = cost.matrix / (self.matrix * threads)
         return max(cost.bytes / self.bytes, cost.flops / self.flops + matrix)
@@ -57,35 +57,35 @@ class Rates:
 @final
 @dataclass(frozen=True, slots=True)
 class LinkRates:
-    """How fast values go from one kind of device to another.
+    """The rates of moves from one kind of device to another.
 
     Attributes:
-        seconds: that a move takes however small it is; 0 where devices share memory, as what it
-            takes to send a value is all that it takes.
-        bytes: in a second; 0 where nothing is copied.
+        seconds: the latency of a move of any size; 0 where devices share memory, as a move then
+            costs no more than its send.
+        bytes: bytes in a second; 0 where nothing is copied.
     """
 
     seconds: float = 5e-6
     bytes: float = 0.0
 
     def of(self, nbytes: int) -> float:
-        """How long a move of so many bytes takes."""
+        """Seconds of a move of so many bytes."""
         return self.seconds + (nbytes / self.bytes if self.bytes else 0.0)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class MachineRates:
-    """What was measured on a machine. Prints as text.
+    """The rates of a machine. Prints as text.
 
     Attributes:
-        kinds: of devices; of CPUs those of one core.
-        links: by the two kinds, joined as ``"cpu>gpu"``.
+        kinds: the rates by kind of device; for CPUs those of one core.
+        links: the rates of moves by the two kinds, joined as ``"cpu>gpu"``.
         region: seconds to schedule one region.
         send: seconds of the host for a value that one partition sends to another.
-        crowded_matrix: how many times as long products of matrices take while all cores work.
-        crowded_bytes: the same of ops whose operands are more than caches hold.
-        measured: whether anything was; else all is usual.
+        crowded_matrix: factor by which matrix products slow down while all cores work.
+        crowded_bytes: the same factor for ops whose operands exceed the caches.
+        measured: whether anything was measured; else all rates are those of a usual machine.
     """
 
     kinds: Mapping[str, Rates] = field(default_factory=dict)
@@ -136,7 +136,7 @@ _USUAL: Final[Mapping[str, Rates]] = {
 
 
 def cache_file() -> Path:
-    """Where the rates of this machine are kept."""
+    """The file that keeps the rates of this machine."""
     base = os.environ.get("EAGERFLOW_CACHE")
     if base is None:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -145,7 +145,7 @@ def cache_file() -> Path:
 
 
 def _machine() -> str:
-    """What tells this machine from others that share the folder."""
+    """A digest that distinguishes this machine from others that share the folder."""
     parts = [platform.node(), platform.machine(), str(os.cpu_count())]
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -156,7 +156,7 @@ def _machine() -> str:
 
 
 def load(file: Path | None = None) -> MachineRates:
-    """The rates that were kept; usual ones if there are none, or they are damaged."""
+    """The rates on disk; usual ones if there are none, or if the file is damaged."""
     try:
         return _parsed(json.loads((file or cache_file()).read_text()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -164,7 +164,7 @@ def load(file: Path | None = None) -> MachineRates:
 
 
 def store(rates: MachineRates, file: Path | None = None) -> None:
-    """Keep rates. A folder that cannot be written is no error: they are measured again."""
+    """Keep rates on disk. A folder that cannot be written is no error: they are measured again."""
     path = file or cache_file()
     text = json.dumps({"version": _VERSION, **asdict(rates)}, indent=1)
     with suppress(OSError):
@@ -185,7 +185,7 @@ def _parsed(record: Any) -> MachineRates:
 
 
 def _numbers(row: Mapping[str, Any], of: Any) -> dict[str, float]:
-    """Rates of a row; ones that no machine has make the file a damaged one."""
+    """The rates of a row; an impossible rate is an error, as the file is damaged."""
     names = {one.name for one in fields(of)}
     numbers = {name: float(number) for name, number in row.items() if name in names}
     for name, number in numbers.items():

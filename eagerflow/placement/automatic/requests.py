@@ -1,4 +1,4 @@
-"""What ``f.place("auto", ...)`` asks for."""
+"""The request that ``f.place("auto", ...)`` makes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from eagerflow.source import Source
 
 
 class Request(NamedTuple):
-    """What ``f.place("auto")`` was asked for.
+    """The checked arguments of ``f.place("auto")``.
 
     Attributes:
-        devices: where nodes may be put besides where the program has them; None for those of the
-            kind that the program uses.
-        memory: bytes that devices may hold, one number for each device that the program or the
-            plan uses; None for their limits.
-        source: the line that asked.
+        devices: the devices on which nodes may be put, besides their own; None for the devices of
+            the kind that the program uses.
+        memory: bytes that devices may hold, by device, or one number for each device that the
+            program or the plan uses; None for their limits.
+        source: the line of the call.
     """
 
     devices: tuple[Device, ...] | None
@@ -27,10 +27,10 @@ class Request(NamedTuple):
 
 
 def as_request(devices: Any, memory: Any, source: Source | None) -> Request:
-    """A request of what a user gave.
+    """The request from a user's arguments.
 
     Raises:
-        PlacementError: that is no device, or no number of bytes.
+        PlacementError: there is no device, or ``memory`` is no number of bytes.
     """
     if isinstance(devices, (str, Device)):
         devices = [devices]

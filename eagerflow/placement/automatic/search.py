@@ -1,10 +1,10 @@
-"""Where nodes would be best: list scheduling along the critical path, then local search.
+"""Search for a fast placement: list scheduling along the critical path, then local search.
 
 After HEFT (Topcuoglu, Hariri and Wu, "Performance-Effective and Low-Complexity Task Scheduling for
 Heterogeneous Computing", 2002). Nodes are taken by the length of the longest path that follows
-them, each to the device on which it would end first. What is placed is a *unit*: an op with all
-that its derivative consists of, which rules never part, or a branch or a loop as a whole. The
-search estimates a step by a schedule of nodes in one pass; the simulator judges what it finds.
+them, each to the device on which it would end first. *Units* are placed: an op with all nodes of
+its derivative, which rules never part, or a branch or a loop as a whole. The search estimates a
+step by a schedule of nodes in one pass; the simulator judges the results.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Unit:
     """Nodes that are placed together.
 
     Attributes:
-        nodes: of the graph, not those of subgraphs.
-        home: the number of the device where the program has it; of one that the program has on
-            several, a number of its own (see `Problem.device`).
-        devices: the numbers of those on which it can run; the home alone if it cannot be placed.
+        nodes: nodes of the graph, not those of subgraphs.
+        home: the number of the device where the program has the unit; a number of its own if the
+            program has it on several (see `Problem.device`).
+        devices: the numbers of the devices that can run it; the home alone if it cannot be placed.
     """
 
     nodes: list[Node]
@@ -53,12 +53,12 @@ class Unit:
 
 
 class Estimate(NamedTuple):
-    """What a step would be: less is better, the bytes that are too many first.
+    """The estimated cost of a step: less is better, excess memory first.
 
     Attributes:
         excess: bytes beyond the limits of devices.
-        seconds: of the step.
-        crossing: bytes that cross.
+        seconds: seconds of the step.
+        crossing: bytes that cross between devices.
     """
 
     excess: int
@@ -72,12 +72,12 @@ class _Task:
     """A node as the search sees it.
 
     Attributes:
-        unit: its number.
-        seconds: by device.
-        call: of the host.
+        unit: the number of its unit.
+        seconds: seconds of its work, by device.
+        call: seconds of the host.
         needs: the numbers of the tasks whose results it takes, each with their bytes.
-        nbytes: of its results.
-        ends: the numbers of the tasks whose results nothing takes after it.
+        nbytes: bytes of its results.
+        ends: the numbers of the tasks whose results have their last consumer in it.
     """
 
     unit: int
@@ -90,16 +90,16 @@ class _Task:
 
 @final
 class Problem:
-    """What is to be placed: the units of a graph, and what they cost where.
+    """The search problem: the units of a graph, and their costs by device.
 
     Args:
-        graph: as traced.
-        devices: on which nodes may be.
-        model: what nodes and moves cost.
+        graph: the graph, as traced.
+        devices: the devices on which nodes may be.
+        model: the costs of nodes and moves.
         limits: bytes that devices may hold, by device.
-        held: bytes of what is there all the time, by device.
-        mixed: whether nodes may go to devices of another kind than that of their own, whose bits
-            differ.
+        held: bytes of values that are live throughout, by device.
+        mixed: whether nodes may go to devices of another kind than their own, whose results
+            differ bitwise.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Problem:
         for node in self.graph.nodes:
             if is_transfer(node.op) or node.op == "constant" or is_number(node.op):
                 continue
-            if where(node) is None:  # it makes numbers of numbers
+            if where(node) is None:  # it computes numbers from numbers
                 continue
             inside = [n for graph in inner_graphs([node]) for n in graph.nodes]
             firsts = [outer.get(forward_of(n)) for n in (node, *inside) if n.forward is not None]
@@ -160,7 +160,7 @@ class Problem:
                 yield self._unit(movable)
 
     def _unit(self, nodes: list[Node]) -> Unit:
-        """What is placed together, with the devices that can run all of it."""
+        """The unit of some nodes, with the devices that can run all of them."""
         home = self._home(nodes[0])
         inside = [
             n for node in nodes
@@ -237,7 +237,7 @@ class Problem:
 
     @property
     def own(self) -> Assignment:
-        """Where the program has everything."""
+        """The program's own placement."""
         return tuple([unit.home for unit in self.units])
 
     def move_seconds(self, source: int, target: int, nbytes: int) -> float:
@@ -247,7 +247,7 @@ class Problem:
     # --- estimates ---
 
     def estimate(self, assignment: Assignment) -> Estimate:
-        """A schedule of the nodes in the order of the graph."""
+        """The cost of a step, by a schedule of the nodes in the order of the graph."""
         rates, limits = self.model.rates, self.limits
         count = len(self.devices)
         free, cores = [0.0] * count, [0.0] * self.cores
@@ -297,7 +297,7 @@ class Problem:
 
 
 def schedule(problem: Problem) -> Assignment:
-    """Each unit on the device on which its first node ends first, the critical ones first."""
+    """The list schedule: each unit on the device where its first node ends first, by rank."""
     tasks, units = problem.tasks, problem.units
     ranks = _ranks(problem)
     order = sorted(range(len(tasks)), key=lambda i: (-ranks[i], i))
@@ -337,7 +337,7 @@ def schedule(problem: Problem) -> Assignment:
 
 
 def _ranks(problem: Problem) -> list[float]:
-    """The length of the longest path from each task to the end, by mean costs."""
+    """The rank of each task: the length of the longest path from it to the end, by mean costs."""
     tasks = problem.tasks
     ranks = [0.0] * len(tasks)
     links = [link for row in problem.links for link in row if link is not None]
@@ -373,7 +373,7 @@ def contiguous(problem: Problem, *, by_bytes: bool) -> Assignment:
 def improve(problem: Problem, assignment: Assignment) -> tuple[Assignment, Estimate]:
     """Move units, and all units of a scope, as long as the estimate gets better.
 
-    The work is bounded by a number of estimates, so what is found does not depend on the clock.
+    The work is bounded by a number of estimates, so the result does not depend on the clock.
     """
     best, least = assignment, problem.estimate(assignment)
     left = min(_MOST, _WORK // max(len(problem.tasks), 1))
@@ -400,7 +400,7 @@ def improve(problem: Problem, assignment: Assignment) -> tuple[Assignment, Estim
 
 
 def _groups(problem: Problem) -> Iterator[list[int]]:
-    """Scopes from outside in, then single units, those with the most work first."""
+    """Groups of units to move together: scopes from outside in, then single units by work."""
     scopes: dict[str, list[int]] = {}
     for i, unit in enumerate(problem.units):
         if unit.is_movable:
@@ -421,7 +421,7 @@ def _groups(problem: Problem) -> Iterator[list[int]]:
 
 
 def _near(problem: Problem, group: Sequence[int], assignment: Assignment) -> list[int]:
-    """The devices to try for a group: of a unit those of its neighbours first."""
+    """The devices to try for a group; for a single unit, those of its producers first."""
     options = list(dict.fromkeys(d for i in group for d in problem.units[i].devices))
     if len(group) > 1:
         return options

@@ -1,6 +1,6 @@
-"""What a step of a partitioned graph does, for a simulation: ops, regions, moves, strands.
+"""Records of a step of a partitioned graph, for simulation: ops, regions, moves, strands.
 
-There are numbers instead of nodes: what is simulated may be no graph at all.
+Numbers stand for nodes, so that a step can be simulated without a graph.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, final
 
-#: the number of what is there from the beginning
+#: the number of a value that is there from the beginning
 GIVEN: Final = -1
 
 
@@ -19,7 +19,7 @@ class SimulatedDevice:
     """A device.
 
     Attributes:
-        name: of it.
+        name: its name.
         later: whether its work is done later, beside the host.
     """
 
@@ -33,11 +33,11 @@ class SimulatedOp:
     """An op of a region.
 
     Attributes:
-        seconds: of work on data.
+        seconds: seconds of work on data.
         call: seconds of the host to call or issue it.
         needs: the numbers of the ops and moves whose values it takes.
         reads: the numbers of the ops of its region whose values the host reads before it.
-        crowding: how many times as long it takes while other threads of the host work.
+        crowding: the factor by which it slows down while other threads of the host work.
     """
 
     seconds: float
@@ -53,14 +53,14 @@ class SimulatedRegion:
     """Ops that the host runs, or issues, one after the other.
 
     Attributes:
-        device: its number.
-        ops: their numbers.
-        after: the numbers of the regions that have to be run before.
-        receives: the numbers of the moves that have to arrive before.
-        waits: the numbers of ops of others, and of moves, whose values the host reads before it
-            begins.
-        heavy: whether any thread may run it, not only that of the step.
-        overhead: seconds of the host.
+        device: the number of its device.
+        ops: the numbers of its ops.
+        after: the numbers of the regions that must run before it.
+        receives: the numbers of the moves that must arrive before it.
+        waits: the numbers of ops of other regions, and of moves, whose values the host reads
+            before it begins.
+        heavy: whether any thread may run it, not only the thread of the step.
+        overhead: seconds of the host to schedule it.
     """
 
     device: int
@@ -78,14 +78,14 @@ class SimulatedMove:
     """A value that goes to another device.
 
     Attributes:
-        value: the number of the op, or `GIVEN`.
-        region: that of the op, or `GIVEN`.
-        source: the number of the device that it comes from.
-        target: that of the one to which it goes.
-        seconds: of the copy.
+        value: the number of its op, or `GIVEN`.
+        region: the number of the op's region, or `GIVEN`.
+        source: the number of the device that sends it.
+        target: the number of the device that receives it.
+        seconds: seconds of the copy.
         host: seconds of the thread of the step.
-        waits: whether the host sends it when it is there; else the copy is issued before.
-        places: of the Send and of the Recv among the nodes of their partitions.
+        waits: whether the host sends the value when it is there; else the copy is issued before.
+        places: the positions of Send and Recv among the nodes of their partitions.
     """
 
     value: int
@@ -101,11 +101,11 @@ class SimulatedMove:
 @final
 @dataclass(frozen=True, slots=True)
 class SimulatedAct:
-    """One thing that a strand does.
+    """An act of a strand.
 
     Attributes:
         what: it runs a region, sends a move, receives one, or waits until an op is done.
-        number: of that region, move or op.
+        number: the number of that region, move or op.
     """
 
     what: Literal["run", "send", "receive", "wait"]
@@ -115,16 +115,16 @@ class SimulatedAct:
 @final
 @dataclass(frozen=True, slots=True)
 class SimulatedStep:
-    """A step to be simulated. Ops and moves have numbers of one row: ops first.
+    """A step to be simulated. Ops and moves are numbered together, ops first.
 
     Attributes:
-        devices: all of them.
-        ops: all of them.
-        regions: all of them.
-        moves: all of them.
-        results: the numbers of the ops and moves whose values are given back.
-        threads: how many of the host run regions, that of the step among them.
-        strands: for each partition what it does, in order; none if a scheduler decides that.
+        devices: the devices.
+        ops: the ops.
+        regions: the regions.
+        moves: the moves.
+        results: the numbers of the ops and moves whose values are returned.
+        threads: number of threads of the host that run regions, the thread of the step included.
+        strands: for each partition its acts, in order; empty if a scheduler decides the order.
     """
 
     devices: Sequence[SimulatedDevice]
@@ -139,11 +139,11 @@ class SimulatedStep:
 @final
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What a simulation found.
+    """The result of a simulation.
 
     Attributes:
-        seconds: until all is done.
-        spans: for each op and move when it began and when it was done.
+        seconds: the makespan.
+        spans: for each op and move its begin and end.
     """
 
     seconds: float

@@ -1,11 +1,10 @@
-"""A step of a partitioned graph, simulated: what runs when, on devices and links with known costs.
+"""Discrete-event simulation of a step of a partitioned graph, with known costs.
 
-It replays what the executor does. The host runs *regions*: on a device whose values are there at
-once the thread of the host does the work; on one that works later it issues the ops, which the
-device does one after the other, as soon as their operands are there. A value is sent when its
-region has been run, to a device of another kind when it is there; copies to one device are done one
-after the other. Threads of
-the host are the cores that virtual CPUs share. There is no clock here but that of the simulation.
+It imitates the executor. The host runs *regions*: on a device whose values are there at once the
+thread of the host does the work; on a device that works later it issues the ops, which the device
+runs one after the other, as soon as their operands are there. A value is sent when its region has
+run, to a device of another kind when the value is there; copies to one device are done one after
+the other. Threads of the host are the cores that virtual CPUs share. All times are simulated.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from eagerflow.placement.automatic.abstract_simulation import AbstractSimulation
 from eagerflow.placement.automatic.simulated_step import GIVEN, Simulated, SimulatedStep
 from eagerflow.placement.automatic.strand_simulator import StrandSimulation
 
-#: does a job of the host; gives when that is done, and what happens then
+#: runs a job of the host; returns its end time, and the continuation to call then
 _Job = Callable[[], tuple[float, Callable[[], object]]]
 
 
@@ -49,20 +48,20 @@ def simulate(step: SimulatedStep) -> Simulated:
 
 @final
 class _ScheduledSimulation(AbstractSimulation):
-    """One run by the scheduler.
+    """A run by the scheduler.
 
-    What the thread of the step has to do is in the order of the executor: regions that are ready
-    and sends, first in first out, heavy regions where there is nothing else. What begins at once
-    comes in the order in which the scheduler takes its roots: the last first.
+    The jobs of the step's thread have the executor's order: ready regions and sends, first in first
+    out, and heavy regions if there is nothing else. Jobs that are ready at the beginning come in
+    the order in which the scheduler takes its roots: the last first.
     """
 
     def __init__(self, step: SimulatedStep) -> None:
         super().__init__(step)
-        self.idle = [True] * step.threads  # the first is that of the step
+        self.idle = [True] * step.threads  # the first is the thread of the step
         self.until = [0.0] * step.threads  # when a thread has done its job
         self.light: deque[_Job] = deque()
         self.heavy: deque[_Job] = deque()
-        self.crowded = 0.0  # until when other threads work beside the one that begins a job
+        self.crowded = 0.0  # until when other threads work beside the thread that begins a job
         self.events: list[tuple[float, int, Callable[[], object]]] = []
         self.order = 0
         self.now = 0.0
@@ -95,7 +94,7 @@ class _ScheduledSimulation(AbstractSimulation):
         return self.found(self.now)
 
     def begin(self) -> None:
-        """What waits for nothing, by device, the last first."""
+        """Enqueue the jobs that wait for nothing, by device, the last first."""
         roots: list[tuple[tuple[int, int, int], _Job | None, int]] = []
         for i, count in enumerate(self.missing):
             if not count:
@@ -116,7 +115,7 @@ class _ScheduledSimulation(AbstractSimulation):
         heappush(self.events, (time, self.order, happen))
 
     def tokens(self, index: dict[int, list[int]], which: int) -> None:
-        """Something has come that regions wait for."""
+        """Count down the regions that wait for something that has come."""
         for region in index.get(which, ()):
             self.missing[region] -= 1
             if not self.missing[region]:
@@ -127,7 +126,7 @@ class _ScheduledSimulation(AbstractSimulation):
         (self.heavy if heavy else self.light).append(partial(self.region, region))
 
     def dispatch(self) -> None:
-        """Give threads that are idle what they may do."""
+        """Give idle threads jobs that they may run."""
         for thread, idle in enumerate(self.idle):
             queue = self.light if self.light and not thread else self.heavy
             if idle and queue:
@@ -142,19 +141,19 @@ class _ScheduledSimulation(AbstractSimulation):
                 self.at(end, partial(self.over, thread, then))
 
     def over(self, thread: int, then: Callable[[], object]) -> None:
-        """A thread has done its job."""
+        """End a thread's job, and call its continuation."""
         self.idle[thread] = True
         then()
 
     def region(self, number: int) -> tuple[float, Callable[[], object]]:
-        """Run a region, or issue its ops; gives when that is done, and what happens then."""
+        """Run a region, or issue its ops; returns its end time, and the continuation."""
         end = self.issue(number, self.now, self.crowded)
         for i in self.step.regions[number].ops:
             self.tell(i)
         return end, partial(self.region_ran, number)
 
     def tell(self, number: int) -> None:
-        """Let go on, when an op or a move is done, what the host reads its value for."""
+        """Release the regions for which the host reads a value when its op or move is done."""
         if number in self.waits:
             self.at(self.when(number), partial(self.tokens, self.waits, number))
 
@@ -164,7 +163,7 @@ class _ScheduledSimulation(AbstractSimulation):
         self.light.extend([partial(self.send, move) for move in self.sends.get(number, ())])
 
     def send(self, number: int) -> tuple[float, Callable[[], object]]:
-        """Send a value, at once or when it is there."""
+        """Send a value, at once or when it is available."""
         move = self.step.moves[number]
         end = self.now + move.host
         there = self.when(move.value) if move.waits and move.value != GIVEN else end
@@ -174,7 +173,7 @@ class _ScheduledSimulation(AbstractSimulation):
         return end, _nothing
 
     def copied(self, number: int) -> None:
-        """A value is copied to another device."""
+        """Copy a value to another device."""
         there = self.copy(number, self.now)
         self.tell(self.first_move + number)
         if self.step.devices[self.step.moves[number].target].later:
@@ -187,11 +186,11 @@ class _ScheduledSimulation(AbstractSimulation):
         return self.now, partial(self.meet, number)
 
     def meet(self, number: int) -> None:
-        """A value has arrived, or was asked for: the later of both."""
+        """Note that a value has arrived, or was requested; the later event delivers it."""
         if number in self.met:
             self.tokens(self.receives, number)
         self.met.add(number)
 
 
 def _nothing() -> None:
-    """What happens where a thread has done a job that goes on without it."""
+    """The continuation of a job that goes on without its thread."""

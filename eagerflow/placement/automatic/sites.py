@@ -1,9 +1,9 @@
-"""What tells one op of a program from another, whatever was made of its graph.
+"""Sites: identities of a program's ops that outlast transformations of its graph.
 
-Passes, placing and lowering give nodes other names: the `exp` in the body of a loop is `exp_1` once
-the loop is lowered. What was observed of a node is kept under its *site*: its op, its line and its
-types, which stay. Nodes of one site, such as those of a loop that was unrolled, take about as long
-as each other, and share what was observed.
+Passes, placement and lowering rename nodes: the `exp` in the body of a loop is `exp_1` once the
+loop is lowered. Observations of a node are kept under its *site*: its op, its line and its types,
+which stay. Nodes of one site, such as those of an unrolled loop, take about equally long, and share
+their observations.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from eagerflow.graph.signatures import is_structured
 
 
 class OpSite(NamedTuple):
-    """Where in a program a node comes from.
+    """The place in a program that a node comes from.
 
     Attributes:
         op: the name of its op.
         scope: its name scope.
         line: the user's line; the name of a node that has none.
-        types: those of its inputs and results; none for branches and loops, which take other values
-            where they are placed otherwise.
+        types: the types of its inputs and results; none for branches and loops, whose operands
+            change with the placement.
     """
 
     op: str

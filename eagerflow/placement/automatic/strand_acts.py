@@ -1,4 +1,4 @@
-"""What a strand does, one thing after the other, as the executor tells the simulator."""
+"""Acts of strands, as the executor describes them to the simulator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from eagerflow.graph.ir import Node
 
 
 class StrandAct(NamedTuple):
-    """One thing that a partition does which is run as a strand.
+    """An act of a partition that runs as a strand.
 
     Attributes:
         what: it runs nodes together, sends, receives, or waits until a value is there.
-        nodes: those that run; the Send; the Recv; or what makes the value.
+        nodes: the nodes that run; the Send; the Recv; or the producer of the value.
     """
 
     what: Literal["run", "send", "receive", "wait"]

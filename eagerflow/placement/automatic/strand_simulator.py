@@ -1,8 +1,8 @@
-"""A step whose partitions are strands, simulated: generators that one thread runs by turns.
+"""Simulation of a step whose partitions are strands: generators that one thread interleaves.
 
-What a device is given is in the order of the program here, and not in that in which operands
-arrive. A strand gives up the thread where it needs what was not sent yet, a value that its device
-is still making, or a heavy region, which another thread may run.
+A device gets its ops in the order of the program here, not in the order in which operands arrive. A
+strand gives up the thread where it needs a value that was not sent yet, a value that its device is
+still computing, or a heavy region, which another thread may run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eagerflow.placement.automatic.simulated_step import (
 
 
 class _Awaited(NamedTuple):
-    """What a strand waits for: a move, an op, or a heavy region."""
+    """An event that a strand waits for: the end of a move, an op, or a heavy region."""
 
     what: str
     number: int
@@ -33,15 +33,15 @@ class _Awaited(NamedTuple):
 
 @final
 class StrandSimulation(AbstractSimulation):
-    """One run by strands.
+    """A run by strands.
 
     Args:
-        step: what is simulated; it has strands.
+        step: the step to simulate; it has strands.
     """
 
     def __init__(self, step: SimulatedStep) -> None:
         super().__init__(step)
-        self._now = 0.0  # of the thread of the step
+        self._now = 0.0  # time of the thread of the step
         self._ready: deque[Iterator[_Awaited]] = deque()
         self._over: set[_Awaited] = set()
         self._parked: dict[_Awaited, Iterator[_Awaited]] = {}
@@ -54,7 +54,7 @@ class StrandSimulation(AbstractSimulation):
         """Run the strands to their end.
 
         Raises:
-            SchedulerError: they wait for each other.
+            SchedulerError: the strands wait for each other.
         """
         self._ready += map(self._strand, self.step.strands)
         while True:
@@ -101,7 +101,7 @@ class StrandSimulation(AbstractSimulation):
             self._now = self.issue(number, self._now)
 
     def _read(self, value: int) -> Iterator[_Awaited]:
-        """Wait until a value is there, which the host reads."""
+        """Wait until a value that the host reads is there."""
         there = self.when(value)
         if there > self._now:
             awaited = _Awaited("value", value)
@@ -119,11 +119,11 @@ class StrandSimulation(AbstractSimulation):
             self._push(there, partial(self._copied, number, there))
 
     def _copied(self, number: int, now: float) -> None:
-        """A copy is issued; who receives it goes on at once, or when it is done."""
+        """Issue a copy, and schedule when its receiver goes on: at once, or at its end."""
         self._at(self.copy(number, now), _Awaited("move", number))
 
     def _at(self, time: float, awaited: _Awaited) -> None:
-        """It is over then."""
+        """End an awaited event at a time."""
         if time <= self._now:
             self._end(awaited)
         else:
@@ -140,7 +140,7 @@ class StrandSimulation(AbstractSimulation):
             self._ready.append(strand)
 
     def _run_heavy(self) -> None:
-        """Run the first heavy region in the thread of the step, others in those that are idle."""
+        """Run the first heavy region in the thread of the step, others in idle threads."""
         begin, own = self._now, self._heavy.popleft()
         idle = [i for i, until in enumerate(self._helpers) if until <= begin]
         helped = list(zip(idle, self._heavy, strict=False))

@@ -1,1 +1,1 @@
-"""What is wrong with what runs: its cause, in words."""
+"""Diagnoses of problems with running steps: their causes, in words."""

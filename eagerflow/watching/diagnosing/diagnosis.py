@@ -1,4 +1,4 @@
-"""What is wrong with what runs, in words: the cause, and not what follows from it."""
+"""Diagnoses of running steps, in words: each names a cause, and not its consequences."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from eagerflow.watching.observed_steps import Observed
     from eagerflow.watching.watcher import Watcher
 
-#: traces of one function lately, from which on it is traced all the time
+#: recent traces of one function from which on it counts as retraced all the time
 _OFTEN: Final = 4
 
 
 class Diagnosis(NamedTuple):
-    """Something that is wrong.
+    """A diagnosis of a problem.
 
     Attributes:
         kind: ``"lost"``, ``"suspect"``, ``"nan"``, ``"stuck"``, ``"starves"``, ``"straggler"``,
             ``"slow"`` or ``"retraces"``.
         text: a sentence that names node, queue, device or function.
-        executable: the number of what it is in, 0 for none.
+        executable: the number of the executable, 0 for none.
         node: the number of the node, -1 for none.
         queue: the name of the queue.
-        device: the device; of what is lost or suspect the task.
-        path: functions and queues in turn, from the cause to what waits for it; the first is empty
-            where no function is the cause. Of retraces the function alone. Empty for what is in
+        device: the device; for ``"lost"`` and ``"suspect"`` the task.
+        path: functions and queues alternately, from the cause to the waiter; the first is empty
+            if no function is the cause. For retraces the function alone. Empty for a problem in
             the graph of the step itself.
     """
 
@@ -45,10 +45,10 @@ class Diagnosis(NamedTuple):
 
 
 def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
-    """All that is wrong, the worst first; nothing of what runs as it should.
+    """All diagnoses, the worst first; none if all is well.
 
     Args:
-        watcher: what has looked.
+        watcher: the watcher.
         now: the time, in seconds of ``time.perf_counter``.
     """
     told = [*_tasks(watcher, now), *_nans(watcher, now)]
@@ -65,7 +65,7 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
 
 
 def _tasks(watcher: Watcher, now: float) -> list[Diagnosis]:
-    """Tasks that are lost, or do not answer."""
+    """Diagnoses of tasks that are lost, or do not answer."""
     told = []
     for task, (health, since) in watcher.tasks.health.items():
         seconds = f"{max(now - since, 0.0):.0f} s"
@@ -79,13 +79,13 @@ def _tasks(watcher: Watcher, now: float) -> list[Diagnosis]:
 
 
 def undecided(watcher: Watcher, now: float) -> str:
-    """What cannot be judged yet of what runs, in words; empty where all can be.
+    """Text about what cannot be judged yet; empty if everything can be.
 
-    Nodes and devices are held against each other by steps that were observed, which are few at
-    first: that none of them stands out then says nothing.
+    Nodes and devices are compared by observed steps, which are few at first: until there are
+    enough, the absence of a diagnosis means nothing.
 
     Args:
-        watcher: what has looked.
+        watcher: the watcher.
         now: the time, in seconds of ``time.perf_counter``.
     """
     times = watcher.log.busiest(now)
@@ -105,10 +105,10 @@ def undecided(watcher: Watcher, now: float) -> str:
 
 
 def _nans(watcher: Watcher, now: float) -> list[Diagnosis]:
-    """The nodes that make a NaN which gets into a result.
+    """Diagnoses of nodes that make a NaN which reaches a result.
 
-    A function that gets an argument with NaN is named only where it may have come from nowhere
-    else.
+    A function whose arguments may hold the NaN is named only if no other function can be its
+    origin.
     """
     made, given = list[Diagnosis](), list[Diagnosis]()
     for number, observed in watcher.observer.executables.items():
@@ -127,7 +127,7 @@ def _nans(watcher: Watcher, now: float) -> list[Diagnosis]:
 
 
 def _all_checked(watcher: Watcher, now: float) -> bool:
-    """Whether all that runs now was looked at for NaN; what has one node only moves values."""
+    """Whether all recent executables were checked for NaN; one with a single node only moves."""
     return all(
         observed.checked or len(observed.index.nodes) == 1
         for number, observed in watcher.observer.executables.items()
@@ -136,7 +136,7 @@ def _all_checked(watcher: Watcher, now: float) -> bool:
 
 
 def _slow(observed: Observed, busy: float) -> list[Diagnosis]:
-    """A device that is slower than others at the same, or else one node that is too slow."""
+    """The diagnosis of a straggler, or else of a node that is too slow."""
     shares = {cost.index: cost.share for cost in observed.costs.table()}
     device = straggler(observed, busy)
     if device is not None:
@@ -166,7 +166,7 @@ def _factor(factor: float) -> str:
 
 
 def _retraces(watcher: Watcher, now: float) -> list[Diagnosis]:
-    """Functions that are traced again and again."""
+    """Diagnoses of functions that are retraced again and again."""
     activity, since = watcher.activity, now - LATELY
     reasons = {event.name: event.reason for event in activity.retraces if event.start >= since}
     return [
@@ -179,5 +179,5 @@ def _retraces(watcher: Watcher, now: float) -> list[Diagnosis]:
 
 
 def _latest(watcher: Watcher, name: str) -> int:
-    """The number of the executable of this name that was made last; 0 if none has run."""
+    """The number of the newest executable of this name; 0 if none has run."""
     return max((n for n in watcher.log.executables if name_of(n) == name), default=0)

@@ -1,4 +1,4 @@
-"""Where a NaN comes from: looks at all values of one step, and the way back from the results."""
+"""The origin of a NaN: a check of all values of one step, traced back from the results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from eagerflow.watching.graph_columns import NodeIndex
 
 @final
 class NanCheck:
-    """Looks at the values of one step for NaN.
+    """A check of the values of one step for NaN.
 
     Args:
-        index: the nodes; those within branches and loops run any number of times, and are left out.
+        index: the nodes; nodes in branches and loops run any number of times, and are left out.
 
     Attributes:
-        makers: the numbers of nodes that gave a NaN.
-        seen: of all whose values could be looked at.
+        makers: the numbers of nodes with a NaN in an output.
+        seen: the numbers of all nodes whose outputs could be checked.
     """
 
     def __init__(self, index: NodeIndex) -> None:
@@ -31,7 +31,7 @@ class NanCheck:
         self.seen: set[int] = set()
 
     def looks(self) -> dict[str, Callable[[Sequence[Any]], object]]:
-        """Functions that look at what nodes give, by their names."""
+        """Functions that check the outputs of nodes, by the names of the nodes."""
         return {
             node.name: partial(self._look, number)
             for number, node in enumerate(self._index.nodes)
@@ -41,16 +41,16 @@ class NanCheck:
     def _look(self, number: int, outputs: Sequence[Any]) -> None:
         try:
             has_nan = any(map(_has_nan, outputs))
-        except Exception:  # whatever it is, the step that shows it must go on
+        except Exception:  # whatever the value is, the step must go on
             return
         self.seen.add(number)
         if has_nan:
             self.makers.add(number)
 
     def first(self) -> int | None:
-        """The number of the node that made the NaN which got into a result or into state.
+        """The number of the node that made the NaN which reached a result or state.
 
-        It gave one, and what it got had none. Of several it is the first that ran.
+        Its output has a NaN, and its inputs have none. Of several such nodes it is the first.
 
         >>> from eagerflow.watching.diagnosing.first_nan import NanCheck
         >>> from eagerflow.watching.graph_columns import NodeIndex
@@ -81,7 +81,7 @@ class NanCheck:
         return min(roots, default=None)
 
     def _with_nan(self, nodes: Iterable[Node | None]) -> list[int]:
-        """Those that gave a NaN; of one that was not seen, such as a move, what it got."""
+        """Nodes with a NaN in an output; of unchecked ones, such as moves, their producers."""
         wrong, known, ahead = list[int](), set[int](), list(nodes)
         while ahead:
             node = ahead.pop()
@@ -97,11 +97,11 @@ class NanCheck:
 
 
 def takes_arguments(node: Node) -> bool:
-    """Whether it gets an argument of its graph, of which nobody knows whether it has NaN."""
+    """Whether a node takes an input of its graph, which is not checked for NaN."""
     return any(value.node is None for value in node.inputs)
 
 
 def _has_nan(value: Any) -> bool:
     array = np.asarray(value)
-    # the least element is NaN if any is: faster than to look at each, and without another array
+    # the least element is NaN if any is: faster than a look at each, and without another array
     return array.dtype.kind in "fc" and array.size > 0 and bool(np.isnan(array.min()))

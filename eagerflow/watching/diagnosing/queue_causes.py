@@ -1,8 +1,8 @@
-"""Why something waits for a queue: what is at the beginning of the chain of those that wait.
+"""The root cause of a wait for a queue: the beginning of a chain of waiters.
 
-A step that waits to take from a queue waits for those who fill it; if they wait themselves, it is
-for what they wait for, and so on. So what is told is the one that does not wait, or the queue that
-nothing fills or empties. Runners that wait while nobody waits for them are idle, which is well.
+A consumer that waits for a queue waits for its producers; if they wait themselves, the cause is
+further up, and so on. The diagnosis names the executable that does not wait, or the queue that
+nothing fills or empties. Runners that wait with no waiter behind them are idle, which is fine.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from eagerflow.watching.step_times import LATELY
 if TYPE_CHECKING:
     from eagerflow.watching.watcher import Watcher
 
-#: the part of the time from which on a step starves, and from which on one only waits
+#: fractions of the time spent waiting: from the first on a step starves, from the second on it
+#: counts as doing nothing else
 _MUCH: Final = 0.25
 _MOST: Final = 0.5
-#: seconds of one wait from which on nothing moves
+#: seconds of one wait from which on it counts as stuck
 _STUCK: Final = 1.0
 
 
 class _Waiting(NamedTuple):
-    """How much one executable, or eager code of one runner, waits in one operation lately.
+    """Recent waits of one executable, or of eager code of one runner, in one operation.
 
     Attributes:
         executable: its number; 0 in eager code.
-        runner: the name of the runner, empty for what somebody calls.
-        operation: such as ``"dequeue"``.
+        runner: the name of the runner, empty without one.
+        operation: the operation, such as ``"dequeue"``.
         queue: the name of the queue.
         node: the name of the node.
-        share: of the time.
-        longest: seconds of the wait that goes on.
+        share: the fraction of the time.
+        longest: seconds of the longest wait in progress.
     """
 
     executable: int
@@ -51,26 +52,26 @@ class _Waiting(NamedTuple):
 
     @property
     def takes(self) -> bool:
-        """Whether it waits for something to come, and not for room."""
+        """Whether it waits for an element, and not for room."""
         return self.operation in TAKING
 
     @property
     def who(self) -> str:
-        """What waits, in words."""
+        """The name of the waiter."""
         return name_of(self.executable) if self.executable else self.runner or "eager code"
 
 
 class QueueCause(NamedTuple):
-    """What makes others wait.
+    """The cause of a chain of waits.
 
     Attributes:
         text: a sentence about it.
         queue: the name of the queue.
-        executable: the number of what waits there, 0 in eager code.
+        executable: the number of the executable that waits there, 0 in eager code.
         node: the number of the node that waits, -1 in eager code.
         is_stuck: whether nothing moves.
-        path: functions and queues in turn, from the cause to the step that somebody called; the
-            first is empty where no function is the cause.
+        path: functions and queues alternately, from the cause to the first waiter; the first is
+            empty if no function is the cause.
     """
 
     text: str
@@ -82,7 +83,7 @@ class QueueCause(NamedTuple):
 
 
 def queue_causes(watcher: Watcher, now: float) -> list[QueueCause]:
-    """What makes steps wait that somebody waits for, or makes runners wait for ever."""
+    """The cause of the worst wait outside of runners; empty if no wait is long enough."""
     waits = _waits(watcher, now)
     users = _users(watcher)
     most = max((w for w in waits if not w.runner), key=lambda w: w.share, default=None)
@@ -92,7 +93,7 @@ def queue_causes(watcher: Watcher, now: float) -> list[QueueCause]:
 
 
 def waiting_share(watcher: Watcher, number: int, now: float) -> float:
-    """The part of the time that steps of an executable wait lately for queues and their like."""
+    """The recent fraction of time that an executable's steps waited for queues and the like."""
     mine = [w.share for w in _waits(watcher, now) if w.executable == number and not w.runner]
     return min(sum(mine), 1.0)
 
@@ -116,7 +117,7 @@ def _waits(watcher: Watcher, now: float) -> list[_Waiting]:
 
 
 def _users(watcher: Watcher) -> dict[tuple[str, bool], set[int]]:
-    """The executables that take from a queue (True), and those that put into it (False)."""
+    """By queue, the executables that take from it (True), and that put into it (False)."""
     users: dict[tuple[str, bool], set[int]] = {}
     for number in watcher.log.executables:
         known = watcher.observer.of(number)
@@ -143,7 +144,7 @@ class _Chain(NamedTuple):
     users: dict[tuple[str, bool], set[int]]
 
     def cause(self, first: _Waiting) -> QueueCause:
-        """What the first of the waits comes from."""
+        """The cause of the first wait of the chain."""
         wait, seen, who = first, {first[:4]}, 0
         path = [first.who, first.queue]
         while True:
@@ -170,13 +171,13 @@ class _Chain(NamedTuple):
         )  # fmt: skip
 
     def _others(self, wait: _Waiting) -> set[int]:
-        """What could end a wait: who does the opposite with the queue."""
+        """The executables that could end a wait: those that do the opposite with the queue."""
         waiting = {w.executable for w in self.waits
                    if w.queue == wait.queue and w.takes != wait.takes and w.executable}  # fmt: skip
         return waiting | self.users.get((wait.queue, not wait.takes), set())
 
     def _held(self, number: int) -> _Waiting | None:
-        """Where an executable waits itself, if it does little else."""
+        """The wait of an executable that does little else; None if it does."""
         mine = [w for w in self.waits if w.executable == number]
         most = max(mine, key=lambda w: w.share, default=None)
         return None if most is None or most.share < _MOST else most

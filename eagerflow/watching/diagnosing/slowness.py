@@ -1,9 +1,9 @@
-"""Which node or device is slower than its work lets expect.
+"""Detection of nodes and devices that are slower than expected for their work.
 
-How long a node should take is estimated from what its op costs, within a factor of ten. So a node
-is held against others of the same op in the same graph: they are misjudged alike. And it is held
-against them by the shortest times that were seen, for a machine that others use, and threads that
-want the interpreter's lock, make any node slow now and then.
+The expected time of a node is estimated from its op's cost, within a factor of ten. So a node is
+compared with others of the same op in the same graph, whose estimates are off by the same factor.
+The shortest observed times are compared, as other load on the machine, and threads that compete for
+the interpreter's lock, make any node slow now and then.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
     from eagerflow.watching.graph_columns import NodeIndex
     from eagerflow.watching.observed_steps import Observed
 
-#: what a call of a kernel takes besides its work, in seconds, about
+#: seconds of a kernel's call besides its work, about
 _CALL: Final = 5e-6
-#: how many times as slow as others a node, and a device, has to be
+#: factor by which a slow node exceeds others of its op
 _NODE: Final = 8.0
-#: the same where there are no others of its op: estimates of two ops may be off by ten each way
+#: the same if there are no others of its op: estimates of two ops may be off by ten each way
 _UNLIKE: Final = 50.0
-#: seconds below which a node is what its call takes, about
+#: seconds below which a node takes little more than its call
 _LEAST: Final = 5e-5
+#: factor by which a straggler exceeds other devices
 _DEVICE: Final = 2.5
-#: the part that it has to take of the time in which a step computes
+#: least share that a slow node or a straggler has of a step's computing time
 _MUCH: Final = 0.25
-#: other nodes of one op that say together how fast it is, and ops that say it of a device
+#: least number of other nodes of an op to compare a node with, and of ops to compare a device by
 _ALIKE: Final = 2
 _OPS: Final = 3
-#: observed steps that this has to stand on; and for a node that is so short that it may have waited
-#: for the interpreter's lock in each of a few, which other threads give back after an interval
+#: least number of observed steps; and for a node so short that it may have waited for the
+#: interpreter's lock in each of a few, which other threads release after an interval
 _STEPS: Final = 3
 ENOUGH_STEPS: Final = 9
 
@@ -46,9 +47,9 @@ class SlowNode(NamedTuple):
 
     Attributes:
         number: its number.
-        seconds: of one step.
-        share: of what the step computes.
-        factor: how many times as long as expected.
+        seconds: its seconds in one step.
+        share: its share of the step's computing time.
+        factor: ratio of its time to the expected one.
     """
 
     number: int
@@ -61,9 +62,9 @@ class Straggler(NamedTuple):
     """A device that takes too long.
 
     Attributes:
-        name: of the device.
-        share: of what the step computes.
-        factor: how many times as long as other devices.
+        name: the name of the device.
+        share: its share of the step's computing time.
+        factor: ratio of its times to those of other devices.
     """
 
     name: str
@@ -81,7 +82,7 @@ class _Expected(NamedTuple):
 
 @final
 class Expectations:
-    """What the nodes of a graph should take; each is estimated once, since they stay as they are.
+    """Expected times of the nodes of a graph; cached, since the nodes do not change.
 
     Args:
         index: the nodes.
@@ -93,7 +94,7 @@ class Expectations:
         self._seconds = node_seconds()
 
     def of(self, number: int) -> _Expected | None:
-        """None of a node that waits or moves data: such a node is not slow by itself."""
+        """The expected time of a node; None if it waits or moves data, as it is not slow itself."""
         if number not in self._known:
             node = self._nodes[number]
             computes = not is_move(node) and effect_of(node) != "blocks"
@@ -106,7 +107,7 @@ class Expectations:
 
 
 class _Timed(NamedTuple):
-    """A node with its time: ``rate`` is that over the estimate."""
+    """A node with its time; ``rate`` is the ratio of its time to the estimate."""
 
     number: int
     op: str
@@ -117,7 +118,7 @@ class _Timed(NamedTuple):
 
 
 def _timed(observed: Observed, busy: float) -> list[_Timed]:
-    """The nodes that compute."""
+    """The nodes that compute, with their times; none if too few steps were observed."""
     rows: list[_Timed] = []
     if observed.costs.steps < _STEPS:
         return rows
@@ -137,8 +138,8 @@ def slow_node(observed: Observed, busy: float = 1.0) -> SlowNode | None:
     """The node that takes many times as long as others of its op, and much of a step.
 
     Args:
-        observed: what is known of the nodes.
-        busy: the part of the time in which steps do not wait for queues and the like.
+        observed: the observations of the nodes.
+        busy: the fraction of time in which steps do not wait for queues and the like.
     """
     rows = _timed(observed, busy)
     if len(rows) <= _OPS:
@@ -159,10 +160,10 @@ def slow_node(observed: Observed, busy: float = 1.0) -> SlowNode | None:
 
 
 def straggler(observed: Observed, busy: float = 1.0) -> Straggler | None:
-    """The device that takes longer than others for each of the ops that it shares with them.
+    """The device that takes longer than others for the ops that it shares with them.
 
     Args:
-        observed: what is known of the nodes.
+        observed: the observations of the nodes.
         busy: as in `slow_node`.
     """
     rows = _timed(observed, busy)

@@ -1,1 +1,1 @@
-"""What runs at task servers, as they tell it."""
+"""Activity at task servers, as they report it."""

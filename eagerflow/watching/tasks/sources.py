@@ -1,4 +1,4 @@
-"""Where watchers learn what runs at tasks: clusters are sources, asked while somebody looks."""
+"""Sources of news of tasks: clusters, which are polled while there is a subscriber."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Health = Literal["ready", "suspect", "lost", "gone"]
 
 
 class TaskHealth(NamedTuple):
-    """How a task is.
+    """The health of a task.
 
     Attributes:
         health: ``"ready"``, ``"suspect"`` (it does not answer), ``"lost"``, or ``"gone"`` (it was
@@ -28,7 +28,7 @@ class TaskRegion(NamedTuple):
     """A region that has run at a task.
 
     Attributes:
-        executable: the number of what it is a part of, in this process.
+        executable: the number of its executable in this process.
         region: its number at the task.
         device: where it ran, such as ``"worker:1/cpu:0"``.
         start: when it began, in seconds of ``time.perf_counter`` here.
@@ -43,15 +43,15 @@ class TaskRegion(NamedTuple):
 
 
 class TaskTransfers(NamedTuple):
-    """Transfers that are told together.
+    """Sums of transfers that are reported together.
 
     Attributes:
-        origin: from where.
-        device: to where.
-        executable: the number of what they are a part of, in this process.
-        transfers: how many.
-        nbytes: of them together.
-        seconds: of them together.
+        origin: the device that sent the data.
+        device: the device that received it.
+        executable: the number of their executable in this process.
+        transfers: number of transfers.
+        nbytes: their bytes together.
+        seconds: their seconds together.
     """
 
     origin: str
@@ -63,14 +63,14 @@ class TaskTransfers(NamedTuple):
 
 
 class TaskPlace(NamedTuple):
-    """Where a thread of a task is.
+    """The place of a thread of a task.
 
     Attributes:
-        thread: tells it apart from other threads of the task.
-        executable: the number of what it runs, in this process.
+        thread: identifies it among the threads of the task.
+        executable: the number of its executable in this process.
         node: the name of the node.
         frames: the innermost loop around it, with the iteration.
-        progress: how much of a native kernel has run, from 0 to 1.
+        progress: the fraction done of its native kernel, from 0 to 1.
     """
 
     thread: int
@@ -82,14 +82,14 @@ class TaskPlace(NamedTuple):
 
 @final
 class TaskNews(NamedTuple):
-    """What one task has told.
+    """News of one task.
 
     Attributes:
         task: its name.
-        regions: that have run.
-        moves: transfers that have ended, which a task has sent.
-        sums: more of those.
-        places: where its threads are now.
+        regions: regions that have run.
+        moves: transfers from the task that have ended.
+        sums: sums of further transfers.
+        places: the current places of its threads.
     """
 
     task: str
@@ -110,13 +110,13 @@ class TaskSource(Protocol):
     """Tasks that can be asked. Its methods block nothing."""
 
     def look(self) -> None:
-        """Ask what has happened, unless the question before was not answered yet."""
+        """Request news, unless an earlier request is unanswered."""
 
     def rest(self) -> None:
         """Stop: there is no subscriber left."""
 
     def health(self) -> Mapping[str, TaskHealth]:
-        """How each of its tasks is."""
+        """The health of each of its tasks."""
 
 
 @final
@@ -129,12 +129,12 @@ class TaskSources:
         self._subscribers: tuple[Subscriber, ...] = ()
 
     def add(self, source: TaskSource) -> None:
-        """Let a source be asked from now on."""
+        """Add a source, to be polled from now on."""
         with self._lock:
             self._sources = (*self._sources, source)
 
     def remove(self, source: TaskSource) -> None:
-        """Ask a source no more; a source that was never added is no error."""
+        """Remove a source; a source that was never added is no error."""
         with self._lock:
             self._sources = tuple([s for s in self._sources if s is not source])
 
@@ -157,14 +157,14 @@ class TaskSources:
             subscriber.hear(news)
 
     def look(self) -> None:
-        """Ask all tasks."""
+        """Request news of all tasks."""
         for source in self._sources:
             source.look()
 
     def health(self) -> Iterable[tuple[str, TaskHealth]]:
-        """How all tasks are, by their names."""
+        """The health of all tasks, with their names."""
         return [item for source in self._sources for item in source.health().items()]
 
 
-#: those of this process
+#: the sources of this process
 task_sources: Final = TaskSources()

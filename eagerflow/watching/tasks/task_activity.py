@@ -1,4 +1,4 @@
-"""What a watcher knows of tasks: what ran there, how they are, and where their threads are."""
+"""A watcher's data about tasks: regions that ran there, their health, and places of threads."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from eagerflow.watching.tasks.sources import (
     task_sources,
 )
 
-#: seconds after which it is not shown any more where threads of a task were
+#: seconds after which the places of a task's threads are outdated
 _STALE: Final = 1.0
 
 
 class TaskChange(NamedTuple):
-    """A task is not as it was before.
+    """A change of a task's health.
 
     Attributes:
         task: its name.
-        health: how it is now (see `TaskHealth`).
-        time: since when.
+        health: its health now (see `TaskHealth`).
+        time: the time of the change.
     """
 
     task: str
@@ -39,17 +39,17 @@ class TaskChange(NamedTuple):
 
 @final
 class TaskActivity:
-    """Hears what tasks tell. `collect` is called by one thread, some times a second.
+    """A subscriber to the news of tasks. One thread calls `collect`, some times a second.
 
     Args:
-        activity: is told of their transfers, as of those of this process.
+        activity: receives their transfers, like those of this process.
 
     Attributes:
-        regions: the last that ran at tasks.
-        told: how many regions there were in all.
-        changes: of how tasks are.
-        changed: how many of these there were in all.
-        health: how each task is now; those that were ended are gone.
+        regions: the last regions that ran at tasks.
+        told: number of regions in all.
+        changes: the last changes of the health of tasks.
+        changed: number of changes in all.
+        health: the health of each task now, without tasks that were ended.
     """
 
     def __init__(self, activity: Activity) -> None:
@@ -63,24 +63,24 @@ class TaskActivity:
         self.changed = 0
         self.health: dict[str, TaskHealth] = {}
         self._places: dict[str, tuple[float, Sequence[TaskPlace]]] = {}
-        self._since: dict[tuple[str, int, int, str], float] = {}  # when each place was told first
+        self._since: dict[tuple[str, int, int, str], float] = {}  # first report of each place
 
     def open(self) -> None:
-        """Somebody looks."""
+        """Subscribe to the news of tasks."""
         self._is_open = True
         task_sources.subscribe(self)
 
     def close(self) -> None:
-        """Nobody does any more."""
+        """End the subscription."""
         self._is_open = False
         task_sources.unsubscribe(self)
 
     def look(self) -> None:
-        """Ask the tasks; what they tell comes soon."""
+        """Request news of the tasks, which comes later."""
         task_sources.look()
 
     def _look_after(self) -> None:
-        """How the tasks are now, which this process knows by itself."""
+        """Note changes of the health of tasks, which this process knows without asking them."""
         now = dict(task_sources.health())
         for task, before in list(self.health.items()):
             if task not in now:
@@ -97,7 +97,7 @@ class TaskActivity:
         self.changed += 1
 
     def collect(self) -> None:
-        """Take in what tasks have told, and how they are."""
+        """Take in the news of tasks, and their health."""
         if self._is_open:
             self._look_after()
         while self._news:
@@ -111,7 +111,7 @@ class TaskActivity:
             self._places[news.task] = perf_counter(), news.places
 
     def places(self, now: float, is_long: Callable[[int], bool]) -> list[Place]:
-        """Where threads of tasks are, as they told last.
+        """The places of threads of tasks, as last reported.
 
         Args:
             now: the time.
