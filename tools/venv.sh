@@ -8,7 +8,7 @@ dir=$1 extras=$2
 python=$(tools/python.sh)
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
-# Debian and Ubuntu ship Python without what makes virtual environments.
+# Debian and Ubuntu ship Python without the modules that make virtual environments.
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   package="python$version-venv"
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

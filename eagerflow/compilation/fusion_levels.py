@@ -1,7 +1,7 @@
-"""The order that instructions need, and which of them may run together.
+"""Dependences between instructions, and the levels at which they may be fused.
 
-Each instruction has a *level*. What an instruction needs has a lower level, or the same one if both
-go through the same space and may be in one kernel. A path that leaves a kernel therefore ends at a
+Each instruction has a *level*. Its predecessors have a lower level, or the same one if both go
+through the same space and may be in one kernel. A path that leaves a kernel therefore ends at a
 higher level, and never comes back to it: instructions of one space and level can always run as one.
 """
 
@@ -26,20 +26,20 @@ from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import kind_of
 from eagerflow.types import LIST, TensorType
 
-#: roles of what has one element for each of its space, or one for each row
+#: roles of instructions that give one element for each element of their space, or one per row
 _BY_ELEMENT: Final = ("elements", "repeat", "view")
 
 
 @final
 class Order:
-    """What must have run before each instruction, by positions.
+    """The dependences of each instruction, by positions.
 
-    That is what makes its values, and, where variables are read or assigned, or anything else has
-    an effect or may fail, what came before in the program.
+    An instruction depends on the producers of its operands; if it reads or assigns variables, has
+    another effect or may fail, also on earlier instructions of the program.
 
     Attributes:
-        before: for each instruction, those that it needs.
-        after: for each, those that need it.
+        before: for each instruction, its predecessors.
+        after: for each instruction, its successors.
         readers: of each value, the instructions that read it.
     """
 
@@ -63,16 +63,16 @@ class Order:
 
 @final
 class _States:
-    """What reads and changes state so far."""
+    """The instructions so far that read and change state."""
 
     def __init__(self) -> None:
-        self.barrier: int | None = None  # the last one that must stay where it is
+        self.barrier: int | None = None  # the last instruction that must stay where it is
         self.since: list[int] = []  # reads and assignments since then
         self.assigned: dict[int, int] = {}  # by variable, its last assignment
-        self.read: dict[int, list[int]] = {}  # by variable, reads since then
+        self.read: dict[int, list[int]] = {}  # by variable, reads since its last assignment
 
     def order(self, position: int, line: Line, needed: set[int]) -> None:
-        """Add what an instruction needs for the sake of state."""
+        """Add the predecessors that an instruction has because of state."""
         node = line.single
         if node is not None and kind_of(node.op) == "constant":
             return
@@ -97,7 +97,7 @@ class _States:
 
 
 def _is_free(line: Line, node: Node | None) -> bool:
-    """Whether an instruction may run earlier or later than assignments do."""
+    """Whether an instruction may be moved across assignments."""
     if node is None:
         return not line.blocks
     if kind_of(node.op) == "number":  # others may divide by zero
@@ -118,17 +118,17 @@ class FusionLevels:
     """The level of each instruction, and the space that it runs through in a kernel.
 
     Args:
-        program: what the instructions are of.
+        program: the program that the instructions belong to.
         lines: the instructions.
-        roles: of each that may be in a kernel.
-        order: of the instructions.
+        roles: the role of each instruction that may be in a kernel.
+        order: their dependences.
 
     Attributes:
         level: of each instruction.
         space: of each, None if it runs alone.
-        layouts: of the spaces and levels in which something goes along axes.
-        per_row: the positions of what has one element for each row of its space.
-        gives_rows: those of what gives such values, perhaps besides others.
+        layouts: of the spaces and levels in which an instruction goes along axes.
+        per_row: positions of instructions with one element for each row of their space.
+        gives_rows: positions of instructions that give such values, perhaps besides others.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class FusionLevels:
         self.level.append(level)
 
     def _least(self, position: int, space: Space | None) -> int:
-        """The lowest level at which it has what it needs."""
+        """The lowest level at which all predecessors of an instruction have run."""
         return max(
             [
                 self.level[other] + (space is None or self.space[other] != space)
@@ -185,7 +185,7 @@ class FusionLevels:
         )
 
     def _joins_rows(self, position: int) -> bool:
-        """Whether it computes with what a kernel has for each row, and so belongs to that."""
+        """Whether an instruction computes with per-row values of a kernel, and so belongs to it."""
         own = space_at(self._program, self._lines[position].outputs[0])
         for other in self._order.before[position]:
             space = self.space[other]
@@ -202,7 +202,7 @@ class FusionLevels:
         return False
 
     def _delay(self, position: int) -> None:
-        """Compute an element where it is used, if that is later and keeps no more in memory."""
+        """Move an instruction to the level of its readers, if that keeps no more in memory."""
         role, space = self._roles.get(position), self.space[position]
         after = self._order.after[position]
         if role is None or role.what not in _BY_ELEMENT or position in self.per_row or not after:

@@ -1,4 +1,4 @@
-"""What an instruction can be in a native kernel, or why it can be in none."""
+"""The role of an instruction in a native kernel, or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ class Line(Protocol):
 
     @property
     def single(self) -> Node | None:
-        """The node; None for what is more than that."""
+        """The node; None for an instruction that is more than one node."""
 
     @property
     def blocks(self) -> Sequence[Any]:
-        """The branches, or the parts of a loop, that belong to it."""
+        """The branches, or the parts of a loop, that belong to the instruction."""
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The values that it takes."""
+        """The numbers of its operands."""
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """The values that it makes."""
+        """The numbers of its results."""
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """All values that must be there before, those of sizes included."""
+        """All values that must have been computed before, values of sizes included."""
 
 
 class Program(Protocol):
-    """What is known of values."""
+    """The known facts about the values of a program, by their numbers."""
 
     @property
     def kinds(self) -> Sequence[TensorType | NumberType | None]:
-        """The type of each."""
+        """The type of each value."""
 
     @property
     def devices(self) -> Sequence[Device | None]:
-        """Where each is."""
+        """The device of each value."""
 
     @property
     def constants(self) -> Mapping[int, Any]:
-        """The arrays of those that never change."""
+        """The arrays of the constants."""
 
 
 #: whether an op of an instruction runs eagerflow's own kernel, not one of a user
@@ -73,17 +73,17 @@ IsOwn: TypeAlias = Callable[[Any], bool]
 @final
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What an instruction is in a kernel.
+    """The role of an instruction in a kernel.
 
     Attributes:
         what: ``"elements"`` computes element by element, ``"reduction"`` reduces axes, ``"along"``
-            computes elements from all along an axis, ``"pick"`` gives rows of a table, along the
-            axes of which it goes, ``"update"`` computes the new value of a
-            variable element by element, ``"read"`` takes the value of one. ``"repeat"`` and
-            ``"view"`` hand on what they take, for more elements or with other axes of size 1.
-        space: the shape that it goes through.
-        axes: those that it reduces, or goes along.
-        op: the name of the rule; empty for what only hands on its input.
+            computes elements from all elements along an axis, ``"pick"`` gives rows of a table and
+            goes along their axes, ``"update"`` computes the new value of a variable element by
+            element, ``"read"`` reads a variable. ``"repeat"`` and ``"view"`` forward their
+            operand, for more elements or with other axes of size 1.
+        space: the shape that the instruction goes through.
+        axes: the axes that it reduces, or goes along.
+        op: the name of the rule; empty for an instruction that only forwards its operand.
     """
 
     what: Literal["elements", "reduction", "along", "pick", "update", "read", "repeat", "view"]
@@ -93,7 +93,7 @@ class Role:
 
 
 def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
-    """The role of an instruction, or why it has none."""
+    """The role of an instruction, or the reason why it has none."""
     node = line.single
     if node is None or kind_of(node.op) != "op":
         return "it steers what runs"
@@ -118,7 +118,7 @@ def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
 
 
 def _wrong_values(program: Program, registers: Sequence[int]) -> str | None:
-    """Why kernels cannot take these values."""
+    """The reason why kernels cannot take these values; None if they can."""
     for register in registers:
         kind, device = program.kinds[register], program.devices[register]
         if not isinstance(kind, TensorType):
@@ -138,12 +138,12 @@ def type_at(program: Program, register: int) -> TensorType:
 
 
 def kind_at(program: Program, register: int) -> Kind:
-    """The kind of its elements."""
+    """The kind of the elements of a tensor."""
     return KINDS[type_at(program, register).dtype.name]
 
 
 def computed_in(kind: Kind) -> Kind:
-    """In which kind kernels compute with arrays of a kind."""
+    """The kind in which kernels compute with arrays of a kind."""
     return "f32" if kind in LOW else kind
 
 
@@ -246,10 +246,10 @@ def _axes_added(given: Space, made: Space) -> tuple[int, ...]:
 
 
 def attributes_of(node: Node, made: Kind) -> dict[str, Any]:
-    """What the rule of a node takes besides its operands.
+    """The arguments of the rule of a node besides its operands.
 
     Args:
-        node: has a role.
+        node: a node with a role.
         made: the kind of its result.
     """
     if node.op == "cast":
@@ -263,7 +263,7 @@ Layout: TypeAlias = tuple[Literal["rows", "columns"], int]
 
 
 def layout_of(axes: tuple[int, ...], ndim: int) -> Layout | None:
-    """How axes lie in a shape: ``("rows", k)`` for the last k, ``("columns", k)`` for the first."""
+    """The layout of k axes in a shape: ``("rows", k)`` if last, ``("columns", k)`` if first."""
     count = len(axes)
     if axes == tuple(range(ndim - count, ndim)):
         return "rows", count
@@ -273,7 +273,7 @@ def layout_of(axes: tuple[int, ...], ndim: int) -> Layout | None:
 
 
 def per_row(space: Space, layout: Layout) -> tuple[Space, Space]:
-    """The shapes of what has one element per row, without and with the axes of the row."""
+    """The shapes of values with one element per row, without and with the axes of the row."""
     name, count = layout
     if name == "rows":
         kept = tuple(space[: len(space) - count])

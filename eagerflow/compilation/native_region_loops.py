@@ -1,4 +1,4 @@
-"""A region as loops, and how its arrays are handed over to them."""
+"""Translation of a region into loops, and the form in which its arrays are passed to them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from eagerflow_kernels.native.fusion import FusedNode, fuse
 from eagerflow_kernels.native.loop_form import FLOATS, LOW, Kind, LoopArray, Loops, bits_of
 from eagerflow_kernels.native.op_rules import OPS
 
-#: how an array is handed over, or taken: as it is; with one element per row; with the axes of a
-#: row as one last axis; as columns, with those of a row as one axis that comes last; or as a table,
-#: with its rows as the last axis
+#: the form in which an array is passed to a kernel, or returned: as it is; with one element per
+#: row; with the axes of a row as one last axis; as columns, with the axes of a row as one axis that
+#: comes last; or as a table, with its rows as the last axis
 Form: TypeAlias = Literal["whole", "row", "flat", "columns", "table"]
 
 
 @final
 class UnfitError(Exception):
-    """Instructions make no kernel.
+    """Instructions that cannot form a kernel.
 
     Attributes:
-        blamed: the roles that are in the way; empty for all.
+        blamed: the roles that prevent it; empty for all.
     """
 
     def __init__(self, why: str, *blamed: str) -> None:
@@ -46,13 +46,13 @@ class UnfitError(Exception):
 @final
 @dataclass(frozen=True)
 class KernelArgument:
-    """An array that a kernel reads: a value, or what a variable holds.
+    """An array that a kernel reads: a value, or the value of a variable.
 
     Attributes:
         source: the number of the value, or the variable.
-        form: how it is handed over.
-        keeps: whether, of what has one element per row, the axes of a row are there with size 1.
-        places: of a table, the value with the numbers of the rows that are picked.
+        form: the form in which it is passed.
+        keeps: whether an array with one element per row keeps the axes of a row, with size 1.
+        places: for a table, the value with the numbers of the rows that are picked.
     """
 
     source: int | VariableState
@@ -68,10 +68,10 @@ class KernelResult:
 
     Attributes:
         register: the number of the value; -1 if nothing reads it.
-        form: how it is taken.
+        form: the form in which it is returned.
         kind: of its elements.
         keeps: whether reduced axes stay, with size 1.
-        state: the variable that it becomes the value of.
+        state: the variable that the result is assigned to.
     """
 
     register: int
@@ -87,14 +87,14 @@ class Kernel:
     """A region as a kernel.
 
     Attributes:
-        loops: what it computes.
-        layout: which axes a row has; None if it goes through single elements.
+        loops: the computation.
+        layout: the axes of a row; None if the kernel goes through single elements.
         arguments: its inputs, in order.
         results: its outputs, in order.
         states: its variables, each with whether it is assigned.
         whole: an argument that has the shape of the space, -1 for none.
-        by_rows: the values that must lie by rows, or it gives arrays that lie in another order
-            than those of single ops.
+        by_rows: the values that must lie by rows, lest results lie in another order than the
+            results of single ops.
         filled: values that must have elements.
     """
 
@@ -109,17 +109,17 @@ class Kernel:
 
     @property
     def results_read(self) -> list[tuple[int, KernelResult]]:
-        """The results that values are made of, with their places."""
+        """The results that become values, with their positions."""
         return [(i, result) for i, result in enumerate(self.results) if result.register >= 0]
 
     @property
     def name(self) -> str:
-        """Its name, which is the same wherever the same is computed."""
+        """The name, which is equal for kernels with the same computation."""
         return self.loops.name
 
     @property
     def only_updates(self) -> bool:
-        """Whether it updates variables, element by element, and gives nothing else."""
+        """Whether the kernel updates variables, element by element, and gives nothing else."""
         return self.layout is None and all(result.state is not None for result in self.results)
 
 
@@ -130,16 +130,16 @@ def kernel_of(
     """The kernel of a region.
 
     Args:
-        program: what the instructions are of.
+        program: the program that the instructions belong to.
         lines: the instructions.
-        roles: theirs.
-        per_row_of: which of them have one element per row.
-        wanted: the values that are read outside of it.
-        space: the shape that it goes through.
-        layout: which axes a row has.
+        roles: their roles.
+        per_row_of: the indices of the instructions with one element per row.
+        wanted: the values that are read outside of the region.
+        space: the shape that the region goes through.
+        layout: the axes of a row.
 
     Raises:
-        UnfitError: there is none.
+        UnfitError: the region cannot be a kernel.
     """
     if 0 in space:
         raise UnfitError("it has no elements")
@@ -149,7 +149,7 @@ def kernel_of(
     return writer.kernel(wanted)
 
 
-#: what a value of a region is made of: an argument, a constant, or the output of a node
+#: the source of a value of a region: an argument, a constant, or the output of a node
 _Source: TypeAlias = tuple[Literal["argument", "constant", "node"], int]
 
 
@@ -210,7 +210,7 @@ class _Writer:
         self._made.update(zip(line.outputs, made, strict=True))
 
     def _pick(self, line: Line, role: Role) -> None:
-        """Rows of a table that is there, by numbers that are: they are checked before."""
+        """Append a pick of rows of a table; both operands are arguments, checked before use."""
         table, places = line.inputs
         if table in self._made or places in self._made:
             raise UnfitError("what it picks, or by what, is computed beside it", "pick")
@@ -227,7 +227,7 @@ class _Writer:
         self, op: str, operands: tuple[_Source, ...], attrs: dict[str, Any], count: int = 1,
         rounds: Kind | None = None,
     ) -> list[_Source]:  # fmt: skip
-        """A node that makes so many values, rounded to a low kind if one is given."""
+        """Append a node with ``count`` results, rounded to the low kind ``rounds`` if given."""
         self._nodes.append((op, operands, attrs, rounds))
         self._values += count
         return [("node", i) for i in range(self._values - count, self._values)]
@@ -246,7 +246,7 @@ class _Writer:
         self._made[register] = made
 
     def _need_elements(self, register: int) -> None:
-        """A reduction has no result for no elements; sizes that are known are none."""
+        """Require elements: a reduction has no result without them. Known sizes are not 0."""
         if register in self._made:
             if any(type(n) is not int for n in self._space):
                 raise UnfitError("there may be no elements to reduce", "reduction")
@@ -256,7 +256,7 @@ class _Writer:
     # --- operands ---
 
     def _operand(self, register: int, aligned: bool) -> _Source:
-        """What an instruction takes.
+        """The source of an operand of an instruction.
 
         Args:
             register: the value.
@@ -283,7 +283,7 @@ class _Writer:
         return "argument", number
 
     def _form(self, register: int, aligned: bool) -> Form:
-        """How a value is handed over."""
+        """The form in which a value is passed."""
         shape = space_at(self._program, register)
         whole = shape == self._space and not aligned
         if whole:
@@ -319,7 +319,7 @@ class _Writer:
     # --- the kernel ---
 
     def kernel(self, wanted: Sequence[int]) -> Kernel:
-        """What was appended, as a kernel that gives these values."""
+        """The kernel of the appended instructions that gives these values."""
         results = [
             KernelResult(r if r in wanted else -1, "whole", kind_at(self._program, r), state=state)
             for state, (r, _) in self._assigned.items()
@@ -355,7 +355,7 @@ class _Writer:
         return KernelResult(register, "whole" if self._layout[1] == 1 else "flat", kind)
 
     def _has_shape(self, results: Sequence[KernelResult]) -> bool:
-        """Whether the shape that it goes through can be told from its arguments."""
+        """Whether the shape of the space can be derived from the arguments."""
         if self._whole >= 0:
             return True
         if any(result.form in ("columns", "flat") for result in results):
@@ -406,10 +406,10 @@ class _Writer:
         return replace(loops, name=f"region_{_digest(loops)}")
 
     def _by_rows(self) -> tuple[int, ...]:
-        """The values whose order in memory could be told from results, or is relied on."""
+        """The values whose order in memory is visible in results, or is relied on."""
         values = [a.source for a in self._arguments if isinstance(a.source, int)]
         wide = [r for r in dict.fromkeys(values) if len(space_at(self._program, r)) > 1]
-        # what is repeated lies by rows, whatever the order of the only array beside it
+        # results of repeated values lie by rows, whatever the order of the only other array
         alone = len(wide) < 2 and not (self._states or self._repeats) and self._layout is None
         return () if alone else tuple(wide)
 
@@ -418,6 +418,6 @@ _REPEATING: Final = ("repeat", "reduction", "along", "pick")
 
 
 def _digest(loops: Loops) -> str:
-    """A text that tells loops from others."""
+    """A digest that identifies loops."""
     whole = (loops.inputs, loops.outputs, loops.terms, loops.results)
     return sha256(repr(whole).encode()).hexdigest()[:12]

@@ -23,23 +23,23 @@ from eagerflow.compilation.instruction_roles import (
 from eagerflow.compilation.native_region_loops import Kernel, UnfitError, kernel_of
 from eagerflow.graph.signatures import kind_of
 
-#: how many ops a region has at most: the time of the code generator grows faster than its length
+#: the most ops of a region: the time of the code generator grows faster than the number of ops
 _MOST: Final = 96
-#: how many terms of elements a kernel has at most that goes along rows, or along columns. Sums need
-#: registers besides: what takes longer is faster computed before (`tests.bench.regions`)
+#: the most terms of elements of a kernel along rows, or along columns. Sums need registers besides:
+#: longer computations are faster in a kernel of their own before (`tests.bench.regions`)
 _LONGEST: Final = {"rows": 60, "columns": 50}
-#: how long rows are along which a kernel goes that only repeats values: NumPy takes 50 ns from one
-#: row to the next (`tests.bench.vmap`). And how many ops it has at most: what more take is longer
+#: the lengths of rows for a kernel that only repeats values: NumPy takes 50 ns from one row to the
+#: next (`tests.bench.vmap`). And the most ops of such a kernel: with more, this time matters less
 _SHORT_ROWS: Final = range(4, 1025)
 _FEW: Final = 4
-#: how many arrays it reads and writes at most; NumPy's functions take 64
+#: the most arrays that a kernel reads and writes; NumPy's functions take 64
 _ARRAYS: Final = 40
 
 _L = TypeVar("_L", bound=Line)
 
-#: the positions of instructions, and what `Region` has besides
+#: the positions of instructions, and the other attributes of `Region`
 _Chosen: TypeAlias = "tuple[tuple[int, ...], Kernel, Giving, tuple[int, ...]]"
-#: makes a kernel of instructions that gives the values of these numbers
+#: makes a kernel that gives the values of these numbers
 Giving: TypeAlias = Callable[[Sequence[int]], Kernel]
 
 
@@ -50,7 +50,7 @@ class Region(Generic[_L]):
 
     Attributes:
         lines: the instructions, in order.
-        kernel: what runs them.
+        kernel: the kernel that runs them.
         giving: makes a kernel of them that gives other values.
         makes: the values that they compute, in order.
     """
@@ -69,7 +69,7 @@ class Region(Generic[_L]):
 @final
 @dataclass(frozen=True, eq=False)
 class JointRegions(Generic[_L]):
-    """Regions of one kernel that do not need each other: one call runs them all.
+    """Independent regions with the same kernel: one call runs them all.
 
     Attributes:
         regions: at least two, which update variables and make nothing else.
@@ -85,7 +85,7 @@ class KernelPlan(Generic[_L]):
 
     Attributes:
         units: the regions and all other instructions, in an order in which they can run.
-        alone: why an instruction on arrays is in no region, by its position.
+        alone: by position, the reason why an instruction on arrays is in no region.
     """
 
     units: list[JointRegions[_L] | Region[_L] | _L]
@@ -105,7 +105,7 @@ def plan_of(
     """Find the regions among the instructions of one block.
 
     Args:
-        program: what the instructions are of.
+        program: the program that the instructions belong to.
         lines: the instructions.
         outputs: the values that are read after them.
         is_own: whether an instruction runs eagerflow's own kernel.
@@ -120,7 +120,7 @@ def plan_of(
             reasons[position] = role
     order = Order(lines)
     finder = _Finder(program, lines, set(outputs), order)
-    while True:  # what does not fit is left out; each time there are fewer roles
+    while True:  # refused instructions are left out; each time there are fewer roles
         choice = finder.run(dict(roles))
         if not choice.refused:
             break
@@ -139,7 +139,7 @@ def plan_of(
 @final
 @dataclass(frozen=True)
 class _RegionChoice:
-    """Regions by the positions of their instructions, and what fits into none."""
+    """Regions by the positions of their instructions, and the instructions that fit into none."""
 
     regions: list[_Chosen] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
@@ -150,10 +150,10 @@ class _Finder:
     """Finds regions for given roles.
 
     Args:
-        program: what the instructions are of.
+        program: the program that the instructions belong to.
         lines: the instructions.
         outputs: the values that are read after them.
-        order: of the instructions.
+        order: their dependences.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class _Finder:
         return choice
 
     def _add(self, members: list[int], choice: _RegionChoice) -> None:
-        """Make a region of instructions, or refuse those that are in the way."""
+        """Make a region of instructions, or refuse the ones that prevent it."""
         roles = self._roles
         inside = set(members)
         for position in members:
@@ -213,7 +213,7 @@ class _Finder:
         choice.regions.append((tuple(members), kernel, giving, tuple(makes)))
 
     def _layout(self, members: Sequence[int], space: Space, level: int) -> Layout | None:
-        """Along which axes a region goes, if along any."""
+        """The layout of the axes that a region goes along; None if it goes along none."""
         if any(self._roles[x].axes for x in members):
             return self._levels.layouts[space, level]
         return ("rows", 1) if self._repeats_along_rows(members, space) else None
@@ -221,7 +221,7 @@ class _Finder:
     def _repeats_along_rows(self, members: Sequence[int], space: Space) -> bool:
         """Whether some values have one element per row, of short rows, and others one per element.
 
-        As ``g[:, None] * x`` does, of which gradients by weights are made for each sample.
+        An example is ``g[:, None] * x``, which computes per-sample gradients of weights.
         """
         if len(space) < 2 or space[-1] not in _SHORT_ROWS or len(members) > _FEW:
             return False
@@ -235,7 +235,7 @@ class _Finder:
         )
 
     def _escapes(self, position: int, inside: set[int]) -> bool:
-        """Whether something outside of a region reads what an instruction makes."""
+        """Whether a result of an instruction is read outside of a region."""
         return any(
             r in self._outputs or not inside.issuperset(self._order.readers.get(r, ()))
             for r in self._lines[position].outputs
@@ -253,7 +253,7 @@ class _Finder:
         ]
 
     def _components(self) -> list[list[int]]:
-        """Instructions of one space and level that need each other, or share a value, in order."""
+        """Instructions of one space and level, joined by dependences or shared values, in order."""
         groups: dict[tuple[Space, int], list[int]] = {}
         for position, role in self._roles.items():
             space = self._levels.space[position]
@@ -283,13 +283,13 @@ class _Finder:
         for position in positions:
             line = self._lines[position]
             for other in self._order.before[position]:
-                if other in home:  # apart, they might wait for each other
+                if other in home:  # in two kernels, they might wait for each other
                     join(position, other)
             for register in (*line.inputs, *line.outputs):
                 if register in self._program.constants:
                     continue
                 if not space_at(self._program, register) and self._levels.space[position]:
-                    continue  # a number that many have in common
+                    continue  # a number that many instructions share
                 join(first.setdefault(register, position), position)
         parts: dict[int, list[int]] = {}
         for position in positions:
@@ -297,9 +297,9 @@ class _Finder:
         return list(parts.values())
 
     def _cut(self, positions: list[int]) -> list[list[int]]:
-        """Parts that are not too large; later ones need earlier ones, never the other way.
+        """Cut instructions into parts that are not too large; later parts depend on earlier ones.
 
-        What reduces stays whole.
+        Instructions with a reduction among them stay whole.
         """
         if any(self._roles[x].axes for x in positions):
             return [positions]
@@ -320,7 +320,7 @@ class _Finder:
         return self._count({r for line in lines for r in (*line.inputs, *line.outputs)}, members)
 
     def _count(self, registers: set[int], members: Sequence[int]) -> int:
-        """How many of these values a region of these instructions reads or writes, at most."""
+        """The most values among these that a region of these instructions reads or writes."""
         inside = set(members)
         own = {
             r
@@ -331,7 +331,7 @@ class _Finder:
         return len(registers - own)
 
     def _with_reads(self, members: list[int]) -> list[int]:
-        """With the reads of variables that only they read."""
+        """Instructions with the reads of variables whose only readers they are."""
         inside = set(members)
         reads = [
             other
@@ -347,12 +347,12 @@ class _Finder:
         return sorted({*members, *reads})
 
     def _is_assigned_before(self, read: int, inside: set[int]) -> bool:
-        """Whether something else assigns the variable of a read before a region runs."""
+        """Whether an instruction outside of a region depends on a read, such as an assignment."""
         return any(x not in inside for x in self._order.after[read])
 
 
 def _count_terms(kernel: Kernel) -> int:
-    """How many terms are computed for each element of a row."""
+    """The number of terms computed for each element of a row."""
     return sum(term.inner for term in kernel.loops.terms)
 
 
@@ -363,10 +363,10 @@ _FREE: Final = ("read", "repeat", "view")
 def _sorted(
     lines: Sequence[_L], order: Order, regions: list[_Chosen]
 ) -> list[JointRegions[_L] | Region[_L] | _L]:
-    """Regions and other instructions so that each comes after what it needs.
+    """Sort regions and other instructions topologically.
 
-    Else they stay where they are, a region where the last of its instructions was. Updates of
-    variables by one kernel wait for each other.
+    Otherwise they stay where they are, a region where the last of its instructions was. Updates of
+    variables by one kernel wait for each other, to be joined.
     """
     unit = {x: -1 - i for i, (positions, *_) in enumerate(regions) for x in positions}
     units: dict[int, Region[_L] | _L] = {
@@ -388,7 +388,7 @@ def _sorted(
     ready = [(places[name], name) for name, count in missing.items() if not count]
     heapify(ready)
     updating = Counter(kernel.name for _, kernel, *_ in regions if kernel.only_updates)
-    waiting: dict[str, list[int]] = {}  # updates, by their kernel, until nothing else can run
+    waiting: dict[str, list[int]] = {}  # updates by kernel, held until nothing else can run
     result: list[JointRegions[_L] | Region[_L] | _L] = []
     ended = 0
     while ready or waiting:

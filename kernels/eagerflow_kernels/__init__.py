@@ -1,1 +1,1 @@
-"""Device code of eagerflow, found by name in one table; imports nothing of eagerflow."""
+"""Device code of eagerflow, found by name in one table, without imports of eagerflow."""

@@ -1,14 +1,14 @@
-"""`blank`: arrays of what stands for nothing in a dtype."""
+"""`blank`: arrays filled with the zero of a dtype."""
 
 from __future__ import annotations
 
 from typing import Any
 
-Array = Any  # of whatever namespace xp is
+Array = Any  # of the namespace xp
 
 
 def blank(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Zeros; of bytes (which are Python's, in NumPy's arrays of objects), empty ones.
+    """An array of zeros; for bytes (Python's, in NumPy's arrays of objects), of empty strings.
 
     Args:
         xp: the array namespace.

@@ -1,8 +1,9 @@
 """CRC-32C, the checksum of record files, many bytes at a time.
 
-A CRC is linear: that of a message is the exclusive or of what each of its bytes contributes, which
-depends on the byte and on how many bytes follow. So a table of contributions, one row for each
-number of bytes that follow, gives the checksum of a block by one look-up per byte, all in NumPy.
+A CRC is linear: the CRC of a message is the exclusive or of the contributions of its bytes, each of
+which depends on the byte and on the number of bytes that follow. So a table of contributions, one
+row for each number of bytes that follow, gives the checksum of a block by one look-up per byte, all
+in NumPy.
 Castagnoli's polynomial: Castagnoli, Braeuer and Herrmann (1993); masks as in TensorFlow's files.
 """
 
@@ -21,10 +22,10 @@ _MASK: Final = 0xA282EAD8
 
 @cache
 def _tables() -> tuple[np.ndarray[Any, Any], list[list[int]]]:
-    """What a byte with so many behind it in its block contributes, and a register by its bytes.
+    """Contributions of a byte by its position in a block, and of the bytes of a register.
 
-    Register r in front of a block counts as ``blocks[k][byte k of r]`` together, as if it were
-    its first four bytes.
+    A register r in front of a block contributes ``blocks[k][byte k of r]`` for each k, as if it
+    were the block's first four bytes.
     """
     step = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -65,17 +66,17 @@ def crc32c(data: bytes | bytearray | memoryview) -> int:
 def _short(octets: np.ndarray[Any, Any], table: np.ndarray[Any, Any]) -> int:
     """The register after less than a block, which starts with all bits set."""
     register = _ALL
-    if len(octets) < 4:  # the register is longer
+    if len(octets) < 4:  # shorter than the register
         for byte in octets.tolist():
             register = int(table[-1, (register ^ byte) & 0xFF]) ^ register >> 8
         return register
     octets = octets.copy()
-    octets[:4] ^= 0xFF  # a register in front counts as its bytes, added to the first four
+    octets[:4] ^= 0xFF  # the initial register, whose bytes are added to the first four
     contributions = table[np.arange(_BLOCK - len(octets), _BLOCK), octets]
     return int(np.bitwise_xor.reduce(contributions))
 
 
 def masked(data: bytes | bytearray | memoryview) -> int:
-    """The checksum of ``data`` as record files have it: files may hold checksums of checksums."""
+    """The masked checksum of record files: a CRC over data with CRCs in it would be weak."""
     checksum = crc32c(data)
     return ((checksum >> 15 | checksum << 17) + _MASK) & _ALL

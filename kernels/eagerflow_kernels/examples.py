@@ -1,6 +1,6 @@
 """TensorFlow's ``tf.train.Example``: the bytes of named lists of numbers or of bytes.
 
-This is the one message of protocol buffers that is read and written here::
+The only message of protocol buffers that is read and written here is::
 
     Example  { Features features = 1; }
     Features { map<string, Feature> feature = 1; }   # { string key = 1; Feature value = 2; }
@@ -25,12 +25,12 @@ KINDS: Final = {1: "bytes", 2: "float32", 3: "int64"}
 _VARINT, _LONG, _BLOCK, _SHORT = 0, 1, 2, 5
 _ALL: Final = (1 << 64) - 1
 
-#: number, kind of encoding, and where the contents begin and end; of a number itself its value
+#: number, wire type, and begin and end of the contents; for a varint, its value twice
 Field = tuple[int, int, int, int]
 
 
 def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """A number in groups of 7 bits, and where it ends."""
+    """A number in groups of 7 bits, and the position of its end."""
     number = shift = 0
     while position < end and shift < 64:
         byte = data[position]
@@ -46,7 +46,7 @@ def _fields(data: bytes, position: int, end: int) -> list[Field]:
     """The fields of the message in a part of ``data``."""
     fields: list[Field] = []
     while position < end:
-        # nearly all tags and lengths are one byte: looked at here, which halves the time
+        # nearly all tags and lengths are one byte: decoded here, which halves the time
         tag, position = data[position], position + 1
         if tag > 0x7F:
             tag, position = _varint(data, position - 1, end)

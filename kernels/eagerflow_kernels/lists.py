@@ -1,13 +1,13 @@
-"""`ListData`: what a value of dtype list holds, arrays by number; old versions stay as they were.
+"""`ListData`: a persistent list of arrays, the value of dtype list; old versions are unchanged.
 
-All versions of a list share one dict, in which the newest is written down. An older one knows what
-is different from the next newer one, and takes the dict over when it is used (Baker, "Shallow
-binding makes functional arrays fast", 1991). So a loop that pushes or writes pays the same for
-each iteration however long the list is, and so does the gradient that goes back over it.
+All versions of a list share one dict, which holds the newest version. An older version has its
+differences from the next newer one, and takes the dict over when it is used (Baker, "Shallow
+binding makes functional arrays fast", 1991). So the cost of an iteration of a loop that pushes or
+writes does not depend on the length of the list, nor does that of the gradient that goes back.
 
-Ctrl-C may come between any two instructions. Python looks for it after calls and where loops go
-back, never between plain statements without a call, and in no function of C. So what must happen
-together, that the dict becomes another version's, is written as such statements, in `_step`.
+Ctrl-C may come between any two instructions. Python checks for it after calls and at back edges of
+loops, never between plain statements without a call, and in no function of C. So the steps that
+must be atomic, the handover of the dict to another version, are such statements, in `_step`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any, Final, final
 import numpy as np
 
 Array = Any
-#: what is to be at some positions, None for absent; None in place of all of them likewise
+#: the elements at some positions, None for absent; None in place of the sequence if all are absent
 _Values = Sequence[Array | None] | None
 
-#: so many versions are gone back over in any case
+#: number of versions to step back in any case
 _FAR: Final = 8
-#: of a version that is about to get the dict of another; it is never changed
+#: the dict of a version that is about to take over that of another; it is never changed
 _NOTHING: Final[dict[int, Array]] = {}
 _ABSENT: Final = repeat(None)
-#: what stands for the dtype where NumPy's are looked up; no array has it
+#: stands for dtype list among NumPy's dtypes; no array has it
 LIST_DTYPE: Final = np.dtype([("eagerflow_list", "V1")])
 
 
@@ -37,9 +37,9 @@ class ListData:
     """One version of a list. An element that is absent counts as zero.
 
     Attributes:
-        size: how many elements there are, absent ones included.
-        shape: no axes, as the value has none.
-        dtype: as of an array.
+        size: number of elements, absent ones included.
+        shape: empty, as the value has no axes.
+        dtype: `LIST_DTYPE`.
     """
 
     __slots__ = ("__weakref__", "_before", "_items", "_lock", "_next", "_positions", "size")
@@ -54,8 +54,8 @@ class ListData:
         self.size = size
         self._items: dict[int, Array] | None = {} if items is None else items
         self._next: ListData | None = None  # the newer version
-        self._positions: Sequence[int] = ()  # where that one differs
-        self._before: _Values = None  # what is there in this one
+        self._positions: Sequence[int] = ()  # where the newer version differs
+        self._before: _Values = None  # the elements of this version there
         self._lock = lock or threading.Lock()  # of all versions
 
     def get(self, index: int) -> Array | None:
@@ -64,19 +64,19 @@ class ListData:
             return self._newest().get(index)
 
     def items(self) -> list[tuple[int, Array]]:
-        """The elements that are there, with their numbers."""
+        """The elements that are not absent, with their indices."""
         with self._lock:
             return [(i, x) for i, x in self._newest().items() if x is not None]
 
     def __len__(self) -> int:
-        """How many elements are there, without those that are absent."""
+        """Number of elements that are not absent."""
         with self._lock:
             return len(self._newest())
 
     def changed(
         self, positions: Sequence[int], values: Sequence[Array | None], size: int
     ) -> ListData:
-        """The version with other elements at some positions, None for absent."""
+        """A version with other elements at some positions, None for absent."""
         with self._lock:
             items = self._newest()
             made = ListData(_NOTHING, size, self._lock)
@@ -84,7 +84,7 @@ class ListData:
             return made
 
     def pushed(self, values: Sequence[Array]) -> ListData:
-        """The version with further elements at its end."""
+        """A version with further elements at its end."""
         positions = range(self.size, self.size + len(values))
         with self._lock:
             self._newest()
@@ -93,7 +93,7 @@ class ListData:
             return made
 
     def popped(self, count: int) -> tuple[ListData, list[Array | None]]:
-        """The version without its last elements, and these, None for absent."""
+        """A version without the last elements, and these elements, None for absent."""
         positions = range(self.size - count, self.size)
         with self._lock:
             items = self._newest()
@@ -103,7 +103,7 @@ class ListData:
             return made, elements
 
     def _newest(self) -> dict[int, Array]:
-        """The dict, in which this version is written down now; to be called with the lock held."""
+        """Bring the dict to this version, and return it; to be called with the lock held."""
         written = self._items
         if written is not None:
             return written
@@ -125,15 +125,15 @@ class ListData:
     def _step(
         self, other: ListData, positions: Sequence[int], values: _Values, before: _Values
     ) -> None:
-        """Have the dict, which is this version's, be that of ``other``, which differs so.
+        """Hand the dict of this version over to ``other``, with its differences applied.
 
         The lock is held.
 
         Args:
-            other: the version.
+            other: the version that gets the dict.
             positions: where it differs.
-            values: what is there in it.
-            before: what is there in this one; None behind its end only.
+            values: the elements of ``other`` there.
+            before: the elements of this version there; None only if all are behind its end.
         """
         items = self._items
         assert items is not None
@@ -151,11 +151,11 @@ class ListData:
             if before is None:
                 return
             positions = [i for i, x in zip(positions, values, strict=True) if x is None]
-        for i in positions:  # until it is gone, None says the same
+        for i in positions:  # until an item is removed, None means absent as well
             items.pop(i, None)
 
     def _apart(self, items: dict[int, Array], path: Sequence[ListData]) -> dict[int, Array]:
-        """A dict of its own, if the way to the newest version is longer than to copy it.
+        """Give this version a dict of its own: a copy costs less than the steps to this version.
 
         So two lists that grew from one do not take its dict from each other at each step.
         """

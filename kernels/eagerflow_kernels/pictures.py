@@ -1,4 +1,4 @@
-"""Pictures, through Pillow, which only this module loads."""
+"""Decoding of pictures by Pillow, which only this module loads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from eagerflow_kernels.records import DamagedError
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_HEAD: Final = 33
-#: colour types of the file format, and what Pillow calls them
+#: colour types of the file format, with Pillow's names of them
 _PNG_MODES: Final = {0: "L", 2: "RGB", 6: "RGBA"}
-#: modes in which each colour is a byte, and how many colours they have
+#: modes in which each colour is a byte, with their number of colours
 _BYTE_MODES: Final = {"L": 1, "RGB": 3, "RGBA": 4}
-#: parts that do not change the pixels
+#: chunks that do not change the pixels
 _PNG_NOTES: Final = frozenset(
     {b"bKGD", b"cHRM", b"eXIf", b"gAMA", b"iTXt", b"pHYs", b"sRGB", b"tEXt", b"tIME", b"zTXt"}
 )
@@ -32,7 +32,7 @@ class MissingError(ImportError):
 
 
 def _pillow() -> Any:
-    """The module of pictures, which few need."""
+    """Pillow's module of pictures, imported at the first use, as few programs need it."""
     try:
         return import_module("PIL.Image")
     except ImportError as error:
@@ -40,9 +40,9 @@ def _pillow() -> Any:
 
 
 def _content(path: str) -> bytes:
-    """The bytes of a file, in as few calls of the system as there can be.
+    """The bytes of a file, in as few system calls as possible.
 
-    Threads that decode hand the interpreter over at each of them; `open` makes two more.
+    Threads that decode release the GIL at each call; `open` makes two more.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
@@ -57,7 +57,7 @@ def _content(path: str) -> bytes:
 
 
 def _plain_png(pillow: Any, data: bytes) -> Any:
-    """The picture of a PNG file as most are; None for what is else, or is damaged.
+    """The picture of a common kind of PNG file; None for all other data, or a damaged file.
 
     Pillow's decoder without its Python, in which small pictures spend a fifth of their time
     (PNG Specification, third edition, 2025, 5.3 and 11.2).
@@ -77,7 +77,7 @@ def _plain_png(pillow: Any, data: bytes) -> Any:
 
 
 def _png_parts(data: bytes) -> bytes | None:
-    """The compressed pixels; None if there are parts that may change what they mean."""
+    """The compressed pixels; None if a chunk is damaged, or may change their meaning."""
     parts, position = [], len(_PNG)
     while True:
         size, kind = struct.unpack_from(">I4s", data, position)
@@ -101,8 +101,8 @@ def pixels(
 
     Args:
         source: its bytes, the name of its file, or that file.
-        mode: of colours, as Pillow names them; None keeps that of the file, ``"own"`` as well, but
-            looks colours of a palette up.
+        mode: of colours, as Pillow names them; None keeps the mode of the file, as does ``"own"``,
+            except that colours of a palette are looked up.
         size: height and width to resize to, bilinearly; None keeps them.
 
     Raises:
@@ -130,7 +130,7 @@ def pixels(
 def _elements(
     pillow: Any, image: Any, mode: str | None, size: tuple[int, int] | None
 ) -> np.ndarray[Any, Any]:
-    """Those of a picture; of bytes they are read-only."""
+    """The elements of a picture; read-only if they are bytes."""
     if mode == "own":
         mode = None
         if image.mode == "P":
@@ -140,7 +140,7 @@ def _elements(
     if size is not None:
         image = image.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
     colours = _BYTE_MODES.get(image.mode)
-    if colours is not None:  # what NumPy would ask for, without a copy of it
+    if colours is not None:  # the bytes that NumPy would request, without a copy
         values = np.frombuffer(image.tobytes(), np.uint8)
         return values.reshape(image.height, image.width, colours)
     values = np.array(image)

@@ -1,7 +1,7 @@
-"""Record files: how a record lies in a file, and what is wrong with one that is damaged.
+"""The format of record files, and the diagnosis of damaged records.
 
-A record is, as in TensorFlow's TFRecord files: its length (8 bytes, little-endian), the masked
-CRC-32C of these 8 bytes, the data, the masked CRC-32C of the data (4 bytes each).
+A record is laid out as in TensorFlow's TFRecord files: its length (8 bytes, little-endian), the
+masked CRC-32C of these 8 bytes, the data, the masked CRC-32C of the data (4 bytes each).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SIZE: Final = struct.Struct("<Q")
 
 @final
 class DamagedError(ValueError):
-    """Bytes that are not what they should be: a record, a picture, a number that is written out."""
+    """Malformed bytes: of a record, a picture, or a number as text."""
 
 
 def read_record(file: IO[bytes]) -> tuple[bytes, str | None]:
-    """The next record, and what is wrong with it. Behind wrong data, the next one is there.
+    """The next record, and a diagnosis if it is damaged; damaged data do not end the reading.
 
     Raises:
-        EOFError: there is none.
+        EOFError: there are no more records.
     """
     head = file.read(_HEAD.size)
     if not head:
@@ -45,6 +45,6 @@ def read_record(file: IO[bytes]) -> tuple[bytes, str | None]:
 
 
 def framed(record: bytes | bytearray | memoryview) -> tuple[bytes, bytes]:
-    """What stands before and behind the data of a record."""
+    """The header and the trailer of the data of a record."""
     size = _SIZE.pack(len(record))
     return size + _TAIL.pack(masked(size)), _TAIL.pack(masked(record))

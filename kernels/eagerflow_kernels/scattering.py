@@ -13,19 +13,19 @@ LOOPS: Final = {"add": "iIlLqQefd", "maximum": "iIlLqQfd", "minimum": "iIlLqQfd"
 
 
 def scatter(xp: Any, name: str, out: Array, where: Any, values: Array) -> None:
-    """Combine values with elements of ``out``, also with one element several times.
+    """Combine values with elements of ``out``; several values may be for one element.
 
     Args:
         xp: the array namespace.
         name: of the ufunc that combines them, one of `LOOPS`.
-        out: what is written into.
+        out: the array to write into.
         where: an index expression.
-        values: broadcast against what it selects.
+        values: broadcast against the selected elements.
     """
     ufunc = getattr(xp, name)
     if isinstance(out, np.ndarray) or out.dtype.char in LOOPS[name]:
         ufunc.at(out, where, values)
-    elif out.dtype.kind == "c":  # a sum is one of each part
+    elif out.dtype.kind == "c":  # sums of real and imaginary parts
         real, imag = out.real.copy(), out.imag.copy()
         ufunc.at(real, where, values.real)
         ufunc.at(imag, where, values.imag)

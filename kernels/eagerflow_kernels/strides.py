@@ -1,7 +1,7 @@
-"""Copies of arrays that lie in memory as the original does, strides included.
+"""Copies of arrays with the memory layout of the original, strides included.
 
-What NumPy and BLAS compute from an array depends on its strides in the last bit: the order of
-sums, the loop for elements that are next to each other.
+Results of NumPy and BLAS depend on the strides of an array in the last bit: in the order of sums,
+and in the loops for contiguous elements.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-_FACTOR: Final = 4  # times the memory of its elements that a copy may take
-_SMALL: Final = 1 << 12  # bytes that it may take in any case
+_FACTOR: Final = 4  # the most memory of a copy, in multiples of its elements' memory
+_SMALL: Final = 1 << 12  # bytes that a copy may take in any case
 
 
 def blank(x: Array) -> Array:
     """An array of the dtype, shape and strides of ``x``, whose elements are not set.
 
-    If that would take several times the memory of the elements (a column of a large matrix), the
-    order of the axes is kept instead, and elements are next to each other.
+    If that would take several times the memory of the elements (a column of a large matrix), only
+    the order of the axes is kept, and elements are contiguous.
 
     >>> x = np.zeros((4, 6), "float32")[::2, ::-1]
     >>> blank(x).strides == x.strides
@@ -35,7 +35,7 @@ def blank(x: Array) -> Array:
 
 
 def copied(x: Array) -> Array:
-    """A copy that lies in memory as ``x`` does.
+    """A copy with the memory layout of ``x``.
 
     >>> x = np.broadcast_to(np.arange(3), (2, 3))
     >>> copied(x).strides == x.strides
@@ -47,13 +47,13 @@ def copied(x: Array) -> Array:
 
 
 def memory_of(x: Array) -> int:
-    """How many bytes a copy that lies as ``x`` does takes."""
+    """Number of bytes of a copy with the memory layout of ``x``."""
     first, last = _extent(x)
     span = last - first
     return x.nbytes if not x.size or span > max(_FACTOR * x.nbytes, _SMALL) else span
 
 
 def _extent(x: Array) -> tuple[int, int]:
-    """Where the memory of ``x`` begins and ends, in bytes from its first element."""
+    """Begin and end of the memory of ``x``, in bytes from its first element."""
     steps = [(size - 1) * stride for size, stride in zip(x.shape, x.strides, strict=True)]
     return sum(min(s, 0) for s in steps), sum(max(s, 0) for s in steps) + x.itemsize

@@ -1,9 +1,9 @@
 """The table of kernels: (op name, device kind, dtypes) -> kernel.
 
 A *portable* kernel ``f(xp, *arrays, **attrs)`` is written once against the array namespace ``xp``
-(NumPy on CPU, CuPy on GPU) and defines what the op means. A *special* kernel
-``f(*arrays, **attrs)`` is an extra row for one kind of device and, if wanted, one tuple of dtype
-names; it must compute the same.
+(NumPy on CPU, CuPy on GPU) and defines the meaning of the op. A *special* kernel
+``f(*arrays, **attrs)`` is an extra row for one kind of device and, optionally, one tuple of dtype
+names; it must have the same results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-Array = Any  # of whatever namespace a kernel is called with
+Array = Any  # of the namespace that a kernel is called with
 Kernel = Callable[..., Any]  # arrays in and out
 _K = TypeVar("_K", bound=Kernel)
 
@@ -25,13 +25,13 @@ _original: dict[str, Kernel | str] = {}
 _special: dict[tuple[str, str, tuple[str, ...] | None], Kernel] = {}
 #: the rows of `_special` that this package registered
 _own: Final[set[tuple[str, str, tuple[str, ...] | None]]] = set()
-#: the ops of which this package registered a portable kernel
+#: the ops for which this package registered a portable kernel
 _own_portable: Final[set[str]] = set()
 _hooks: list[Callable[[str], None]] = []
 
 
 def _is_of_package(module: object) -> bool:
-    """Whether a module, by its name, is one of this package."""
+    """Whether a module name is in this package."""
     return str(module).partition(".")[0] == _PACKAGE
 
 
@@ -46,8 +46,8 @@ def portable(
         name: the op's name.
         function: instead of a decorated function, the name of a function of ``xp`` (dotted for a
             sub-namespace, ``"linalg.inv"``) that takes exactly the op's arrays and attributes.
-        replace: whether it may be in the place of a kernel of this package, wherever an op of that
-            name runs from now on.
+        replace: whether it may replace a kernel of this package, wherever an op of that name runs
+            from now on.
 
     Raises:
         ValueError: this package has a kernel of that name, which is not to be replaced.
@@ -79,12 +79,12 @@ def special(
     Args:
         name: the op's name.
         device_kind: such as ``"cpu"`` or ``"gpu"``.
-        dtypes: the names of the input dtypes it is for; None for all.
+        dtypes: the names of the input dtypes of the kernel; None for all.
     """
 
     def register(kernel: _K) -> _K:
         key = name, device_kind, dtypes
-        # functions of NumPy are registered by users as well as here: what they are does not tell
+        # users register functions of NumPy as well, so the kernel does not tell who registered it
         module = sys._getframe(1).f_globals.get("__name__")
         (_own.add if _is_of_package(module) else _own.discard)(key)
         _store(_special, key, kernel, name)
@@ -103,7 +103,7 @@ def _store(rows: dict[Any, Any], key: Any, kernel: Kernel | str, name: str) -> N
 def remove(
     name: str, device_kind: str | None = None, dtypes: tuple[str, ...] | None = None
 ) -> None:
-    """Take a row out again: the portable kernel, or a special one if a device kind is given."""
+    """Remove a row: the portable kernel, or a special one if a device kind is given."""
     with _lock:
         if device_kind is None:
             _portable.pop(name, None)
@@ -124,17 +124,17 @@ def names() -> frozenset[str]:
 
 
 def portable_kernel(name: str) -> Kernel | str | None:
-    """What was registered by `portable`, if anything."""
+    """The portable kernel of an op as registered; None if there is none."""
     return _portable.get(name)
 
 
 def original_kernel(name: str) -> Kernel | str | None:
-    """What was registered by `portable` first: the kernel that the facts of the op are about."""
+    """The portable kernel of an op registered first, which the facts of the op describe."""
     return _original.get(name)
 
 
 def is_own(name: str, device_kind: str, dtypes: tuple[str, ...]) -> bool:
-    """Whether the kernel that `find` gives for NumPy is one of this package, not one of a user."""
+    """Whether the kernel that `find` returns for NumPy is this package's, not a user's."""
     for key in ((name, device_kind, dtypes), (name, device_kind, None)):
         if key in _special:
             return key in _own
@@ -142,7 +142,7 @@ def is_own(name: str, device_kind: str, dtypes: tuple[str, ...]) -> bool:
 
 
 def is_replaced(name: str) -> bool:
-    """Whether some kernel of an op, of whatever device kind, is one of a user."""
+    """Whether any kernel of an op, for any device kind, is a user's."""
     special_rows = [key for key in _special if key[0] == name]
     return not _own.issuperset(special_rows) or _portable.get(name) is not _original.get(name)
 

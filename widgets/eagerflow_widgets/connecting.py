@@ -1,7 +1,7 @@
-"""The line to a notebook's front-end: one widget without a picture, which all views share.
+"""The connection to a notebook's front-end: one invisible widget, which all views share.
 
-Over its comm go deltas and what views are made of, and wishes come back. Nothing else is opened: no
-port, no file.
+Its comm carries deltas and assets of views to the page, and requests back. Nothing else is opened:
+no port, no file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from traitlets import Int, List
 from eagerflow.watching import Connection, Watcher, shared
 from eagerflow.watching.tables import TABLES
 
-#: of messages; a front-end that knows another one says so instead of drawing
+#: version of the messages; a front-end with another version reports that instead of drawing
 VERSION: Final = 1
-#: what a view asks for once, the first time that a page needs it
+#: files that a view requests, the first time that a page needs them
 ASSETS: Final = {"layout": "layout.js"}
 
 
@@ -40,16 +40,16 @@ def asset(name: str) -> str:
 
 @final
 class Feed(Widget):  # type: ignore[misc]  # ipywidgets has no types
-    """What all views of a page hear. It is connected as long as one of them is shown.
+    """The widget over which all views of a page get messages; connected while a view is shown.
 
-    What the front-end says comes in threads of the kernel.
+    Messages of the front-end arrive in threads of the kernel.
 
     Args:
-        watcher: tells what happens.
+        watcher: the source of the messages.
 
     Attributes:
         version: of the messages.
-        tables: what is in them: name, kind, number of columns of the key, and columns.
+        tables: the tables in messages: name, kind, number of columns of the key, and columns.
     """
 
     version = Int(VERSION).tag(sync=True)
@@ -67,7 +67,7 @@ class Feed(Widget):  # type: ignore[misc]  # ipywidgets has no types
         self.on_msg(self._take)
 
     def _take(self, feed: Widget, content: Any, buffers: Any) -> None:
-        """What the front-end says; it may say anything."""
+        """Handle a message of the front-end, which may be malformed."""
         if not isinstance(content, Mapping):
             return
         if isinstance(content.get("shown"), str):
@@ -89,7 +89,7 @@ class Feed(Widget):  # type: ignore[misc]  # ipywidgets has no types
                 self._connection = self._watcher.connect(_Line(self))
 
     def hide(self, view: str) -> None:
-        """A view is gone; if it was the last, nothing more is sent."""
+        """Remove a view; after the last one, nothing more is sent."""
         with self._guard:
             self._shown.discard(view)
             connection = self._connection
@@ -100,7 +100,7 @@ class Feed(Widget):  # type: ignore[misc]  # ipywidgets has no types
         self._watcher.close()
 
     def close(self) -> None:
-        """Let it end, with all that is shown."""
+        """Close the feed, and hide all views."""
         with self._guard:
             shown, self._shown = list(self._shown), set()
         for view in shown:
@@ -109,12 +109,12 @@ class Feed(Widget):  # type: ignore[misc]  # ipywidgets has no types
 
 
 def _ignore(message: dict[str, Any]) -> None:
-    """Nobody listens."""
+    """Ignore a message: no watcher is connected."""
 
 
 @final
 class _Line:
-    """What a watcher takes for a comm: the one of the feed, which stays when a connection ends."""
+    """The comm of the feed as a watcher uses it; it stays open when a connection ends."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -126,14 +126,14 @@ class _Line:
         self._feed._hear = callback
 
     def close(self) -> None:
-        """The feed stays: another view may come."""
+        """Do nothing: the feed stays open for later views."""
 
 
 def answer_in_subshells(widget: Widget) -> None:
-    """Let what the front-end says be heard while a cell runs.
+    """Let messages of the front-end be handled while a cell runs.
 
-    ipykernel 7.4 ties a comm to the shell that sent last, so that a running cell holds up all that
-    comes; 7.1 to 7.3 do not, and have no such attribute.
+    ipykernel 7.4 ties a comm to the shell that sent last, so that a running cell holds up all its
+    messages; 7.1 to 7.3 do not, and have no such attribute.
     """
     if hasattr(widget.comm, "_reply_subshell_for"):
         widget.comm._reply_subshell_for = None

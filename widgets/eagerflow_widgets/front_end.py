@@ -1,4 +1,4 @@
-"""Views of anywidget: what `ef.show` and `ef.dashboard` display in a notebook.
+"""Widgets that `ef.show` and `ef.dashboard` display in a notebook, made with anywidget.
 
 Found by the entry point ``eagerflow.front_end``.
 """
@@ -29,19 +29,19 @@ _feeds: Final[list[Feed]] = []
 class ViewWidget(anywidget.AnyWidget):
     """One view in a notebook.
 
-    What it shows is described by a few traits that never change; what changes comes over the feed.
+    Its subject is described by a few traits that never change; changing data comes over the feed.
 
     Attributes:
-        kind: which view: ``dashboard``, ``graph``, ``queues`` or ``panel``.
-        title: what to call it.
-        executables: the numbers of those that it shows; all if there are none.
-        queues: the names of those that it shows; all if there are none.
-        limit: boxes of a graph that are seen at once.
-        panel: of a panel the number of its row; 0 for none.
-        structure: of a graph, as `eagerflow.watching.graph_columns` writes it; empty to be
-            asked for.
-        feed: what it hears.
-        graph: of a view of a graph, that graph.
+        kind: of the view: ``dashboard``, ``graph``, ``queues`` or ``panel``.
+        title: of the view.
+        executables: numbers of the executables shown; all if empty.
+        queues: names of the queues shown; all if empty.
+        limit: the most boxes of a graph that are visible at once.
+        panel: for a panel, the number of its row; 0 for none.
+        structure: of a graph, as `eagerflow.watching.graph_columns` writes it; empty if the view
+            is to request it.
+        feed: the source of its messages.
+        graph: the graph, if the view shows one.
     """
 
     kind = Unicode().tag(sync=True)
@@ -62,7 +62,7 @@ class ViewWidget(anywidget.AnyWidget):
         self.on_msg(self._take)
 
     def _take(self, widget: Widget, content: Any, buffers: Any) -> None:
-        """What the view asks of its own end, in a thread of the kernel; it may ask for anything."""
+        """Answer a request of the view, in a thread of the kernel; it may be malformed."""
         number = content.get("passes") if isinstance(content, Mapping) else None
         if type(number) is not int:
             return
@@ -72,11 +72,11 @@ class ViewWidget(anywidget.AnyWidget):
         self.send({"passes": number, "stages": stages}, structures)
 
     def mimebundle(self) -> Mapping[str, Any]:
-        """What a notebook has to know to show it."""
+        """The MIME bundle with which a notebook shows the view."""
         return {_MIME: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}
 
     def close(self) -> None:
-        """Show it no more."""
+        """Close the view."""
         shared.panels.remove(self.panel)
         if self.comm is not None:
             self.layout.close()  # a widget of its own, which each view has
@@ -84,7 +84,7 @@ class ViewWidget(anywidget.AnyWidget):
 
 
 def open_view(view: LiveView) -> ViewWidget | None:
-    """Open a view in the notebook that this process is the kernel of; None if it is none.
+    """Open a view in the notebook whose kernel this process is; None if it is no kernel.
 
     Raises:
         ImportError: the front-end was not built.
@@ -92,7 +92,7 @@ def open_view(view: LiveView) -> ViewWidget | None:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is None:
         return None
-    asset("index.js")  # where it was not built, nothing has begun
+    asset("index.js")  # fails before anything is opened, if it was not built
     probe = view.probe
     panel = 0 if probe is None else shared.panels.add(lambda: probe().data())
     structure = b"" if view.graph is None else encode_structure(NodeIndex(view.graph))

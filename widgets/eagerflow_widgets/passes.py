@@ -1,4 +1,4 @@
-"""What passes did to a graph, stage by stage, for a view that shows two of them side by side."""
+"""Stages of a graph between passes, for a view that shows two of them side by side."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LINES: Final = 40
 def pass_stages(graph: Graph) -> tuple[list[dict[str, Any]], list[bytes]]:
     """The runs of passes that changed something between a trace and ``graph``.
 
-    They are run again: what lay between is not kept.
+    The passes are run again: intermediate graphs are not kept.
 
     Args:
-        graph: as the passes left it; of one that they did not make there are no stages.
+        graph: the result of the passes; any other graph has no stages.
 
     Returns:
         For each run the name of the pass and the lines of its report; and the structures of the
-        graphs, one more: that before the first run, and that after each.
+        graphs, one more: before the first run, and after each.
     """
     if graph.origin is None:
         return [], []

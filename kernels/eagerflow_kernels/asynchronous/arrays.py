@@ -1,4 +1,4 @@
-"""Arrays in the memory of an asynchronous device, and the functions that take them."""
+"""Arrays in the memory of an asynchronous device, and their functions and operators."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _OPERATORS: Final = """
 
 @final
 class DeviceArray:
-    """An array whose elements only its device can read, once they are there.
+    """An array whose elements only its device can read, once they have been computed.
 
-    NumPy does not take it for one of its own. What Python asks of it (``bool(x)``, ``x.item()``)
-    waits for the elements; its dtype and shape are known at once.
+    NumPy does not accept it as an array. Conversions to Python (``bool(x)``, ``x.item()``) wait for
+    the elements; dtype and shape are known at once.
 
     Attributes:
         backend: of its device.
         index: of its device.
         dtype: of the elements.
         shape: the size of each axis.
-        work: what makes the elements.
-        block: the memory that it holds with others; None until it is known whose it is.
+        work: the work that computes the elements.
+        block: the memory block that it shares with its views; None until its owner is known.
     """
 
     __slots__ = ("__weakref__", "_elements", "backend", "block", "dtype", "index", "shape", "work")
 
     __array_ufunc__ = None
-    #: it may be a view, and lie in any order: that is not known before it is there
+    #: it may be a view, in any order: that is not known before the elements are computed
     base = None
 
     def __init__(
@@ -53,22 +53,22 @@ class DeviceArray:
         self._elements: np.ndarray[Any, Any] | None = None
 
     def elements(self) -> np.ndarray[Any, Any]:
-        """The elements, for work of a device that runs after that which makes them."""
+        """The elements, for work of the device after the work that computes them."""
         assert self._elements is not None
         return self._elements
 
     def deliver(self, value: Any) -> None:
-        """Set the elements; for the work that makes them.
+        """Set the elements; called by the work that computes them.
 
         Raises:
-            TypeError: they are others than was said when the work was issued.
+            TypeError: their dtype or shape differs from the one given when the work was issued.
         """
         value = np.asarray(value)
         if value.dtype != self.dtype or value.shape != self.shape:
             raise TypeError(f"{value.dtype}{value.shape} came for {self.dtype}{self.shape}")
         self._elements = value
 
-    # --- what is known at once ---
+    # --- known at once ---
 
     @property
     def ndim(self) -> int:
@@ -87,7 +87,7 @@ class DeviceArray:
 
     @property
     def flags(self) -> Flags:
-        """What is known of the order of its elements."""
+        """The flags of an array whose order in memory is unknown."""
         return _FLAGS
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class DeviceArray:
         """Another array with the same memory."""
         return self[...]
 
-    # --- what waits ---
+    # --- operations that wait ---
 
     def _read(self) -> np.ndarray[Any, Any]:
         return self.backend.copy_out(self, self.index)
@@ -174,14 +174,14 @@ class DeviceArray:
 
 @final
 class Flags:
-    """As of an array of which nothing is known: it may be a view, in any order."""
+    """Flags of an array of unknown layout: it may be a view, in any order."""
 
     c_contiguous = f_contiguous = owndata = writeable = False
 
 
 _FLAGS: Final = Flags()
 _PLAIN: Final = frozenset({int, slice, type(None), type(...)})
-#: of arrays whose elements are there
+#: the work of arrays whose elements are given
 _NO_WORK: Final = Work(())
 
 
@@ -208,7 +208,7 @@ def arrays_in(value: Any) -> Iterator[DeviceArray]:
 
 
 def with_elements(value: Any) -> Any:
-    """A value with NumPy's arrays in the place of those of devices, for work of a device."""
+    """A value with NumPy's arrays in place of arrays of devices, for work of a device."""
     if type(value) is DeviceArray:
         return value.elements()
     if type(value) in (list, tuple):
@@ -219,9 +219,9 @@ def with_elements(value: Any) -> Any:
 
 
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a function of NumPy gives, computed by the device of its arguments; it is waited for.
+    """The result of a function of NumPy, computed by the device of its arguments, and awaited.
 
-    Nothing is known of the results before: their dtypes and shapes, or what is written into.
+    Dtypes and shapes of results, and the arrays written into, are not known before.
     """
     first = next(arrays_in((args, kwargs)))
     made: list[Any] = []
@@ -272,7 +272,7 @@ class Namespace:
 
 @final
 class Elementwise:
-    """A ufunc: what it gives is known before it is computed."""
+    """A ufunc, whose result has a dtype and shape that are known before it is computed."""
 
     def __init__(self, backend: AsyncBackend, index: int, ufunc: np.ufunc) -> None:
         self._backend, self._index, self._ufunc = backend, index, ufunc
@@ -297,5 +297,5 @@ def _dtype(x: Any) -> np.dtype[Any]:
 
 
 def results(value: Any) -> Sequence[Any]:
-    """What a kernel gave, as a sequence."""
+    """The results of a kernel, as a sequence."""
     return value if type(value) is tuple else (value,)

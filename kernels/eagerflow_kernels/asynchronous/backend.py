@@ -1,4 +1,4 @@
-"""A kind of device that works later, with memory of its own: for tests, on any machine."""
+"""An asynchronous kind of device with memory of its own: for tests, on any machine."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from eagerflow_kernels.asynchronous.streams import Done, Piece, Stream, Work, wo
 from eagerflow_kernels.lists import LIST_DTYPE
 
 HostArray = np.ndarray[Any, Any]
-Explain = Any  # what `KernelCall.issued` gives
+Explain = Any  # the result of `KernelCall.issued`
 
 _PIECES: Final = 3  # of a copy
-_BYTE: Final = 0xA5  # what memory holds that nobody has written yet
-#: each device computes, and copies in and out beside that
+_BYTE: Final = 0xA5  # the content of memory that is not written yet
+#: the streams of each device: computation, and copies in and out beside it
 _STREAMS: Final = ("compute", "in", "out")
 
 
 @final
 class AsyncBackend:
-    """Devices that share nothing with the host, or with each other, but the machine.
+    """Devices with memory and streams of their own, simulated on the machine of the host.
 
-    They follow the contract of devices as strictly as it allows: a kernel and a copy are issued and
-    done later, copies in several pieces and beside kernels; memory is counted, and filled with
-    noise until it is written; only `copy_out` reads it. Kernels are those of the CPU, so that the
-    bits are, too.
+    They follow the contract of devices as strictly as it allows: kernels and copies are issued, and
+    run later, copies in several pieces and beside kernels; memory is counted, and filled with
+    noise until it is written; only `copy_out` reads it. Kernels are the CPU's, so that results are
+    equal bit for bit.
 
     Args:
         kind: the name of the kind.
-        devices: how many there are.
-        threads: whether threads do the work as soon as they can. Else it is done when somebody
-            calls `pump`, or waits for it: always in the same order, in one thread.
-        before_piece: called before each piece of work, to delay it or to count; what it raises is
-            a failure of the work.
+        devices: the number of devices.
+        threads: whether threads do the work as soon as they can. Else it is done in calls of
+            `pump` and by waiters: always in the same order, in one thread.
+        before_piece: called before each piece of work, to delay or count it; an exception that it
+            raises is a failure of the work.
     """
 
     array_type = DeviceArray
@@ -65,7 +65,7 @@ class AsyncBackend:
         self._lock = threading.Lock()
 
     def count(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         return self._devices
 
     def namespace(self, index: int) -> Namespace:
@@ -75,7 +75,7 @@ class AsyncBackend:
     # --- running ---
 
     def launcher(self, call: Any, index: int) -> Callable[..., Any]:
-        """What issues a kernel."""
+        """The function that issues a kernel."""
         if call.on_host:
             return self._on_host(call, index)
         kernel = call.kernel(np, np.ndarray, "cpu")
@@ -93,7 +93,7 @@ class AsyncBackend:
         return launch
 
     def _on_host(self, call: Any, index: int) -> Callable[..., Any]:
-        """A kernel that runs at once, and issues what it computes."""
+        """A kernel that runs at once on the host, and issues its computations."""
         there = bool(call.host_outputs())
         kernel = call.kernel(np if there else self.namespace(index), DeviceArray, "cpu")
 
@@ -118,7 +118,7 @@ class AsyncBackend:
         self, function: Callable[..., Any], args: Sequence[Any], dtype: np.dtype[Any],
         shape: tuple[int, ...], index: int, *, view: bool = False,
     ) -> DeviceArray:  # fmt: skip
-        """Have a device call a function of which one result is known before."""
+        """Have a device call a function whose one result has a known dtype and shape."""
         return self._issued(function, args, [(dtype, shape)], index, None, shares=view)[0]
 
     def _issued(
@@ -149,7 +149,7 @@ class AsyncBackend:
     def _waited(
         self, function: Callable[..., Any], args: Sequence[Any], index: int, explain: Explain
     ) -> Any:
-        """What a function gives of which the results are not known before."""
+        """The results of a function, awaited, as their dtypes and shapes are not known before."""
         made: list[Any] = []
         work = Work(
             [lambda: made.append(function(*with_elements(list(args))))],
@@ -161,7 +161,7 @@ class AsyncBackend:
         return self.owned(made[0], index, args)
 
     def owned(self, value: Any, index: int, args: Sequence[Any]) -> Any:
-        """The arrays of NumPy in what work of a device gave, as its own."""
+        """Results of work of a device, with arrays of the device in place of NumPy's."""
         if isinstance(value, (np.ndarray, np.generic)):
             elements = np.asarray(value)
             made = DeviceArray(self, index, elements.dtype, elements.shape, None)
@@ -173,7 +173,7 @@ class AsyncBackend:
         return value
 
     def _account(self, array: DeviceArray, args: Sequence[Any]) -> None:
-        """Count the memory of an array that is there: its own, or that of which it is a view."""
+        """Set the memory block of a computed array: its own, or the one of which it is a view."""
         memory = _owner(array.elements())
         for other in arrays_in(list(args)):
             if _owner(other.elements()) is memory:
@@ -189,7 +189,7 @@ class AsyncBackend:
         self, dtype: np.dtype[Any], shape: tuple[int, ...], index: int, nbytes: int | None = None,
         line: object = None,
     ) -> MemoryBlock:  # fmt: skip
-        """Memory for an array; if there is not enough, work that holds some is waited for."""
+        """Memory for an array; if it is short, work that holds some is awaited first."""
         account = self._memories[index]
         if nbytes is None:
             nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
@@ -241,7 +241,7 @@ class AsyncBackend:
         """The values, in memory of the host that is the caller's own.
 
         Raises:
-            Exception: what makes them has failed.
+            Exception: the work that computes them has failed.
         """
         if type(data) is np.ndarray:
             return data
@@ -255,12 +255,12 @@ class AsyncBackend:
         return made[0]
 
     def memory(self, index: int) -> MemoryUse:
-        """What living arrays hold; nothing is reserved besides."""
+        """The memory of living arrays; nothing is reserved besides."""
         account = self._memories[index]
         return MemoryUse(account.in_use, account.in_use, account.limit, None)
 
     def limit_memory(self, nbytes: int | None, index: int) -> None:
-        """Refuse arrays beyond so many bytes."""
+        """Refuse arrays beyond ``nbytes`` in total; None for no limit."""
         self._memories[index].limit = nbytes
 
     def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
@@ -268,18 +268,18 @@ class AsyncBackend:
         return self._memories[index].held()
 
     def release(self, index: int) -> None:
-        """Nothing is reserved."""
+        """Do nothing: no memory is reserved."""
 
     # --- completion ---
 
     def ready(self, data: Any) -> bool:
-        """Whether the elements are there, or never will be."""
+        """Whether the work of the elements has ended, in success or failure."""
         return type(data) is np.ndarray or data.work.ended
 
     def when_ready(self, data: Any, done: Done) -> Callable[[], object] | None:
-        """Call ``done`` when they are, in the thread that does the work; it must not wait.
+        """Call ``done`` when the elements are ready, in the worker's thread; it must not wait.
 
-        Without threads it gives what does the next piece of work, for a caller that waits.
+        Without threads, returns a function that does the next piece of work, for a waiting caller.
         """
         if type(data) is np.ndarray:
             done(None)
@@ -291,7 +291,7 @@ class AsyncBackend:
         """Wait until all work of a device has ended.
 
         Raises:
-            Exception: the first failure that nobody has been told of.
+            Exception: the first failure that has not been reported.
         """
         self._drain(index)
         for name in _STREAMS:
@@ -311,7 +311,7 @@ class AsyncBackend:
             return stream
 
     def pump(self, pieces: int = 1) -> int:
-        """Do so many pieces of work, one of each stream in turn; gives how many there were."""
+        """Do so many pieces of work, round-robin over the streams; returns the number done."""
         count = 0
         while count < pieces:
             stepped = sum(s.step() for s in self._all() if count < pieces)
@@ -333,8 +333,8 @@ class AsyncBackend:
 
 
 def _pieces(source: Callable[[], HostArray], finish: Callable[[HostArray], object]) -> list[Piece]:
-    """A copy that lies as the original does, part by part along the first axis."""
-    copy: list[HostArray] = []  # the original, and what it is copied to
+    """The pieces of a copy in the order of the original, part by part along the first axis."""
+    copy: list[HostArray] = []  # source and target
 
     def begin() -> None:
         x = source()
@@ -366,7 +366,7 @@ def _fill(array: HostArray) -> None:
 
 
 def _owner(array: HostArray) -> Any:
-    """The array whose memory it is."""
+    """The array that owns the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array

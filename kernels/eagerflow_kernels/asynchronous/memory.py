@@ -1,4 +1,4 @@
-"""The memory of a device: how much is held, and a limit."""
+"""Accounting of the memory of a device, with a limit."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class MemoryUse(NamedTuple):
 
 @final
 class NotEnoughError(MemoryError):
-    """A device has not so much memory left.
+    """A request for more memory than a device has left.
 
     Attributes:
-        asked: how many bytes.
+        asked: number of bytes requested.
     """
 
     def __init__(self, asked: int) -> None:
@@ -35,7 +35,7 @@ class NotEnoughError(MemoryError):
 
 @final
 class MemoryBlock:
-    """Memory that one array holds, and its views; it is given back when the last of them dies."""
+    """Memory held by an array and its views; it is given back when the last of them dies."""
 
     __slots__ = ("__weakref__", "dtype", "line", "nbytes", "shape")
 
@@ -47,42 +47,42 @@ class MemoryBlock:
 
 @final
 class DeviceMemory:
-    """What one device holds.
+    """The memory blocks of one device.
 
-    It is found by a look at what lives. A count that blocks change when they die would be wrong
-    after a Ctrl-C that comes in the midst of that.
+    Their sum is taken over the living blocks. A count updated when blocks die would be wrong after
+    a Ctrl-C in the midst of an update.
 
     Attributes:
-        limit: how many bytes there may be; None for any number.
+        limit: the most bytes that may be held; None for any number.
     """
 
     def __init__(self) -> None:
         self.limit: int | None = None
         self._blocks: list[ref[MemoryBlock]] = []
-        self._most = _MANY  # of these, until the dead ones among them are dropped
+        self._most = _MANY  # of references, until the dead ones are dropped
         # a block may die while another one is taken in the same thread
         self._lock = threading.RLock()
 
     @property
     def in_use(self) -> int:
-        """How many bytes are held."""
+        """Number of bytes held."""
         return sum(block.nbytes for block in self._living())
 
     def _living(self) -> list[MemoryBlock]:
         return [block for one in list(self._blocks) if (block := one()) is not None]
 
     def fits(self, nbytes: int) -> bool:
-        """Whether there is so much left."""
+        """Whether ``nbytes`` more are within the limit."""
         return self.limit is None or self.in_use + nbytes <= self.limit
 
     def take(
         self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...], *, limited: bool = True,
         line: object = None,
     ) -> MemoryBlock:  # fmt: skip
-        """Memory for an array, which a line has made.
+        """Memory for an array, with the line that made it.
 
         Raises:
-            NotEnoughError: there is not so much left, and it is ``limited``.
+            NotEnoughError: the block would exceed the limit, and it is ``limited``.
         """
         with self._lock:
             if limited and not self.fits(nbytes):
@@ -95,7 +95,7 @@ class DeviceMemory:
             return block
 
     def held(self) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
-        """The arrays that hold it, the largest first, with the lines that made them."""
+        """The arrays that hold memory, the largest first, with the lines that made them."""
         blocks = sorted(self._living(), key=lambda block: -block.nbytes)
         return [
             (block.dtype, block.shape, "" if block.line is None else str(block.line))

@@ -1,4 +1,4 @@
-"""Work that is done later: in order on each stream, in pieces, by threads or by hand."""
+"""Streams of deferred work: in order on each stream, in pieces, by threads or by hand."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Done = Callable[[Exception | None], object]
 
 @final
 class Failure:
-    """Why work has no results; shared by all that was computed from them.
+    """The failure of work; shared by all work that depends on its results.
 
     Attributes:
-        error: what to raise.
-        told: whether somebody has been told.
+        error: the exception to raise.
+        told: whether the error has been reported.
     """
 
     __slots__ = ("error", "told")
@@ -30,23 +30,23 @@ class Failure:
         self.told = False
 
     def tell(self) -> Exception:
-        """The error, for who is told of it."""
+        """Return the error to a caller, and note that it has been reported."""
         self.told = True
         return self.error.with_traceback(None)
 
 
 @final
 class Work:
-    """Something that a stream does after all that was issued to it before.
+    """A unit of work, which a stream runs after all work issued to it before.
 
     Args:
-        pieces: what is done, one after the other; without any it has ended.
-        needs: the work that has to be done before, on whatever stream.
-        explain: makes the error of what a piece raises.
+        pieces: the functions to call, one after the other; without any the work has ended.
+        needs: the work that has to be done before, on any stream.
+        explain: makes the error to raise from the exception of a piece.
 
     Attributes:
-        ended: whether it is done or has failed.
-        failure: why it has failed; None if it has not.
+        ended: whether the work is done or has failed.
+        failure: the failure; None if there is none.
     """
 
     __slots__ = ("_called", "_ended", "_explain", "_lock", "failure", "needs", "pieces", "stream")
@@ -68,19 +68,19 @@ class Work:
 
     @property
     def ended(self) -> bool:
-        """Whether it is done or has failed."""
+        """Whether the work is done or has failed."""
         return self._ended.is_set()
 
     @property
     def done(self) -> bool:
-        """Whether it has ended well."""
+        """Whether the work has ended without a failure."""
         return self.ended and self.failure is None
 
     def wait(self) -> None:
-        """Wait until it has ended.
+        """Wait until the work has ended.
 
         Raises:
-            Exception: it has failed.
+            Exception: the work has failed.
         """
         if not self.ended and self.stream is not None:
             self.stream.finish(self)
@@ -88,16 +88,16 @@ class Work:
             raise self.failure.tell()
 
     def bring_on(self) -> None:
-        """Do the next piece of its stream, so that it ends sooner."""
+        """Do the next piece of the work's stream, so that the work ends sooner."""
         if not self.ended and self.stream is not None:
             self.stream.bring_on()
 
     def sleep(self) -> None:
-        """Wait for whoever does it."""
+        """Wait until another thread has done the work."""
         self._ended.wait()
 
     def when_ended(self, done: Done) -> None:
-        """Call ``done`` with the error, or None, when it has ended."""
+        """Call ``done`` with the error, or None, when the work has ended."""
         with self._lock:
             if not self.ended:
                 self._called.append(done)
@@ -105,7 +105,7 @@ class Work:
         self._tell(done)
 
     def step(self, before: Piece | None) -> None:
-        """Do the next piece, after what comes ``before`` it."""
+        """Do the next piece, after a call of ``before``."""
         failed = next((n.failure for n in self.needs if n.failure is not None), None)
         if failed is None and self.pieces:
             try:
@@ -115,14 +115,14 @@ class Work:
                     self.pieces.popleft()()
             except Exception as error:
                 failed = self._failed(error)
-            except BaseException as error:  # Ctrl-C, say: it goes on, and the work has failed
+            except BaseException as error:  # such as Ctrl-C: it propagates, and the work has failed
                 self._end(self._failed(RuntimeError(f"it was broken off by {error!r}")))
                 raise
         if failed is not None or not self.pieces:
             self._end(failed)
 
     def _failed(self, error: Exception) -> Failure:
-        """Why it has failed: what makes an error of another one may raise itself."""
+        """The failure for an error; if ``explain`` raises, its exception is the failure."""
         try:
             explained = error if self._explain is None else self._explain(error)
         except Exception as failure:
@@ -138,8 +138,8 @@ class Work:
         self._ended.set()
 
     def tell(self) -> None:
-        """Call who wanted to know that it has ended."""
-        with ExitStack() as every, self._lock:  # they are called when the lock is free again
+        """Call the callbacks of work that has ended."""
+        with ExitStack() as every, self._lock:  # callbacks run after the lock is released
             while self._called:
                 every.callback(self._tell, self._called.pop())
 
@@ -152,13 +152,13 @@ class Stream:
     """A queue of work.
 
     Args:
-        threads: whether a thread does it as soon as it can; else somebody has to `step`, and who
-            waits for work does it.
-        before_piece: called before each piece, to delay it; what it raises is a failure of the
-            work.
+        threads: whether a thread does the work as soon as it can; else callers do it, by `step`
+            or by waiting for work.
+        before_piece: called before each piece, to delay it; an exception that it raises is a
+            failure of the work.
 
     Attributes:
-        failures: those of its own work, the first at the front.
+        failures: failures of the stream's own work, the first at the front.
     """
 
     def __init__(self, *, threads: bool, before_piece: Callable[[], object] | None) -> None:
@@ -171,14 +171,14 @@ class Stream:
         self.failures: deque[Failure] = deque(maxlen=100)
 
     def issue(self, work: Work) -> None:
-        """Do it after all that was issued before."""
+        """Queue work after all that was issued before."""
         work.stream = self
         with self._lock:
             self._queue.append(work)
         self._wake()
 
     def _wake(self) -> None:
-        """Start the thread, if there is work and none."""
+        """Start the thread, if there is work and no thread."""
         with self._lock:
             if self._threads and self._queue and self._worker is None:
                 self._worker = threading.Thread(target=self._serve, daemon=True)
@@ -191,7 +191,7 @@ class Stream:
             return self._queue[-1] if self._queue else None
 
     def finish(self, work: Work) -> None:
-        """Wait for work of this stream, or do all up to it."""
+        """Wait for work of this stream, or, without threads, do all work up to it."""
         if self._threads:
             work.sleep()
             return
@@ -199,12 +199,12 @@ class Stream:
             self.bring_on()
 
     def bring_on(self) -> None:
-        """Do one piece, and before it all that the first of the queue needs of other streams."""
+        """Do one piece, and before it all work on which the head of the queue depends."""
         self._unblock()
         self.step()
 
     def step(self) -> bool:
-        """Do one piece; False if there is none that could be done now."""
+        """Do one piece; False if no piece is ready."""
         work: Work | None = None
         try:
             with self._stepping:
@@ -222,7 +222,7 @@ class Stream:
                 work.tell()
 
     def _drop(self, work: Work) -> None:
-        """The first of the queue has ended."""
+        """Remove work that has ended from the head of the queue."""
         with self._lock:
             self._queue.popleft()
         if work.failure is not None:
@@ -233,14 +233,14 @@ class Stream:
             return self._queue[0] if self._queue else None
 
     def _unblock(self) -> None:
-        """Have the work done that the first of the queue needs."""
+        """Finish the work on which the head of the queue depends."""
         first = self._first()
         for need in [] if first is None else list(first.needs):
             if not need.ended and need.stream is not None:
                 need.stream.finish(need)
 
     def _serve(self) -> None:
-        """The thread: it ends with the work, so that none is left where nothing is to be done."""
+        """Run the thread, which ends when the queue is empty, so that no idle thread is left."""
         while True:
             with self._lock:
                 if not self._queue:
@@ -251,7 +251,7 @@ class Stream:
                 need.sleep()
             try:
                 self.step()
-            except BaseException:  # of who is told that work has ended: the next thread goes on
+            except BaseException:  # of a callback of ended work: the next thread goes on
                 with self._lock:
                     self._worker = None
                 self._wake()
@@ -259,5 +259,5 @@ class Stream:
 
 
 def works_of(values: Iterable[Any]) -> list[Work]:
-    """The work that makes values, for those that some work makes."""
+    """The work that computes values, for values that have such work."""
     return [work for x in values if (work := getattr(x, "work", None)) is not None]

@@ -1,6 +1,6 @@
-"""Kernels for the CPU that NumPy's functions do not give as fast.
+"""Special kernels for the CPU, faster than NumPy's functions.
 
-Each module registers its own when it is imported.
+Each module registers its kernels when it is imported.
 """
 
 from importlib import import_module

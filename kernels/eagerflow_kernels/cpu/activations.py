@@ -1,4 +1,4 @@
-"""Activations for the CPU: quick in float32, and overflow that gives the right result."""
+"""Activations for the CPU: fast in float32, and correct where intermediate results overflow."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def silu(x: Array, *, order: int) -> Any:
 
 @special("gelu", "cpu")
 def gelu(x: Array, *, approximate: str, order: int) -> Any:
-    """In the dtype of ``x``, except float16 and bfloat16 by way of float32."""
+    """GELU or its derivative, in the dtype of ``x``; float16 and bfloat16 by way of float32."""
     if approximate == "tanh":
         return gelu_by_tanh(np, x, order)
     if x.dtype == np.float64:
@@ -62,7 +62,7 @@ def gelu(x: Array, *, approximate: str, order: int) -> Any:
 
 
 def _gelu_by_erfc(x: Array, order: int) -> Any:
-    """SciPy's erfc keeps the digits of small results."""
+    """GELU or its derivative by SciPy's erfc, which keeps the digits of small results."""
     out = np.asarray(x * (-1 / math.sqrt(2)))
     out = np.asarray(_erfc()(out))
     out *= 0.5
@@ -95,9 +95,9 @@ _TAIL = tuple(map(np.float32, (
 def _gelu_by_polynomial(
     x: Array, order: int, out: Array, near: Array, bell: Array, u: Array
 ) -> None:
-    """Write gelu of a float32 array, or its derivative, to ``out``; the others are for work.
+    """Write GELU of a float32 array, or its derivative, to ``out``; the others are work space.
 
-    The error is about 1e-6 of the result, also of small ones; SciPy's erf takes ten times as long.
+    The relative error is about 1e-6, also of small results; SciPy's erf takes ten times as long.
     """
     np.clip(x, -_END, _END, out=near)
     np.multiply(near, near, out=bell)
@@ -116,7 +116,7 @@ def _gelu_by_polynomial(
         np.abs(np.minimum(x, _END, out=near), out=near)
         out *= near
         np.subtract(np.maximum(x, 0, out=near), out, out=out)
-        sign = near.view(np.int32)  # that of zeros: NumPy's copysign takes five times as long
+        sign = near.view(np.int32)  # zeros keep theirs; NumPy's copysign takes five times as long
         np.bitwise_and(x.view(np.int32), _SIGN, out=sign)
         np.bitwise_or(out.view(np.int32), sign, out=out.view(np.int32))
         return

@@ -1,4 +1,4 @@
-"""Numbers as arrays: NumPy takes these at once, and looks long at a number of Python."""
+"""Cached arrays of constants: NumPy takes an array faster than a Python number."""
 
 from __future__ import annotations
 

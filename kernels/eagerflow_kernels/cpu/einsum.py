@@ -1,4 +1,4 @@
-"""Einsum for the CPU: the portable plan, with the CPU's own sums."""
+"""Einsum for the CPU: the portable plan, with the sums of `cpu.reduction`."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 @special("einsum", "cpu")
 def einsum(*arrays: Array, subscripts: str, optimize: bool | str = "auto") -> Any:
-    """The portable one."""
+    """Run the portable plan with the CPU's functions."""
     plan = make_plan(subscripts, tuple([x.shape for x in arrays]), optimize)
     return follow(plan, arrays, _FUNCTIONS)

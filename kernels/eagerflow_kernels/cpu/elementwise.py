@@ -11,7 +11,7 @@ from eagerflow_kernels.table import special
 Array = np.ndarray[Any, Any]
 
 
-# what portable kernels add to these functions is for other dtypes
+# for these dtypes NumPy's functions need no additions of the portable kernels
 for _op, _function, _kinds in (
     ("expm1", np.expm1, "efd"),
     ("floor_divide", np.floor_divide, "bhilBHIL"),
@@ -25,7 +25,7 @@ for _op, _function, _kinds in (
 
 @special("pow", "cpu")
 def power(x1: Array, x2: Any) -> Any:
-    """NumPy is slow where a negative number is raised to one whole number, which is common."""
+    """``x1 ** x2``, fast for a single whole exponent, where NumPy is slow for negative bases."""
     if type(x2) is np.ndarray:
         if x2.size != 1 or x2.ndim > x1.ndim:
             return np.power(x1, x2)
@@ -45,7 +45,7 @@ def power(x1: Array, x2: Any) -> Any:
     return np.power(x1, x2)
 
 
-_SMALL = 4096  # elements up to which two calls cost less than NumPy's function, which is in Python
+_SMALL = 4096  # elements up to which two ufuncs cost less than NumPy's clip, which is in Python
 
 
 @special("clip", "cpu")

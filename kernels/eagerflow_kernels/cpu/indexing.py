@@ -1,4 +1,4 @@
-"""Index kernels for the CPU, where looking at values waits for no device."""
+"""Index kernels for the CPU, where reading values waits for no device."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Array = np.ndarray[Any, Any]
 
 @special("signed_indices", "cpu")
 def signed_indices(indices: Array) -> Array:
-    """Indices of uint64 as int64, if that holds them."""
+    """Indices of uint64 as int64; an index beyond its range is an error."""
     if indices.size and indices.max() >= 2**63:
         raise IndexError(f"index {indices.max()} is out of range")
     return indices.astype(np.int64)
 
 
 _BITS = {2: np.int16, 4: np.int32, 8: np.int64}
-_MANY = 2048  # elements from which on the passes cost less than a branch for each
+_MANY = 2048  # elements from which on the passes cost less than a branch for each element
 
 
 @special("where", "cpu")
 def where(condition: Array, x1: Array, x2: Array) -> Any:
-    """NumPy's function; where there are many elements, by their bits, several times faster.
+    """NumPy's function; for many elements integer arithmetic on their bits, several times faster.
 
-    NumPy branches for each element, and processors cannot foretell where a mask is random. Sums
-    and products of integers wrap around, so ``(a - b) * 1 + b`` is ``a``, to the bit.
+    NumPy branches for each element, and processors cannot predict the branches of a random mask.
+    Sums and products of integers wrap around, so ``(a - b) * 1 + b`` is ``a``, to the bit.
     """
     if condition.size < _MANY or x1.dtype.kind not in "fiu" or x1.itemsize not in _BITS:
         return np.where(condition, x1, x2)
@@ -54,9 +54,9 @@ def _into(function: np.ufunc, x: Array, y: Array) -> Any:
 def index_scatter(
     value: Array, *indices: Array, key: tuple[Any, ...], shape: tuple[int, ...]
 ) -> Any:
-    """As the portable kernel; many rows that are picked by one array are summed as segments are.
+    """As the portable kernel; many rows that are picked by one array are summed like segments.
 
-    Both add the values for one element in their order.
+    Both ways add the values for one element in their order.
     """
     if key[:1] != ("array",) or len(indices) != 1 or value.dtype.kind != "f":
         return portable.index_scatter(np, value, *indices, key=key, shape=shape)

@@ -22,16 +22,16 @@ def matmul(x1: Array, x2: Array) -> Any:
     return _product(x1, x2)
 
 
-#: up to how many rows a product with a transposed matrix is faster the other way round
+#: by dtype, the most rows of a product with a transposed matrix that is faster transposed
 _FEW: Final = {np.dtype("float32"): 48, np.dtype("float64"): 16}
-#: OpenBLAS has other code for products with fewer multiplications
+#: multiplications from which on that holds; OpenBLAS has other code for smaller products
 _LARGE: Final = 1_000_000
 
 
 def _product(x1: Array, x2: Array) -> Any:
-    """The product. ``x @ w.T`` of few rows is ``(w @ x.T).T``, copied into rows.
+    """The product of two matrices; ``x @ w.T`` of few rows is ``(w @ x.T).T``, copied into rows.
 
-    For OpenBLAS, which packs what it multiplies, that is up to 1.9 times as fast: see
+    For OpenBLAS, which packs its operands, that is up to 1.9 times as fast: see
     ``tests/bench/products.py``.
     """
     if x1.ndim == 2 == x2.ndim and 1 < len(x1) <= 48:
@@ -52,7 +52,7 @@ special("vecdot", "cpu")(np.vecdot)
 
 @special("triangular_solve", "cpu")
 def triangular_solve(a: Array, b: Array, *, lower: bool, adjoint: bool, unit_diagonal: bool) -> Any:
-    """LAPACK's trtrs, matrix by matrix; of small matrices a batch is faster with LU factors."""
+    """LAPACK's trtrs, matrix by matrix; a batch of small matrices is faster with LU factors."""
     portable.check_square(a)
     if b.shape[-2] != a.shape[-1]:
         raise ValueError("the right-hand sides have another number of rows")
@@ -69,7 +69,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool, adjoint: bool, unit_dia
     if not out.size:
         return out
     trtrs = get_lapack_funcs("trtrs", (a, b))
-    # LAPACK reads columns first: of rows-first memory it sees the transpose
+    # LAPACK reads column by column: it takes memory in rows for the transpose
     flip = a.strides[-1] < a.strides[-2]
     if flip:
         a = a.swapaxes(-1, -2)
@@ -87,7 +87,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool, adjoint: bool, unit_dia
 
 @special("lu", "cpu")
 def lu(x: Array) -> tuple[Any, ...]:
-    """SciPy's, matrix by matrix; of no elements it gives other shapes."""
+    """SciPy's LU factors, matrix by matrix; not for no elements, where its shapes differ."""
     if not x.size:
         return portable.lu(np, x)
     from scipy.linalg import lu as factored  # noqa: PLC0415 - 0.2 s, few need it

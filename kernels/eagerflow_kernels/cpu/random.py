@@ -1,4 +1,4 @@
-"""Random bits on CPU: NumPy's Philox, which is the one of `eagerflow_kernels.portable.random`."""
+"""Random draws on CPU by NumPy's Philox, with the bits of `eagerflow_kernels.portable.random`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _before(stream: int, ticket: int) -> tuple[int, int, int, int]:
 
 
 def _start(key: Array, stream: int) -> Callable[[int], Array]:
-    """The words of a draw, as a function that gives the next so many of them."""
+    """The words of a draw, as a function that returns the next n of them."""
     seed, ticket = key.tolist()
     source = _get_source()
     state = source.state
@@ -68,7 +68,7 @@ def _halves(words: Array) -> Array:
 
 
 def _take(following: Callable[[int], Array], count: int, itemsize: int) -> Array:
-    """At least ``count`` words of that size: of the narrow ones an even number."""
+    """At least ``count`` words of a size in bytes; an even number if they are narrow."""
     return following(count) if itemsize == 8 else _halves(following((count + 1) // 2))
 
 
@@ -82,7 +82,7 @@ def random_bits(key: Array, *, shape: Shape, dtype: Any, stream: int = 0) -> Arr
 def _draw(
     convert: Callable[..., Array], key: Array, *, shape: Shape, dtype: Any, **attrs: Any
 ) -> Array:
-    """A floating draw, made piece by piece in the cache; see the portable kernel."""
+    """A floating draw, made in chunks that fit the cache; see the portable kernel."""
     count, following, itemsize = math.prod(shape), _start(key, 0), dtype.itemsize
     if count <= _CHUNK:
         bits = _take(following, count + count % 2, itemsize)
@@ -96,7 +96,7 @@ def _draw(
 
 
 def draw(name: str, key: Array, *, shape: Shape, dtype: Any, **attrs: Any) -> Array:
-    """A floating draw by its op."""
+    """A floating draw by the name of its op."""
     return _draw(CONVERSIONS[name], key, shape=shape, dtype=dtype, **attrs)
 
 
@@ -106,9 +106,9 @@ for _name in CONVERSIONS:
 
 @special("check_parameters", "cpu")
 def check_parameters(x: Array, *parameters: Array, claim: str, refusal: str) -> Array:
-    """The same values, if the parameters are what the claim says."""
+    """The same values, if the claim holds for the parameters."""
     held: Any
-    if not any([p.ndim for p in parameters]):  # noqa: C419 - numbers, for which all is fast
+    if not any([p.ndim for p in parameters]):  # noqa: C419 - numbers, for which `all` is fast
         held = CLAIMS[claim](*[p.item() for p in parameters])
     else:
         wide = (p.astype(np.float32) if p.dtype.itemsize < 4 else p for p in parameters)

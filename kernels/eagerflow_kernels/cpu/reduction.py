@@ -1,4 +1,4 @@
-"""Reductions for the CPU: NumPy's ufuncs themselves, without the Python code around them."""
+"""Reductions for the CPU: methods of NumPy's ufuncs, without the Python code around them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BLOCK = 512  # elements that are added one after the other; their rounding erro
 
 @special("sum", "cpu")
 def total(x: Array, *, axis: Axes, keepdims: bool) -> Any:
-    """NumPy adds pairwise along the fastest axis only; along others, long sums go by blocks."""
+    """Sums; long ones by blocks, except along the fastest axis, where NumPy adds pairwise."""
     short = len(axis) == 1 and x.shape[axis[0]] < 2 * _BLOCK
     if short or x.size < 4 * _BLOCK or x.dtype.char not in "fF" or _has_fastest(x, axis):
         return _add(x, axis, None, None, keepdims)
@@ -41,13 +41,13 @@ def total(x: Array, *, axis: Axes, keepdims: bool) -> Any:
 
 
 def _has_fastest(x: Array, axis: Axes) -> bool:
-    """Whether the axis along which elements are next to each other in memory is among ``axis``."""
+    """Whether ``axis`` has the axis whose elements are next to each other in memory."""
     strides = [abs(s) if d > 1 else x.nbytes for s, d in zip(x.strides, x.shape, strict=True)]
     return strides.index(min(strides)) in axis
 
 
 def _by_blocks(x: Array, axis: int) -> Any:
-    """Sums over one axis, which is kept: those of blocks, then of their sums likewise."""
+    """Sums over one axis, which is kept: over blocks, then recursively over their sums."""
     count = x.shape[axis] // _BLOCK
     if count < 2:
         return _add(x, axis=axis, keepdims=True)
@@ -59,14 +59,14 @@ def _by_blocks(x: Array, axis: int) -> Any:
 
 @special("sum_to", "cpu")
 def sum_to(x: Array, *, shape: tuple[int, ...]) -> Any:
-    """As the portable kernel, with these sums."""
+    """As the portable kernel, with the sums of `total`."""
     axis = sum_to_axes(x, shape)
     return total(x, axis=axis, keepdims=False).reshape(shape) if axis else x.view()
 
 
 @special("mean", "cpu")
 def mean(x: Array, *, axis: Axes, keepdims: bool) -> Any:
-    """As the portable kernel, with these sums."""
+    """As the portable kernel, with the sums of `total`."""
     count = 1
     for a in axis:
         count *= x.shape[a]
@@ -75,7 +75,7 @@ def mean(x: Array, *, axis: Axes, keepdims: bool) -> Any:
 
 @special("var", "cpu")
 def var(x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Any:
-    """As the portable kernel, with these sums."""
+    """As the portable kernel, with the sums of `total`."""
     return variance(np, total, x, axis, keepdims, correction)
 
 
@@ -87,7 +87,7 @@ def std(x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Any:
 
 @special("fraction", "cpu")
 def fraction(x: Array) -> Array:
-    """As it is, if all elements are from 0 to 1."""
+    """The same array, if all elements are from 0 to 1."""
     if not ((x >= 0) & (x <= 1)).all():
         raise ValueError("a fraction is out of range 0 to 1")
     return x.view()

@@ -15,7 +15,7 @@ WORTH = 20_000  # elements from which a sparse product pays for being set up
 
 @special("segment_sum", "cpu")
 def segment_sum(values: Array, segment_ids: Array, *, num_segments: int) -> Any:
-    """A product with the sparse matrix that has a one for each row; it adds in the same order."""
+    """A product with the sparse membership matrix; it adds in the order of the portable kernel."""
     if values.size < WORTH:
         return portable.segment_sum(np, values, segment_ids, num_segments=num_segments)
     portable.check_ids(np, values, segment_ids, num_segments)
@@ -23,7 +23,7 @@ def segment_sum(values: Array, segment_ids: Array, *, num_segments: int) -> Any:
 
 
 def summed_rows(values: Array, ids: Array, count: int) -> Array:
-    """The sums of the rows of each id, which is from 0 to below ``count``, in their order."""
+    """The sums of the rows of each id from 0 to ``count - 1``, added in the order of the rows."""
     from scipy.sparse import csc_array  # noqa: PLC0415 - `import eagerflow` must not load SciPy
 
     rows = len(values)

@@ -35,18 +35,18 @@ _kept_mask = lru_cache(maxsize=64)(_mask)
 
 
 def _lower(x: Array, k: int) -> Array:
-    """Where a matrix is on or below its k-th diagonal."""
+    """The mask of elements on or below the k-th diagonal of a matrix."""
     rows, columns = x.shape[-2:]
     return (_kept_mask if rows * columns <= _SMALL else _mask)(rows, columns, k)
 
 
 @special("tril", "cpu")
 def tril(x: Array, *, k: int) -> Array:
-    """Zeros above the k-th diagonal."""
+    """The array with zeros above the k-th diagonal."""
     return np.where(_lower(x, k), x, np.zeros((), x.dtype))
 
 
 @special("triu", "cpu")
 def triu(x: Array, *, k: int) -> Array:
-    """Zeros below the k-th diagonal."""
+    """The array with zeros below the k-th diagonal."""
     return np.where(_lower(x, k - 1), np.zeros((), x.dtype), x)

@@ -1,4 +1,4 @@
-"""Softmax and cross-entropy for the CPU, where looking at labels waits for no device."""
+"""Softmax and cross-entropy for the CPU, where reading labels waits for no device."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def log_softmax(x: Array, *, axis: int) -> Any:
 def counted_labels(
     labels: Array, classes: int, ignore_index: int | None, of: str = "classes"
 ) -> Array | None:
-    """Which labels count; None if all do.
+    """The mask of labels that are not ignored; None if no label is ignored.
 
     Raises:
-        IndexError: one is out of range.
+        IndexError: a label is out of range.
     """
-    # of the bits of a negative number an unsigned one is larger than any number of classes
+    # read as unsigned, a negative number is larger than any number of classes
     bits = labels.view(_UNSIGNED[labels.itemsize])
     if bits.size == 0 or bits.item(bits.argmax()) < classes:
         if ignore_index is None or not 0 <= ignore_index < classes:
@@ -97,7 +97,7 @@ def softmax_cross_entropy(
 def softmax_cross_entropy_with_gradient(
     x: Array, labels: Array, g: Array, *, axis: int, ignore_index: int, reduction: str
 ) -> tuple[Any, Any]:
-    """Both, by one softmax."""
+    """The losses and their gradient, by one softmax."""
     counted = counted_labels(labels, x.shape[axis], ignore_index)
     safe = labels if counted is None else np.where(counted, labels, 0)
     rows = by_class(np, x, axis)
@@ -118,7 +118,7 @@ def softmax_cross_entropy_with_gradient(
 
 
 def own_elements(rows: Array, labels: Array) -> tuple[Array, Any]:
-    """Memory of the rows, and the index of the elements in it that the labels say."""
+    """The rows, flat if contiguous, and the index in them of the elements that labels pick."""
     if not rows.flags.c_contiguous:
         return rows, (np.arange(len(rows)), labels)
     index = np.arange(0, rows.size, rows.shape[1], dtype=_INDEX)
@@ -137,13 +137,13 @@ def reduced_losses(losses: Array, labels: Array, counted: Array | None, reductio
 
 
 def _count(labels: Array, counted: Array | None) -> float:
-    """How many labels count; NaN if none does, as dividing by 0 warns."""
+    """Number of labels not ignored; NaN if there are none, as a division by 0 would warn."""
     count = labels.size if counted is None else np.count_nonzero(counted)
     return float(count) or math.nan
 
 
 def scale_of(g: Any, x: Array, labels: Array, counted: Array | None, reduction: str) -> Any:
-    """How much the loss of each sample, or of all, counts."""
+    """The weight of the loss of each sample, or of all samples."""
     if reduction == "mean":
         g = g / x.dtype.type(_count(labels, counted))
     if counted is not None:

@@ -10,11 +10,11 @@ from eagerflow_kernels.portable import sort as portable
 from eagerflow_kernels.table import special
 
 Array = np.ndarray[Any, Any]
-_WORTH = 5000  # elements from which the passes over the array pay
+_WORTH = 5000  # elements from which on the passes over the array pay off
 
 
 def _ordered(x: Array) -> Array:
-    """Integers in the order of floats: both zeros are equal, and so are all NaN, the largest."""
+    """Integers in the order of floats: zeros of both signs are equal; all NaN are, the largest."""
     bits: Array = (x + x.dtype.type(0)).view(f"i{x.itemsize}")
     top = np.iinfo(bits.dtype).max
     bits ^= (bits >> (8 * x.itemsize - 1)) & top
@@ -23,7 +23,7 @@ def _ordered(x: Array) -> Array:
 
 
 def _packed(keys: Array) -> Array:
-    """The stable order along the last axis of 32-bit integers: one sort with the indices below."""
+    """The stable order of 32-bit integers along the last axis: one sort of keys above indices."""
     pairs = (keys.astype(np.int64) << 32) | np.arange(keys.shape[-1])
     pairs.sort(axis=-1)
     pairs &= 0xFFFFFFFF
@@ -32,7 +32,7 @@ def _packed(keys: Array) -> Array:
 
 @special("order_statistics", "cpu")
 def order_statistics(x: Array, *, q: float) -> Any:
-    """The portable one; what a median needs takes one partition, the rest are extremes."""
+    """As the portable kernel, by one partition; the neighbours are extremes of its parts."""
     first, second, last = portable.positions_around(x, q)
     if second == last or x.dtype.kind != "f":
         return portable.order_statistics(np, x, q=q)
@@ -45,12 +45,12 @@ def order_statistics(x: Array, *, q: float) -> Any:
     return out
 
 
-_BLOCKS = 1024  # parts of a line whose largest elements tell which elements are worth a look
+_BLOCKS = 1024  # parts of a line whose extremes give the bound for candidates
 
 
 @special("topk_indices", "cpu")
 def topk_indices(x: Array, *, k: int, axis: int, largest: bool) -> Any:
-    """The portable one; a few elements of one long line are found in one pass over it."""
+    """As the portable kernel; a few elements of one long line are found in one pass over it."""
     if x.ndim == 1 and 0 < k <= _BLOCKS // 8 and x.size >= 64 * _BLOCKS and x.dtype.kind == "f":
         candidates = _candidates(x, k, largest)
         if candidates is not None:
@@ -62,7 +62,7 @@ def topk_indices(x: Array, *, k: int, axis: int, largest: bool) -> Any:
 def _candidates(x: Array, k: int, largest: bool) -> Array | None:
     """The indices of all elements at least as far out as the k-th; None if NaN or ties are many.
 
-    The k-th of the blocks' extremes is a bound: k elements lie behind it or on it.
+    The k-th of the blocks' extremes is a bound: at least k elements lie beyond it or on it.
     """
     size = x.size - x.size % _BLOCKS
     blocks = x[:size].reshape(_BLOCKS, -1)
@@ -77,7 +77,7 @@ def _candidates(x: Array, k: int, largest: bool) -> Array | None:
 
 @special("argsort", "cpu")
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Any:
-    """The portable one; a stable order of floats is found as that of integers, which is faster."""
+    """As the portable kernel; a stable order of floats is that of integers, found faster."""
     if x.dtype.kind != "f" or not stable or x.size < _WORTH or x.shape[axis] >= 1 << 32:
         return portable.argsort(np, x, axis=axis, descending=descending, stable=stable)
     keys = _ordered(x)

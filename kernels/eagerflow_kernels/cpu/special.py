@@ -42,7 +42,7 @@ def lgamma(x: Array) -> Any:
 
 @special("zeta", "cpu")
 def zeta(s: Array, q: Array) -> Array:
-    """SciPy's zeta, but NaN for all negative ``q`` and wherever an input is, and its limits."""
+    """SciPy's zeta with its limits, but NaN for negative ``q`` and where an input is NaN."""
     with np.errstate(all="ignore"):
         out = np.where(s == np.inf, q**-s, _scipy().zeta(s, q))
     out = np.where((q >= 0) & (s == s), out, np.nan)

@@ -1,7 +1,7 @@
-"""GPUs as a kind of device: the contract, by CuPy.
+"""The backend of GPUs: the contract of devices, by CuPy.
 
-What is here has been held against the signatures of CuPy, and is run on a GPU by the tests that are
-marked ``gpu``; `eagerflow_kernels.cuda.library.STATUS` says where that was done.
+This code has been checked against the signatures of CuPy, and is run on a GPU by the tests that are
+marked ``gpu``; `eagerflow_kernels.cuda.library.STATUS` says where they were run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from eagerflow_kernels.cuda.copies import Copies
 
 HostArray = np.ndarray[Any, Any]
 
-#: bytes from which on a result is remembered, to be named when there is no room
+#: bytes from which on a result is remembered, to be named in an error when memory is short
 _LARGE: Final = 1 << 20
 
 
 class GpuMemory(NamedTuple):
-    """Memory of a GPU in bytes, as `eagerflow.memory` has it."""
+    """Memory of a GPU in bytes; see `eagerflow.memory`."""
 
     in_use: int | None
     reserved: int | None
@@ -38,8 +38,8 @@ class _Held(NamedTuple):
     """A large array that may be alive.
 
     Attributes:
-        array: a weak reference to it.
-        explain: what `KernelCall.issued` gave, with the line; None of what no kernel made.
+        array: a weak reference to the array.
+        explain: the result of `KernelCall.issued`, with the line; None if no kernel made the array.
     """
 
     array: Any
@@ -47,7 +47,7 @@ class _Held(NamedTuple):
 
 
 def _is_large(x: Any) -> bool:
-    """Whether an array is worth to be named if there is no memory left."""
+    """Whether an array is large enough to be named when memory is short."""
     return getattr(x, "nbytes", 0) >= _LARGE
 
 
@@ -57,9 +57,9 @@ def _line(explain: Any) -> str:
 
 @final
 class _Completions:
-    """Calls back what waits for values: a function that the driver calls must not use the GPU.
+    """Callbacks of waiters for values, run in a thread: callbacks of the driver cannot use the GPU.
 
-    A thread does that as long as there is something to call.
+    The thread lives as long as there are callbacks.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class _Completions:
         self._works = False
 
     def add(self, done: Callable[[Exception | None], object]) -> None:
-        """Have ``done`` called soon. The driver calls this."""
+        """Queue a callback; called by the driver."""
         with self._lock:
             self._due.append(done)
             if self._works:
@@ -88,10 +88,10 @@ class _Completions:
 
 @final
 class CudaBackend:
-    """All GPUs of this machine. Nothing is allocated, and no context made, before one is used.
+    """The GPUs of this machine. Nothing is allocated, and no context made, before one is used.
 
     Kernels are CuPy's, issued on the default stream of their GPU in the order of the program;
-    copies run beside them. Arrays cannot hold 8-bit floats or bytes, which CuPy has none of, nor
+    copies run beside them. Arrays cannot hold 8-bit floats or bytes, which CuPy lacks, nor
     bfloat16, for which it has few functions.
     """
 
@@ -108,25 +108,25 @@ class CudaBackend:
 
     @property
     def cupy(self) -> Any:
-        """CuPy."""
+        """The module CuPy."""
         return library.cupy()
 
     @property
     def array_type(self) -> type[Any]:
-        """The class of its arrays."""
+        """The class of arrays on GPUs."""
         kind: type[Any] = self.cupy.ndarray
         return kind
 
     def count(self) -> int:
-        """How many GPUs there are."""
+        """The number of GPUs."""
         return library.device_count()
 
     def namespace(self, index: int) -> Any:
-        """CuPy."""
+        """The array namespace, CuPy."""
         return self.cupy
 
     def copies(self, index: int) -> Copies:
-        """What copies to and from a GPU."""
+        """The copies to and from a GPU."""
         with self._lock:
             if index not in self._copies:
                 self._copies[index] = Copies(self.cupy, index)
@@ -135,7 +135,7 @@ class CudaBackend:
     # --- running ---
 
     def launcher(self, call: Any, index: int) -> Callable[..., Any]:
-        """What issues a kernel, with a second try where memory was short."""
+        """The function that issues a kernel, with a second try where memory was short."""
         there = call.on_host and bool(call.host_outputs())
         kernel = call.kernel(np if there else self.cupy, self.array_type)
         device, copies = self.cupy.cuda.Device(index), self.copies(index)
@@ -164,7 +164,7 @@ class CudaBackend:
         return inputs
 
     def _remember(self, x: Any, index: int, explain: Any = None) -> Any:
-        """Keep in mind that something large is there, and which line made it; gives it."""
+        """Remember a large array, and the line that made it; returns the array."""
         if _is_large(x) and type(x) is self.array_type:
             held = self._held.setdefault(index, [])
             held.append(_Held(weakref.ref(x), explain))
@@ -175,14 +175,14 @@ class CudaBackend:
     # --- memory ---
 
     def _make_room(self, index: int) -> None:
-        """Wait for what is under way, and give back what nobody uses."""
+        """Wait for pending copies, and give unused memory back."""
         self.copies(index).tidy(wait=True)
         self.cupy.get_default_memory_pool().free_all_blocks()
 
     def _with_room(self, make: Callable[[], Any], index: int) -> Any:
-        """What ``make`` makes on a GPU, with a second try where memory was short."""
+        """The result of ``make`` on a GPU, with a second try where memory was short."""
         with self.cupy.cuda.Device(index):
-            with suppress(MemoryError):  # which would keep what the first try has made
+            with suppress(MemoryError):  # whose traceback would keep arrays of the first try
                 return make()
             self._make_room(index)
             return make()
@@ -233,7 +233,7 @@ class CudaBackend:
         return self._remember(self._with_room(copy, peer), peer)
 
     def memory(self, index: int) -> GpuMemory:
-        """What the pool holds for living arrays, and for those to come; what the GPU has."""
+        """Bytes that the pool holds for living and for later arrays, and the total of the GPU."""
         with self.cupy.cuda.Device(index):
             pool = self.cupy.get_default_memory_pool()
             _, total = self.cupy.cuda.runtime.memGetInfo()
@@ -243,20 +243,20 @@ class CudaBackend:
     def limit_memory(self, nbytes: int | None, index: int) -> None:
         """Hold no more than so many bytes in the pool."""
         with self.cupy.cuda.Device(index):
-            # of CuPy 0 bytes are no limit, so the least limit is one byte
+            # for CuPy 0 bytes mean no limit, so the least limit is one byte
             limit = 0 if nbytes is None else max(nbytes, 1)
             self.cupy.get_default_memory_pool().set_limit(size=limit)
         self._limits[index] = nbytes
 
     def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
-        """The large arrays that are alive, the largest first; results of kernels with lines."""
+        """The large living arrays, the largest first; results of kernels with lines."""
         alive = [(one.array(), one.explain) for one in self._held.get(index, ())]
         rows = [(x.nbytes, x.dtype, x.shape, e) for x, e in alive if x is not None]
         rows.sort(key=lambda row: -row[0])
         return [(dtype, shape, _line(explain)) for _, dtype, shape, explain in rows]
 
     def release(self, index: int) -> None:
-        """Give what the pool has for later arrays back to the driver."""
+        """Give the memory that the pool keeps for later arrays back to the driver."""
         with self.cupy.cuda.Device(index):
             self._make_room(index)
             self.cupy.get_default_pinned_memory_pool().free_all_blocks()
@@ -264,7 +264,7 @@ class CudaBackend:
     # --- completion ---
 
     def _done(self, data: Any) -> Any:
-        """An event after all that was issued, which makes ``data`` among the rest."""
+        """An event after all issued work, which includes the work that makes ``data``."""
         with data.device:
             self.copies(data.device.id).use([data])
             event = self.cupy.cuda.Event(disable_timing=True)
@@ -272,11 +272,11 @@ class CudaBackend:
         return event
 
     def ready(self, data: Any) -> bool:
-        """Whether it is there, as is all that was issued before."""
+        """Whether an array, and all work issued before this call, is done."""
         return isinstance(data, np.ndarray) or bool(self._done(data).done)
 
     def when_ready(self, data: Any, done: Callable[[Exception | None], object]) -> None:
-        """Call ``done`` when it is there, from a thread for that."""
+        """Call ``done`` when an array is ready, in the thread of completions."""
         if isinstance(data, np.ndarray):
             done(None)
             return

@@ -1,9 +1,9 @@
 """Copies between the host and a GPU, beside the kernels that run there.
 
 Kernels run on the default stream of a GPU, where other libraries look for them; copies have a
-stream for each direction. An event orders a copy after what makes its source, and later kernels
-after the copy, only where they need it. Memory that a copy writes goes back to the pool of its
-stream, so it is given back when all kernels that were issued before its array died have run.
+stream for each direction. An event orders a copy after the work that makes its source, and later
+kernels after the copy, only where they need it. Memory that a copy writes goes back to the pool of
+its stream, so it is given back when all kernels issued before its array died have run.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Copies:
     def __init__(self, cupy: Any, index: int) -> None:
         self._cupy = cupy
         self._index = index
-        self._lock = threading.RLock()  # an owner may die wherever memory is asked for
+        self._lock = threading.RLock()  # an owner may die wherever memory is allocated
         self._in: Any = None
         self._out: Any = None
-        #: by where memory begins the event of the copy that fills it
+        #: by the address of memory, the event of the copy that fills it
         self._pending: dict[int, Any] = {}
-        #: memory that kernels may still read, with the event after these
+        #: memory that kernels may still read, with the event after those kernels
         self._retired: deque[tuple[Any, Any]] = deque()
         #: buffers of the host that are read by copies, with their events
         self._read: deque[tuple[Any, Any]] = deque()
@@ -63,12 +63,12 @@ class Copies:
         return event
 
     def retire(self, memory: Any) -> None:
-        """Give memory back when the kernels have run that were issued by now."""
+        """Give memory back when all kernels issued so far have run."""
         with self._lock, self._cupy.cuda.Device(self._index):
             self._retired.append((self._event(self._cupy.cuda.Stream.null), memory))
 
     def tidy(self, *, wait: bool = False) -> None:
-        """Let go of what is no longer used; if asked, wait until all is."""
+        """Drop memory and buffers no longer in use; with ``wait``, wait until none is in use."""
         with self._lock:
             for queue in (self._retired, self._read):
                 while queue and (wait or queue[0][0].done):
@@ -105,7 +105,7 @@ class Copies:
         return _restored(made, order)
 
     def use(self, arrays: Any) -> None:
-        """Let the kernels to come wait for the copies that fill some arrays."""
+        """Let later kernels wait for the copies that fill some arrays."""
         if not self._pending:
             return
         null = self._cupy.cuda.Stream.null
@@ -117,7 +117,7 @@ class Copies:
                     null.wait_event(event)
 
     def copy_out(self, data: Any) -> HostArray:
-        """The values in the memory of the host; waits for what makes them and for nothing later."""
+        """The values in the memory of the host; waits for work issued so far, and no later work."""
         _, outward = self._streams()
         self.use([data])
         outward.wait_event(self._event(self._cupy.cuda.Stream.null))
@@ -160,12 +160,12 @@ class Copies:
 
 
 def _axes(array: Any) -> tuple[int, ...]:
-    """The axes by their strides, the largest first: in this order elements lie one by one."""
+    """The axes by their strides, the largest first: the order of elements in memory."""
     return tuple(sorted(range(array.ndim), key=lambda axis: (-abs(array.strides[axis]), axis)))
 
 
 def _restored(array: Any, order: tuple[int, ...]) -> Any:
-    """An array whose axes were put in some order, with the axes as they were."""
+    """An array whose axes were permuted by ``order``, with the axes as they were."""
     if order == tuple(range(len(order))):
         return array
     back = [0] * len(order)

@@ -1,6 +1,6 @@
-"""Kernels for GPUs where the portable ones would compute something else with CuPy.
+"""Special kernels for GPUs, for ops whose portable kernels give other results with CuPy.
 
-Each is for one known difference between CuPy and NumPy (`docs/decisions/0053-gpus.md` has all):
+Each is for one known difference between CuPy and NumPy (`docs/decisions/0053-gpus.md` lists all):
 
 - an index that is out of range is an error in NumPy, and wraps around in CuPy;
 - of several values for one element the last wins in NumPy, and any in CuPy;
@@ -26,7 +26,7 @@ FAILING: Final = (
 
 
 def _check(indices: Array, size: int, axis: int) -> None:
-    """Refuse indices that are out of range. The host waits for them."""
+    """Refuse indices that are out of range; waits for the indices."""
     if indices.dtype.kind not in "iu" or not indices.size:
         return
     least, most = int(indices.min()), int(indices.max())
@@ -119,7 +119,7 @@ def variable_scatter_update(indices: Array, values: Array, *, resource: Any) -> 
 
 
 def _raising(kernel: Kernel, *arrays: Array, **attrs: Any) -> Any:
-    """A portable kernel, in which linear algebra raises as NumPy's does."""
+    """Run a portable kernel with linear algebra that raises as NumPy's does."""
     with library.raising():
         return kernel(library.cupy(), *arrays, **attrs)
 

@@ -1,4 +1,4 @@
-"""CuPy, loaded when a GPU is asked for."""
+"""Access to CuPy, which is loaded when a GPU is requested."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
-#: what of this package was run where, for `eagerflow info`
+#: how far this package has been tested, for `eagerflow info`
 STATUS: Final = "calls checked against CuPy 14.2, streams by a simulated driver; never run on a GPU"
 
-#: stands for CuPy, if it is set (tests)
+#: replacement for CuPy, set by tests
 _given: Any = None
 
 
 def use(module: Any) -> None:
-    """Let a module stand for CuPy; None for CuPy itself."""
+    """Replace CuPy by a module; None for CuPy itself."""
     global _given
     _given = module
 
 
 def is_installed() -> bool:
-    """Whether CuPy can be imported. It is not, so this takes no time and no memory of a GPU."""
+    """Whether CuPy is installed; it is not imported, so no time or memory of a GPU is spent."""
     return _given is not None or find_spec("cupy") is not None
 
 
 def cupy() -> Any:
-    """CuPy.
+    """The module CuPy.
 
     Raises:
         ImportError: it is not installed, or cannot be loaded.
@@ -35,7 +35,7 @@ def cupy() -> Any:
 
 
 def raising() -> AbstractContextManager[Any]:
-    """In this block CuPy raises where a decomposition fails, as NumPy does; else it gives NaN."""
+    """A block in which failed decompositions raise in CuPy, as in NumPy, instead of giving NaN."""
     if _given is not None:
         context: AbstractContextManager[Any] = _given.raising()
         return context
@@ -44,10 +44,10 @@ def raising() -> AbstractContextManager[Any]:
 
 
 def device_count() -> int:
-    """How many GPUs there are; none without CuPy, or without a driver."""
+    """The number of GPUs; 0 without CuPy, or without a driver."""
     if not is_installed():
         return 0
     try:
         return int(cupy().cuda.runtime.getDeviceCount())
-    except Exception:  # CuPy, or the driver, is older or newer than the other, or not there
+    except Exception:  # CuPy or the driver is missing, or their versions do not fit
         return 0

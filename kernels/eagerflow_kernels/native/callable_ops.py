@@ -1,8 +1,8 @@
-"""The callable form of native ops: what eager code and generated code call.
+"""The callable form of native ops, for eager code and generated code.
 
-Elementwise ops are functions of NumPy, so a call is a call of NumPy's. What runs along an axis is a
-generalised function of NumPy in a function of ours, which brings several axes together in the order
-of their numbers: so the result depends on neither strides nor order in memory.
+Elementwise ops are functions of NumPy, so a call is a call of NumPy's. An op along axes is a
+generalised function of NumPy, in a Python function that merges several axes in the order of their
+numbers: so the result depends on neither strides nor order in memory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from eagerflow_kernels.portable.reduction import sum_to_axes
 
 Array = np.ndarray[Any, Any]
 
-#: dtypes whose ops have a callable form of ours
+#: dtypes whose ops have a native callable form
 _CALLED: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
 
 _made: Final[dict[tuple[str, TargetName], np.ufunc]] = {}
@@ -56,9 +56,9 @@ class Entry:
     """Machine code that is called as a loop of NumPy's (see `llvm.module`).
 
     Attributes:
-        address: where it begins.
-        data: what it gets besides arrays.
-        kept: what keeps both in memory.
+        address: of its first instruction.
+        data: the address that it gets besides arrays: of a control, or of the pool.
+        kept: the objects that keep both in memory.
     """
 
     address: int
@@ -88,16 +88,16 @@ def entry_of(
     """Loops as machine code.
 
     Args:
-        loops: what to compile.
-        target: for which processor; the best that this one can run by default.
-        keep: whether the machine code is kept on disk, and taken from there.
-        control: by which it is ended, and what it has done is counted.
+        loops: the loops to compile.
+        target: the processor to compile for; by default the best target that this one can run.
+        keep: whether the machine code is stored on disk, and loaded from there.
+        control: the control by which the kernel is ended and counts its work.
 
     Raises:
         NoCompilerError: there is no llvmlite, or no code for this processor.
     """
     target = target or best_target()
-    # what is shipped is ready without all this
+    # shipped kernels need neither module, so these are imported here
     shown = import_module("eagerflow_kernels.native.loop_text").show(loops) if keep else ""
     if shown and control is not None:
         shown += "controlled"
@@ -113,9 +113,9 @@ def entry_of(
 
 
 def _image_of(source: str, render: Callable[[], str], target: TargetName) -> Image:
-    """Machine code, which is kept on disk under what it is made of, unless that is empty.
+    """Machine code, cached on disk under its ``source`` unless that is empty.
 
-    Where it is on disk, no compiler is loaded.
+    If the code is on disk, no compiler is loaded.
     """
     if source:
         disk = import_module("eagerflow_kernels.native.disk_cache")
@@ -131,7 +131,7 @@ def _image_of(source: str, render: Callable[[], str], target: TargetName) -> Ima
 
 
 def pool() -> ThreadPool:
-    """The threads that share large calls.
+    """The pool of threads that share large calls.
 
     Raises:
         NoCompilerError: as `native_ufunc`.
@@ -150,7 +150,7 @@ def _new_pool() -> ThreadPool:
 
 @cache
 def joint_call_code() -> MachineCode:
-    """What makes joint calls (`native.joint_calls`).
+    """The machine code that makes joint calls (`native.joint_calls`).
 
     Raises:
         NoCompilerError: as `native_ufunc`.
@@ -164,14 +164,14 @@ def joint_call_code() -> MachineCode:
 def native_ufunc(
     name: str, *kinds: Kind, target: TargetName | None = None, **attributes: Any
 ) -> np.ufunc:
-    """The function of NumPy for an op alone; it is made once.
+    """The function of NumPy for a single op; it is made once.
 
-    It takes the inputs of the op, then the attributes that are numbers.
+    The arguments are the inputs of the op, then the attributes that are numbers.
 
     Raises:
         KeyError: the op is not native for these kinds.
-        NoCompilerError: it did not come with the package, and there is no llvmlite; or there is no
-            code for this processor.
+        NoCompilerError: the kernel was not shipped with the package, and there is no llvmlite; or
+            there is no code for this processor.
     """
     called = name_of(name, *kinds, **attributes)
     return _ufunc(called, target or best_target(), lambda: loops_of(name, *kinds, **attributes))
@@ -182,7 +182,7 @@ def _part_of_loss(name: str, kind: Kind) -> np.ufunc:
 
 
 def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.ufunc:
-    """The function of NumPy of that name; ``loops`` gives what it is compiled from if need be."""
+    """The function of NumPy of a name, shipped, or compiled from ``loops()``."""
     ufunc = _made.get((called, target))
     if ufunc is None:
         with MAKING:
@@ -212,7 +212,7 @@ def _draw(name: str, kind: Kind) -> np.ufunc:
     return _ufunc(f"{name}_{kind}", best_target(), lambda: draw_loops(name, kind))
 
 
-#: those of random draws, likewise
+#: the callable forms of random draws, which are no kernels of regions either
 DRAWS: Final = draws_by(_draw)
 
 
@@ -234,8 +234,8 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
         dtypes: the names of the dtypes of its inputs.
 
     Returns:
-        None if the portable kernel is its callable form: it is not native for these dtypes, or what
-        NumPy has gives the same bits.
+        None if the portable kernel is the callable form: the op is not native for these dtypes, or
+        NumPy's function gives the same bits.
 
     Raises:
         NoCompilerError: there is no llvmlite, or no code for this processor.
@@ -264,12 +264,12 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     return along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, op.needs_elements, op.numbers)
 
 
-#: which cast has a kernel for arrays of a dtype
+#: the cast that has a kernel for arrays of a dtype
 _HALF_CASTS: Final = {("float16",): "widen", ("float32",): "narrow"}
 
 
 def cast_by(ufunc: np.ufunc) -> Callable[..., Any]:
-    """The op ``cast`` for arrays of one dtype, of which ``ufunc`` converts to another one."""
+    """The op ``cast`` for arrays of one dtype, which ``ufunc`` converts to one other dtype."""
     made = np.dtype(ufunc.types[0][-1])
 
     def cast(x: Array, *, dtype: Any) -> Any:
@@ -282,7 +282,7 @@ def cast_by(ufunc: np.ufunc) -> Callable[..., Any]:
 
 def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
     """An elementwise op that takes attributes: a function of NumPy for each of their values."""
-    made: dict[tuple[Any, ...], np.ufunc] = {}  # to be named takes longer than a small call
+    made: dict[tuple[Any, ...], np.ufunc] = {}  # to make the name takes longer than a small call
     takes = tuple(op.takes)
 
     def function(x: Array, **attributes: Any) -> Any:
@@ -297,7 +297,7 @@ def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
 
 
 def power(ufunc: np.ufunc) -> Callable[..., Any]:
-    """Squares, which are common, by multiplication; it has the same bits."""
+    """The op ``pow``; squares, which are common, are products, which have the same bits."""
     square = native_ufunc("square", "f32")
 
     def function(x: Any, y: Any) -> Any:
@@ -309,7 +309,7 @@ def power(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 def standardize(x: Array, *, axis: tuple[int, ...], eps: float, least: int) -> Any:
-    """Mean 0 and variance 1 along axes; mean and variance."""
+    """The values scaled to mean 0 and variance 1 along axes, and their mean and variance."""
     count = math.prod(x.shape[a] for a in axis)
     if count < least and x.size:
         raise ValueError(f"too few values for each mean and variance: {count}")
@@ -331,8 +331,8 @@ def along_axes(
 
     Args:
         ufunc: reduces the last axis.
-        needs_elements: whether there is no reduction of no elements.
-        numbers: further attributes, which it takes after the array.
+        needs_elements: whether a reduction of no elements is an error.
+        numbers: further attributes, which ``ufunc`` takes after the array.
     """
 
     def reduction(x: Array, *, axis: tuple[int, ...], keepdims: bool, **attributes: Any) -> Any:
@@ -342,7 +342,7 @@ def along_axes(
             out = ufunc(x, axis=axis[0])
         else:
             out = ufunc(rows_of(x, axis), *[x.dtype.type(attributes[name]) for name in numbers])
-        if keepdims:  # NumPy's own `keepdims` gives steps of axes of size 1 that no other op gives
+        if keepdims:  # NumPy's own `keepdims` gives axes of size 1 strides that no other op gives
             out = np.asarray(out).reshape([1 if i in axis else d for i, d in enumerate(x.shape)])
         return out
 
@@ -350,7 +350,7 @@ def along_axes(
 
 
 def rows_of(x: Array, axis: tuple[int, ...]) -> Array:
-    """The axes as one last one, in the order of their numbers; a copy if it must be."""
+    """An array with axes merged into one last axis, in the order of their numbers; may copy."""
     if len(axis) == x.ndim:  # the usual case
         return x.reshape(-1)
     kept = [i for i in range(x.ndim) if i not in axis]
@@ -360,7 +360,7 @@ def rows_of(x: Array, axis: tuple[int, ...]) -> Array:
 
 
 def along_axis(ufunc: np.ufunc) -> Callable[..., Any]:
-    """What keeps its axis: ``f(x, *, axis)``; the result lies in memory as ``x`` does."""
+    """An op that keeps its axis: ``f(x, *, axis)``; the result has the memory order of ``x``."""
 
     def function(x: Array, *, axis: int) -> Any:
         return ufunc(x, axis=axis, out=np.empty_like(x))
@@ -379,5 +379,5 @@ def sum_to(ufunc: np.ufunc) -> Callable[..., Any]:
     return function
 
 
-#: what is around the function of NumPy of some ops
+#: wrappers of the functions of NumPy of some ops
 _AROUND: Final = {"pow": power, "sum_to": sum_to}

@@ -1,7 +1,7 @@
-"""Work of the compiler in short slices, so that the threads beside it go on.
+"""Time slices for the compiler, so that other threads make progress.
 
-A thread of pure Python keeps the GIL for 5 ms at a time, while another one may want it after each
-small op. In slices the work gives it up every half millisecond, by sleeping.
+A thread of pure Python keeps the GIL for 5 ms at a time, while another thread may need it after
+each small op. In slices the compiler releases the GIL every half millisecond, by sleeping.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How kernels of regions count what they have done, and how they are ended while they run.
+"""Progress counters of kernels of regions, and cancellation while a kernel runs.
 
-A *control* is memory that machine code and Python share. The kernel adds up in it what it has
-computed, in terms times elements. Every 30 ms the thread that called the kernel takes the lock of
-the interpreter and calls a function, which may raise: handlers of signals do, and whoever ends a
-step. Then all threads that share the call leave it, what it had to write is not all there, and
-`Control.end` raises the error. So signals are handled while a kernel runs, as between two ops.
+A *control* is memory that machine code and Python share. The kernel counts its work in it, in terms
+times elements. Every 30 ms the thread that called the kernel takes the lock of the interpreter and
+calls a function, which may raise: signal handlers do, and the function that ends a step. Then all
+threads that share the call leave it, its results are incomplete, and `Control.end` raises the
+error. So signals are handled while a kernel runs, as between two ops.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from eagerflow_kernels.native.llvm.thread_pool_code import CONTROL, CONTROL_SIZE, COUNTS
 from eagerflow_kernels.native.thread_pool import ThreadPool
 
-#: places in its memory, of one byte each: what is not 0 has ended a kernel; what Python sets before
-#: a call, so that the kernel counts from 0
+#: offsets of bytes in the memory of a control: the first is not 0 once the kernel has been ended;
+#: Python sets the second before a call, so that the kernel counts from 0
 FLAG: Final = CONTROL["flag"]
 BEGIN: Final = CONTROL["begin"]
 
@@ -32,22 +32,22 @@ _restore.restype = None
 
 @final
 class Control:
-    """The control of one kernel. Several threads may call it: each is ended alone.
+    """The control of one kernel. Several threads may call the kernel: each call is ended alone.
 
     Args:
         pool: the threads that share large calls.
         ask: called while the kernel runs; if it raises, the kernel ends. None for a kernel that is
-            never ended, as it writes into what must not be left half written.
+            never ended, as it writes into memory that must not be left half written.
 
     Attributes:
-        memory: what it shares with machine code.
+        memory: the memory shared with machine code.
     """
 
     __slots__ = ("_ask", "_pool", "_whole", "address", "memory")
 
     def __init__(self, pool: ThreadPool, ask: Callable[[], object] | None) -> None:
         self.memory = bytearray(CONTROL_SIZE)
-        #: the memory stays where it is as long as something is made of it
+        #: the memory keeps its address as long as an array refers to it
         self._whole = np.frombuffer(self.memory, np.uint8)
         self.address = int(self._whole.ctypes.data)
         self._ask, self._pool = ask, pool
@@ -72,12 +72,12 @@ class Control:
     def done(self) -> int:
         """Terms times elements that have been computed in the call so far.
 
-        If other calls run at the same time, those that workers computed may be of these.
+        If other calls run at the same time, the part computed by workers may belong to them.
         """
         return self._get("done") + self._pool.done_by_workers()
 
     def end(self) -> None:
-        """Raise what has ended the kernel, if it was called by this thread."""
+        """Raise the error that ended the kernel, if this thread called it."""
         if self._get("stopped") != get_ident():
             return
         error = [self._get(field) for field in ("type", "value", "trace")]

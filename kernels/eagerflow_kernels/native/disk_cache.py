@@ -1,8 +1,8 @@
 """The cache of machine code on disk.
 
-Each file is one kernel for one kind of processor, named by what it was made of. A file appears
-whole, and begins with a digest of the rest; what does not fit its digest is not used. Nothing that
-goes wrong here is an error: then a kernel is compiled once more.
+Each file is one kernel for one kind of processor, named by a digest of its sources. A file is
+created atomically, and begins with a digest of the rest; a file that does not match is not used.
+Failures here are no errors: then a kernel is compiled once more.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, final
 
-#: bytes that all files together may have; the oldest go when there are more
+#: the most bytes of all files together; beyond it the oldest are deleted
 _MOST: Final = 64 << 20
 _DIGEST: Final = 32
 _SUFFIX: Final = ".kernel"
-#: what stands for the loops of all callable kernels together, for `key_of`
+#: stands for the loops of all callable kernels together, in `key_of`
 LIBRARY: Final = "all callable kernels"
 
 
@@ -28,8 +28,8 @@ class DiskCache:
     """Machine code in a folder.
 
     Args:
-        folder: where; it is made when something is stored. None keeps nothing.
-        most: bytes that it may take.
+        folder: the folder, made at the first store. With None nothing is kept.
+        most: the most bytes that the files may take.
     """
 
     __slots__ = ("_folder", "_most")
@@ -38,7 +38,7 @@ class DiskCache:
         self._folder, self._most = folder, most
 
     def load(self, key: str) -> bytes | None:
-        """What was stored under a key; None if there is nothing, it is damaged or others'."""
+        """The code stored under a key; None if missing, damaged, or not in a private folder."""
         if self._folder is None:
             return None
         path = self._folder / (key + _SUFFIX)
@@ -53,12 +53,12 @@ class DiskCache:
             with suppress(OSError):
                 path.unlink()
             return None
-        with suppress(OSError):  # it is in use: others are older
+        with suppress(OSError):  # marks the file as used, so that others are deleted first
             os.utime(path)
         return code
 
     def store(self, key: str, code: bytes) -> None:
-        """Keep machine code."""
+        """Store machine code under a key."""
         import tempfile  # noqa: PLC0415 - most processes only read, and it loads archivers
 
         folder = self._folder
@@ -82,7 +82,7 @@ class DiskCache:
             pass
 
     def _tidy(self, folder: Path) -> None:
-        """Delete the oldest files if there are too many bytes, and what a killed process left."""
+        """Delete the oldest files, also leftovers of killed processes, beyond the size limit."""
         files = []
         for entry in os.scandir(folder):
             with suppress(OSError):  # another process deletes as well
@@ -98,7 +98,7 @@ class DiskCache:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether nobody else can put machine code there, which would run as this user.
+    """Whether no other user can put machine code into a folder, which would run as this user.
 
     Raises:
         OSError: there is no such folder.
@@ -109,18 +109,18 @@ def _is_private(folder: Path) -> bool:
 
 @cache
 def shared() -> DiskCache:
-    """The cache of this user; one that keeps nothing if nobody knows where their home is."""
+    """The cache of this user; one that keeps nothing if their home folder is unknown."""
     base = os.environ.get("EAGERFLOW_CACHE")
     if not base:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        if not os.path.isabs(home):  # the working directory may be anybody's
+        if not os.path.isabs(home):  # the working directory may belong to another user
             return DiskCache(None)
         base = os.path.join(home, "eagerflow")
     return DiskCache(Path(base) / "kernels")
 
 
 def key_of(loops: str, target: str) -> str:
-    """The name of what a compiler makes of loops.
+    """The name of the machine code of loops in the cache.
 
     Args:
         loops: their text.
@@ -131,9 +131,9 @@ def key_of(loops: str, target: str) -> str:
 
 @cache
 def _compiler() -> str:
-    """What writes machine code: the sources of this package, and the version of llvmlite.
+    """A digest of the compiler: the sources of this package, and the version of llvmlite.
 
-    That is read from its file: `importlib.metadata` takes 15 ms to load.
+    The version is read from its file: `importlib.metadata` takes 15 ms to load.
     """
     paths = sorted(Path(__file__).parent.rglob("*.py"))
     compiler = find_spec("llvmlite")

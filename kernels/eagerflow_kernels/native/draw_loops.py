@@ -12,7 +12,7 @@ RULES: Final = {"random_uniform": random_words.uniform, "random_normal": random_
 
 
 def draw_loops(name: str, kind: Kind) -> Loops:
-    """A draw as loops over blocks; they are in no region.
+    """The loops of a draw over blocks; draws are in no region.
 
     Args:
         name: of the op, or ``"random_bits"``, whose kind is i64.
@@ -25,7 +25,7 @@ def draw_loops(name: str, kind: Kind) -> Loops:
     return b.build(f"{name}_{kind}", list(made))
 
 
-#: all of them, by op and kind
+#: all draws, by op and kind
 DRAWS: Final[tuple[tuple[str, Kind], ...]] = (
     ("random_bits", "i64"),
     *((name, kind) for name in RULES for kind in KINDS.values()),

@@ -20,13 +20,13 @@ _CLOSE_ON_EXEC: Final = 1
 
 @final
 class MachineCode:
-    """An image that is mapped, ready to run; the mapping goes with this object.
+    """An image that is mapped, ready to run; the mapping ends with this object.
 
     Args:
-        image: what is mapped.
+        image: the image to map.
 
     Raises:
-        NoCompilerError: the system lets no program map code.
+        NoCompilerError: the system does not allow programs to map code.
     """
 
     __slots__ = ("_address", "_entries", "_memory")
@@ -40,20 +40,19 @@ class MachineCode:
             raise NoCompilerError(f"the system refuses to map machine code: {error}") from error
 
     def address(self, name: str) -> int:
-        """Where a function begins.
+        """The address of a function.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: there is no function of that name.
         """
         return self._address + self._entries[name]
 
 
 @final
 class _Mapping:
-    """A mapping of the system; it goes with this object.
+    """A mapping of the system, which ends with this object.
 
-    The maps of Python keep a descriptor each, and there are as many of these as functions were
-    compiled.
+    Python's own maps would keep a file descriptor for each compiled function.
     """
 
     def __init__(self, system: Any, address: int, size: int) -> None:
@@ -65,7 +64,7 @@ class _Mapping:
 
 
 def _map(size: int, access: int, flags: int, file: int) -> tuple[_Mapping, int]:
-    """A mapping, and where it begins; ``file`` is -1 for one of nothing."""
+    """A mapping and its address; ``file`` is -1 for an anonymous mapping."""
     system = ctypes.CDLL(None, use_errno=True)
     system.mmap.restype = ctypes.c_void_p
     address = system.mmap(None, ctypes.c_size_t(size), access, flags, file, ctypes.c_int64(0))
@@ -75,9 +74,9 @@ def _map(size: int, access: int, flags: int, file: int) -> tuple[_Mapping, int]:
 
 
 def _mapped(code: bytes) -> tuple[_Mapping, int]:
-    """A private mapping that can be read and run, and was never to be written.
+    """A private mapping that can be read and run, and never could be written.
 
-    It is one of a file in memory, so that the kernel makes instruction caches agree with it.
+    It maps a file in memory, so that the kernel of the system keeps instruction caches coherent.
     """
     file = _file_in_memory("eagerflow-kernels")
     try:
@@ -89,10 +88,10 @@ def _mapped(code: bytes) -> tuple[_Mapping, int]:
 
 
 def _file_in_memory(name: str) -> int:
-    """The number of a new file that has no place on disk.
+    """The descriptor of a new file that has no place on disk.
 
-    Pythons that are built for old systems, as those of uv and conda are, leave the call out: it is
-    asked of the C library then.
+    Pythons that are built for old systems, such as the builds of uv and conda, lack the call: then
+    the C library is called.
     """
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
@@ -105,7 +104,7 @@ def _file_in_memory(name: str) -> int:
 
 
 def _mapped_on_mac(code: bytes) -> tuple[_Mapping, int]:
-    """The same where files without a signature do not run, as just-in-time compilers do it."""
+    """A mapping as `_mapped` makes it, on systems that run only signed files, by ``MAP_JIT``."""
     system = ctypes.CDLL(None)
     map_jit, everything = 0x0800, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
     memory, address = _map(

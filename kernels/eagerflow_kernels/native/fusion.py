@@ -1,7 +1,7 @@
-"""Several ops fused into one call.
+"""Fusion of several ops into one call.
 
-A *region* is written by the same rules as its ops alone, one after the other, into the same loops.
-So it has the bits of the ops alone; what it saves is the way through memory and the calls.
+The loops of a *region* are written by the rules of its ops, one after the other. So the results
+have the bits of the single ops; fusion saves memory traffic and calls.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from eagerflow_kernels.native.ufuncs import ufunc_of
 @final
 @dataclass(frozen=True, slots=True)
 class FusedNode:
-    """One op of a region.
+    """An op of a region.
 
     Attributes:
-        op: a name of `op_rules.OPS`. One that runs along an axis runs along the inner one; a
-            reduction gives one value per row, which all elements of the row have in common.
-        inputs: numbers of values: those of the region's inputs first, then its constants, then
-            those of each node.
-        attributes: what the rule of the op takes.
+        op: a name of `op_rules.OPS`. An op along an axis runs along the inner axis; a reduction
+            gives one value per row, which all elements of the row share.
+        inputs: numbers of values: the region's inputs first, then its constants, then the results
+            of each node.
+        attributes: arguments of the rule of the op.
         rounds: the low kind of its results, to which float32 is rounded.
     """
 
@@ -53,11 +53,11 @@ def fuse(
         name: of the region.
         inputs: its arrays.
         nodes: its ops, in order.
-        outputs: which values it gives.
-        checks: values that are bool and must hold for all elements. If there are some, there is one
-            more output, i32: 0, or the number, from 1, of the last check that failed.
+        outputs: numbers of the values that it gives.
+        checks: bool values that must hold for all elements. With checks there is one more output,
+            i32: 0, or the number, from 1, of the last check that failed.
         constants: numbers that are the same in each call, by their bits.
-        inner: which outputs have an element for each element of a row; as their values if None.
+        inner: for each output, whether it has the inner axis; as the values have it if None.
 
     >>> from eagerflow_kernels.native.loop_form import LoopArray
     >>> from eagerflow_kernels.native.loop_text import show
@@ -85,7 +85,7 @@ def fuse(
 
 
 def _status(b: LoopBuilder, checks: list[int], inner: bool) -> int:
-    """Which check failed, by row."""
+    """The number of the last check that failed, by row; 0 if none failed."""
     status = b.constant(0, "i32")
     for number, check in enumerate(checks, 1):
         failed = b.apply("select", check, b.constant(0, "i32"), b.constant(number, "i32"))
@@ -100,13 +100,13 @@ class NativeRegion:
     """A fused region, ready to be called.
 
     Attributes:
-        loops: what it computes.
+        loops: the computation.
         keep: whether machine code is kept on disk.
-        ufunc: the function of NumPy that does it; arrays of bfloat16 are int16 for it.
+        ufunc: the function of NumPy; it takes arrays of bfloat16 as int16.
         entry: its machine code.
-        function: the same for arrays of all dtypes.
-        control: by which it is ended, and what it has done is counted; None for none.
-        checked: whether its last result says which check failed.
+        function: a function like ``ufunc``, for arrays of all dtypes.
+        control: the control by which the kernel is ended and counts its work; None for none.
+        checked: whether the last result is the status of checks.
 
     >>> from eagerflow_kernels.native.loop_form import LoopArray
     >>> nodes = [FusedNode("multiply", (0, 0)), FusedNode("add", (1, 2))]
@@ -129,10 +129,10 @@ class NativeRegion:
 
     @staticmethod
     def of(loops: Loops, ask: Callable[[], object] | None = None) -> NativeRegion:
-        """The region of loops, the same one as long as somebody has it; kept on disk.
+        """The region of loops, shared as long as a reference to it lives; its code is kept on disk.
 
         Args:
-            loops: what it computes.
+            loops: the computation.
             ask: see `native.control.Control`.
         """
         key = loops.name, ask
@@ -144,7 +144,7 @@ class NativeRegion:
 
     @property
     def weight(self) -> int:
-        """The work that is counted for an element (see `native.control`)."""
+        """The work counted for an element (see `native.control`)."""
         return weight_of(self.loops)
 
     def __call__(self, *arrays: Any) -> Any:
@@ -170,7 +170,7 @@ class NativeRegion:
 
 def _of_bfloat16(region: NativeRegion) -> Callable[..., Any]:
     """The function of a region with arrays of bfloat16, which no function of NumPy takes."""
-    ufunc = region.ufunc  # not the region, which would never be forgotten
+    ufunc = region.ufunc  # not the region, which would then never be freed
     takes = tuple(i for i, a in enumerate(region.loops.inputs) if a.kind == "bf16")
     gives = tuple(i for i, a in enumerate(region.loops.outputs) if a.kind == "bf16")
     alone = len(region.loops.outputs) == 1
@@ -199,7 +199,7 @@ _regions: Final[WeakValueDictionary[tuple[str, object], NativeRegion]] = WeakVal
 
 @final
 class FailedCheckError(ValueError):
-    """An element of an input of a region is none that its ops take.
+    """An element of an input of a region outside the domain of its ops.
 
     Attributes:
         check: the number of the check, from 1.

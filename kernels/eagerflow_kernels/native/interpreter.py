@@ -1,7 +1,7 @@
-"""Runs loops element by element: this defines what they mean.
+"""The reference interpreter of loops, element by element: it defines their meaning.
 
-It is written to be read, not to be quick. Elements are scalars of NumPy, whose single operations
-round once, as IEEE 754 has it.
+It is written to be read, not to be fast. Elements are scalars of NumPy, whose single operations
+round once, as IEEE 754 requires.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any
     """The outputs of loops.
 
     Args:
-        loops: what to run.
-        arrays: a list of rows per input: numbers, or lists of numbers where it has an inner axis;
-            all rows of a table.
+        loops: the loops to run.
+        arrays: a list of rows per input: numbers, or lists of numbers if it has an inner axis; for
+            a table, all its rows.
         length: of the inner axis, if no input has one.
 
     >>> from eagerflow_kernels.native.loop_form import LoopArray, LoopBuilder
@@ -72,7 +72,7 @@ def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any
 
 
 def _row(loops: Loops, arrays: list[Any], length: int) -> list[list[Any]]:
-    """The results of one row, each as a list of elements; those of the row have one."""
+    """The results of one row, each as a list of elements; per-row results have one element."""
     values: list[list[Any]] = []
     for term in loops.terms:
         operands = [values[x] for x in term.operands]
@@ -143,7 +143,7 @@ def reduced(reduction: str, kind: Kind, elements: Sequence[Any]) -> Any:
 
 
 def scanned(scan: str, kind: Kind, elements: Sequence[Any]) -> list[Any]:
-    """A scan: each element with all before it, one after the other.
+    """A scan: each element combined with all before it, one after the other.
 
     >>> scanned("running_sum", "f32", [np.float32(x) for x in (0.5, 1.5)])
     [np.float32(0.5), np.float32(2.0)]
@@ -159,7 +159,7 @@ def scanned(scan: str, kind: Kind, elements: Sequence[Any]) -> list[Any]:
 
 
 def empty_of(reduction: str, kind: Kind) -> Any:
-    """What a reduction of no elements gives: 0, or what it starts from."""
+    """The result of a reduction of no elements: 0 for a sum, else its initial value."""
     return DTYPES[kind](0 if reduction == "sum" else value_of(start_of(reduction, kind), kind))
 
 
@@ -198,12 +198,12 @@ def _fma(term: Term, x: Any, y: Any, z: Any) -> Any:
         return of(rounded(exact, term.kind))
     negative = (np.signbit(x) != np.signbit(y)) and bool(np.signbit(z))
     if x and y and z:
-        negative = False  # what cancels is +0
+        negative = False  # cancellation gives +0
     return of(-0.0 if negative else 0.0)
 
 
 def _extreme(largest: bool) -> Callable[..., Any]:
-    """The larger or the smaller of two; NaN if one is, and -0 before 0."""
+    """The larger or the smaller of two numbers; NaN if either is; -0 is below 0."""
 
     def extreme(term: Term, x: Any, y: Any) -> Any:
         if x != x or y != y:
@@ -230,7 +230,7 @@ def _convert(term: Term, x: Any) -> Any:
 
 
 def _wrapped(term: Term, whole: int) -> Any:
-    """An integer of the kind, the higher bits dropped."""
+    """An integer wrapped around to the width of the kind."""
     width = 8 * BYTES[term.kind]
     whole &= (1 << width) - 1
     return DTYPES[term.kind](whole - (1 << width) if whole >> (width - 1) else whole)

@@ -1,9 +1,9 @@
 """Joint calls: one kernel on several sets of arrays, such as an update of all parameters.
 
 A function of NumPy takes two microseconds for the arrays of one update of Adam, most of it to find
-out what is known when a graph is compiled. A joint call looks only whether its arrays are what they
-should be, in machine code, and runs the kernel on one set after the other. It writes into arrays
-that nothing else has; whatever is otherwise is left to the function of NumPy.
+facts that are known when a graph is compiled. A joint call only checks its arrays against these
+facts, in machine code, and runs the kernel on one set after the other. It writes into arrays that
+have no other references; all other cases are left to the function of NumPy.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _DTYPES: Final[dict[Kind, Any]] = {
 @final
 @dataclass(frozen=True, slots=True)
 class JointOperand:
-    """What is known of an array of a joint call.
+    """The known facts about an array of a joint call.
 
     Attributes:
-        size: how many elements it has: as many as its set, or one.
-        times: how often it stands in its set, if the kernel writes into it; else 0.
+        size: number of elements: as many as its set has, or one.
+        times: number of its occurrences in its set, if the kernel writes into it; else 0.
     """
 
     size: int
@@ -58,11 +58,11 @@ class JointCall:
 
     Args:
         region: the kernel.
-        sets: the operands of each set, those that are read first.
+        sets: the operands of each set, inputs first.
 
     Attributes:
-        run: ``run(arrays)`` with the arrays of all sets, one after the other, is whether the kernel
-            ran on them. The caller sees to it that no other thread is in the same call.
+        run: ``run(arrays)``, with the arrays of all sets, one after the other, returns whether the
+            kernel ran on them. The caller ensures that no other thread is in the same call.
     """
 
     __slots__ = ("run",)
@@ -110,7 +110,7 @@ class JointCall:
         call = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p, ctypes.py_object)(
             code.address("joint_call")
         )
-        #: what the plan has addresses of lives as long as the function
+        #: objects whose addresses are in the plan live as long as the function
         kept = plan, dtypes, code, region
 
         def run(arrays: list[Any], _kept: object = kept) -> int:
@@ -128,7 +128,7 @@ def _address(function: Any) -> int:
 
 @cache
 def is_possible() -> bool:
-    """Whether arrays lie in memory as the code of joint calls takes it."""
+    """Whether arrays have the memory layout that the code of joint calls assumes."""
     if ctypes.sizeof(ctypes.c_void_p) != _WORD or sys.byteorder != "little":
         return False
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():

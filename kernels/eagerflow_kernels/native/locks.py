@@ -1,8 +1,8 @@
 """The locks of native kernels, which are free in a child of a fork.
 
 A lock that another thread holds during a fork would be held in the child for ever, so a fork takes
-all of them first. It does so in the order in which threads take one within the other: in another
-order a fork and a compilation could wait for each other.
+all locks first. It takes them in the order in which threads nest them: in another order a fork and
+a compilation could deadlock.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import os
 import threading
 from typing import Final
 
-#: while a function of NumPy is made; its maker may take both others
+#: held while a function of NumPy is made; its maker may take both others
 MAKING: Final = threading.Lock()
-#: while the pool of threads is made; its maker may compile
+#: held while the pool of threads is made; its maker may compile
 POOLING: Final = threading.Lock()
-#: while LLVM works, whose own locks must be free, too
+#: held while LLVM works, whose own locks must be free at a fork, too
 COMPILING: Final = threading.Lock()
 
 _INWARD: Final = (MAKING, POOLING, COMPILING)

@@ -1,11 +1,11 @@
-"""The loop form: what native kernels are written in.
+"""The loop form: the intermediate representation of native kernels.
 
-`Loops` compute arrays from arrays. They run over *rows*, any number of them, each by itself; within
-a row they may run along one *inner axis*. A *term* is one value: an element of an input, a
-constant, an operation on other terms, or a reduction along the inner axis. A term that is the same
-for all elements of a row is a term of the row. A *scan* combines each element of a row with all
-before it, one after the other. Loops without an inner axis are elementwise. A *table* is an array
-of which a row is picked by its number, a term of the row; a row of that number must be there.
+`Loops` compute arrays from arrays. They run over *rows*, any number of them, independent of each
+other; within a row they may run along one *inner axis*. A *term* is one value: an element of an
+input, a constant, an operation on other terms, or a reduction along the inner axis. A term that is
+the same for all elements of a row is a term of the row. A *scan* combines each element of a row
+with all before it, one after the other. Loops without an inner axis are elementwise. A *table* is
+an array of which a row is picked by its number, a term of the row, which must be in range.
 
 Grammar of the text (`loop_text.show`):
 
@@ -20,7 +20,7 @@ trap, and no operation that rounds in more than one way. Integers wrap around, s
 constants below the width, conversions to integers saturate and make 0 of NaN, `max` and `min` give
 NaN where an operand is NaN and order -0 before 0. Sign and payload of a NaN are left open.
 
-Of the low kinds, f16 and bf16, there is no arithmetic: they are converted to f32 and from it.
+The low kinds, f16 and bf16, have no arithmetic: they are converted to f32 and from it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KINDS: Final[tuple[Kind, ...]] = ("f32", "f64", "i32", "i64", "bool", "f16", "bf
 BYTES: Final[dict[Kind, int]] = {
     "f32": 4, "f64": 8, "i32": 4, "i64": 8, "bool": 1, "f16": 2, "bf16": 2
 }  # fmt: skip
-#: the kind of the same width whose bits `bits` gives
+#: the kind of the same width to which `bits` reinterprets a value
 BITS: Final[dict[Kind, Kind]] = {"f32": "i32", "i32": "f32", "f64": "i64", "i64": "f64"}
 
 _FORMATS: Final = {
@@ -53,12 +53,12 @@ _FORMATS: Final = {
 @final
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What operands an operation takes.
+    """The signature of an operation.
 
     Attributes:
-        operands: how many.
-        kinds: of which kinds, all of one (of `select`, those after the first).
-        result: the kind of the result; "same" as the operands, or what `Term.kind` says.
+        operands: number of operands.
+        kinds: their possible kinds, one for all (of `select`, for all after the first).
+        result: the kind of the result: as the operands, bool, or as `Term.kind` states.
     """
 
     operands: int
@@ -100,44 +100,44 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "bits": Operation(1, _NUMBERS, "stated"),
 }
 
-#: reductions along the inner axis, with what they start from: the bits that change no result
+#: reductions along the inner axis, with the operations that combine elements
 REDUCTIONS: Final[dict[str, str]] = {
     "sum": "add", "product": "multiply", "max": "maximum", "min": "minimum",
 }  # fmt: skip
 
-#: scans along the inner axis, with the operation by which element i is combined with what elements
-#: 0 to i - 1 gave; they start from what reductions start from
+#: scans along the inner axis, with the operation that combines element i with the result of
+#: elements 0 to i - 1; their initial values are those of reductions
 SCANS: Final[dict[str, str]] = {
     "running_sum": "add", "running_product": "multiply",
     "running_max": "maximum", "running_min": "minimum",
 }  # fmt: skip
 
 #: A reduction adds element i of a row to the *tally* i % TALLIES of the *block* i // BLOCK, one
-#: after the other; the tallies of blocks are added pairwise, tally by tally, as a binary counter
-#: carries; then the tallies of the last result are halved: k and k + 8, k and k + 4, … So the tree
-#: depends on the length alone.
+#: after the other; the tallies of blocks are added pairwise, tally by tally, like the carries of a
+#: binary counter; then the tallies of the result are halved: k and k + 8, k and k + 4, … So the
+#: tree depends on the length alone.
 TALLIES: Final = 16
 BLOCK: Final = 128
 
-#: what stands at the beginning of terms
+#: operations without operands
 SOURCES: Final = ("load", "constant", "size", "index")
 
-#: what gives the elements of that row of a table whose number, an i64, is its operand
+#: the operation that gives the elements of the row of a table whose number, an i64, is its operand
 PICK: Final = "pick"
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One value.
+    """A value in loops.
 
     Attributes:
         operation: of `OPERATIONS`, `REDUCTIONS`, `SCANS` or `SOURCES`, or `PICK`.
         kind: of the result.
-        inner: whether there is one for each element of a row, or one for the row.
-        operands: the numbers of the terms that it is made of.
+        inner: whether there is a value for each element of a row, or one for the row.
+        operands: the numbers of the operand terms.
         constant: the bits of a constant, the number of the array that is loaded or picked from, or
-            by how many bits is shifted.
+            the number of bits of a shift.
     """
 
     operation: str
@@ -154,9 +154,9 @@ class LoopArray:
 
     Attributes:
         kind: of its elements.
-        inner: whether it has one for each element of a row, or one for each row.
-        table: whether it has rows of its own, of which each row picks one. Then it has an inner
-            axis, which is its first one; its rows are the second.
+        inner: whether it has an element for each element of a row, or one for each row.
+        table: whether it has rows of its own, of which each row picks one. Then the inner axis is
+            its first axis, and its rows are the second.
     """
 
     kind: Kind
@@ -167,7 +167,7 @@ class LoopArray:
 @final
 @dataclass(frozen=True, slots=True)
 class LoopSignature:
-    """How loops are called.
+    """The interface of loops to callers.
 
     Attributes:
         name: for messages, and of the function.
@@ -183,7 +183,7 @@ class LoopSignature:
 
     @property
     def head(self) -> str:
-        """As text: the name, and the kinds of arrays.
+        """The signature as text: the name, and the kinds of arrays.
 
         >>> LoopSignature("sum", (LoopArray("f32", True),), (LoopArray("f32"),), True).head
         'sum(f32[n]) -> f32'
@@ -193,7 +193,7 @@ class LoopSignature:
 
     @staticmethod
     def read(head: str) -> LoopSignature:
-        """The signature that this is the head of; an inner axis is one that an array has.
+        """Parse a head; there is an inner axis if an array has it.
 
         >>> LoopSignature.read("sum(f32[n]) -> f32").inputs
         (LoopArray(kind='f32', inner=True, table=False),)
@@ -221,7 +221,7 @@ def _kind(text: str) -> Kind:
 @final
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """What computes arrays from arrays.
+    """A computation of arrays from arrays in the loop form.
 
     Attributes:
         name: for messages, and of its function.
@@ -239,7 +239,7 @@ class Loops:
 
     @property
     def signature(self) -> LoopSignature:
-        """How they are called."""
+        """The interface to callers."""
         return LoopSignature(self.name, self.inputs, self.outputs, self.inner)
 
     @property
@@ -271,7 +271,7 @@ def bits_of(value: float, kind: Kind) -> int:
 
 
 def value_of(bits: int, kind: Kind) -> float | int | bool:
-    """The constant with these bits.
+    """The value of the constant with given bits.
 
     >>> value_of(0x3F800000, "f32")
     1.0
@@ -284,7 +284,7 @@ def value_of(bits: int, kind: Kind) -> float | int | bool:
 
 
 def start_of(reduction: str, kind: Kind) -> int:
-    """The bits that a tally, or a scan, starts from; they change no result.
+    """The bits of the neutral initial value of a tally, or a scan.
 
     >>> value_of(start_of("max", "f32"), "f32")
     -inf
@@ -303,7 +303,7 @@ def start_of(reduction: str, kind: Kind) -> int:
 
 @final
 class LoopBuilder:
-    """Writes loops down, term by term; a term that is there already is not written twice.
+    """Builds loops term by term; equal terms are merged.
 
     >>> b = LoopBuilder([LoopArray("f32", inner=True)])
     >>> total = b.reduce("sum", b.load(0))
@@ -345,7 +345,7 @@ class LoopBuilder:
         return self._append(Term("constant", kind, False, (), bits_of(value, kind)))
 
     def bit_pattern(self, bits: int, kind: Kind) -> int:
-        """The constant with these bits."""
+        """A constant with given bits."""
         return self._append(Term("constant", kind, False, (), bits))
 
     def size(self, kind: Kind) -> int:
@@ -353,7 +353,7 @@ class LoopBuilder:
         return self._append(Term("size", kind, False))
 
     def index(self) -> int:
-        """The place of an element in its row, from 0, an i64."""
+        """The index of an element in its row, from 0, an i64."""
         return self._append(Term("index", "i64", True))
 
     def apply(self, operation: str, *operands: int, kind: Kind | None = None, by: int = 0) -> int:
@@ -363,7 +363,7 @@ class LoopBuilder:
             operation: a key of `OPERATIONS`.
             operands: numbers of terms.
             kind: of the result, for `convert`.
-            by: for shifts, how far.
+            by: number of bits, for shifts.
         """
         of = OPERATIONS[operation]
         if operation == "bits":
@@ -388,12 +388,12 @@ class LoopBuilder:
         return self._append(Term(scan, self.kind(x), True, (x,)))
 
     def build(self, name: str, results: list[int], inner: list[bool] | None = None) -> Loops:
-        """The loops that write these terms.
+        """The loops with given results.
 
         Args:
             name: of the loops.
             results: a term for each output.
-            inner: which outputs have an element for each element of a row; as their terms if None.
+            inner: for each output, whether it has the inner axis; as its term has it if None.
         """
         if inner is None:
             inner = [self.terms[x].inner for x in results]
@@ -419,6 +419,6 @@ def _used(terms: list[Term], results: list[int]) -> tuple[tuple[Term, ...], dict
 
 
 def weight_of(loops: Loops) -> int:
-    """How much work an element is: its terms, and the arrays that it is read from or written to."""
+    """The work of an element: its terms, and the arrays that it is read from or written to."""
     arrays = len(loops.inputs) + len(loops.outputs)
     return sum(t.operation not in SOURCES for t in loops.terms) + arrays

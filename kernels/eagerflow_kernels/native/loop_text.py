@@ -1,4 +1,4 @@
-"""Loops as text: one term per line, constants by their exact value."""
+"""Text of loops: one term per line, constants by their exact value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Cross-entropy of class indices: one kernel over the classes, and NumPy for the samples.
 
-What is done once for each sample, such as to pick the score of its class, is NumPy's: it takes
-little time beside exponentials of all scores.
+Work per sample, such as picking the score of its class, is left to NumPy: it takes little time
+beside exponentials of all scores.
 """
 
 from __future__ import annotations

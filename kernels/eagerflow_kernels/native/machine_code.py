@@ -1,10 +1,10 @@
-"""Machine code as an image: bytes that run at any address, and where each function begins.
+"""Images of machine code: bytes that run at any address, and the offsets of functions.
 
-All references within an image are relative, and it has none to anything else. So there is nothing
+All references within an image are relative, and it has no external references. So there is nothing
 to link when a program runs: the bytes are mapped, and functions are called.
 
-On disk an image is lines of text, a number and the head of a function each
-(``64 exp_f32(f32) -> f32``), an empty line, and the code. The number is an offset into the code.
+A file of an image has a line of text for each function, with the offset of its code and its head
+(``64 exp_f32(f32) -> f32``), an empty line, and the code.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
-#: parts of an image begin at multiples of it, the widest that constants need
+#: parts of an image begin at multiples of it: the widest alignment of constants
 ALIGNMENT: Final = 64
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Machine code that runs wherever it is mapped.
+    """Machine code that runs at any address.
 
     Attributes:
         code: instructions and constants.
         entries: the functions, with their offsets.
-        alignment: of the address where it begins; mappings are at pages, which are enough.
+        alignment: of its address; mappings begin at pages, which suffice.
     """
 
     code: bytes
@@ -34,7 +34,7 @@ class Image:
 
     @staticmethod
     def joined(images: Iterable[Image]) -> Image:
-        """Several as one; no two may have a function of the same name."""
+        """Join several images into one; their functions must have different names."""
         code, entries, alignment = bytearray(), dict[str, int](), ALIGNMENT
         for image in images:
             alignment = max(alignment, image.alignment)
@@ -47,10 +47,10 @@ class Image:
         return Image(bytes(code), entries, alignment)
 
     def packed(self, heads: Iterable[str] | None = None) -> bytes:
-        """As it lies on disk.
+        """The bytes of a file of the image.
 
         Args:
-            heads: the names of its functions as they are to be written, with their arrays.
+            heads: the heads of its functions, with their arrays; only names if None.
         """
         written = self.entries if heads is None else heads
         lines = [f"{self.entries[head.partition('(')[0]]} {head}\n" for head in written]
@@ -58,10 +58,10 @@ class Image:
 
     @staticmethod
     def unpacked(data: bytes) -> tuple[Image, dict[str, str]]:
-        """What `packed` gave; of each function the text after its name, too.
+        """Parse the result of `packed`; returns the head of each function, too.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the data is no file of an image.
         """
         text, separator, code = data.partition(b"\n\n")
         if not separator:

@@ -1,7 +1,7 @@
-"""The native ops by name: the rule that writes each down, and for which kinds.
+"""The table of native ops by name, with their rules and kinds.
 
-The names are those of ops. An op that is not here, or not for these kinds, has its portable kernel
-in every form.
+The names are the ops'. An op that is not in the table, or not for some kinds, has its portable
+kernel in every form.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ Rule = Callable[..., Any]
 @final
 @dataclass(frozen=True, slots=True)
 class NativeOp:
-    """How an op is written in the loop form.
+    """The native form of an op.
 
     Attributes:
         name: of the op.
         rule: ``rule(builder, *terms, **attributes)`` gives the term of the result.
-        inputs: how many there are.
-        kinds: which kinds the inputs may have, all the same.
-        along_axis: whether it runs along an axis: a reduction, or what contains one.
+        inputs: number of inputs.
+        kinds: the possible kinds of the inputs, the same for all.
+        along_axis: whether the op runs along an axis: a reduction, or an op that contains one.
         keeps_axis: whether its result has that axis.
-        needs_elements: whether it is an error to have none along it.
+        needs_elements: whether an axis without elements is an error.
         condition: whether the first input is a bool.
-        takes: the attributes of the op that the rule takes, with the values that they can have.
-        numbers: the attributes that are numbers, of which the rule takes terms.
-        hands_on: whether it only looks at its input in another way.
-        picks: whether its inputs are a table and the numbers of rows of it.
+        takes: the attributes of the op that the rule takes, with their possible values.
+        numbers: the attributes that are numbers, which the rule takes as terms.
+        hands_on: whether its result is its input in another shape.
+        picks: whether its inputs are a table and numbers of its rows.
     """
 
     name: str
@@ -175,15 +175,15 @@ OPS: Final[dict[str, NativeOp]] = {op.name: op for op in _OPS}
 
 
 def loops_of(name: str, *kinds: Kind, **attributes: Any) -> Loops:
-    """An op alone as loops: what its callable form runs.
+    """The loops of a single op, for its callable form.
 
     Args:
         name: of the op.
         kinds: of its inputs.
-        attributes: what its rule takes.
+        attributes: arguments of its rule.
 
     Raises:
-        KeyError: it is not native, for these kinds.
+        KeyError: the op is not native for these kinds.
 
     >>> from eagerflow_kernels.native.loop_text import show
     >>> print(show(loops_of("reciprocal", "f64")))
@@ -213,7 +213,7 @@ def loops_of(name: str, *kinds: Kind, **attributes: Any) -> Loops:
 
 
 def name_of(name: str, *kinds: Kind, **attributes: Any) -> str:
-    """What the loops of an op alone are called.
+    """The name of the loops of a single op.
 
     >>> name_of("silu", "f32", order=1)
     'silu_f32_1'
@@ -228,13 +228,13 @@ def apply_op(
     attributes: Mapping[str, Any],
     rounds: Kind | None = None,
 ) -> list[int]:
-    """The terms of the results of an op on terms; of low kinds it computes in float32.
+    """The terms of the results of an op on terms; low kinds are computed in float32.
 
     Args:
-        b: writes it.
+        b: the builder of the loops.
         name: of the op.
         terms: its inputs.
-        attributes: what its rule takes; numbers become constants of the kind of the first input.
+        attributes: arguments of its rule; numbers become constants of the kind of the first input.
         rounds: the low kind that results in float32 are rounded to.
     """
     op = OPS[name]
@@ -250,8 +250,7 @@ def apply_op(
     return [b.apply("convert", x, kind=rounds) if b.kind(x) == "f32" else x for x in results]
 
 
-#: casts of float16, each with what it takes and what it gives; NumPy converts in steps of its own,
-#: element by element
+#: casts of float16, with the kinds of operand and result; NumPy converts element by element
 HALF_CASTS: Final[dict[str, tuple[Kind, Kind]]] = {
     "widen": ("f16", "f32"),
     "narrow": ("f32", "f16"),
@@ -259,7 +258,7 @@ HALF_CASTS: Final[dict[str, tuple[Kind, Kind]]] = {
 
 
 def half_cast_loops(name: str) -> Loops:
-    """A cast between float16 and float32 as loops."""
+    """The loops of a cast between float16 and float32."""
     given, made = HALF_CASTS[name]
     b = LoopBuilder([LoopArray(given)])
     return b.build(f"{name}_f16", [b.apply("convert", b.load(0), kind=made)])
@@ -267,14 +266,14 @@ def half_cast_loops(name: str) -> Loops:
 
 #: kinds whose ops have a callable form
 CALLED: Final[tuple[Kind, ...]] = ("f32", "f64")
-#: ops that only choose or move bits or count, and casts, which NumPy's `astype` does
+#: ops that only select or move bits or count, and casts, which NumPy's `astype` does
 PORTABLE: Final = frozenset({
     "all", "any", "argmax", "argmin", "count_nonzero", "where", "cast", "copysign", "isfinite",
     "isinf", "isnan", "logical_and", "logical_not", "logical_or", "logical_xor",
     *(op.name for op in OPS.values() if op.hands_on or op.picks),
 })  # fmt: skip
 
-#: callable ops that are single operations of IEEE 754, or choose or round by one
+#: callable ops that are single operations of IEEE 754, or select or round by one
 _SAME_BITS: Final = frozenset({
     "add", "subtract", "multiply", "divide", "reciprocal", "negative", "abs", "square", "sqrt",
     "sign", "round", "floor", "ceil", "trunc", "equal", "not_equal", "less", "less_equal",
@@ -314,12 +313,12 @@ def callable_loops() -> Iterator[Loops]:
     yield from map(half_cast_loops, HALF_CASTS)
 
 
-#: parts of losses, by the first result of `rows.shares_and_losses` that each gives
+#: parts of losses, with the index of their first result among those of `rows.shares_and_losses`
 LOSSES: Final = {"shares_and_losses": 0, "losses": 1}
 
 
 def loss_loops(name: str, kind: Kind) -> Loops:
-    """A part of a loss as loops; they are in no region."""
+    """The loops of a part of a loss, which is in no region."""
     b = LoopBuilder([LoopArray(kind, inner=True), LoopArray(kind)])
     results = rows.shares_and_losses(b, b.load(0), b.load(1))
     return b.build(name_of(name, kind), list(results[LOSSES[name] :]))

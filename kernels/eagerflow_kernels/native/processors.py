@@ -1,4 +1,4 @@
-"""Which native code the processor can run, found without a compiler."""
+"""Detection of the targets of native code that this processor can run, without a compiler."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import sys
 from functools import cache
 from typing import Final, Literal, final
 
-#: instruction sets that there is code for
+#: supported instruction sets
 TargetName = Literal["x86-64-v3", "x86-64-v4", "aarch64"]
 TARGETS: Final[tuple[TargetName, ...]] = ("x86-64-v4", "x86-64-v3", "aarch64")
 
-#: the flags by which Linux says that all of x86-64-v3 may be used; ``abm`` is LZCNT, which counts
-#: wrongly, and raises nothing, where it is not there
+#: the flags by which Linux reports all of x86-64-v3; ``abm`` is LZCNT, which gives wrong counts,
+#: without a fault, on processors that lack it
 _V3: Final = frozenset({
     "abm", "avx", "avx2", "bmi1", "bmi2", "cx16", "f16c", "fma", "lahf_lm", "movbe", "popcnt",
     "sse4_1", "sse4_2", "ssse3", "xsave",
 })  # fmt: skip
-#: of x86, from the best
+#: flags of the targets of x86, the best first
 _FLAGS: Final[dict[TargetName, frozenset[str]]] = {
     "x86-64-v4": _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
     "x86-64-v3": _V3,
 }
-#: what `platform.machine` calls processors of AArch64, which all have NEON and fused multiply-adds
+#: names of AArch64 in `platform.machine`; its processors all have NEON and fused multiply-adds
 _ARM: Final = ("aarch64", "arm64")
 #: bytes of /proc/cpuinfo that hold the flags of the first processor
 _FIRST: Final = 8192
@@ -30,12 +30,12 @@ _FIRST: Final = 8192
 
 @final
 class NoCompilerError(ImportError):
-    """There is no native code here: no llvmlite to make it, or no target for this processor."""
+    """An environment without native code: no llvmlite to make it, or no target for its CPU."""
 
 
 @cache
 def targets() -> tuple[TargetName, ...]:
-    """What this processor can run, from the best; empty on one without fused multiply-adds."""
+    """The targets that this processor can run, the best first; none without fused multiply-adds."""
     machine = platform.machine().lower()
     if machine in _ARM:
         return ("aarch64",) if sys.platform in ("linux", "darwin") else ()
@@ -58,7 +58,7 @@ def best_target() -> TargetName:
 
 
 def _flags() -> frozenset[str]:
-    """The features that Linux lets programs use: registers that it does not save are left out."""
+    """The features that Linux lets programs use; not those with registers that it does not save."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
             first = file.read(_FIRST)

@@ -1,8 +1,8 @@
-"""Random draws: one kernel for the words of a block and what is made of them.
+"""The callable form of random draws: one kernel for the words of a block and their conversion.
 
-Element i of a draw is made of word i, so that neither the number of threads nor that of elements
-that are drawn together matters. Words and uniform numbers have the bits of the portable library;
-normal ones are near its own, and their angles have no error where its are rounded.
+Element i of a draw is made of word i, so results depend neither on the number of threads nor on the
+number of elements drawn together. Words and uniform numbers have the bits of the portable library;
+normal numbers are near the portable ones, which round angles that are exact here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def draws_by(function: Callable[[str, Kind], Any]) -> dict[str, Callable[..., An
     def blocks(
         name: str, kind: Kind, key: Array, count: int, dtype: Any, stream: int = 0
     ) -> Array:  # fmt: skip
-        """So many elements, and those that are left of the last block."""
+        """At least ``count`` elements, with the rest of the last block."""
         each = 32 // np.dtype(dtype).itemsize
         number = -(-count // each)
         out = np.empty((number, each), dtype)

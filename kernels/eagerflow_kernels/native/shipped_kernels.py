@@ -1,8 +1,8 @@
-"""Kernels that come with the package as machine code, so that nobody waits for a compiler.
+"""Kernels shipped with the package as machine code, so that no user waits for a compiler.
 
 `llvm.build` makes them when a wheel is built, one file for each target; `shipped` reads the file of
-a target. A checkout has none, since they would grow old there: `make` keeps those of its sources in
-the cache on disk, and what is not there is compiled when it is wanted.
+a target. A checkout has no such files, which would become stale: `make` stores the kernels of its
+sources in the cache on disk, and missing kernels are compiled when they are requested.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eagerflow_kernels.native.processors import (
     file_of,
 )
 
-#: `pathlib` would load what reads URLs
+#: not a `Path`: `pathlib` would load modules for URLs
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "objects")
 
 
@@ -32,7 +32,7 @@ class ShippedKernels:
     """The kernels of one file.
 
     Args:
-        data: what is in it.
+        data: its contents.
 
     Attributes:
         code: the kernels, and the functions of the pool of threads.
@@ -45,7 +45,7 @@ class ShippedKernels:
         self.code = MachineCode(image)
 
     def find(self, name: str) -> tuple[LoopSignature, int, MachineCode] | None:
-        """How a kernel is called, where it begins and what keeps it; None if it is not there."""
+        """The signature, address and owner of a kernel; None if the file does not have it."""
         head = self._heads.get(name)
         if head is None:
             return None
@@ -57,7 +57,7 @@ def shipped(target: TargetName) -> ShippedKernels | None:
     """The kernels for a target; None if there are none.
 
     Raises:
-        NoCompilerError: the system lets no program map code.
+        NoCompilerError: the system does not allow programs to map code.
     """
     try:
         with open(os.path.join(_FOLDER, file_of(target)), "rb") as file:
@@ -68,18 +68,18 @@ def shipped(target: TargetName) -> ShippedKernels | None:
 
 
 def _kept(target: TargetName) -> bytes | None:
-    """What `llvm.build.keep` has made of these very sources; None if it has not."""
+    """The kernels that `llvm.build.keep` has stored for these sources; None if there are none."""
     disk = import_module("eagerflow_kernels.native.disk_cache")
     data: bytes | None = disk.shared().load(disk.key_of(disk.LIBRARY, target))
     return data
 
 
 def library_target() -> TargetName:
-    """What the callable kernels of this process are for.
+    """The target of the callable kernels of this process.
 
     Raises:
-        NoCompilerError: there are none: neither came they with the package nor is there a compiler,
-            there is no code for this processor, or the system lets no program map code.
+        NoCompilerError: there are no kernels: they were not shipped and there is no compiler, there
+            is no code for this processor, or the system does not allow programs to map code.
     """
     target = best_target()
     if shipped(target) is None:
@@ -88,7 +88,7 @@ def library_target() -> TargetName:
                 "this checkout has no native kernels, and needs llvmlite to make some "
                 "(pip install 'eagerflow[native]')"
             )
-        MachineCode(Image(bytes(ALIGNMENT), {}))  # what will be compiled can be mapped
+        MachineCode(Image(bytes(ALIGNMENT), {}))  # raises now if code cannot be mapped
     return target
 
 

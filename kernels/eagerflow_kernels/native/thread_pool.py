@@ -1,8 +1,8 @@
-"""The threads that share large calls of native kernels.
+"""The pool of threads that share large calls of native kernels.
 
-There is one pool for a process. Its memory is never freed, since threads and machine code point to
-it; its threads begin with the first call that is worth one, know nothing of Python, and sleep
-between calls. A kernel's bits do not depend on how many there are: rows are independent.
+A process has one pool. Its memory is never freed, since threads and machine code point to it; its
+threads are started by the first call that is large enough, never run Python, and sleep between
+calls. Results do not depend on the number of threads: rows are independent.
 
 After a fork the child has none of the threads, and begins anew.
 """
@@ -30,8 +30,8 @@ from eagerflow_kernels.native.locks import POOLING
 WORTH: Final = 4_000_000
 #: the number of the system call ``futex``, by processor
 _FUTEX: Final = {"x86_64": 202, "aarch64": 98}
-#: the signals that workers leave to the threads of Python, as bits; what a fault of a worker itself
-#: raises stays, for `faulthandler`
+#: the signals that workers leave to the threads of Python, as bits; signals of faults of a worker
+#: itself are not blocked, for `faulthandler`
 _FAULTS: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
 _BLOCKED: Final = ((1 << 63) - 1) & ~sum(1 << (number - 1) for number in _FAULTS)
 
@@ -41,9 +41,9 @@ class ThreadPool:
     """The pool of a process.
 
     Args:
-        code: has the function ``pool_parallel``.
-        fields: offsets into its memory, by name.
-        size: of its memory.
+        code: machine code with the function ``pool_parallel``.
+        fields: offsets into the memory of the pool, by name.
+        size: of the memory.
     """
 
     def __init__(self, code: MachineCode, fields: dict[str, int], size: int) -> None:
@@ -63,24 +63,24 @@ class ThreadPool:
             self._set("sigmask", _address(system.pthread_sigmask))
             self._set("signals", _BLOCKED)
         self._works = bool(futex)
-        #: where the function begins that kernels call which can be ended
+        #: the address of the function that kernels poll to learn whether they are to end
         self.poll = code.address("control_poll")
         for field, function in _functions().items():
             self._set(field, _address(function))
         self._set("clock_id", time.CLOCK_MONOTONIC)
-        # workers look at a control of their own
+        # workers have a control of their own
         own = fields["worker"]
         struct.pack_into("<QQ", self._memory, own + CONTROL["pool"], self.address, self.poll)
         struct.pack_into("<q", self._memory, own + CONTROL["kind"], WORKS)
         self.threads = self._threads
         os.register_at_fork(after_in_child=self._forget)
-        # workers may be at work while Python ends, and frees all that it can reach
+        # workers may run while Python ends and frees all reachable objects
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         _be_limited_by_threadpoolctl()
 
     @property
     def threads(self) -> int:
-        """How many work on a call at most, the one that calls among them."""
+        """The most threads that work on a call, the calling thread included."""
         return self._threads
 
     @threads.setter
@@ -89,15 +89,15 @@ class ThreadPool:
         self._set("helpers", count - 1 if self._works else 0)
 
     def limit(self, count: int | None) -> None:
-        """Let so many threads work on a call; None for as many as there are cores."""
+        """Limit the threads of a call to a number; None for the number of cores."""
         self.threads = usable_cores() if count is None else count
 
     def share_from(self, least: int) -> None:
-        """Let calls of so many terms times elements be shared."""
+        """Set the least work, in terms times elements, of calls that are shared."""
         self._set("least", least)
 
     def workers(self) -> int:
-        """How many threads there are besides those of Python."""
+        """Number of worker threads."""
         return self._get(self._fields["workers"])
 
     def _get(self, place: int) -> int:
@@ -105,7 +105,7 @@ class ThreadPool:
         return value
 
     def done_by_workers(self) -> int:
-        """Terms times elements that they have computed in the call that they share, if any."""
+        """Terms times elements that workers have computed in the shared call, if there is one."""
         if not self._get(self._fields["owner"]):
             return 0
         return self._get(self._fields["worker"] + CONTROL["done"])
@@ -114,14 +114,14 @@ class ThreadPool:
         struct.pack_into("<q", self._memory, self._fields[field], value)
 
     def _forget(self) -> None:
-        """Have no threads, and no call that one of them works on."""
+        """Forget all threads and the call in progress, in the child of a fork."""
         for field in ("lock", "generation", "active", "open", "workers", "owner"):
             self._set(field, 0)
 
 
 def _be_limited_by_threadpoolctl() -> None:
-    """Let ``threadpoolctl.threadpool_limits`` hold for the pool, too."""
-    # it has no types; the library that it takes the pool for is NumPy's, which is always loaded
+    """Let ``threadpoolctl.threadpool_limits`` limit the pool, too."""
+    # it has no types; it identifies the pool by a library of NumPy, which is always loaded
     from threadpoolctl import (  # type: ignore[import-untyped]  # noqa: PLC0415
         LibController,
         register,
@@ -146,14 +146,14 @@ def _be_limited_by_threadpoolctl() -> None:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _functions() -> dict[str, Any]:
-    """The functions of Python and of the system that kernels call which can be ended."""
+    """The functions of Python and of the system that kernels call by `control_poll`."""
     system, python = ctypes.CDLL(None), ctypes.pythonapi
     return {
         "self": system.pthread_self, "clock": system.clock_gettime,
@@ -172,7 +172,7 @@ _pool: list[ThreadPool] = []
 
 
 def pool_of(make: Callable[[], ThreadPool]) -> ThreadPool:
-    """The pool of this process, which ``make`` makes if there is none yet."""
+    """The pool of this process, made by ``make`` at the first call."""
     if not _pool:
         with POOLING:
             if not _pool:

@@ -1,8 +1,8 @@
-"""Machine code as functions of NumPy, through the table of NumPy's C API.
+"""Functions of NumPy made of machine code, through the table of NumPy's C API.
 
-A function of NumPy brings all that a call needs: broadcasting, strides, ``out``, results in the
-order of the inputs, and running without the GIL. Loops with an inner axis become generalised
-functions, whose last axis it is.
+A function of NumPy provides all services of a call: broadcasting, strides, ``out``, results in the
+memory order of the inputs, and running without the GIL. Loops with an inner axis become generalised
+functions, for which it is the last axis.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _TYPE_NUMBERS: Final[dict[Kind, int]] = {
     "f32": np.dtype("float32").num,
     "f64": np.dtype("float64").num,
     "f16": np.dtype("float16").num,
-    "bf16": np.dtype("int16").num,  # which NumPy has: the caller takes views
+    "bf16": np.dtype("int16").num,  # a dtype of NumPy: the caller takes views
 }
 _FROM_FUNCTION: Final = 1  # PyUFunc_FromFuncAndData
 _FROM_FUNCTION_AND_SIGNATURE: Final = 31  # PyUFunc_FromFuncAndDataAndSignature
 _NO_IDENTITY: Final = -1  # PyUFunc_None
 
-#: `PyUFuncObject` of NumPy's headers: where the counts and the object lie that it keeps alive
+#: offsets into `PyUFuncObject` of NumPy's headers: of its counts, and of the object it keeps alive
 _COUNTS: Final = 2 * ctypes.sizeof(ctypes.c_void_p)
 _OBJECT: Final = 11 * ctypes.sizeof(ctypes.c_void_p)
 
@@ -46,7 +46,7 @@ def _table() -> Any:
     """NumPy's functions for extensions, as addresses."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    # the table that NumPy's headers look up, at the place where they do
+    # the table that NumPy's headers look up, at the same place
     address = pointer(import_module("numpy._core._multiarray_umath")._UFUNC_API, None)
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
 
@@ -66,15 +66,15 @@ def _generalised() -> Callable[..., Any]:
 @final
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a function of NumPy points to; it lives as long as that.
+    """Data that a function of NumPy points to, with the same lifetime.
 
     Attributes:
         functions: the address of the code.
-        data: what the code gets besides: the memory of the pool of threads, or null.
+        data: the address that the code gets besides arrays: of a control or the pool, or null.
         kinds: the numbers of the dtypes.
         name: of the function.
-        signature: which arrays have the inner axis.
-        code: what keeps the code in memory.
+        signature: the text that says which arrays have the inner axis.
+        code: the owner of the code.
     """
 
     functions: ctypes.Array[ctypes.c_void_p]
@@ -89,10 +89,10 @@ def ufunc_of(of: LoopSignature, address: int, code: object, data: int | None = N
     """The function of NumPy that runs machine code.
 
     Args:
-        of: how the code is called.
-        address: where its entry is.
-        code: what keeps it in memory; it lives as long as the function.
-        data: what the entry gets besides.
+        of: the signature of the code.
+        address: of its entry.
+        code: the owner of the code; it lives as long as the function.
+        data: the address that the entry gets besides arrays.
     """
     arrays = (*of.inputs, *of.outputs)
     kept = _Kept(
@@ -114,9 +114,9 @@ def ufunc_of(of: LoopSignature, address: int, code: object, data: int | None = N
 
 
 def _signature(of: LoopSignature) -> str:
-    """Which arrays have the inner axis, as NumPy writes it: ``(n),()->(n)``.
+    """The signature of a generalised function, with the inner axis of arrays: ``(n),()->(n)``.
 
-    A table has another one behind it, so that the inner axis is the first one of all sizes.
+    A table has a second axis, after the inner one, so that the inner axis comes first in the sizes.
     """
     inputs = [
         f"(n,v{i})" if a.table else "(n)" if a.inner else "()" for i, a in enumerate(of.inputs)
@@ -129,9 +129,9 @@ _for_ever: Final[list[_Kept]] = []
 
 
 def _keep(ufunc: Any, kept: _Kept) -> None:
-    """Let ``kept`` live as long as the function does, in the member that NumPy has for that.
+    """Let ``kept`` live as long as the function, in the member that NumPy has for that.
 
-    Where the layout of the function is not that of the headers, it lives for ever.
+    If the layout of the function differs from the headers, ``kept`` lives for ever.
     """
     counts = (ctypes.c_int * 3).from_address(id(ufunc) + _COUNTS)
     member = ctypes.c_void_p.from_address(id(ufunc) + _OBJECT)

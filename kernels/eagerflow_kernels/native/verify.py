@@ -1,9 +1,9 @@
-"""What loops must hold to before they are rendered.
+"""Verification of loops before they are rendered, and of the rendered text.
 
-Every operation of the form is defined for all operands, so what is left to check is that a term is
-made of the right kinds, that it comes after its operands, and that rows and their elements are kept
-apart. `verify_llvm` reads the rendered text: no flag and no instruction may let a compiler round in
-another way, or make a value undefined.
+Every operation of the form is defined for all operands, so the checks are that a term has operands
+of the right kinds, that it comes after its operands, and that terms of rows and of elements are not
+mixed up. `verify_llvm` reads the rendered text: no flag and no instruction may let a compiler round
+in another way, or make a value undefined.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from eagerflow_kernels.native.loop_text import show_term
 
 @final
 class LoopError(ValueError):
-    """Loops, or the text made of them, break a rule."""
+    """Loops, or their rendered text, that break a rule."""
 
 
 def verify(loops: Loops) -> None:
     """Check loops.
 
     Raises:
-        LoopError: a term is not as its operation wants it.
+        LoopError: a term does not fit its operation, or a result its output.
     """
     for number, term in enumerate(loops.terms):
         wrong = _wrong(loops, number, term)
@@ -151,7 +151,7 @@ _ALLOWED: Final = re.compile(r"llvm\.fptosi\.sat")
 
 
 def verify_llvm(text: str) -> None:
-    """Check the text of LLVM that was rendered.
+    """Check rendered text of LLVM.
 
     Raises:
         LoopError: a line allows another result than that of the loop form.

@@ -1,6 +1,6 @@
-"""Portable kernels: what each op means, written once against the array namespace ``xp``.
+"""Portable kernels: the meaning of each op, written once against the array namespace ``xp``.
 
-Each module registers its own when it is imported.
+Each module registers its kernels when it is imported.
 """
 
 from importlib import import_module

@@ -13,13 +13,13 @@ from eagerflow_kernels.table import Array, portable
 
 
 def _wide(x: Array) -> Array:
-    """An array of the dtype that sums are made in: small floats are added in float32."""
+    """An array in the dtype of sums: small floats are added in float32."""
     return x.astype("float32") if x.dtype.itemsize <= 2 else x
 
 
 @portable("accumulator_add")
 def accumulator_add(xp: Any, step: Array, *parts: Array, resource: Any) -> Array:
-    """Add a value, unless it is of an earlier step; whether it was added."""
+    """Add a value, unless it is of an earlier step; returns whether it was added."""
     if resource.sparse:
         pairs = list(zip(parts[::2], parts[1::2], strict=True))
         for kind, (indices, rows) in zip(resource.types, pairs, strict=True):
@@ -47,13 +47,13 @@ def _check_rows(kind: Any, indices: Array, rows: Array) -> None:
 
 
 def _summed(xp: Any, indices: Array, rows: Array, counts: Array | None) -> tuple[Array, ...]:
-    """Each row once, in order, and of how many values it is the sum.
+    """The sum of the rows of each index, in order of indices, with the number of values in it.
 
     Args:
         xp: the array namespace.
         indices: of the rows.
         rows: their values.
-        counts: of how many values each is; if None, they are all of one.
+        counts: number of values summed in each row; None for one each.
     """
     unique, position = xp.unique(indices, return_inverse=True)
     position = position.reshape(-1)
@@ -78,7 +78,7 @@ def _plus_rows(xp: Any, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
 def accumulator_take(
     xp: Any, *asked: Array, resource: Any, count: int | None = None
 ) -> tuple[Any, Finish]:
-    """The mean of all values, once there are as many; of rows over the values that have them."""
+    """The mean, once there are enough values; a row's is over the values that have the row."""
 
     def finish(taken: Any) -> tuple[Array, ...]:
         total, number = taken
@@ -101,7 +101,7 @@ def _mean(xp: Any, total: Array, count: Any, kind: Any) -> Array:
 
 @portable("accumulator_set_step")
 def accumulator_set_step(xp: Any, step: Array, *, resource: Any) -> tuple[Array, ...]:
-    """Go on with another step."""
+    """Set the step of the accumulator."""
     resource.set_step(int(step))
     return ()
 

@@ -1,4 +1,4 @@
-"""Kernels of the activations. They allocate as little as they can: big arrays cost page faults."""
+"""Kernels of activations, with as few allocations as possible: big arrays cost page faults."""
 
 from __future__ import annotations
 

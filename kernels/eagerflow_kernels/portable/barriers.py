@@ -13,7 +13,7 @@ from eagerflow_kernels.table import Array, portable
 def barrier_insert_many(
     xp: Any, keys: Array, values: Array, *, resource: Any, component: int
 ) -> tuple[Array, ...]:
-    """Put in one part of several elements."""
+    """Insert one component of several elements."""
     if keys.shape != values.shape[:1]:
         raise ValueError("there are as many keys as values")
     check_shapes(resource.types[component : component + 1], (values,), 1)
@@ -25,7 +25,7 @@ def barrier_insert_many(
 def barrier_take_many(
     xp: Any, *asked: Array, resource: Any, count: int | None = None, small: bool = False
 ) -> tuple[Any, Finish]:
-    """Take elements that are ready: the keys, and the parts stacked along a new first axis."""
+    """Take ready elements: keys, and components stacked along a new first axis."""
     types = resource.types
 
     def finish(elements: Any) -> tuple[Array, ...]:
@@ -38,7 +38,7 @@ def barrier_take_many(
 
 @portable("barrier_close")
 def barrier_close(xp: Any, *, resource: Any, cancel: bool) -> tuple[Array, ...]:
-    """Let no new keys in any more; if ``cancel``, nothing."""
+    """Refuse new keys from now on; with ``cancel``, all components."""
     resource.close(cancel)
     return ()
 

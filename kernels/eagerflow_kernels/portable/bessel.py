@@ -8,15 +8,15 @@ from typing import Any
 from eagerflow_kernels.portable.special import in_float64
 from eagerflow_kernels.table import Array
 
-#: where the asymptotic series takes over: there its smallest term is below the rounding
+#: x from which on the asymptotic series is used: its smallest term is below the rounding error
 _FAR = 30.0
 
 
 def _scaled(xp: Any, order: int, x: Array) -> Array:
     """exp(-x) times the function of an order, 0 or 1, for x >= 0.
 
-    Power series (Abramowitz and Stegun 9.6.10), all terms of which are positive, and the
-    asymptotic one (9.7.1).
+    By the power series (Abramowitz and Stegun 9.6.10), all terms of which are positive, and the
+    asymptotic series (9.7.1).
     """
     near = xp.minimum(x, _FAR)
     square = near * near / 4
@@ -35,31 +35,31 @@ def _scaled(xp: Any, order: int, x: Array) -> Array:
 
 
 def _grown(xp: Any, scaled: Array, x: Array) -> Array:
-    """Times exp(x), infinite where that is."""
+    """``scaled`` times exp(x); infinite for infinite x."""
     return xp.where(x == math.inf, x, scaled * xp.exp(x))
 
 
 @in_float64("i0e")
 def i0e(xp: Any, x: Array) -> Array:
-    """Order 0, scaled."""
+    """The function of order 0, scaled."""
     return _scaled(xp, 0, xp.abs(x))
 
 
 @in_float64("i0")
 def i0(xp: Any, x: Array) -> Array:
-    """Order 0."""
+    """The function of order 0."""
     size = xp.abs(x)
     return _grown(xp, _scaled(xp, 0, size), size)
 
 
 @in_float64("i1e")
 def i1e(xp: Any, x: Array) -> Array:
-    """Order 1, scaled."""
+    """The function of order 1, scaled."""
     return xp.copysign(_scaled(xp, 1, xp.abs(x)), x)
 
 
 @in_float64("i1")
 def i1(xp: Any, x: Array) -> Array:
-    """Order 1."""
+    """The function of order 1."""
     size = xp.abs(x)
     return xp.copysign(_grown(xp, _scaled(xp, 1, size), size), x)

@@ -1,4 +1,4 @@
-"""Kernels of the ops that call Python: the resource is what is called, with the arrays."""
+"""Kernels of ops that call Python: the resource is the function, called with the arrays."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from eagerflow_kernels.table import Array, portable
 @portable("print")
 @portable("py_call")
 def call(xp: Any, *args: Array, resource: Any) -> tuple[Array, ...]:
-    """Call it; it gives as many arrays as there are results."""
+    """Call the function, which returns an array for each result."""
     return tuple(resource(args))

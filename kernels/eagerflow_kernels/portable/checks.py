@@ -1,4 +1,4 @@
-"""Kernels of the ops that look at nothing but sizes."""
+"""Kernels of ops that depend on sizes only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_sizes(
     least: bool,
     refusal: str,
 ) -> Array:
-    """The same values in the same memory, if sizes are as expected (or not less)."""
+    """A view of the array, if sizes are as expected (with ``least``, not less)."""
     if any(a < b if least else a != b for a, b in zip(sizes, expected, strict=True)):
         raise ValueError(refusal)
     return x.view()
@@ -25,7 +25,7 @@ def check_sizes(
 
 @portable("frequency_numbers")
 def frequency_numbers(xp: Any, *, n: int, half: bool, dtype: Any) -> Array:
-    """The numbers of waves in ``n`` points, in the order of their transform."""
+    """The numbers of waves in ``n`` points, in the order of the Fourier transform."""
     if n < 1:
         raise ValueError(f"there are no {n} points")
     numbers = xp.arange(n // 2 + 1 if half else n, dtype="float64")

@@ -1,13 +1,13 @@
 """Kernels of convolution and of its two transposes: windows as columns, and products of matrices.
 
-An array ``[n, channels, *sizes]`` is looked at as ``[n, groups, channels/groups, *sizes]``. Its
-windows are written out as a matrix of *columns*, one for each position of the kernel, and BLAS does
-the rest. The columns are written for a *block* at a time, which is a few samples, or some rows of
+An array ``[n, channels, *sizes]`` is viewed as ``[n, groups, channels/groups, *sizes]``. Its
+windows are copied into a matrix of *columns*, one for each position of the kernel, which BLAS
+multiplies. The columns are made for a *block* at a time, which is a few samples, or some rows of
 one sample, so that the memory does not grow with the batch or the picture.
 
-There are two ways to lay the columns out. *Planes* keeps the order of ``x``: what is copied in one
-go is a row of the result, and no result needs to be transposed. *Channels last* copies all
-channels of a row of the kernel in one go, and the samples of a block share one product, which is
+There are two layouts of columns. *Planes* keeps the order of ``x``: a contiguous run of a copy is a
+row of the result, and no result needs to be transposed. *Channels last* copies all channels of a
+row of the kernel in one run, and the samples of a block share one product, which is
 up to three times as fast where there are more channels than pixels (measured: 32 channels of 8x8
 pixels 0.9 against 1.6 ms; 3 channels of 64x64 pixels 8.8 against 2.4 ms).
 """
@@ -24,22 +24,22 @@ from eagerflow_kernels.table import Array, portable
 Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
-#: bytes of the columns of one block; those of 1 to 8 MB were equally fast, 32 MB took 1.5 times as
-#: long, as they leave the cache before the product reads them
+#: bytes of the columns of one block; 1 to 8 MB were equally fast, 32 MB took 1.5 times as long, as
+#: the columns leave the cache before the product reads them
 _BLOCK = 4 << 20
 
 
 @final
 class Windows(NamedTuple):
-    """How a window slides over the axes behind the channels: a number of each kind for each axis.
+    """The geometry of a window that slides over the axes after the channels, for each axis.
 
     Attributes:
-        sizes: of what it slides over.
-        kernel: its own sizes.
+        sizes: of the axes.
+        kernel: sizes of the window.
         stride: from one position to the next.
-        padding: what is added before and after.
+        padding: number of elements added before and after.
         dilation: from one element of the window to the next.
-        positions: how many there are.
+        positions: number of positions.
     """
 
     sizes: Sizes
@@ -50,7 +50,7 @@ class Windows(NamedTuple):
     positions: Sizes
 
     def axes(self) -> Iterator[tuple[int, int, int, tuple[int, int], int, int]]:
-        """The numbers of each axis."""
+        """The numbers of each axis, in the order of the attributes."""
         return zip(*self, strict=True)
 
 
@@ -62,7 +62,7 @@ def slide(
     dilation: Sizes,
     ceil: bool = False,
 ) -> Windows:
-    """A window with as many positions as there are; with ``ceil`` the last one may stick out.
+    """A window with its positions; with ``ceil`` the last one may extend beyond the padding.
 
     Raises:
         ValueError: there is no position.
@@ -78,13 +78,13 @@ def slide(
 
 
 def _check(holds: bool) -> None:
-    """The type rule words what is wrong."""
+    """Refuse shapes that do not fit; the type rule words the error for users."""
     if not holds:
         raise ValueError("the shapes do not fit")
 
 
 def _channels_last(channels: int, windows: Windows) -> bool:
-    """Which layout copies longer runs; windows of one element are no copy at all in planes."""
+    """Whether channels last copies longer runs; planes copy nothing for windows of one element."""
     kernel = windows.kernel
     return math.prod(kernel) > 1 and channels * kernel[-1] >= windows.positions[-1]
 
@@ -99,7 +99,7 @@ def _room(xp: Any, shape: Sizes, dtype: Any, last: bool) -> Array:
 
 
 def _inside(padding: Pairs, sizes: Sizes) -> tuple[Any, ...]:
-    """The index of what is not padding."""
+    """The index of the elements that are not padding."""
     return (
         ...,
         *(slice(before, before + n) for (before, _), n in zip(padding, sizes, strict=True)),
@@ -129,7 +129,7 @@ def _view(xp: Any, x: Array, windows: Windows) -> Array:
 
 
 def _matrix(windows: Array, last: bool) -> Array:
-    """The columns of windows ``[n, groups, channels*kernel, positions]``.
+    """The columns of windows: ``[n, groups, channels*kernel, positions]``.
 
     If ``last``, ``[groups, n*positions, kernel*channels]``.
     """
@@ -144,7 +144,7 @@ def _matrix(windows: Array, last: bool) -> Array:
 
 
 def _grouped(w: Array, groups: int, last: bool) -> Array:
-    """The weights ``[groups, outputs, channels*kernel]``.
+    """The weights as matrices ``[groups, outputs, channels*kernel]``.
 
     If ``last``, ``[groups, kernel*channels, outputs]``.
     """
@@ -157,7 +157,7 @@ def _grouped(w: Array, groups: int, last: bool) -> Array:
 
 
 def _split(x: Array, groups: int, axis: int = 0) -> Array:
-    """``x`` with an axis as two, of which the first is that of the groups."""
+    """``x`` with an axis split into two, of which the first is the axis of groups."""
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     return x.reshape(*before, groups, x.shape[axis] // groups, *after)
 
@@ -181,7 +181,7 @@ def _blocks(n: int, positions: Sizes, bytes_each: int) -> Iterator[tuple[slice, 
 def _columns(
     xp: Any, x: Array, windows: Windows, last: bool
 ) -> Iterator[tuple[slice, slice, Array]]:
-    """The columns of ``x`` block by block, with the samples and rows that they are of."""
+    """The columns of ``x`` block by block, with the samples and rows of each block."""
     each = x.dtype.itemsize * x.shape[1] * x.shape[2] * math.prod(windows.kernel)
     view: Array = None
     for samples, rows in _blocks(x.shape[0], windows.positions, each):
@@ -250,7 +250,7 @@ def convolution_weights(
 def convolution_transpose(
     xp: Any, y: Array, w: Array, *, size: Sizes, groups: int, **sliding: Any
 ) -> Array:
-    """Without strides a convolution with the kernel reversed, else tap by tap."""
+    """The transpose by the input: without strides a convolution with the kernel reversed."""
     kernel = w.shape[2:]
     _check(y.ndim == w.ndim and y.shape[1] == w.shape[0] and w.shape[0] % groups == 0)
     windows = slide(size, kernel, **sliding)
@@ -270,7 +270,7 @@ def convolution_transpose(
 
 
 def _by_taps(xp: Any, y: Array, w: Array, windows: Windows, groups: int) -> Array:
-    """Adds the product with each tap of the kernel to where the tap looks."""
+    """The transpose tap by tap: adds the product with each tap to the elements under the tap."""
     channels, size, positions = w.shape[1], windows.sizes, windows.positions
     last = _channels_last(channels, windows)
     taps = _split(w, groups)
@@ -308,7 +308,7 @@ def _flat(y: Array, last: bool) -> Array:
 
 
 def _through(xp: Any, flat: Array, tap: Array, n: int, positions: Sizes, last: bool) -> Array:
-    """What comes back through one tap ``[groups, outputs, channels]``."""
+    """The contribution of one tap ``[groups, outputs, channels]``."""
     groups, _, channels = tap.shape
     if not last:
         contribution = xp.matmul(tap.transpose(0, 2, 1), flat)

@@ -1,4 +1,4 @@
-"""Kernels of the ops that make arrays."""
+"""Kernels of ops that create arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def arange(xp: Any, *, start: Any, stop: Any, step: Any, size: int, dtype: Any) 
 
 @portable("linspace")
 def linspace(xp: Any, *, start: Any, stop: Any, num: int, endpoint: bool, dtype: Any) -> Array:
-    """Values evenly spaced, computed in double precision and rounded once; integers down."""
+    """Evenly spaced values, computed in double precision and rounded once; to integers, down."""
     wide = "complex128" if isinstance(start, complex) or isinstance(stop, complex) else "float64"
     values = xp.linspace(start, stop, num, endpoint=endpoint, dtype=wide)
     return (xp.floor(values) if dtype.is_integer else values).astype(dtype)
@@ -43,7 +43,7 @@ def copy(xp: Any, x: Array) -> Array:
 
 @portable("of_taking_rows")
 def of_taking_rows(xp: Any, x: Array, taking: Array) -> Array:
-    """The same values: nothing else has rows that go another way."""
+    """The same values: outside of `ef.vmap` all rows take the same way."""
     return x.view()
 
 

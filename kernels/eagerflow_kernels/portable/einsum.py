@@ -1,7 +1,7 @@
 """The kernel of einsum: from subscripts and sizes to products of matrices.
 
-What is best depends on the sizes: the order of contraction, and whether an axis of size 1 is
-stretched. So plans are made here, where sizes are known, once for each combination of them.
+The best order of contraction depends on the sizes, as does whether an axis of size 1 is broadcast.
+So plans are made here, where sizes are known, once for each combination of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from eagerflow_kernels.table import Array, portable
 Shape = tuple[int, ...]
 Labels = str  # a letter for each axis
 
-#: what to do, the numbers of the values it consumes, further arguments; it makes the next value
+#: the name of a function, the numbers of the values it consumes, further arguments; the result is
+#: the value of the next number
 Instruction = tuple[str, tuple[int, ...], tuple[Any, ...]]
 Plan = tuple[Instruction, ...]
 
@@ -37,7 +38,7 @@ def _sizes(shapes: Sequence[Shape], terms: Sequence[Labels]) -> dict[str, int]:
 def _path(
     terms: Sequence[Labels], output: Labels, shapes: Sequence[Shape], optimize: bool | str
 ) -> Sequence[tuple[int, ...]]:
-    """Which operands to contract, step by step; the result of a step goes to the end."""
+    """The operands to contract in each step; the result of a step goes to the end."""
     count = len(terms)
     if count < 3 or optimize is False:
         return (tuple(range(min(count, 2))), *((n, 0) for n in range(count - 2, 0, -1)))
@@ -57,7 +58,7 @@ class _Planner:
 
     Attributes:
         plan: the instructions so far; each value is consumed once.
-        values: the values that are left to contract, each with the labels of its axes.
+        values: the remaining values to contract, each with the labels of its axes.
         output: the labels of the result.
         sizes: the size of each label.
     """
@@ -86,7 +87,7 @@ class _Planner:
         return self.count - 1
 
     def _distinct(self, x: int, labels: Labels, shape: Shape) -> tuple[int, Labels]:
-        """Each label once: diagonals taken, axes that would broadcast dropped."""
+        """A value with each label once: diagonals are taken, axes that would broadcast dropped."""
         ones = tuple(i for i, k in enumerate(labels) if shape[i] == 1 and self.sizes[k] != 1)
         if ones:
             x = self._emit("squeeze", x, args=(ones,))
@@ -127,7 +128,7 @@ class _Planner:
         return sizes + [prod(self.sizes[k] for k in group) for group in groups]
 
     def step(self, positions: tuple[int, ...]) -> None:
-        """Replace some values by their product, summed where nothing else needs an axis."""
+        """Replace some values by their product, summed over axes that no other value needs."""
         taken = [self.values[i] for i in positions]
         self.values = [v for i, v in enumerate(self.values) if i not in positions]
         while len(taken) > 1:
@@ -163,7 +164,7 @@ class _Planner:
         return self._shaped(result, merged, [self.sizes[k] for k in labels]), labels
 
     def _outer(self, x: int, x_labels: Labels, y: int, y_labels: Labels) -> tuple[int, Labels]:
-        """The product with nothing to sum over, in the order of the output if that is known."""
+        """The product without sums, in the order of the output if it has all labels."""
         labels = "".join(dict.fromkeys(x_labels + y_labels))
         if set(labels) == set(self.output):
             labels = self.output
@@ -172,13 +173,13 @@ class _Planner:
             ordered = "".join(k for k in labels if k in own)
             z = self._permuted(z, own, ordered)
             spread = [self.sizes[k] if k in own else 1 for k in labels]
-            if own:  # a number, which NumPy's sums give as no array, broadcasts as it is
+            if own:  # a number, as NumPy's sums may give, broadcasts as it is
                 z = self._shaped(z, [self.sizes[k] for k in ordered], spread)
             factors.append(z)
         return self._emit("multiply", *factors), labels
 
     def finish(self) -> Plan:
-        """The plan, when one value is left."""
+        """The plan, once one value is left."""
         ((x, labels),) = self.values
         if labels != self.output or not self.plan:
             order = tuple(labels.index(k) for k in self.output)
@@ -188,12 +189,12 @@ class _Planner:
 
 @lru_cache(maxsize=1024)
 def make_plan(subscripts: str, shapes: tuple[Shape, ...], optimize: bool | str) -> Plan:
-    """What to do for operands of these shapes.
+    """The plan for operands of given shapes.
 
     Args:
         subscripts: a letter for each axis, with an output: ``"ij,jk->ik"``.
         shapes: of the operands.
-        optimize: how to find the order of contraction.
+        optimize: the way to find the order of contraction.
     """
     inputs, _, output = subscripts.partition("->")
     terms = inputs.split(",")
@@ -206,7 +207,7 @@ def make_plan(subscripts: str, shapes: tuple[Shape, ...], optimize: bool | str) 
 def follow(
     plan: Plan, arrays: Sequence[Array], functions: dict[str, Callable[..., Array]]
 ) -> Array:
-    """The result of a plan: each instruction done by the function of that name."""
+    """The result of a plan: each instruction is done by the function of its name."""
     values = dict(enumerate(arrays))
     for count, (what, sources, arguments) in enumerate(plan, len(values)):
         values[count] = functions[what](*[values.pop(i) for i in sources], *arguments)

@@ -1,7 +1,7 @@
-"""Elements of queues and their kin, as arrays: their shapes, memory of their own, and batches.
+"""Elements of queues and similar resources, as arrays: checks of shapes, owned memory, batches.
 
-What is put in is held for as long as it stays, so memory that may be written from elsewhere, such
-as that of a view, is copied.
+Inserted elements are held until they are taken, so memory that may be written through another
+array, such as that of a view, is copied.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def own(x: Array) -> Array:
 
 
 def check_shapes(types: Sequence[Any], arrays: Sequence[Array], axes: int = 0) -> None:
-    """Refuse parts of other shapes, for rules that did not know all sizes."""
+    """Refuse components of other shapes, for type rules that did not know all sizes."""
     names: dict[str, int] = {}
     for kind, x in zip(types, arrays, strict=True):
         shape = x.shape[axes:]
@@ -33,12 +33,12 @@ def check_shapes(types: Sequence[Any], arrays: Sequence[Array], axes: int = 0) -
 
 
 def stacked(xp: Any, types: Sequence[Any], elements: Sequence[Any]) -> tuple[Array, ...]:
-    """The parts of elements, each stacked along a new first axis."""
+    """The components of elements, each stacked along a new first axis."""
     return tuple([_batch(xp, t, [e[i] for e in elements]) for i, t in enumerate(types)])
 
 
 def _batch(xp: Any, kind: Any, parts: Sequence[Array]) -> Array:
-    """Arrays stacked; smaller ones are filled up at the end of each axis: zeros, empty bytes."""
+    """Arrays stacked; smaller ones are padded at the end of each axis with zeros or empty bytes."""
     if not parts:
         sizes = [size if type(size) is int else 0 for size in kind.shape]
         return blank(xp, (0, *sizes), kind.dtype.dtype)

@@ -25,7 +25,7 @@ for _op in (
 ):  # fmt: skip
     portable(_op, _op)
 
-# and under another one
+# ops that are a function of the array namespace under another name
 for _op in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh"):
     portable(_op, f"arc{_op[1:]}")
 for _op in ("invert", "left_shift", "right_shift"):
@@ -38,7 +38,7 @@ portable("pow", "power")
 
 @portable("cast")
 def cast(xp: Any, x: Array, *, dtype: Any) -> Array:
-    """Convert to ``dtype.dtype``; the imaginary part is dropped, but counts for bool."""
+    """Convert to ``dtype.dtype``; the imaginary part is dropped, except that bool tests it, too."""
     target = dtype.dtype
     if x.dtype.kind == "c" and target.kind not in "cb":
         x = x.real
@@ -53,7 +53,7 @@ def positive(xp: Any, x: Array) -> Array:
 
 @portable("round")
 def round(xp: Any, x: Array) -> Array:
-    """To the nearest integer, ties to even."""
+    """The nearest integer, ties to even."""
     return xp.round(x) if x.dtype.kind == "c" else xp.rint(x)
 
 
@@ -65,7 +65,7 @@ def rsqrt(xp: Any, x: Array) -> Array:
 
 @portable("floor_divide")
 def floor_divide(xp: Any, x1: Array, x2: Array) -> Array:
-    """The floor of the quotient; infinities as the array API demands, unlike NumPy."""
+    """The floor of the quotient; infinities as the array API requires, unlike NumPy."""
     out = xp.floor_divide(x1, x2)
     if out.dtype.kind == "f":
         out = xp.where(xp.isinf(x1) | xp.isinf(x2), xp.floor(xp.divide(x1, x2)), out)
@@ -79,13 +79,13 @@ def expm1(xp: Any, x: Array) -> Array:
     if out.dtype.kind == "c":
         out = xp.where(xp.isfinite(x), out, xp.exp(x) - 1)
         real = out.real
-        real += 0.0  # the standard wants 0, not -0, for -0 + 0j
+        real += 0.0  # the standard requires 0, not -0, for -0 + 0j
     return out
 
 
 @portable("log1p")
 def log1p(xp: Any, x: Array) -> Array:
-    """log(1 + x); complex numbers near 0 keep their precision, which NumPy's own do not."""
+    """log(1 + x), accurate for complex numbers near 0, unlike NumPy's."""
     if x.dtype.kind != "c":
         return xp.log1p(x)
     out = xp.log1p(x)
@@ -99,7 +99,7 @@ def log1p(xp: Any, x: Array) -> Array:
 
 @portable("tanh")
 def tanh(xp: Any, x: Array) -> Array:
-    """The hyperbolic tangent; of infinite complex numbers with the zero that the array API asks."""
+    """The hyperbolic tangent; for infinite complex numbers with the zero of the array API."""
     out = xp.asarray(xp.tanh(x))
     if x.dtype.kind == "c":
         far = xp.isinf(x.real) & xp.isfinite(x.imag)

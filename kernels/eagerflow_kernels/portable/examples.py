@@ -1,4 +1,4 @@
-"""Kernels that read and write TensorFlow's examples."""
+"""Kernels of ops that parse and encode TensorFlow's examples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = Any  # of objects, which are bytes, or of numbers
 
 @portable("encode_example")
 def encode_example(xp: Any, *arrays: Array, names: tuple[str, ...]) -> Array:
-    """The bytes of one example that has these values."""
+    """The bytes of one example with given values."""
     features = {}
     for name, x in zip(names, arrays, strict=True):
         kind = {"O": "bytes", "f": "float32"}.get(x.dtype.kind, "int64")
@@ -29,9 +29,9 @@ def parse_example(
     xp: Any, x: Array, *, names: tuple[str, ...], dtypes: tuple[Any, ...],
     shapes: tuple[tuple[int | None, ...], ...], defaults: tuple[Any, ...],
 ) -> tuple[Array, ...]:  # fmt: skip
-    """The features with these names, of one example or of many.
+    """The features of given names, of one example or of many.
 
-    A size that is None may be any; of many examples the shorter ones are filled up.
+    A size of None matches any number; among many examples shorter values are padded.
     """
     examples = []
     for i, data in enumerate(x.reshape(-1).tolist()):
@@ -77,7 +77,7 @@ def _feature(xp: Any, feature: Any, wanted: tuple[Any, ...], x: Array, i: int) -
 
 
 def _sizes(shape: tuple[int | None, ...], count: int) -> Sequence[int] | None:
-    """The shape with the size that may be any filled in; None if so many values have none."""
+    """The shape with its size of None filled in; None if ``count`` values do not fit."""
     known = 1
     for size in shape:
         known *= 1 if size is None else size

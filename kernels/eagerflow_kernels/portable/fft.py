@@ -1,4 +1,4 @@
-"""Kernels of the Fourier transforms."""
+"""Kernels of Fourier transforms."""
 
 from __future__ import annotations
 

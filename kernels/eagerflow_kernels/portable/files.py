@@ -1,4 +1,4 @@
-"""Kernels of whole files. Their arrays are of Python's bytes, so the namespace is NumPy."""
+"""Kernels that read and write whole files. Arrays hold Python's bytes, so ``xp`` is NumPy."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Array = Any  # of objects, which are bytes
 
 @portable("read_file")
 def read_file(xp: Any, path: Array, *, resource: Any = None) -> Array:
-    """The contents of the files with these names.
+    """The contents of files.
 
     Args:
         xp: NumPy.
         path: their names.
-        resource: if it has a root, what does not lie in that directory is refused.
+        resource: if it has a root, files outside of that directory are refused.
     """
     out = xp.empty(path.shape, object)
     flat = out.reshape(-1)
@@ -42,7 +42,7 @@ def _contents(path: str, resource: Any) -> bytes:
 
 @portable("write_file")
 def write_file(xp: Any, path: Array, contents: Array, *, resource: Any = None) -> tuple[Array, ...]:
-    """Write files; each is there when it is whole (see `read_file`)."""
+    """Write files, each of which appears when it is complete (see `read_file`)."""
     if path.shape != contents.shape:  # before anything is written
         raise ValueError("one name for each of the contents")
     for name, data in zip(path.reshape(-1).tolist(), contents.reshape(-1).tolist(), strict=True):
@@ -54,7 +54,7 @@ def write_file(xp: Any, path: Array, contents: Array, *, resource: Any = None) -
 
 @contextmanager
 def _place(target: str, resource: Any) -> Iterator[tuple[int | None, str]]:
-    """Where a file is written: the descriptor of a directory, if there is a root, and a name."""
+    """The place of a file to write: the descriptor of its directory, if rooted, and a name."""
     if getattr(resource, "root", None) is None:
         yield None, target
         return
@@ -84,7 +84,7 @@ def _replace(target: str, directory: int | None, leaf: str, data: bytes) -> None
 
 def _is_replaceable(directory: int | None, leaf: str) -> bool:
     try:
-        # where links are not followed, one of that name is replaced by the file
+        # where links are not followed, a link of that name is replaced by the file
         status = os.stat(leaf, dir_fd=directory, follow_symlinks=directory is None)
     except OSError:
         return True

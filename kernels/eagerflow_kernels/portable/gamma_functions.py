@@ -9,9 +9,9 @@ from typing import Any
 from eagerflow_kernels.portable.special import BERNOULLI, lgamma
 from eagerflow_kernels.table import Array, portable
 
-#: how many terms a series has at most: about ten times the root of the largest argument
+#: the most terms of a series: about ten times the root of the largest argument
 _MOST_TERMS = 20_000
-#: after how many it is asked whether it has converged, which waits for a device
+#: terms between checks for convergence, which wait for a device
 _BLOCK = 32
 _TINY = 1e-300
 
@@ -63,7 +63,7 @@ def _upper_fraction(xp: Any, a: Array, x: Array) -> Array:
 
 
 def _incomplete(xp: Any, a: Array, x: Array, *, upper: bool) -> Array:
-    """One of the two functions, whose sum is 1; the smaller one is computed."""
+    """The upper or the lower function, whose sum is 1; the smaller one is computed."""
     inside = (a > 0) & (x > 0) & (a < math.inf) & (x < math.inf)
     a_in, x_in = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
     weight = xp.exp(a_in * xp.log(x_in) - x_in - lgamma(xp, a_in))
@@ -80,26 +80,26 @@ def _incomplete(xp: Any, a: Array, x: Array, *, upper: bool) -> Array:
 
 @_pair("gammainc")
 def gammainc(xp: Any, a: Array, x: Array) -> Array:
-    """The lower one."""
+    """The lower incomplete gamma function, regularised."""
     return _incomplete(xp, a, x, upper=False)
 
 
 @_pair("gammaincc")
 def gammaincc(xp: Any, a: Array, x: Array) -> Array:
-    """The upper one."""
+    """The upper incomplete gamma function, regularised."""
     return _incomplete(xp, a, x, upper=True)
 
 
 @_pair("zeta")
 def zeta(xp: Any, s: Array, q: Array) -> Array:
-    """The formula of Euler and Maclaurin after ten terms."""
+    """The Hurwitz zeta function: ten terms, and the formula of Euler and Maclaurin for the rest."""
     inside = (s > 1) & (q > 0) & (q < math.inf)
     s_in, q_in = xp.where(inside, s, 2.0), xp.where(inside, q, 1.0)
     total = xp.zeros_like(q_in)
     for k in range(10):
         total = total + (q_in + k) ** -s_in
     far = q_in + 10
-    finite = xp.minimum(s_in, 1e3)  # beyond, what follows is 0 beside the first term
+    finite = xp.minimum(s_in, 1e3)  # beyond, later terms are 0 beside the first
     power = far**-finite
     total = total + power * far / (finite - 1) + power / 2
     factor = finite / far

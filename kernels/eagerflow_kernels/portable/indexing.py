@@ -1,4 +1,4 @@
-"""Kernels of the indexing ops."""
+"""Kernels of indexing ops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def expression(key: tuple[Any, ...], indices: Sequence[Array]) -> tuple[Any, ...
 
 @portable("mask_indices")
 def mask_indices(xp: Any, mask: Array, *, shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """Where a mask is true; it has the sizes of the axes that it stands for, or none."""
+    """The indices at which a mask is true; its sizes are those of the axes that it covers, or 0."""
     if any(size not in (whole, 0) for size, whole in zip(mask.shape, shape, strict=True)):
         raise IndexError(f"the mask of shape {mask.shape} does not fit where it is {shape}")
     indices: tuple[Array, ...] = mask.nonzero()
@@ -77,9 +77,9 @@ def index_update(
 
 
 def element_of(value: Array) -> Any:
-    """What is written for an array; bytes without axes are their one element.
+    """The value to assign for an array; for bytes without axes, the element itself.
 
-    NumPy would put the array itself into the place of one element.
+    NumPy would store the array as the element.
     """
     return value[()] if value.dtype.kind == "O" and not value.ndim else value
 
@@ -110,7 +110,7 @@ def index_scatter(
 
 
 def _add(xp: Any, out: Array, value: Array, where: tuple[Any, ...]) -> None:
-    """Add to ``out``, which is contiguous, with all that is added to one element."""
+    """Add to ``out``, which is contiguous; values for the same element add up."""
     if not any(hasattr(item, "shape") for item in where):
         out[where] += value
     elif value.size < _MANY or 8 * value.size < out.size:

@@ -1,4 +1,4 @@
-"""Kernels of the linear algebra ops. Matrices are the last two axes; the others are a batch."""
+"""Kernels of linear algebra ops. Matrices are the last two axes; the others are a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SINGULAR = "the matrix is singular"
 
 @portable("matmul_like")
 def matmul_like(xp: Any, x1: Array, x2: Array, like: Array) -> Array:
-    """The product of two matrices; it lies in memory as ``like`` does, by rows or by columns."""
+    """The product of two matrices, in the memory order of ``like``, by rows or by columns."""
     flags = getattr(like, "flags", None)
     if flags is not None and flags.f_contiguous and not flags.c_contiguous:
         return xp.matmul(x2.T, x1.T).T
@@ -29,7 +29,7 @@ def adjoint(xp: Any, x: Array) -> Array:
 
 
 def check_square(x: Array) -> None:
-    """Refuse what is not square, where other shapes would broadcast."""
+    """Refuse matrices that are not square, where other shapes would broadcast."""
     if x.shape[-1] != x.shape[-2]:
         raise ValueError("the matrices are not square")
 
@@ -60,7 +60,7 @@ def diagonal(xp: Any, x: Array, *, offset: int) -> Array:
 
 @portable("diag_embed")
 def diag_embed(xp: Any, x: Array, *, offset: int, rows: int, columns: int) -> Array:
-    """Matrices that are zero but for one diagonal."""
+    """Matrices that are zero except on one diagonal."""
     batch, count = x.shape[:-1], x.shape[-1]
     out = xp.zeros((*batch, rows * columns), dtype=x.dtype)
     start = offset if offset >= 0 else -offset * columns
@@ -73,7 +73,7 @@ def diag_embed(xp: Any, x: Array, *, offset: int, rows: int, columns: int) -> Ar
 
 @portable("vecdot")
 def vecdot(xp: Any, x1: Array, x2: Array) -> Array:
-    """The dot products of the vectors on the last axis, those of ``x1`` conjugated."""
+    """The dot products of the vectors on the last axis, with ``x1`` conjugated."""
     return xp.matmul(x1.conj()[..., None, :], x2[..., :, None])[..., 0, 0]
 
 
@@ -172,7 +172,7 @@ def expm(xp: Any, x: Array) -> Array:
 
 @portable("pinv")
 def pinv(xp: Any, x: Array, rtol: Array) -> Array:
-    """The pseudo-inverse; singular values up to ``rtol`` times the largest count as zero."""
+    """The pseudo-inverse; singular values not above ``rtol`` times the largest count as zero."""
     u, s, vh = _svd(xp, x)
     keep = s > rtol[..., None] * s[..., :1]
     inverse = xp.where(keep, 1 / xp.where(keep, s, 1), 0).astype(s.dtype)
@@ -239,14 +239,14 @@ def _complex(xp: Any, x: Array) -> Array:
 
 @portable("eig")
 def eig(xp: Any, x: Array) -> tuple[Array, Array]:
-    """Eigenvalues and right eigenvectors of length one, complex even where they are real."""
+    """Eigenvalues and right eigenvectors of length one, of complex dtype even if real."""
     values, vectors = _try(xp, _NO_CONVERGENCE, xp.linalg.eig, x)
     return _complex(xp, values), _complex(xp, vectors)
 
 
 @portable("eigvals")
 def eigvals(xp: Any, x: Array) -> Array:
-    """Eigenvalues, complex even where they are real."""
+    """Eigenvalues, of complex dtype even if real."""
     return _complex(xp, _try(xp, _NO_CONVERGENCE, xp.linalg.eigvals, x))
 
 

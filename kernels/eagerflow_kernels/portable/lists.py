@@ -25,7 +25,7 @@ def list_push(xp: Any, values: ListData, *xs: Array) -> ListData:
 def list_pop(
     xp: Any, values: ListData, *, shapes: tuple[Any, ...], dtypes: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """The list without its last elements, and these."""
+    """The list without its last elements, and these elements."""
     if values.size < len(shapes):
         raise IndexError("pop from a list that is too short")
     rest, elements = values.popped(len(shapes))
@@ -50,7 +50,7 @@ def _checked(values: ListData, index: Array) -> int:
 def list_read(
     xp: Any, values: ListData, index: Array, *, shape: tuple[int, ...], dtype: Any, strict: bool
 ) -> Array:
-    """One element, zeros where it is absent; if ``strict``, it must be one of the list."""
+    """One element, zeros if it is absent; with ``strict`` the index must be in range."""
     element = values.get(_checked(values, index) if strict else int(index))
     return _absent(xp, shape, dtype) if element is None else element
 
@@ -81,13 +81,13 @@ def list_cut(xp: Any, values: ListData, size: Array) -> ListData:
 
 @portable("list_size")
 def list_size(xp: Any, values: ListData) -> Array:
-    """How many elements there are."""
+    """The number of elements, absent ones included."""
     return xp.asarray(values.size, dtype="int64")
 
 
 @portable("list_add")
 def list_add(xp: Any, x1: ListData, x2: ListData) -> ListData:
-    """The sums of elements of the same number; the work is that of the shorter list."""
+    """The sums of elements of the same index; the work depends on the list with fewer elements."""
     if len(x1) < len(x2):
         x1, x2 = x2, x1
     positions, sums = [], []
@@ -104,7 +104,7 @@ def list_add(xp: Any, x1: ListData, x2: ListData) -> ListData:
 def list_stack(
     xp: Any, values: ListData, *, size: int | None, shape: tuple[int, ...], dtype: Any
 ) -> Array:
-    """All elements along a new first axis; zeros for those that are absent."""
+    """All elements along a new first axis; zeros for absent ones."""
     count = values.size if size is None else size
     items = dict(values.items())
     elements = [items.get(i) for i in range(count)]
@@ -126,7 +126,7 @@ def list_unstack(xp: Any, x: Array) -> ListData:
 def list_concat(
     xp: Any, values: ListData, like: ListData, *, shape: tuple[int, ...], dtype: Any
 ) -> Array:
-    """All elements along their first axis; absent ones are zeros, as many as ``like`` has."""
+    """All elements along their first axis; absent ones are zeros of the lengths in ``like``."""
     items, sizes = dict(values.items()), dict(like.items())
     parts = [blank(xp, (0, *shape), dtype.dtype)]
     for i in range(max(values.size, like.size)):

@@ -1,4 +1,4 @@
-"""Kernels that make numbers of bytes. Their inputs are of Python's bytes, so NumPy reads them."""
+"""Kernels that parse numbers from bytes. Inputs hold Python's bytes, so ``xp`` is NumPy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from eagerflow_kernels.table import portable
 
 Array = Any  # of objects, which are bytes, or of numbers
 
-_SHOWN: Final = 40  # bytes of what is wrong
+_SHOWN: Final = 40  # bytes of bad data in messages
 
 
 def element(x: Array, i: int) -> str:
-    """How messages name element ``i`` of an array, in row-major order."""
+    """The name of element ``i`` of an array, in row-major order, for messages."""
     if not x.ndim:
         return "the element"
     positions: list[int] = []
@@ -33,13 +33,13 @@ def shown(data: bytes) -> str:
 
 @portable("byte_length")
 def byte_length(xp: Any, x: Array) -> Array:
-    """How many bytes each element has."""
+    """Number of bytes of each element."""
     return xp.asarray(list(map(len, x.reshape(-1).tolist())), dtype="int64").reshape(x.shape)
 
 
 @portable("decode_raw")
 def decode_raw(xp: Any, x: Array, *, dtype: Any, big_endian: bool) -> Array:
-    """The numbers whose memory the bytes are, along a new last axis."""
+    """The numbers whose memory representation the bytes are, along a new last axis."""
     contents = x.reshape(-1).tolist()
     size = len(contents[0]) if contents else 0
     for i, data in enumerate(contents):
@@ -57,11 +57,11 @@ def decode_raw(xp: Any, x: Array, *, dtype: Any, big_endian: bool) -> Array:
     return raw.copy().view(dtype.dtype).reshape(shape)
 
 
-# --- numbers that are written out -------------------------------------------------------------
+# --- numbers as text --------------------------------------------------------------------------
 
 
 def _number(text: bytes, dtype: Any) -> Any:
-    """The number that ``text`` writes out; ValueError if it is none."""
+    """The number of a text; raises ValueError if it is no number."""
     if b"_" in text:  # Python would take it
         raise ValueError
     return int(text) if dtype.is_integer else float(text)
@@ -86,7 +86,7 @@ def _numbers(xp: Any, texts: Sequence[bytes], dtype: Any, name: Callable[[int], 
 
 @portable("parse_numbers")
 def parse_numbers(xp: Any, x: Array, *, dtype: Any) -> Array:
-    """The numbers that the bytes write out."""
+    """The numbers that the elements have as text."""
     texts = x.reshape(-1).tolist()
     return _numbers(xp, texts, dtype, lambda i: element(x, i)).reshape(x.shape)
 
@@ -112,7 +112,7 @@ def _fields(x: Array, i: int, row: bytes, columns: int, delimiter: str) -> list[
 def decode_csv(
     xp: Any, x: Array, *, dtypes: tuple[Any, ...], defaults: tuple[Any, ...], delimiter: str
 ) -> tuple[Array, ...]:
-    """The columns of rows, one row in each element."""
+    """The columns of a table whose rows are the elements."""
     rows = [
         _fields(x, i, row, len(dtypes), delimiter) for i, row in enumerate(x.reshape(-1).tolist())
     ]

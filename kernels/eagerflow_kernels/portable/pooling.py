@@ -1,8 +1,8 @@
 """Kernels of pooling: windows that slide over the axes after the batch and the channels.
 
-An element of the window is a *tap*. The elements that one tap sees at all positions are a strided
-view of the input, so that a whole array is done per tap. Sums and maxima over a window are sums
-and maxima along one axis after the other: ``h + w`` taps in place of ``h * w``.
+An element of the window is a *tap*. The elements under one tap at all positions are a strided view
+of the input, so that each tap is one operation on a whole array. Sums and maxima over a window are
+computed along one axis after the other: ``h + w`` taps in place of ``h * w``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from eagerflow_kernels.table import Array, portable
 
 
 def _slide(sizes: Sizes, *, padding: Sizes, **sliding: Any) -> Windows:
-    """Windows with as much padding before as after."""
+    """Windows with equal padding before and after."""
     return slide(sizes, padding=tuple((p, p) for p in padding), **sliding)
 
 
 def _seen(size: int, positions: int, stride: int, start: int) -> tuple[slice, slice] | None:
-    """Which positions have an element ``position*stride + start``, and which elements these are."""
+    """The positions that have an element ``position*stride + start``, and these elements."""
     low = max(0, -(start // stride))
     high = min(positions, (size - 1 - start) // stride + 1)
     if high <= low:
@@ -38,7 +38,7 @@ def _along(axis: int, part: slice) -> tuple[Any, ...]:
 def _reduced(
     xp: Any, function: Any, first: Any, x: Array, windows: Windows, *, back: bool = False
 ) -> Array:
-    """All elements of each window combined, one axis after the other; ``back`` to the elements."""
+    """The elements of each window combined, axis by axis; with ``back`` the transpose of that."""
     for axis, (n, k, s, (p, _), d, m) in enumerate(windows.axes(), 2):
         out = xp.full((*x.shape[:axis], n if back else m, *x.shape[axis + 1 :]), first, x.dtype)
         for tap in range(k):
@@ -52,7 +52,7 @@ def _reduced(
 
 
 def _taps(windows: Windows) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
-    """The number of each tap, the positions where it sees an element, and these elements."""
+    """The number of each tap, the positions at which it covers an element, and these elements."""
     for number, tap in enumerate(itertools.product(*map(range, windows.kernel))):
         pairs = [
             _seen(n, m, s, t * d - p)
@@ -64,7 +64,7 @@ def _taps(windows: Windows) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, .
 
 
 def _check_seen(windows: Windows) -> None:
-    """Refuse windows that see padding alone: with gaps between its elements, one may."""
+    """Refuse windows that cover only padding, as a window with dilation may."""
     for n, k, s, (p, _), d, m in windows.axes():
         parts = [_seen(n, m, s, tap * d - p) for tap in range(k)] if d > 1 else []
         done = 0
@@ -79,7 +79,7 @@ def _check_seen(windows: Windows) -> None:
 
 @portable("max_pool")
 def max_pool(xp: Any, x: Array, **sliding: Any) -> Array:
-    """The largest element of each window; NaN if one is."""
+    """The largest element of each window; NaN if any is."""
     windows = _slide(x.shape[2:], **sliding)
     _check_seen(windows)
     least = -math.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
@@ -88,13 +88,13 @@ def max_pool(xp: Any, x: Array, **sliding: Any) -> Array:
 
 @portable("max_pool_indices")
 def max_pool_indices(xp: Any, x: Array, out: Array, **sliding: Any) -> Array:
-    """Where in its plane the first element of each window is that equals ``out``, or is a NaN."""
+    """The index in its plane of the first element of each window that is ``out``, or a NaN."""
     windows = _slide(x.shape[2:], **sliding)
     if out.shape != (*x.shape[:2], *windows.positions):
         raise ValueError("the maxima are not those of x")
     lost = x.dtype.kind == "f" and bool(xp.isnan(out).any())
     count = math.prod(windows.kernel)
-    # the first tap has the largest number; few bits are many elements per instruction
+    # the first tap has the largest number; a narrow dtype gives more elements per instruction
     numbers = xp.dtype("uint8" if count < 256 else "int64").type
     first_taps = xp.zeros(out.shape, numbers)
     for tap, some, elements in _taps(windows):
@@ -110,7 +110,7 @@ def max_pool_indices(xp: Any, x: Array, out: Array, **sliding: Any) -> Array:
 
 
 def _offsets(xp: Any, windows: Windows) -> tuple[Array, Array]:
-    """How far in a plane each tap is from the start of its window, and where windows start."""
+    """The offsets in a plane of the taps from the start of a window, and of windows' starts."""
     ahead = xp.zeros((), "int64")
     start = xp.zeros((), "int64")
     for n, k, s, (p, _), d, m in windows.axes():
@@ -138,7 +138,7 @@ def plane_pick(xp: Any, x: Array, indices: Array, *, size: Sizes, back: bool) ->
 
 
 def _counts(xp: Any, windows: Windows, inside: bool) -> Array:
-    """How many elements each window has, padding included unless only those ``inside`` count."""
+    """Number of elements of each window, with padding unless only elements ``inside`` count."""
     whole: Any = 1
     for n, k, s, (p, _), _d, m in windows.axes():
         start = xp.arange(m) * s - p
@@ -160,7 +160,7 @@ def avg_pool(
     kernel: Sizes,
     **sliding: Any,
 ) -> Array:
-    """The sum of each window over its count; ``back`` adds such a share to all elements of it."""
+    """The mean of each window; ``back`` adds the value over the count to all its elements."""
     windows = _slide(size, kernel=kernel, dilation=(1,) * len(kernel), **sliding)
     if x.shape[2:] != (windows.positions if back else size):
         raise ValueError("the sizes do not belong together")
@@ -173,11 +173,11 @@ def avg_pool(
     return _reduced(xp, xp.add, 0, xp.divide(x, counts), windows, back=True)
 
 
-# --- windows that share out an axis -----------------------------------------------------------
+# --- windows that divide an axis --------------------------------------------------------------
 
 
 def _shares(size: int, count: int) -> list[slice]:
-    """The windows that share ``size`` elements out: neighbours overlap if they do not divide."""
+    """The ``count`` windows over ``size`` elements: neighbours overlap if it does not divide."""
     if size < 1 or count < 1:
         raise ValueError("there is nothing to share out")
     return [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
@@ -185,7 +185,7 @@ def _shares(size: int, count: int) -> list[slice]:
 
 @portable("adaptive_avg_pool")
 def adaptive_avg_pool(xp: Any, x: Array, *, places: Sizes, size: Sizes, back: bool) -> Array:
-    """Means along one axis after the other; ``back`` shares out what each window is given."""
+    """Means along one axis after the other; ``back`` spreads each value over its window."""
     if x.shape[2:] != (places if back else size):
         raise ValueError("the sizes do not belong together")
     for axis, (n, m) in enumerate(zip(size, places, strict=True), 2):
@@ -212,7 +212,7 @@ def adaptive_avg_pool(xp: Any, x: Array, *, places: Sizes, size: Sizes, back: bo
 
 @portable("adaptive_max_indices")
 def adaptive_max_indices(xp: Any, x: Array, *, places: Sizes) -> Array:
-    """Where in its plane the first maximum of each window is, or the first NaN."""
+    """The index in its plane of the first maximum of each window, or of the first NaN."""
     sizes = x.shape[2:]
     out = xp.empty((*x.shape[:2], *places), "int64")
     shares = [_shares(n, m) for n, m in zip(sizes, places, strict=True)]

@@ -12,7 +12,7 @@ from eagerflow_kernels.table import Array, portable
 
 
 def _split(arrays: Sequence[Array], resource: Any) -> tuple[Sequence[Array], Any]:
-    """The parts of elements, and the priority if there is one."""
+    """The components of elements, and the priority if there is one."""
     if len(arrays) > len(resource.types):
         return arrays[:-1], arrays[-1]
     return arrays, None
@@ -20,7 +20,7 @@ def _split(arrays: Sequence[Array], resource: Any) -> tuple[Sequence[Array], Any
 
 @waits("queue_enqueue")
 def queue_enqueue(xp: Any, *arrays: Array, resource: Any) -> tuple[Any, Finish]:
-    """Put in one element; of a priority queue the priority comes last."""
+    """Enqueue one element; for a priority queue the priority comes last."""
     parts, priority = _split(arrays, resource)
     check_shapes(resource.types, parts)
     element = tuple([own(x) for x in parts])
@@ -29,7 +29,7 @@ def queue_enqueue(xp: Any, *arrays: Array, resource: Any) -> tuple[Any, Finish]:
 
 @waits("queue_enqueue_many")
 def queue_enqueue_many(xp: Any, *arrays: Array, resource: Any) -> tuple[Any, Finish]:
-    """Put in elements that lie along the first axis; priorities are one for each, or one."""
+    """Enqueue elements that lie along the first axis, with a priority for each, or one for all."""
     parts, priority = _split(arrays, resource)
     check_shapes(resource.types, parts, 1)
     count = parts[0].shape[0]
@@ -50,17 +50,17 @@ class _Rows:
         self._parts = parts
 
     def element(self, i: int) -> tuple[Array, ...]:
-        """One of them."""
+        """One of the elements."""
         return tuple([x[i, ...].copy() for x in self._parts])  # a view would keep all alive
 
     def keep(self) -> None:
-        """Let later writes into memory that others have, too, change nothing."""
+        """Copy memory that has other owners, whose later writes would change elements."""
         self._parts = [own(x) for x in self._parts]
 
 
 @waits("queue_dequeue")
 def queue_dequeue(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
-    """Take one element."""
+    """Dequeue one element."""
     return resource.dequeue(), lambda elements: elements[0]
 
 
@@ -68,7 +68,7 @@ def queue_dequeue(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
 def queue_dequeue_many(
     xp: Any, *asked: Array, resource: Any, count: int | None = None
 ) -> tuple[Any, Finish]:
-    """Take elements, stacked along a new first axis."""
+    """Dequeue elements, stacked along a new first axis."""
     return resource.dequeue_many(count_of(count, asked)), partial(stacked, xp, resource.types)
 
 
@@ -76,20 +76,20 @@ def queue_dequeue_many(
 def queue_dequeue_up_to(
     xp: Any, *asked: Array, resource: Any, count: int | None = None
 ) -> tuple[Any, Finish]:
-    """The same; what is left of a closed queue will do."""
+    """As `queue_dequeue_many`, but a closed queue may give fewer elements, all that are left."""
     attempt = resource.dequeue_many(count_of(count, asked), True)
     return attempt, partial(stacked, xp, resource.types)
 
 
 @waits("queue_close")
 def queue_close(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
-    """Let nothing in any more, after what already waits."""
+    """Close a queue to new elements, after those of waiting producers."""
     return resource.close(), nothing
 
 
 @portable("queue_cancel_and_close")
 def queue_cancel_and_close(xp: Any, *, resource: Any) -> tuple[Array, ...]:
-    """Let nothing in any more, and cancel what waits to get in."""
+    """Close a queue to new elements, and cancel waiting producers."""
     resource.cancel_and_close()
     return ()
 

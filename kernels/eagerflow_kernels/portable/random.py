@@ -1,8 +1,8 @@
-"""Kernels of the random ops: Philox4x64-10, and what is made of its bits.
+"""Kernels of random ops: Philox4x64-10, and the conversion of its bits.
 
-A draw is a pure function of its key (seed, ticket). Its words of 64 bits are those of the blocks
+A draw is a pure function of its key (seed, ticket). Its words of 64 bits come from the blocks
 Philox(counter=(block, stream, ticket, 0), key=(seed, 0)) with block = 0, 1, …, four words each;
-its words of 32 bits are the low and then the high half of each of these. Element i of a draw, in
+its words of 32 bits are the low and then the high half of each of them. Element i of a draw, in
 C order, is made of word i. (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as
 1, 2, 3. SC '11.)
 """
@@ -53,7 +53,7 @@ def philox(counter: tuple[Array, ...], key: tuple[Array, Array]) -> tuple[Array,
 
 @portable("set_key")
 def set_key(xp: Any, *, resource: Any, seed: int, ticket: int) -> Array:
-    """Let the generator go on from this seed and ticket; gives the key."""
+    """Set the generator to a seed and ticket; the result is the key."""
     resource.set(seed, ticket)
     return xp.asarray([seed, ticket], dtype=xp.uint64)
 
@@ -66,7 +66,7 @@ def next_key(xp: Any, *, resource: Any) -> Array:
 
 @portable("random_bits")
 def random_bits(xp: Any, key: Array, *, shape: Shape, dtype: Any, stream: int = 0) -> Array:
-    """The words of a draw; ``stream`` tells several draws of one key apart."""
+    """The words of a draw; ``stream`` distinguishes several draws of one key."""
     count = math.prod(shape)
     narrow = dtype.itemsize == 4
     size = (count + 1) // 2 if narrow else count
@@ -83,7 +83,7 @@ def random_bits(xp: Any, key: Array, *, shape: Shape, dtype: Any, stream: int = 
 
 # --- parameters -----------------------------------------------------------------------------
 
-#: what the parameters of draws must be
+#: conditions on the parameters of draws
 CLAIMS: Final[dict[str, Callable[..., Any]]] = {
     "scale": lambda x: x >= 0,
     "positive": lambda x: x > 0,
@@ -95,7 +95,7 @@ CLAIMS: Final[dict[str, Callable[..., Any]]] = {
 
 @portable("check_parameters")
 def check_parameters(xp: Any, x: Array, *parameters: Array, claim: str, refusal: str) -> Array:
-    """The same values; the parameters are not looked at, since that would wait for them."""
+    """The same values; the parameters are not checked, since that would wait for them."""
     return x
 
 
@@ -103,14 +103,14 @@ def check_parameters(xp: Any, x: Array, *parameters: Array, claim: str, refusal:
 
 
 def _uniform(xp: Any, bits: Array, *, digits: int) -> Array:
-    """Uniform on [0, 1): the first ``digits`` bits."""
+    """Numbers uniform on [0, 1), from the first ``digits`` bits."""
     values = (bits >> (8 * bits.dtype.itemsize - digits)).astype(_FLOAT[bits.dtype.itemsize])
     values *= 2.0**-digits
     return values
 
 
 def _positive(bits: Array) -> Array:
-    """Uniform on (0, 1]: all bits, rounded, so that small values have all their digits."""
+    """Numbers uniform on (0, 1], from all bits, rounded, so that small values are accurate."""
     values = bits.astype(_FLOAT[bits.dtype.itemsize])
     values += 0.5
     values *= 2.0 ** (-8 * bits.dtype.itemsize)
@@ -118,7 +118,7 @@ def _positive(bits: Array) -> Array:
 
 
 def _normal(xp: Any, bits: Array) -> Array:
-    """Standard normal by Box and Muller: words 2i and 2i+1 make the elements 2i and 2i+1."""
+    """Standard normal numbers by Box and Muller: words 2i and 2i+1 give elements 2i and 2i+1."""
     radius = xp.log(_positive(bits[0::2]))
     radius *= -2.0
     radius = xp.sqrt(radius)
@@ -131,12 +131,12 @@ def _normal(xp: Any, bits: Array) -> Array:
 
 
 def _exponential(xp: Any, bits: Array) -> Array:
-    """Exponential with mean 1, by inversion at the end that resolves large values."""
+    """Exponential numbers with mean 1, by inversion from the end that resolves large values."""
     return xp.abs(xp.log(_positive(bits)))
 
 
 def _gumbel(xp: Any, bits: Array) -> Array:
-    """Standard Gumbel, by inversion at the end that resolves large values."""
+    """Standard Gumbel numbers, by inversion from the end that resolves large values."""
     uniform = _positive(bits)
     limit = 1.0 - 2.0 ** (-24 if bits.dtype.itemsize == 4 else -53)
     return -xp.log(-xp.log1p(-xp.minimum(uniform, limit)))
@@ -190,7 +190,7 @@ def _normal_quantile(xp: Any, p: Array) -> Array:
 
 
 def _truncated_normal(xp: Any, bits: Array, *, lower: float, upper: float) -> Array:
-    """Standard normal between two bounds, by inversion in double precision."""
+    """Standard normal numbers between two bounds, by inversion in double precision."""
     mirrored = lower > 0.0  # the distribution function resolves only its lower tail
     a, b = (-upper, -lower) if mirrored else (lower, upper)
     below, inside = normal_probability(-math.inf, a), normal_probability(a, b)
@@ -209,7 +209,7 @@ def normal_probability(lower: float, upper: float) -> float:
     return 0.5 * (math.erfc(-upper / math.sqrt(2.0)) - math.erfc(-lower / math.sqrt(2.0)))
 
 
-#: what makes the elements of a floating draw of its words, of which there is an even number
+#: conversions of the words of a floating draw, an even number of them, to its elements
 CONVERSIONS: Final[dict[str, Callable[..., Array]]] = {
     "random_uniform": _uniform,
     "random_normal": _normal,
@@ -222,7 +222,7 @@ CONVERSIONS: Final[dict[str, Callable[..., Array]]] = {
 def _draw(
     convert: Callable[..., Array], xp: Any, key: Array, *, shape: Shape, dtype: Any, **attrs: Any
 ) -> Array:
-    """A floating draw: float32 is made of words of 32 bits, float64 of words of 64."""
+    """A floating draw: float32 from words of 32 bits, float64 from words of 64 bits."""
     count = math.prod(shape)
     kind = f"uint{8 * dtype.itemsize}"
     bits = random_bits(xp, key, shape=(count + count % 2,), dtype=xp.dtype(kind))
@@ -240,7 +240,7 @@ for _name, _convert in CONVERSIONS.items():
 def random_integers(
     xp: Any, key: Array, low: Array, last: Array, *, shape: Shape, wide: bool | None
 ) -> Array:
-    """Uniform on low … last; see `integers`. Without ``wide`` it follows from the bounds."""
+    """Integers uniform on low … last; see `integers`. If ``wide`` is None, the bounds decide."""
     wide = is_wide(low, last) if wide is None else wide
     kind = xp.dtype("uint64")
     draws = [random_bits(xp, key, shape=shape, dtype=kind, stream=i) for i in range(1 + wide)]
@@ -248,7 +248,7 @@ def random_integers(
 
 
 def is_wide(low: Array, last: Array) -> bool:
-    """Whether two integers are the ends of more than 2**32 values."""
+    """Whether the range from ``low`` to ``last`` has more than 2**32 values."""
     span: int = last.item() - low.item()
     if span < 0:
         raise ValueError("low must be less than high")
@@ -256,9 +256,9 @@ def is_wide(low: Array, last: Array) -> bool:
 
 
 def integers(xp: Any, low: Array, last: Array, bits: Array, extra: Array | None = None) -> Array:
-    """Uniform on low … last: low plus the integer part of (last - low + 1) · bits / 2**64.
+    """Integers uniform on low … last: low plus the integer part of (last - low + 1) · bits / 2**64.
 
-    Where that is more than 2**32 values, the words are (bits, extra), of 128 bits, and the
+    If the range has more than 2**32 values, the words are (bits, extra), of 128 bits, and the
     divisor is 2**128: no value is favoured by more than one part in 2**32.
     """
     if bool(xp.any(low > last)):

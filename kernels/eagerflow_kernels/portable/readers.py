@@ -11,7 +11,7 @@ from eagerflow_kernels.table import Array, portable
 
 @waits("reader_read")
 def reader_read(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
-    """The next record, and its key."""
+    """The next file record, and its record key."""
 
     def finish(records: Any) -> tuple[Array, ...]:
         return tuple([xp.array(part, object) for part in records[0]])
@@ -23,7 +23,7 @@ def reader_read(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
 def reader_read_up_to(
     xp: Any, *asked: Array, resource: Any, count: int | None = None
 ) -> tuple[Any, Finish]:
-    """The next records, and their keys; what is left after the last file will do."""
+    """The next file records, and their record keys; fewer after the last file."""
 
     def finish(records: Any) -> tuple[Array, ...]:
         columns = blank(xp, (2, len(records)), xp.dtype(object))
@@ -36,7 +36,7 @@ def reader_read_up_to(
 
 @portable("reader_reset")
 def reader_reset(xp: Any, *, resource: Any) -> tuple[Array, ...]:
-    """Forget the file that is being read."""
+    """Abandon the file that is being read."""
     resource.reset()
     return ()
 

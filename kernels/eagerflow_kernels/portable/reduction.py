@@ -1,4 +1,4 @@
-"""Kernels of the reduction ops. Axes are tuples counted from the front."""
+"""Kernels of reduction ops. Axes are tuples counted from the front."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _count(x: Array, axis: Axes) -> int:
 
 
 def sum_to_axes(x: Array, shape: tuple[int, ...]) -> Axes:
-    """The axes along which an array of ``shape`` is repeated to have the shape of ``x``.
+    """The axes along which an array of ``shape`` is broadcast to the shape of ``x``.
 
     Raises:
-        ValueError: it is not repeated to that.
+        ValueError: it does not broadcast to that.
     """
     lead = x.ndim - len(shape)
     if lead < 0 or any(d not in (1, n) for n, d in zip(x.shape[lead:], shape, strict=True)):
@@ -34,20 +34,20 @@ def sum_to_axes(x: Array, shape: tuple[int, ...]) -> Axes:
 
 @portable("sum_to")
 def sum_to(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Array:
-    """As it is, in the same memory, if there is nothing to add."""
+    """Sums over the axes along which ``shape`` is broadcast; a view if there are none."""
     axis = sum_to_axes(x, shape)
     return xp.sum(x, axis=axis).reshape(shape) if axis else x.view()
 
 
 @portable("mean")
 def mean(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    """The sum over the number of elements; NaN of nothing, without a warning of 0 / 0."""
+    """The sum over the number of elements; NaN of no elements, without a warning of 0 / 0."""
     return xp.divide(xp.sum(x, axis=axis, keepdims=keepdims), _count(x, axis) or math.nan)
 
 
 @portable("logsumexp")
 def logsumexp(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    """Sums exp(x - largest), so that nothing overflows."""
+    """The logarithm of sums of exponentials, relative to the largest, so that none overflows."""
     shape = tuple(1 if i in axis else d for i, d in enumerate(x.shape))
     if x.size == 0:
         out = xp.full(shape, -math.inf, dtype=x.dtype)
@@ -63,7 +63,7 @@ def logsumexp(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 @portable("count_nonzero")
 def count_nonzero(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
-    """How many elements are not zero."""
+    """The number of elements that are not zero."""
     if len(axis) == x.ndim and not keepdims:
         return xp.asarray(xp.count_nonzero(x), dtype="int64")
     return xp.sum(x != 0, axis=axis, keepdims=keepdims, dtype="int64")
@@ -73,7 +73,10 @@ def count_nonzero(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
 
 
 def variance(xp: Any, total: Any, x: Array, axis: Axes, keepdims: bool, correction: float) -> Array:
-    """In two passes: the mean, then the mean square of what is left. ``total`` is the sum."""
+    """The variance in two passes: the mean, then the mean square of the differences from it.
+
+    ``total`` is the function for sums.
+    """
     count = _count(x, axis)
     centre = xp.divide(total(x, axis=axis, keepdims=True), count)
     rest = xp.asarray(x - centre)
@@ -86,7 +89,7 @@ def variance(xp: Any, total: Any, x: Array, axis: Axes, keepdims: bool, correcti
 
 @portable("var")
 def var(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> Array:
-    """The mean square of the distance from the mean."""
+    """The mean square of distances from the mean."""
     return variance(xp, xp.sum, x, axis, keepdims, correction)
 
 
@@ -98,7 +101,7 @@ def std(xp: Any, x: Array, *, axis: Axes, keepdims: bool, correction: float) -> 
 
 @portable("fraction")
 def fraction(xp: Any, x: Array) -> Array:
-    """As it is; to look at the values would wait for a device."""
+    """The same values, which are not checked, since that would wait for a device."""
     return x.view()
 
 
@@ -107,7 +110,7 @@ def fraction(xp: Any, x: Array) -> Array:
 
 @portable("linear_recurrence")
 def linear_recurrence(xp: Any, a: Array, b: Array, *, axis: int) -> Array:
-    """Windows of 1, 2, 4, … steps: each is two halves, so few passes do for any length."""
+    """A linear recurrence by recursive doubling: passes over windows of 1, 2, 4, … steps."""
     out = xp.array(b)
     y, factor = xp.moveaxis(out, axis, 0), xp.moveaxis(xp.array(a), axis, 0)
     step = 1
@@ -119,14 +122,14 @@ def linear_recurrence(xp: Any, a: Array, b: Array, *, axis: int) -> Array:
 
 
 def running_position(xp: Any, x: Array, axis: int, extreme: Array, latest: Any) -> Array:
-    """Where the running extreme was met last; from a NaN on, where that came first.
+    """The index of the last element equal to the running extreme; from a first NaN on, of the NaN.
 
     Args:
         xp: the array namespace.
         x: the elements.
         axis: the axis to go along.
         extreme: the running extreme.
-        latest: gives running maxima, as `accumulate` does.
+        latest: the function for running maxima, like NumPy's `accumulate`.
     """
     shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
     index = xp.arange(x.shape[axis], dtype="int64").reshape(shape)
@@ -138,7 +141,7 @@ def running_position(xp: Any, x: Array, axis: int, extreme: Array, latest: Any) 
 
 
 def _accumulate(xp: Any, function: Any) -> Any:
-    """Running results of an associative function, in windows of 1, 2, 4, … elements."""
+    """A scan with an associative function, in passes over windows of 1, 2, 4, … elements."""
 
     def accumulate(x: Array, axis: int) -> Array:
         out = xp.array(x)

@@ -1,7 +1,7 @@
-"""Draws by rejection: gamma and Poisson, of words of 64 bits of several streams of one key.
+"""Kernels of draws by rejection: gamma and Poisson, from several streams of one key.
 
-Element i of round r looks at its own words only, so that a value never depends on how many others
-there are, or in which order they are made.
+Element i of round r uses only its own words of 64 bits, so that a value depends neither on the
+number of elements nor on the order in which they are made.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from eagerflow_kernels.portable.special import lgamma
 from eagerflow_kernels.table import Array, portable
 
 Shape = tuple[int, ...]
-#: rounds of rejection; fewer than one element in 10**60 is still open then, and takes the mode
+#: rounds of rejection; fewer than one element in 10**60 is rejected in all, and takes the mode
 _ROUNDS: Final = 64
-#: the rate from which Poisson draws are made by rejection
+#: the rate from which on Poisson draws are made by rejection
 _LARGE: Final = 30.0
 
 
@@ -25,12 +25,12 @@ def _words(xp: Any, key: Array, shape: Shape, stream: int) -> Array:
 
 
 def _open_unit(xp: Any, key: Array, shape: Shape, stream: int) -> Array:
-    """Uniform on (0, 1]."""
+    """Numbers uniform on (0, 1]."""
     return (_words(xp, key, shape, stream).astype("float64") + 0.5) * 2.0**-64
 
 
 def _normal(xp: Any, key: Array, shape: Shape, stream: int) -> Array:
-    """Standard normal, of the words of two streams."""
+    """Standard normal numbers, from the words of two streams."""
     radius = xp.sqrt(-2.0 * xp.log(_open_unit(xp, key, shape, stream)))
     angle = _words(xp, key, shape, stream + 1).astype("float64") * (2.0 * math.pi * 2.0**-64)
     return radius * xp.cos(angle)
@@ -38,7 +38,7 @@ def _normal(xp: Any, key: Array, shape: Shape, stream: int) -> Array:
 
 @portable("random_gamma")
 def random_gamma(xp: Any, key: Array, concentration: Array, *, shape: Shape, dtype: Any) -> Array:
-    """Gamma with scale 1 (G. Marsaglia and W. Tsang, 2000); below 1 by the power of a uniform."""
+    """Gamma draws of scale 1 (G. Marsaglia, W. Tsang, 2000); below 1 by a power of a uniform."""
     a = xp.broadcast_to(concentration.astype("float64"), shape)
     d = xp.where(a < 1.0, a + 1.0, a) - 1.0 / 3.0
     c = 1.0 / xp.sqrt(9.0 * d)
@@ -59,7 +59,7 @@ def random_gamma(xp: Any, key: Array, concentration: Array, *, shape: Shape, dty
 
 @portable("random_poisson")
 def random_poisson(xp: Any, key: Array, rate: Array, *, shape: Shape, dtype: Any) -> Array:
-    """Poisson: by inversion for small rates, by rejection for others (W. Hörmann, 1993)."""
+    """Poisson draws: by inversion for small rates, else by rejection (W. Hörmann, 1993)."""
     mean = xp.broadcast_to(rate.astype("float64"), shape)
     large = mean >= _LARGE
     values = _inverted(xp, key, xp.where(large, 0.0, mean), shape)

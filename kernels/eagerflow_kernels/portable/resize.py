@@ -1,4 +1,4 @@
-"""The kernel of resizing: each position takes one element of an axis, or lies between two."""
+"""The kernel of resizing: each position takes an element of an axis, or interpolates two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from eagerflow_kernels.table import Array, portable
 
 Sizes = tuple[int, ...]
-#: indices along an axis in ascending order, and the weight of what is there; None is 1
+#: indices along an axis in ascending order, and the weights of their elements; None is 1
 Term = tuple[Array, Array | None]
 
 
@@ -18,7 +18,7 @@ _DENSE = 128
 
 
 def _nearest(xp: Any, size: int, count: int, scale: float | None, middle: bool) -> list[Term]:
-    """The element that a position begins in, or has its ``middle`` in."""
+    """The element in which a position begins, or has its ``middle``."""
     positions = xp.arange(count)
     if scale is None:  # in integers, where no quotient can fall short of an element
         elements = (
@@ -30,7 +30,7 @@ def _nearest(xp: Any, size: int, count: int, scale: float | None, middle: bool) 
 
 
 def _linear(xp: Any, size: int, count: int, scale: float | None, corners: bool) -> list[Term]:
-    """The two elements around a position, and how near it is to each."""
+    """The two elements around a position, with the weights of the interpolation."""
     positions = xp.arange(count)
     if corners:
         where = positions * ((size - 1) / max(count - 1, 1))
@@ -54,7 +54,7 @@ def _moved(xp: Any, x: Array, axis: int, terms: list[Term]) -> Array:
 
 
 def _moved_back(xp: Any, x: Array, axis: int, size: int, terms: list[Term]) -> Array:
-    """Adds each position to the elements that it takes; indices ascend, so sums go over runs."""
+    """The transpose of `_moved`; indices ascend, so that it sums over runs of equal ones."""
     lead = (slice(None),) * axis
     out = xp.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
     for index, weight in terms:
@@ -66,7 +66,7 @@ def _moved_back(xp: Any, x: Array, axis: int, size: int, terms: list[Term]) -> A
 
 
 def _repeated(xp: Any, x: Array, axis: int, size: int, times: int, back: bool) -> Array:
-    """Each element so many times; ``back`` sums them."""
+    """Each element repeated ``times`` times; ``back`` sums the repetitions."""
     if not back:
         return xp.repeat(x, times, axis=axis)
     parts = x.reshape(*x.shape[:axis], size, times, *x.shape[axis + 1 :])
@@ -78,7 +78,7 @@ def _repeated(xp: Any, x: Array, axis: int, size: int, times: int, back: bool) -
 
 
 def _multiplied(xp: Any, x: Array, axis: int, size: int, terms: list[Term], back: bool) -> Array:
-    """The same as a product with a matrix that is mostly zeros."""
+    """`_moved`, or with ``back`` `_moved_back`, as a product with a mostly zero matrix."""
     count = len(terms[0][0])
     matrix = xp.zeros((count, size), x.dtype)
     for index, weight in terms:
@@ -105,7 +105,7 @@ def resize(
     scale: tuple[float | None, ...],
     back: bool,
 ) -> Array:
-    """From ``size`` to ``places``, one axis after the other; ``back`` is the transpose."""
+    """Resize from ``size`` to ``places``, one axis after the other; ``back`` is the transpose."""
     if x.shape[2:] != (places if back else size) or min(*places, *size) < 1:
         raise ValueError("the sizes do not fit")
     for axis, (n, m, s) in enumerate(zip(size, places, scale, strict=True), 2):
@@ -120,7 +120,7 @@ def resize(
             terms = _nearest(xp, n, m, s, mode == "nearest-exact")
         shape = (-1,) + (1,) * (x.ndim - 1 - axis)
         terms = [(i, w if w is None else w.astype(x.real.dtype).reshape(shape)) for i, w in terms]
-        # zeros times what is not finite would reach all elements of the axis
+        # zeros times non-finite elements would make all elements of the axis NaN
         if mode == "linear" and max(n, m) <= _DENSE and bool(xp.isfinite(x).all()):
             x = _multiplied(xp, x, axis, n, terms, back)
         else:

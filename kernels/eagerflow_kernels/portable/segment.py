@@ -1,4 +1,4 @@
-"""Kernels of the segment ops."""
+"""Kernels of segment ops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eagerflow_kernels.table import Array, portable
 
 
 def check_ids(xp: Any, values: Array, ids: Array, num_segments: int) -> None:
-    """Refuse ids that are out of range, or not as many as there are values."""
+    """Refuse ids that are out of range, or whose number differs from that of values."""
     if len(values) != len(ids):
         raise ValueError(f"{len(ids)} ids for {len(values)} values")
     if ids.size:
@@ -29,7 +29,7 @@ def count_segments(xp: Any, ids: Array, *, least: int, natural: bool) -> tuple[A
 
 
 def flat_positions(xp: Any, ids: Array, width: int) -> Array:
-    """Where the elements of rows of ``width`` go in an array laid out along one axis."""
+    """The flat positions of the elements of rows of ``width`` in the output."""
     return (ids[:, None] * width + xp.arange(width)).reshape(-1)
 
 
@@ -42,7 +42,7 @@ def segment_sum(xp: Any, values: Array, segment_ids: Array, *, num_segments: int
 def _combined(
     xp: Any, name: str, start: Any, values: Array, segment_ids: Array, num_segments: int
 ) -> Array:
-    """``start``, combined with the rows of each segment."""
+    """The rows of each segment combined, beginning with ``start``."""
     check_ids(xp, values, segment_ids, num_segments)
     out = xp.full((num_segments, *values.shape[1:]), start, values.dtype)
     positions = flat_positions(xp, segment_ids, math.prod(values.shape[1:]))
@@ -51,7 +51,7 @@ def _combined(
 
 
 def _limits(xp: Any, dtype: Any) -> tuple[Any, Any]:
-    """The values below and above all others."""
+    """The least and the largest value of a dtype."""
     if dtype.kind == "f":
         return -xp.inf, xp.inf
     info = xp.iinfo(dtype)

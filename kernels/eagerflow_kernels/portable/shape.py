@@ -1,4 +1,4 @@
-"""Kernels of the shape ops: they move elements and compute nothing."""
+"""Kernels of shape ops, which move elements and compute nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def reshape(
 ) -> Array:
     """The same elements in C order; a view where strides allow it.
 
-    If ``closed``, no size is left open by -1.
+    If ``closed``, a size of -1 is refused.
     """
     if closed and min(shape, default=0) < 0:
         raise ValueError("a size cannot be negative")
@@ -51,20 +51,20 @@ def expand_dims(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
 
 @portable("concat")
 def concat(xp: Any, *arrays: Array, axis: int) -> Array:
-    """One after the other along an axis."""
+    """Arrays one after the other along an axis."""
     return xp.concatenate(arrays, axis=axis)
 
 
 @portable("stack")
 def stack(xp: Any, *arrays: Array, axis: int) -> Array:
-    """Along a new axis."""
+    """Arrays along a new axis."""
     position = (*(slice(None),) * axis, None)
     return xp.concatenate([x[position] for x in arrays], axis=axis)
 
 
 @portable("split")
 def split(xp: Any, x: Array, *, sizes: tuple[int, ...], axis: int) -> tuple[Array, ...]:
-    """Views of consecutive parts, which together are the whole."""
+    """Views of consecutive parts, which together make up the array."""
     lead = (slice(None),) * axis
     parts, start, least = [], 0, 0
     for size in sizes:
@@ -94,7 +94,7 @@ def flip(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
 
 @portable("repeat_each")
 def repeat_each(xp: Any, x: Array, repeats: Array, *, axis: int) -> Array:
-    """Each element as many times as its number says; one number is for all."""
+    """Each element repeated by its number; a single number is for all."""
     numbers = repeats.tolist()  # CuPy takes no array here
     if min(numbers, default=0) < 0:
         raise ValueError("a negative number")
@@ -122,7 +122,7 @@ def pad(xp: Any, x: Array, *, widths: tuple[tuple[int, int], ...], value: comple
 
 
 def _sources(xp: Any, size: int, before: int, after: int, mode: str) -> Array:
-    """Where each element along an axis of a padded array comes from."""
+    """The source index of each element along an axis of a padded array."""
     if before < 0 or after < 0:
         raise ValueError("a width cannot be negative")
     if size == 0 and (before or after):
@@ -142,9 +142,9 @@ def _sources(xp: Any, size: int, before: int, after: int, mode: str) -> Array:
 def pad_with_own(
     xp: Any, x: Array, *, axis: int, before: int, after: int, mode: str, back: bool
 ) -> Array:
-    """The array continued along an axis with its own elements.
+    """The array padded along an axis with its own elements.
 
-    ``back`` is the transpose: what was added is summed up where it came from.
+    ``back`` is the transpose: padding is added to the elements that it was taken from.
     """
     if not back:
         return x.take(_sources(xp, x.shape[axis], before, after, mode), axis)

@@ -17,7 +17,7 @@ def _shifted(xp: Any, x: Array, axis: int) -> Array:
 
 @portable("softmax")
 def softmax(xp: Any, x: Array, *, axis: int) -> Array:
-    """exp(x) over its sum; of exp(x - largest), so that nothing overflows."""
+    """exp(x) over its sum, computed from exp(x - largest), so that nothing overflows."""
     if x.size == 0:
         return x.copy()
     out = _shifted(xp, x, axis)
@@ -28,7 +28,7 @@ def softmax(xp: Any, x: Array, *, axis: int) -> Array:
 
 @portable("log_softmax")
 def log_softmax(xp: Any, x: Array, *, axis: int) -> Array:
-    """``x - log(sum(exp(x)))``, likewise."""
+    """``x - log(sum(exp(x)))``, computed relative to the largest element, too."""
     if x.size == 0:
         return x.copy()
     out = _shifted(xp, x, axis)
@@ -43,7 +43,7 @@ def log_softmax(xp: Any, x: Array, *, axis: int) -> Array:
 def check_labels(
     xp: Any, labels: Array, *, num_classes: int, ignore_index: int | None, of: str
 ) -> Array:
-    """The same labels, not looked at, since that would wait for them."""
+    """The same labels, which are not checked, since that would wait for them."""
     return labels
 
 
@@ -57,7 +57,7 @@ def by_class(xp: Any, x: Array, axis: int) -> Array:
 
 
 def reduced(xp: Any, losses: Array, counted: Array, reduction: str) -> Array:
-    """The losses of samples, their sum, or their mean over the samples that count."""
+    """The losses of samples, their sum, or their mean over samples that are not ignored."""
     if reduction == "none":
         return losses
     total = xp.sum(losses)
@@ -77,9 +77,9 @@ def loss(xp: Any, x: Array, safe: Array, axis: int) -> Array:
 def loss_gradient(
     xp: Any, softmax: Callable[..., Array], x: Array, safe: Array, axis: int, scale: Array
 ) -> Array:
-    """``scale``, one number or one per sample, times the gradient of its loss.
+    """The gradient of the loss, times ``scale``, one number or one per sample.
 
-    ``softmax`` is the kernel.
+    ``softmax`` is the kernel of softmax.
     """
     rows = softmax(by_class(xp, x, axis), axis=-1)
     if rows.size:
@@ -131,11 +131,14 @@ def softmax_cross_entropy_with_gradient(
 def standardized(
     xp: Any, total: Callable[..., Array], x: Array, axis: tuple[int, ...], eps: float, least: int
 ) -> tuple[Array, Array, Array]:
-    """``x`` less its mean, over its standard deviation; mean and variance. ``total`` is the sum."""
+    """``x`` minus its mean, over its standard deviation, with mean and variance.
+
+    ``total`` is the function for sums.
+    """
     count = math.prod(x.shape[a] for a in axis)
     if count < least and x.size:
         raise ValueError(f"too few values for each mean and variance: {count}")
-    divisor = count or math.nan  # nothing has no mean; 0 / 0 would warn
+    divisor = count or math.nan  # no elements have no mean; 0 / 0 would warn
     mean = xp.divide(total(x, axis=axis, keepdims=True), divisor)
     rest = xp.asarray(x - mean)
     out = xp.asarray(rest * rest)
@@ -148,5 +151,5 @@ def standardized(
 def standardize(
     xp: Any, x: Array, *, axis: tuple[int, ...], eps: float, least: int
 ) -> tuple[Array, Array, Array]:
-    """In two passes: the mean, then the mean square of what is left."""
+    """Standardise in two passes: the mean, then the mean square of the differences from it."""
     return standardized(xp, xp.sum, x, axis, eps, least)

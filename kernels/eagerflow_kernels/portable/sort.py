@@ -1,4 +1,4 @@
-"""Kernels of the sorting, searching and set ops, of medians and quantiles (`order_statistics`).
+"""Kernels of sorting, searching and set ops, and of order statistics for medians and quantiles.
 
 NaN counts as the largest value.
 """
@@ -29,7 +29,7 @@ def _has_radix(x: Array) -> bool:
 
 
 def _has_negative_zero(xp: Any, x: Array) -> bool:
-    """Whether elements that compare equal can be told apart."""
+    """Whether there are elements that compare equal and differ in bits: zeros of both signs."""
     if x.dtype.kind == "c":
         return _has_negative_zero(xp, x.real) or _has_negative_zero(xp, x.imag)
     if x.dtype.kind != "f":
@@ -70,7 +70,7 @@ def _reversed(x: Array, axis: int) -> Array:
 
 @portable("topk_indices")
 def topk_indices(xp: Any, x: Array, *, k: int, axis: int, largest: bool) -> Array:
-    """The indices of the k first elements in sorted order; of equal ones the earliest first."""
+    """The indices of the k first elements in sorted order; ties in the order of indices."""
     size = x.shape[axis]
     if not 0 <= k <= size:
         raise ValueError(f"{k} elements of {size}")
@@ -94,7 +94,7 @@ def _partial(xp: Any, rows: Array, k: int, largest: bool) -> Array:
     position = size - k if largest else k - 1
     edge = xp.partition(rows, position, axis=-1)[:, position : position + 1]
     inside = rows >= edge if largest else rows <= edge
-    if xp.count_nonzero(inside) != count * k:  # more are equal to the last than there is room for
+    if xp.count_nonzero(inside) != count * k:  # some of the ties at the edge are beyond the k-th
         inside = rows > edge if largest else rows < edge
         ties = rows == edge
         free = k - inside.sum(axis=-1, keepdims=True)
@@ -107,7 +107,7 @@ def _partial(xp: Any, rows: Array, k: int, largest: bool) -> Array:
 
 @portable("histogram_width")
 def histogram_width(xp: Any, x: Array) -> Array:
-    """The width of a range, if it is one that bins can divide."""
+    """The width of a range, if bins can divide it."""
     if not (xp.isfinite(x) & (x >= 0)).all():
         raise ValueError(f"the range is {float(x)} wide, bins need a finite one, not negative")
     return x
@@ -115,7 +115,7 @@ def histogram_width(xp: Any, x: Array) -> Array:
 
 @portable("isin")
 def isin(xp: Any, x1: Array, x2: Array) -> Array:
-    """Whether each element occurs among others."""
+    """Whether each element of ``x1`` occurs in ``x2``."""
     if not x2.size:
         return xp.zeros(x1.shape, dtype=bool)
     line = xp.sort(x2.reshape(-1))
@@ -124,14 +124,14 @@ def isin(xp: Any, x1: Array, x2: Array) -> Array:
 
 
 def _line(xp: Any, x: Array) -> Array:
-    """The elements along one axis, in a dtype that NumPy itself has."""
+    """The elements along one axis, in a dtype of NumPy's own."""
     line = x.reshape(-1)
     return line.astype(xp.float32) if x.dtype.kind == "V" else line
 
 
 @portable("unique_all")
 def unique_all(xp: Any, x: Array) -> tuple[Array, Array, Array, Array]:
-    """The distinct values with their first indices, where each element went, and their counts."""
+    """The distinct values, their first indices, the value's index of each element, and counts."""
     values, indices, inverse, counts = xp.unique(
         _line(xp, x), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )

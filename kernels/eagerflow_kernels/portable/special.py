@@ -1,4 +1,4 @@
-"""Kernels of the special functions. They compute in float64 and round once."""
+"""Kernels of special functions, most of which compute in float64 and round once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def in_float64(name: str) -> Callable[[Callable[..., Array]], Callable[..., Arra
 
 # --- error functions ------------------------------------------------------------------------
 
-#: log(erfc(x) / t) + x**2 with t = 2 / (2 + x), for x >= 0 as Chebyshev series in 2 t - 1
+#: log(erfc(x) / t) + x**2 with t = 2 / (2 + x), for x >= 0, as a Chebyshev series in 2 t - 1
 _ERFC = (
     -1.3026537197817094342, 0.64196979235649026, 0.019476473204185836, -0.0095615147868086316,
     -9.4659534448203696e-4, 3.6683949785276146e-4, 4.2523324806907773e-5, -2.0278578112534242e-5,
@@ -55,7 +55,7 @@ def _erfc_far(xp: Any, x: Array) -> Array:
     for c in _ERFC[:0:-1]:
         d, dd = u * d - dd + c, d
     series = 0.5 * (_ERFC[0] + u * d) - dd
-    # x**2 in two parts, the first one exact: its rounding error would grow with x**2
+    # x**2 in two parts, the first one exact, as the rounding error of x**2 would be amplified
     head = xp.asarray(xp.asarray(x, dtype="float32"), dtype="float64")
     return t * xp.exp(-head * head) * xp.exp((head - x) * (head + x) + series)
 
@@ -85,7 +85,7 @@ _CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00
 
 
 def polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
-    """The polynomial of these coefficients, that of the highest power first."""
+    """The value of a polynomial, with the coefficient of the highest power first."""
     total = coefficients[0] + 0.0 * x
     for c in coefficients[1:]:
         total = total * x + c
@@ -153,7 +153,7 @@ def _cotangent_derivative(xp: Any, n: int, x: Array) -> Array:
 
 
 def _polygamma_asymptotic(xp: Any, n: int, x: Array) -> Array:
-    """For x >= 10, the sign left out for n > 0."""
+    """The asymptotic series of polygamma for x >= 10, without the sign for n > 0."""
     sums = -xp.log(x) if n == 0 else math.factorial(n - 1) / x**n
     total = sums + math.factorial(n) / (2 * x ** (n + 1))
     for k, b in enumerate(BERNOULLI, 1):
@@ -164,7 +164,7 @@ def _polygamma_asymptotic(xp: Any, n: int, x: Array) -> Array:
 
 @in_float64("polygamma")
 def polygamma(xp: Any, x: Array, *, n: int) -> Array:
-    """Shifted up to where the asymptotic series holds; below 0 by reflection."""
+    """Polygamma: x is shifted to the range of the asymptotic series; below 0 by reflection."""
     low = (x <= 0) & xp.isfinite(x)
     z = xp.where(low, 1 - x, x)
     start = 10 + n
@@ -196,7 +196,7 @@ def sigmoid(xp: Any, x: Array) -> Array:
 
 @portable("sinc")
 def sinc(xp: Any, x: Array) -> Array:
-    """sin(pi x) / (pi x), 1 at 0."""
+    """sin(pi x) / (pi x); 1 at 0."""
     y = x * math.pi
     zero = y == 0
     safe = xp.where(zero, 1, y).astype(y.dtype)

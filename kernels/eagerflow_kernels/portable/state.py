@@ -1,8 +1,8 @@
-"""Kernels of the ops that read and assign variables.
+"""Kernels of ops that read and assign variables.
 
-A resource has ``read()`` and a ``lock``, and for the holder of that, ``writable()`` (its array, if
-it may be written into) and ``store(array)``, which gives the value as ``read`` does: an array that
-is never written into. Its elements lie by rows, so that what is computed from it does too.
+A resource has ``read()`` and a ``lock``, and for the holder of the lock ``writable()`` (its array,
+if it may be written into) and ``store(array)``, which returns the value as ``read`` does: an array
+that is never written into. Its elements lie by rows, so that results computed from it do, too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from eagerflow_kernels.table import Array, portable
 
 @portable("read")
 def read(xp: Any, *, resource: Any) -> Array:
-    """The value."""
+    """The value of a variable."""
     return resource.read()
 
 
 @portable("snapshot")
 def snapshot(xp: Any, *, resource: Any) -> tuple[Array, ...]:
-    """The values of several variables, of one instant."""
+    """The values of several variables at one instant."""
     return tuple(resource.read())
 
 
 @portable("assign")
 def assign(xp: Any, value: Array, *, resource: Any) -> Array:
-    """Replace the value; one whose memory is not the array's own, by rows, is copied.
+    """Replace the value; an array that does not own its memory, or is not by rows, is copied.
 
-    It may be that of another library's array, which its owner may write into.
+    Its memory may belong to an array of another library, and be written into there.
     """
     _check_shape(value.shape, resource)
     own = getattr(value, "base", value) is None and value.flags.owndata
@@ -67,7 +67,7 @@ def assign_sub(xp: Any, value: Array, *, resource: Any) -> Array:
 
 
 def rows_of(xp: Any, indices: Array, resource: Any) -> tuple[Array, Array]:
-    """The array to write rows into, and their numbers counted from the front."""
+    """The array to write rows into, and the numbers of the rows, counted from the front."""
     size = resource.shape[0]
     rows = indices
     if rows.dtype.kind == "i":

@@ -1,9 +1,10 @@
-"""Ops that may have to wait: how their kernels are written, and the two ways in which they run.
+"""Registration of ops that may have to wait, which run in two ways: blocking, and by callback.
 
-Such an op is written as a function that gives an *attempt* (with ``wait(seconds, finish)`` and, for
-callers that hold no thread while they wait, ``begin(callback)`` and ``result()``) and what makes
-arrays of the attempt's value. Its kernel waits; `waiting` has it for the other callers, which begin
-it by `begin`. A count that is no attribute is the first array.
+Such an op is written as a function that returns an *attempt* (with ``wait(seconds, finish)`` and,
+for callers that hold no thread while they wait, ``begin(callback)`` and ``result()``) and the
+function that makes arrays of the attempt's value. The op's kernel blocks; `waiting` has the
+function for other callers, which call it by `begin`. A count that is no attribute is the first
+array.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from typing import Any, Final, TypeVar
 
 from eagerflow_kernels.table import Array, portable
 
-#: makes the arrays that an op gives
+#: makes the result arrays of an op from the value of its attempt
 Finish = Callable[[Any], tuple[Array, ...]]
 _Start = TypeVar("_Start", bound=Callable[..., tuple[Any, Finish]])
 
-#: of each op that may have to wait: ``start(xp, *arrays, **attrs)`` gives the attempt, and what
-#: makes arrays of its value
+#: for each op that may have to wait, ``start(xp, *arrays, **attrs)``, which returns the attempt and
+#: the function that makes arrays of its value
 waiting: Final[dict[str, Callable[..., tuple[Any, Finish]]]] = {}
 
 
 def waits(name: str) -> Callable[[_Start], _Start]:
-    """Register an op that may have to wait; it has attributes more, for the timeout."""
+    """Register an op that may have to wait; its kernel has further attributes for the timeout."""
 
     def register(start: _Start) -> _Start:
         @wraps(start)
@@ -49,10 +50,10 @@ def begin(
     start: Callable[..., tuple[Any, Finish]], xp: Any, arrays: Sequence[Array],
     timeout: float | None = None, timed: bool = False, **attrs: Any,
 ) -> tuple[Any, Finish, float | None]:  # fmt: skip
-    """The attempt of an op, what makes arrays of its value, and how many seconds it may wait.
+    """The attempt of an op, the function that makes arrays of its value, and the timeout.
 
     Args:
-        start: of the op.
+        start: the op's function in `waiting`.
         xp: the array namespace.
         arrays: the inputs.
         timeout: in seconds; None to wait for ever.
@@ -67,12 +68,12 @@ def begin(
 
 
 def count_of(count: int | None, asked: Sequence[Array]) -> int:
-    """How many elements are asked for: an attribute, or an array."""
+    """The number of elements requested: an attribute, or else an array."""
     return asked[0].item() if count is None else count
 
 
 def nothing(value: Any) -> tuple[Array, ...]:
-    """The arrays of an op that gives none."""
+    """The results of an op without any."""
     return ()
 
 
@@ -82,7 +83,7 @@ def scalar(xp: Any, value: int) -> Array:
 
 
 def register_answers(questions: Mapping[str, Callable[[Any], int]]) -> None:
-    """Register the ops that ask a resource for one number, which never wait."""
+    """Register ops that return one number of a resource, and never wait."""
     for name, ask in questions.items():
         portable(name)(partial(_answer, ask))
 

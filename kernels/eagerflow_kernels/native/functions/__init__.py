@@ -1,1 +1,1 @@
-"""The rules of native ops: each writes an op down in the loop form."""
+"""The rules of native ops: each defines an op in the loop form."""

@@ -1,4 +1,4 @@
-"""Activations of neurons."""
+"""Rules of activation functions."""
 
 from __future__ import annotations
 

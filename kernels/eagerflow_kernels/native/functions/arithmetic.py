@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and casts: one operation of the loop form, or a few."""
+"""Rules of arithmetic, comparisons and casts: one operation of the loop form, or a few."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def nearest(b: LoopBuilder, value: float, like: int) -> int:
 
 
 def same(b: LoopBuilder, x: int) -> int:
-    """X as it is."""
+    """X, unchanged."""
     return x
 
 
@@ -78,12 +78,12 @@ def rsqrt(b: LoopBuilder, x: int) -> int:
 
 
 def maximum(b: LoopBuilder, x: int, y: int) -> int:
-    """The larger one; NaN if one is."""
+    """The larger operand; NaN if either is."""
     return b.apply("maximum", x, y)
 
 
 def minimum(b: LoopBuilder, x: int, y: int) -> int:
-    """The smaller one; NaN if one is."""
+    """The smaller operand; NaN if either is."""
     return b.apply("minimum", x, y)
 
 
@@ -118,17 +118,17 @@ def greater_equal(b: LoopBuilder, x: int, y: int) -> int:
 
 
 def logical_and(b: LoopBuilder, x: int, y: int) -> int:
-    """Whether both are other than 0."""
+    """Whether both operands are other than 0."""
     return b.apply("and", b.apply("convert", x, kind="bool"), b.apply("convert", y, kind="bool"))
 
 
 def logical_or(b: LoopBuilder, x: int, y: int) -> int:
-    """Whether one is other than 0."""
+    """Whether either operand is other than 0."""
     return b.apply("or", b.apply("convert", x, kind="bool"), b.apply("convert", y, kind="bool"))
 
 
 def logical_not(b: LoopBuilder, x: int) -> int:
-    """Whether it is 0."""
+    """Whether x is 0."""
     return b.apply("xor", b.apply("convert", x, kind="bool"), b.constant(1, "bool"))
 
 
@@ -148,17 +148,17 @@ def round_to_even(b: LoopBuilder, x: int) -> int:
 
 
 def floor(b: LoopBuilder, x: int) -> int:
-    """The largest integer that is not larger."""
+    """The largest integer that is not larger than x."""
     return b.apply("floor", x)
 
 
 def ceil(b: LoopBuilder, x: int) -> int:
-    """The smallest integer that is not smaller."""
+    """The smallest integer that is not smaller than x."""
     return b.apply("ceil", x)
 
 
 def trunc(b: LoopBuilder, x: int) -> int:
-    """Without what follows the point."""
+    """X rounded towards 0."""
     return b.apply("trunc", x)
 
 
@@ -181,20 +181,20 @@ def copysign(b: LoopBuilder, x: int, y: int) -> int:
 
 
 def logical_xor(b: LoopBuilder, x: int, y: int) -> int:
-    """Whether one is other than 0, and one is 0."""
+    """Whether exactly one operand is other than 0."""
     return b.apply("xor", b.apply("convert", x, kind="bool"), b.apply("convert", y, kind="bool"))
 
 
 def isnan(b: LoopBuilder, x: int) -> int:
-    """Whether it is NaN."""
+    """Whether x is NaN."""
     return b.apply("not_equal", x, x)
 
 
 def isinf(b: LoopBuilder, x: int) -> int:
-    """Whether it is infinite."""
+    """Whether x is infinite."""
     return b.apply("equal", b.apply("absolute", x), b.constant(float("inf"), x))
 
 
 def isfinite(b: LoopBuilder, x: int) -> int:
-    """Whether it is neither infinite nor NaN."""
+    """Whether x is neither infinite nor NaN."""
     return b.apply("less", b.apply("absolute", x), b.constant(float("inf"), x))

@@ -1,7 +1,7 @@
-"""Exponentials.
+"""Rules of exponentials.
 
-The error of exp is below 1 ulp in float32 and float64, that of expm1 below 1.1 in float32 and below
-2 in float64.
+The error of exp is below 1 ulp in float32 and float64, the error of expm1 below 1.1 ulp in float32
+and below 2 ulp in float64.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from eagerflow_kernels.native.functions.float_writer import FloatWriter, Pair, first_and_rest
 from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
 
-#: of each kind ln 2, and what that lacks
+#: for each kind ln 2 as a float, and its rounding error
 _LN2: Final[dict[Kind, tuple[str, str]]] = {
     "f32": ("0x1.62e43p-1", "-0x1.05c61p-29"),
     "f64": ("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56"),
@@ -38,7 +38,7 @@ def expm1(b: LoopBuilder, x: int) -> int:
 
 
 def exp2(b: LoopBuilder, x: int) -> int:
-    """2**x: of the nearest whole number, and e**r of what is left times ln 2."""
+    """2**x: 2**k of the nearest whole number k, times e**r with r = (x - k) ln 2."""
     w = FloatWriter(b, x)
     scale = 1 / math.log(2)
     low, high = (math.ceil(end * scale) for end in (w.format.underflow, w.format.overflow))

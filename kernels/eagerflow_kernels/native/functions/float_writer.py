@@ -1,7 +1,7 @@
-"""Arithmetic of floats that rules write, with more digits on the way where a result needs them.
+"""`FloatWriter`: arithmetic of floats for rules, with extra precision in intermediate results.
 
-Values that need more digits than their kind has are a *pair*: a float and what it lacks. The
-polynomials are those of ``tools/minimax.py``.
+A value that needs more digits than its kind has is a *pair*: a float and its rounding error. The
+polynomials are computed by ``tools/minimax.py``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
 @final
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """What depends on the kind.
+    """Constants of a kind of floats.
 
     Attributes:
         digits: bits of the significand that are stored.
-        magic: a float whose unit is 1: what is added to it is rounded to an integer.
+        magic: a float whose unit is 1: a float added to it is rounded to an integer.
         log2e: 1 / ln 2.
-        ln2: ln 2 as a sum of two, of which the first has few digits.
-        rest: of e**r the polynomial q with e**r = 1 + r + r * r * q(r); it begins with 1 / 2.
-        overflow: an x whose exponential is infinite, and all above.
-        underflow: one whose exponential is 0, and all below.
+        ln2: ln 2 as a sum of two floats, of which the first has few digits.
+        rest: the polynomial q with e**r = 1 + r + r * r * q(r); it begins with 1 / 2.
+        overflow: an x from which on exponentials are infinite.
+        underflow: an x below which exponentials are 0, as at it.
         root: the bits of a float just below sqrt(1/2).
         smallest: the smallest float that is not subnormal.
     """
@@ -43,7 +43,7 @@ class _Format:
 
 
 def floats(*texts: str) -> tuple[float, ...]:
-    """Floats by their hexadecimal digits."""
+    """Floats from their hexadecimal digits."""
     return tuple(map(float.fromhex, texts))
 
 
@@ -79,7 +79,7 @@ _FORMATS: Final[dict[Kind, _Format]] = {
 
 
 class Pair(NamedTuple):
-    """A value of more digits: a term, and one that is much smaller."""
+    """A value of extra precision: the sum of a term and a much smaller one."""
 
     high: int
     low: int
@@ -123,14 +123,14 @@ class FloatWriter:
         return self.select(self.b.apply("less", above, x), above, x)
 
     def polynomial(self, coefficients: tuple[float, ...], x: int) -> int:
-        """By Horner's rule."""
+        """The value of a polynomial at x, by Horner's rule."""
         *others, result = map(self.number, coefficients)
         for coefficient in reversed(others):
             result = self.fma(result, x, coefficient)
         return result
 
     def sum_of(self, large: int, small: int) -> Pair:
-        """The exact sum of two, of which the first is the larger."""
+        """The exact sum of two terms, of which the first is the larger."""
         high = self.add(large, small)
         return Pair(high, self.subtract(small, self.subtract(high, large)))
 
@@ -155,7 +155,7 @@ class FloatWriter:
         return shifted, self.fma(k, self.number(-f.ln2[1]), rough)
 
     def rest(self, r: Pair) -> int:
-        """e**r - 1 - r, with the lower part of r."""
+        """e**r - 1 - r.high, for a pair r."""
         q = self.polynomial(self.format.rest, r.high)
         return self.fma(self.multiply(r.high, r.high), q, r.low)
 
@@ -169,7 +169,7 @@ class FloatWriter:
         return self.power_of_shifted(self.add(k, self.number(self.format.magic)))
 
     def power_of_shifted(self, shifted: int) -> tuple[int, int]:
-        """As `power`, of k + `magic`."""
+        """As `power`, from k + `magic`."""
         bits = self.b.apply("bits", shifted)
         half = self.b.apply("shift_right", bits, by=1)
         return self._exponent(half), self._exponent(self.subtract(bits, half))
@@ -181,11 +181,11 @@ class FloatWriter:
         return self.b.apply("bits", self.add(moved, self.b.apply("bits", one)))
 
     def single_power(self, shifted: int) -> int:
-        """2**k of k + `magic`, where it is neither subnormal nor infinite."""
+        """2**k from k + `magic`, where 2**k is neither subnormal nor infinite."""
         return self._exponent(self.b.apply("bits", shifted))
 
     def exponential(self, x: int) -> tuple[int, Pair]:
-        """K and e**r, as a pair."""
+        """K and the pair e**r of x = k ln 2 + r."""
         k, r = self.reduced(x)
         first = self.sum_of(self.number(1.0), r.high)
         return k, Pair(first.high, self.add(self.rest(r), first.low))
@@ -223,7 +223,7 @@ Rule = Callable[..., int]
 
 
 def in_float64(rule: Rule) -> Rule:
-    """A rule for float32 that computes in float64, and rounds once."""
+    """A rule for float32 from one for float64: computes in float64, and rounds once."""
 
     @wraps(rule)
     def rounded(b: LoopBuilder, *terms: int, **attributes: Any) -> int:
@@ -235,7 +235,7 @@ def in_float64(rule: Rule) -> Rule:
 
 
 def first_and_rest(w: FloatWriter, texts: tuple[str, str]) -> tuple[int, int]:
-    """A number as a float and what that lacks, by their hexadecimal digits."""
+    """A number as a float and its rounding error, from their hexadecimal digits."""
     high, low = (w.number(float.fromhex(text)) for text in texts)
     return high, low
 

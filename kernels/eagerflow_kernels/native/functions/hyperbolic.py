@@ -1,7 +1,7 @@
-"""Hyperbolic functions and their inverses.
+"""Rules of hyperbolic functions and their inverses.
 
-The error of tanh is below 1 ulp in float32 and float64. The others are of float32, computed in
-float64 and rounded once.
+The error of tanh is below 1 ulp in float32 and float64. The others are for float32, computed in
+float64 and rounded once; cosh also is for float64.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from eagerflow_kernels.native.functions.float_writer import FloatWriter, floats,
 from eagerflow_kernels.native.functions.logarithms import log1p
 from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
 
-#: up to here tanh is a polynomial; from here on 1 - tanh(x) is below 1/4, so that its last digits
-#: are below those of the result
+#: up to this x tanh is a polynomial; above it 1 - tanh(x) is below 1/4, so that the last digits of
+#: the difference are below the last digits of the result
 _NEAR: Final = 0.9765625
-#: of z = x * x the polynomial p with tanh(x) = x + x * z * p(z), x up to `_NEAR`
+#: the polynomial p with tanh(x) = x + x * z * p(z), z = x * x, for x up to `_NEAR`
 _TANH: Final[dict[Kind, tuple[float, ...]]] = {
     "f32": floats(
         "-0x1.555542p-2", "0x1.110cfp-3", "-0x1.b980e2p-5", "0x1.60d63ep-6",
@@ -34,7 +34,7 @@ _TANH: Final[dict[Kind, tuple[float, ...]]] = {
 }  # fmt: skip
 #: an x from which on tanh(x) is 1
 _TANH_END: Final[dict[Kind, float]] = {"f32": 10.0, "f64": 22.0}
-#: from here on exponentials are infinite in float32, and far from it in float64
+#: an x whose exponential overflows in float32, and is far from overflow in float64
 _END: Final = 120.0
 
 
@@ -65,7 +65,7 @@ def sinh(b: LoopBuilder, x: int) -> int:
 
 
 def cosh(b: LoopBuilder, x: int) -> int:
-    """H + 1 / (4 h) with h = e**|x| / 2, of float64 too."""
+    """H + 1 / (4 h) with h = e**|x| / 2, for float64 too."""
     w = FloatWriter(b, x)
     k, e = w.exponential(w.clipped(b.apply("absolute", x), 0.0, w.format.overflow + 1))
     first, second = w.power(w.subtract(k, w.number(1.0)))

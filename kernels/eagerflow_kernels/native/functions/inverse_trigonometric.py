@@ -1,6 +1,6 @@
-"""Angles of float32: the arc functions, computed in float64 and rounded once.
+"""Rules of inverse trigonometric functions of float32, computed in float64 and rounded once.
 
-The polynomial is that of ``tools/minimax.py``.
+The polynomial is computed by ``tools/minimax.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from eagerflow_kernels.native.functions.float_writer import FloatWriter, in_float64
 from eagerflow_kernels.native.loop_form import LoopBuilder
 
-#: atan(x) / x of x**2, x from 0 to 1
+#: the polynomial p with atan(x) = x * p(x**2), for x from 0 to 1
 _ATAN: Final = tuple(map(float.fromhex, (
     "0x1.ffffffffff69ap-1", "-0x1.55555553598d3p-2", "0x1.9999986b08c40p-3",
     "-0x1.249225150b813p-3", "0x1.c717e67077d8ep-4", "-0x1.74307dafeb9f8p-4",
@@ -22,7 +22,7 @@ _ATAN: Final = tuple(map(float.fromhex, (
 
 
 def _angle_of(w: FloatWriter, y: int, x: int) -> int:
-    """The angle of the point (x, y): that of the smaller over the larger, and where it lies."""
+    """The angle of the point (x, y): atan of smaller over larger, moved to the point's octant."""
     b = w.b
     height, width = b.apply("absolute", y), b.apply("absolute", x)
     small, large = b.apply("minimum", height, width), b.apply("maximum", height, width)

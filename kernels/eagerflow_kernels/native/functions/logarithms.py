@@ -1,9 +1,10 @@
-"""Logarithms.
+"""Rules of logarithms.
 
-The error of log is below 1 ulp in float32 and float64, that of log1p below 1.5 ulp of float32 and 2
-of float64. log2 is exact where the result is whole; log10 and logaddexp are of float32 computed in
-float64 and rounded once. The polynomials are those of ``tools/minimax.py``. That of log in float64,
-of s = f / (2 + f), is FDLIBM's (Sun Microsystems, 1993).
+The error of log is below 1 ulp in float32 and float64, the error of log1p below 1.5 ulp in float32
+and 2 ulp in float64. log2 is exact where the result is whole; log10 and logaddexp are for float32,
+computed in float64 and rounded once. The polynomial of log in float32 is computed by
+``tools/minimax.py``. That of log in float64, in s = f / (2 + f), is FDLIBM's (Sun Microsystems,
+1993).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _LOG_F64: Final = (
 )  # fmt: skip
 
 
-#: of each kind 1 / ln 2, and what that lacks
+#: for each kind 1 / ln 2 as a float, and its rounding error
 _LOG2E: Final[dict[Kind, tuple[str, str]]] = {
     "f32": ("0x1.715476p+0", "0x1.4ae0cp-26"),
     "f64": ("0x1.71547652b82fep+0", "0x1.777d0ffda0d24p-56"),
@@ -41,7 +42,7 @@ _LOG2E: Final[dict[Kind, tuple[str, str]]] = {
 
 
 def log1p(b: LoopBuilder, x: int) -> int:
-    """log(1 + x), with all its digits near 0: that of the sum, and what its rounding lost."""
+    """log(1 + x), accurate near 0: the logarithm of the sum, corrected for the sum's rounding."""
     w = FloatWriter(b, x)
     one, zero = w.number(1.0), w.number(0.0)
     u = w.add(one, x)
@@ -54,7 +55,7 @@ def log1p(b: LoopBuilder, x: int) -> int:
 
 
 def log(b: LoopBuilder, x: int) -> int:
-    """The natural logarithm: that of 1 + f, and k ln 2, of x as 2**k (1 + f)."""
+    """The natural logarithm, from x = 2**k m: that of m, plus k ln 2."""
     w = FloatWriter(b, x)
     k, m = exponent_and_part(w, x)
     return outside_of_logarithms(w, x, log_of(w, m, k))
@@ -67,7 +68,7 @@ def log_of(w: FloatWriter, m: int, k: int) -> int:
 
 
 def outside_of_logarithms(w: FloatWriter, x: int, result: int) -> int:
-    """The logarithm of x, where it is not that of a positive number: NaN and infinite values."""
+    """The result, with the logarithms of 0, negative, infinite and NaN x put in."""
     b = w.b
     infinite = w.number(math.inf)
     result = w.select(b.apply("less", x, infinite), result, x)
@@ -121,7 +122,7 @@ def _log_f64(w: FloatWriter, f: int, k: int) -> int:
 
 
 def log2(b: LoopBuilder, x: int) -> int:
-    """The logarithm to base 2: k, and that of m, of x as 2**k m."""
+    """The logarithm to base 2: with x = 2**k m, k + log(m) / ln 2."""
     w = FloatWriter(b, x)
     k, m = exponent_and_part(w, x)
     first, second = first_and_rest(w, _LOG2E[w.kind])
@@ -143,8 +144,8 @@ def log10(b: LoopBuilder, x: int) -> int:
 
 @in_float64
 def logaddexp(b: LoopBuilder, x: int, y: int) -> int:
-    """log(e**x + e**y): the larger one, and log(1 + e**-d) of their distance d."""
+    """log(e**x + e**y): the larger operand, plus log(1 + e**-d) of their distance d."""
     w = FloatWriter(b, x)
     distance = b.apply("absolute", w.subtract(x, y))
-    distance = w.select(b.apply("equal", x, y), w.number(0.0), distance)  # of infinite ones, NaN
+    distance = w.select(b.apply("equal", x, y), w.number(0.0), distance)  # inf - inf is NaN
     return w.add(b.apply("maximum", x, y), log1p(b, exp(b, w.negative(distance))))

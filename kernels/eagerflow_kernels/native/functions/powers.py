@@ -1,4 +1,4 @@
-"""Powers and roots of float32, computed in float64 and rounded once."""
+"""Rules of powers and roots of float32, computed in float64 and rounded once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from eagerflow_kernels.native.loop_form import LoopBuilder, Term, bits_of
 
 
 def power(b: LoopBuilder, x: int, y: int) -> int:
-    """X to the y, with C's values where one is 0 or infinite; the square is the product."""
+    """X to the y, with C's values where an operand is 0 or infinite; the square is a product."""
     if b.terms[y] == Term("constant", b.kind(x), False, (), bits_of(2.0, b.kind(x))):
-        return b.apply("multiply", x, x)  # the same bits: either is rounded once
+        return b.apply("multiply", x, x)  # the same bits: both ways round once
     return _power(b, x, y)
 
 
@@ -49,7 +49,7 @@ def cbrt(b: LoopBuilder, x: int) -> int:
 
 @in_float64
 def hypot(b: LoopBuilder, x: int, y: int) -> int:
-    """sqrt(x**2 + y**2), whose squares float64 holds; infinite if one is, beside NaN too."""
+    """sqrt(x**2 + y**2), whose squares fit float64; infinite if an operand is, even beside NaN."""
     w = FloatWriter(b, x)
     result = b.apply("sqrt", w.fma(x, x, w.multiply(y, y)))
     infinite = w.number(math.inf)

@@ -1,7 +1,7 @@
-"""Philox4x64-10, and the numbers that draws make of its words (see `portable.random`).
+"""Rules of random draws: Philox4x64-10, and the conversion of its words (see `portable.random`).
 
-A kernel makes one block: four words of 64 bits. Products of 64-bit words are put together from
-those of their halves, which vectors of every processor have.
+A kernel makes one block: four words of 64 bits. Products of 64-bit words are composed of products
+of their halves, which vectors of every processor have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow_kernels.philox import MULTIPLIERS, ROUNDS, WEYL
 
 _HALF: Final = 2**32 - 1
 _WORD: Final = 2**64 - 1
-#: the bits of 2**52 and 2**84: a half that is put into the last digits counts 1, or 2**32
+#: the bits of 2**52 and 2**84: a half in the last digits has the unit 1, or 2**32
 _LOW: Final = 0x4330000000000000
 _HIGH: Final = 0x4530000000000000
 #: significant bits of the kinds
@@ -85,7 +85,7 @@ def _float_of_half(b: LoopBuilder, x: int) -> int:
 
 
 def _as_numbers(b: LoopBuilder, of: tuple[int, ...], kind: Kind, drop: int = 0) -> list[int]:
-    """The words that elements of a kind are made of, as float64, without their last bits."""
+    """The words for elements of a kind, as float64, without their last ``drop`` bits."""
     parts = _halves(b, of) if kind == "f32" else list(of)
     kept = _number(b, (_HALF if kind == "f32" else _WORD) >> drop)
     if drop:
@@ -94,7 +94,7 @@ def _as_numbers(b: LoopBuilder, of: tuple[int, ...], kind: Kind, drop: int = 0) 
 
 
 def uniform(b: LoopBuilder, of: tuple[int, ...], kind: Kind) -> tuple[int, ...]:
-    """Uniform on [0, 1): the first bits of each word."""
+    """Numbers uniform on [0, 1): the first bits of each word."""
     digits = DIGITS[kind]
     numbers = _as_numbers(b, of, kind, drop=(32 if kind == "f32" else 64) - digits)
     scale = b.constant(2.0**-digits, "f64")
@@ -102,7 +102,7 @@ def uniform(b: LoopBuilder, of: tuple[int, ...], kind: Kind) -> tuple[int, ...]:
 
 
 def normal(b: LoopBuilder, of: tuple[int, ...], kind: Kind) -> tuple[int, ...]:
-    """Standard normal by Box and Muller: words 2i and 2i+1 make the elements 2i and 2i+1."""
+    """Standard normal numbers by Box and Muller: words 2i and 2i+1 give elements 2i and 2i+1."""
     numbers = _as_numbers(b, of, kind)
     results: list[int] = []
     for first, second in zip(numbers[0::2], numbers[1::2], strict=True):
@@ -111,7 +111,7 @@ def normal(b: LoopBuilder, of: tuple[int, ...], kind: Kind) -> tuple[int, ...]:
 
 
 def _pair(b: LoopBuilder, first: int, second: int, kind: Kind) -> list[int]:
-    """Two normal numbers: a radius in the kind's own arithmetic, an angle in right angles."""
+    """Two normal numbers: the radius in the kind's own arithmetic, the angle in right angles."""
     bits = 32 if kind == "f32" else 64
     x = b.apply("convert", first, kind=kind)
     of, w = FloatWriter(b, x), FloatWriter(b, second)

@@ -1,4 +1,4 @@
-"""Reductions and scans along the inner axis, and what is made of them."""
+"""Rules of reductions and scans along the inner axis, and of functions composed of them."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ def picked(b: LoopBuilder, x: int, place: int) -> int:
 
 
 def total(b: LoopBuilder, x: int) -> int:
-    """The sum; 0 of nothing."""
+    """The sum; 0 of no elements."""
     return b.reduce("sum", x)
 
 
 def largest(b: LoopBuilder, x: int) -> int:
-    """The largest; NaN if one is."""
+    """The largest element; NaN if any is."""
     return b.reduce("max", x)
 
 
 def smallest(b: LoopBuilder, x: int) -> int:
-    """The smallest; NaN if one is."""
+    """The smallest element; NaN if any is."""
     return b.reduce("min", x)
 
 
 def product(b: LoopBuilder, x: int) -> int:
-    """The product; 1 of nothing."""
+    """The product; 1 of no elements."""
     return b.reduce("product", x)
 
 
 def any_of(b: LoopBuilder, x: int) -> int:
-    """Whether one is other than 0."""
+    """Whether any element is other than 0."""
     true = b.apply("convert", b.apply("convert", x, kind="bool"), kind="i32")
-    return b.apply("less", b.constant(0, true), b.reduce("max", true))  # of nothing, the least
+    return b.apply("less", b.constant(0, true), b.reduce("max", true))  # of none, the least
 
 
 def all_of(b: LoopBuilder, x: int) -> int:
-    """Whether none is 0."""
+    """Whether no element is 0."""
     true = b.apply("convert", b.apply("convert", x, kind="bool"), kind="i32")
     return b.apply("convert", b.reduce("min", true), kind="bool")
 
 
 def variance(b: LoopBuilder, x: int, *, correction: int) -> int:
-    """The mean square of the distance from the mean, in two passes."""
+    """The variance: the mean square of distances from the mean, in two passes."""
     kind = b.kind(x)
     rest = b.apply("subtract", x, mean(b, x))
     count = b.apply("subtract", b.size("f64"), b.apply("convert", correction, kind="f64"))
@@ -55,17 +55,17 @@ def variance(b: LoopBuilder, x: int, *, correction: int) -> int:
 
 
 def deviation(b: LoopBuilder, x: int, *, correction: int) -> int:
-    """The root of the variance."""
+    """The square root of the variance."""
     return b.apply("sqrt", variance(b, x, correction=correction))
 
 
 def mean(b: LoopBuilder, x: int) -> int:
-    """The sum by the number; NaN of nothing."""
+    """The mean; NaN of no elements."""
     return b.apply("divide", b.reduce("sum", x), b.size(b.kind(x)))
 
 
 def softmax(b: LoopBuilder, x: int) -> int:
-    """Exponentials that are 1 together."""
+    """Exponentials, scaled so that their sum is 1."""
     e = exp(b, b.apply("subtract", x, b.reduce("max", x)))
     return b.apply("divide", e, b.reduce("sum", e))
 
@@ -86,7 +86,7 @@ def logsumexp(b: LoopBuilder, x: int) -> int:
 
 
 def standardize(b: LoopBuilder, x: int, *, eps: int) -> tuple[int, int, int]:
-    """X less its mean, over the root of its variance; mean and variance."""
+    """(x - mean) / sqrt(variance + eps), and mean and variance."""
     size = b.size(b.kind(x))
     centre = b.apply("divide", b.reduce("sum", x), size)
     rest = b.apply("subtract", x, centre)
@@ -96,7 +96,7 @@ def standardize(b: LoopBuilder, x: int, *, eps: int) -> tuple[int, int, int]:
 
 
 def shares_and_losses(b: LoopBuilder, x: int, scale: int) -> tuple[int, int, int]:
-    """What the softmax gives, times a number; log and largest of what is below a loss."""
+    """The softmax times ``scale``; the logarithm of its denominator, and the largest element."""
     top = b.reduce("max", x)
     e = exp(b, b.apply("subtract", x, top))
     total = b.reduce("sum", e)
@@ -104,7 +104,7 @@ def shares_and_losses(b: LoopBuilder, x: int, scale: int) -> tuple[int, int, int
 
 
 def _first(b: LoopBuilder, x: int, extreme: str) -> int:
-    """The place of the first element that is the extreme one, or of the first NaN."""
+    """The index of the first extreme element, or of the first NaN."""
     met = b.apply("equal", x, b.reduce(extreme, x))
     if b.kind(x) in FLOATS:
         met = b.apply("or", met, b.apply("not_equal", x, x))
@@ -112,12 +112,12 @@ def _first(b: LoopBuilder, x: int, extreme: str) -> int:
 
 
 def first_largest(b: LoopBuilder, x: int) -> int:
-    """The place of the first of the largest elements; that of a NaN if there is one."""
+    """The index of the first largest element; of the first NaN if there is one."""
     return _first(b, _as_number(b, x), "max")
 
 
 def first_smallest(b: LoopBuilder, x: int) -> int:
-    """The place of the first of the smallest elements; that of a NaN if there is one."""
+    """The index of the first smallest element; of the first NaN if there is one."""
     return _first(b, _as_number(b, x), "min")
 
 
@@ -126,16 +126,16 @@ def _as_number(b: LoopBuilder, x: int) -> int:
 
 
 def count_nonzero(b: LoopBuilder, x: int) -> int:
-    """How many are other than 0."""
+    """Number of elements other than 0."""
     true = b.apply("convert", x, kind="bool")
     return b.reduce("sum", b.apply("convert", true, kind="i64"))
 
 
 def running_total(b: LoopBuilder, x: int) -> int:
-    """The sums up to each element, one after the other."""
+    """The cumulative sums, added one after the other."""
     return b.scan("running_sum", x)
 
 
 def running_product(b: LoopBuilder, x: int) -> int:
-    """The products up to each element, one after the other."""
+    """The cumulative products, multiplied one after the other."""
     return b.scan("running_product", x)

@@ -1,8 +1,8 @@
-"""The error function and the normal distribution.
+"""Rules of the error function, and of functions based on it or on exponentials.
 
-Of float32 all but the error function are computed in float64.
+For float32 GELU, softplus and erfc are computed in float64.
 
-The polynomials are those of ``tools/minimax.py``.
+The polynomials are computed by ``tools/minimax.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow_kernels.native.functions.float_writer import FloatWriter, Pair, i
 from eagerflow_kernels.native.functions.logarithms import log1p
 from eagerflow_kernels.native.loop_form import LoopBuilder
 
-#: erf(x) / x of x**2, |x| at most 1
+#: the polynomial p with erf(x) = x * p(x**2), |x| at most 1
 _NEAR: Final = tuple(map(float.fromhex, (
     "0x1.20dd750429b6dp+0", "-0x1.812746b0379e7p-2", "0x1.ce2f21a042bddp-4",
     "-0x1.b82ce31288997p-6", "0x1.565bcd0e64a0dp-8", "-0x1.c02db3fed7076p-11",
@@ -25,7 +25,7 @@ _NEAR: Final = tuple(map(float.fromhex, (
     "-0x1.5f6d686c77c72p-23", "0x1.fc40eec4838f8p-27", "-0x1.4e5516164d9abp-30",
     "0x1.7ec82f160cf80p-34", "-0x1.2920067a05950p-38",
 )))  # fmt: skip
-#: (1 + 2 x) exp(x**2) erfc(x) of (x - 4) / (x + 4), x from 0 to 28
+#: (1 + 2 x) exp(x**2) erfc(x) as a polynomial in (x - 4) / (x + 4), x from 0 to 28
 _FAR: Final = tuple(map(float.fromhex, (
     "0x1.3ba5916e9fd7fp+0", "-0x1.1df1ad154a28fp-3", "0x1.f7f5df66fd7d0p-7",
     "0x1.16ecefcfa5406p-4", "-0x1.9ddb23c3e9197p-4", "0x1.7fee004e112fbp-4",
@@ -47,12 +47,12 @@ def _near(w: FloatWriter, x: int) -> int:
 
 
 def _tail(w: FloatWriter, z: int, x: int, scale: float) -> int:
-    """exp(-scale * x**2) (1 + 2 z) exp(z**2) erfc(z) / (1 + 2 z), the product with more digits.
+    """exp(-scale * x**2) (1 + 2 z) exp(z**2) erfc(z) / (1 + 2 z), the product in extra precision.
 
     Args:
-        w: writes it.
+        w: the writer.
         z: from 0 to 28.
-        x: from 0 on; erfc(z) is the result where scale * x**2 is z**2.
+        x: not negative; the result is erfc(z) if scale * x**2 is z**2.
         scale: a power of 2.
     """
     k, e = _exponential_of_square(w, x, scale)
@@ -67,14 +67,14 @@ def _tail(w: FloatWriter, z: int, x: int, scale: float) -> int:
 
 
 def _sum(w: FloatWriter, x: int, y: int) -> Pair:
-    """The exact sum of two, whichever is larger."""
+    """The exact sum of two terms, whichever is larger."""
     high = w.add(x, y)
     part = w.subtract(high, x)
     return Pair(high, w.add(w.subtract(x, w.subtract(high, part)), w.subtract(y, part)))
 
 
 def _exponential_of_square(w: FloatWriter, x: int, scale: float) -> tuple[int, Pair]:
-    """The exponent and the rest of exp(-scale * x**2)."""
+    """K and e with exp(-scale * x**2) = 2**k e."""
     factor = w.number(-scale)
     square = w.multiply(x, x)
     lost = w.multiply(w.fma(x, x, w.negative(square)), factor)
@@ -83,19 +83,19 @@ def _exponential_of_square(w: FloatWriter, x: int, scale: float) -> tuple[int, P
 
 
 def _bell(w: FloatWriter, x: int, scale: float) -> int:
-    """exp(-scale * x**2), scale a power of 2, with the digits that the square lacks."""
+    """exp(-scale * x**2), scale a power of 2, corrected for the rounding of the square."""
     k, e = _exponential_of_square(w, x, scale)
     first, second = w.power(k)
     return w.multiply(w.multiply(w.add(e.high, e.low), first), second)
 
 
-#: (erf(x) - x) / x of x**2, |x| at most `_BEND`, for float32
+#: (erf(x) - x) / x as a polynomial in x**2, |x| at most `_BEND`, for float32
 _NEAR_SINGLE: Final = tuple(map(float.fromhex, (
     "0x1.06eba80000000p-3", "-0x1.8127440000000p-2", "0x1.ce2e1e0000000p-4",
     "-0x1.b8106e0000000p-6", "0x1.54da740000000p-8", "-0x1.aae6a00000000p-11",
     "0x1.5f08ec0000000p-14",
 )))  # fmt: skip
-#: (log(1 - erf(x)) + x) / x above it
+#: (log(1 - erf(x)) + x) / x as a polynomial in x, above `_BEND`, for float32
 _ABOVE_SINGLE: Final = tuple(map(float.fromhex, (
     "-0x1.07796c0000000p-3", "-0x1.4531fc0000000p-1", "-0x1.b32d020000000p-4",
     "0x1.856b680000000p-6", "-0x1.ddcf600000000p-9", "0x1.533e580000000p-12",
@@ -105,7 +105,7 @@ _BEND: Final = 0.921875
 
 
 def erf(b: LoopBuilder, x: int) -> int:
-    """The error function; of float32 in its own arithmetic, which takes a fifth of the time."""
+    """The error function; for float32 in its own arithmetic, which takes a fifth of the time."""
     return _erf_of_single(b, x) if b.kind(x) == "f32" else _erf(b, x)
 
 
@@ -129,7 +129,7 @@ def _horner(b: LoopBuilder, coefficients: Sequence[float], x: int) -> int:
 
 @in_float64
 def _erf(b: LoopBuilder, x: int) -> int:
-    """The same in float64."""
+    """The error function, in float64."""
     w = FloatWriter(b, x)
     size = b.apply("absolute", x)
     z = w.clipped(size, 0.0, 6.0)
@@ -141,7 +141,7 @@ def _erf(b: LoopBuilder, x: int) -> int:
 
 @in_float64
 def erfc(b: LoopBuilder, x: int) -> int:
-    """1 - erf(x), with all its digits where it is small."""
+    """1 - erf(x), accurate where it is small."""
     w = FloatWriter(b, x)
     size = b.apply("absolute", x)
     z = w.clipped(size, 0.0, _END)
@@ -172,7 +172,7 @@ def gelu_by_erf(b: LoopBuilder, x: int, *, order: int) -> int:
 
 @in_float64
 def softplus(b: LoopBuilder, x: int) -> int:
-    """log(1 + e**x); in float32 alone it would be more than two units off at some places."""
+    """log(1 + e**x); in float32 arithmetic its error would exceed 2 ulp for some x."""
     w = FloatWriter(b, x)
     rest = log1p(b, exp(b, w.negative(b.apply("absolute", x))))
     return w.add(rest, maximum(b, x, w.number(0.0)))

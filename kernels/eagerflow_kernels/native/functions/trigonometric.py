@@ -1,4 +1,4 @@
-"""Sine, cosine and tangent of float32, computed in float64 and rounded once."""
+"""Rules of sine, cosine and tangent of float32, computed in float64 and rounded once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from eagerflow_kernels.native.functions.float_writer import FloatWriter, in_float64, is_odd
 from eagerflow_kernels.native.loop_form import LoopBuilder
 
-#: sin(x pi / 2) / x and cos(x pi / 2) of x**2, |x| at most 1/2
+#: sin(x pi / 2) / x and cos(x pi / 2) as polynomials in x**2, |x| at most 1/2
 _SIN: Final = tuple(map(float.fromhex, (
     "0x1.921fb54442d18p+0", "-0x1.4abbce625be40p-1", "0x1.466bc677586cfp-4",
     "-0x1.32d2cce2d23ebp-8", "0x1.50782fc771291p-13", "-0x1.e300612807e16p-19",
@@ -24,13 +24,13 @@ _DIGITS: Final = 320
 _TWO_OVER_PI: Final = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e0", 16
 )
-#: a number of a band is brought below 2**48 by 2**-24 as often as the band says
+#: a number of band b is scaled below 2**48 by 2**(-24 b)
 _BAND: Final = 24
 _BANDS: Final = 5
 
 
 def _parts(band: int) -> tuple[float, float]:
-    """2 / pi times 2**(24 band), less multiples of 4, as a sum of two floats."""
+    """2 / pi times 2**(24 band), modulo 4, as a sum of two floats."""
     bits = _TWO_OVER_PI << _BAND * band
     bits %= 4 << _DIGITS
     high = math.ldexp(bits >> _DIGITS - 50, -50)  # at most 52 bits
@@ -52,9 +52,9 @@ def whole_and_rest(w: FloatWriter, whole: int, rest: int) -> Angle:
 
 
 def _angle(w: FloatWriter, x: int) -> Angle:
-    """X, which has the digits of float32, times 2 / pi: the product is exact but for its end.
+    """X, which has the digits of float32, times 2 / pi; only the last digits are rounded.
 
-    So the angle of any number is right, as far as it may be from 0.
+    So the angle is accurate for any number, however large.
     """
     size = w.b.apply("absolute", x)
     high, low = (w.number(part) for part in _parts(0))
@@ -68,14 +68,14 @@ def _angle(w: FloatWriter, x: int) -> Angle:
     product = w.multiply(y, high)
     lost = w.fma(y, high, w.negative(product))
     first = w.b.apply("round", product)
-    rest = w.add(w.subtract(product, first), w.fma(y, low, lost))  # what is subtracted is exact
+    rest = w.add(w.subtract(product, first), w.fma(y, low, lost))  # the difference is exact
     second = w.b.apply("round", rest)
     rest, whole = w.subtract(rest, second), w.add(first, second)
     return whole_and_rest(w, whole, rest)
 
 
 def _sine_and_cosine(w: FloatWriter, angle: Angle) -> tuple[int, int]:
-    """Of the rest alone."""
+    """Sine and cosine of the rest of an angle."""
     square = w.multiply(angle.rest, angle.rest)
     return w.multiply(angle.rest, w.polynomial(_SIN, square)), w.polynomial(_COS, square)
 

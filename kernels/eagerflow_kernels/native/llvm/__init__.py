@@ -1,1 +1,1 @@
-"""Loops as text of LLVM, with explicit vectors, so that no optimiser of LLVM is needed."""
+"""Translation of loops to LLVM text with explicit vectors, so that no optimiser is needed."""

@@ -1,7 +1,7 @@
 """Compiles all callable kernels: ``python -m eagerflow_kernels.native.llvm.build [FOLDER]``.
 
-With a folder, for all targets: so it runs when a wheel is built. Without one, for this machine,
-into the cache on disk: so checkouts get theirs. It needs llvmlite alone.
+With a folder it compiles for all targets, as the build of a wheel does; without one for this
+machine, into the cache on disk, as checkouts do. Its only dependency is llvmlite.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def write(folder: Path) -> None:
     """Write a file of kernels for each target.
 
     Args:
-        folder: where the files go; it is made if it is not there.
+        folder: the folder of the files; it is made if it does not exist.
 
     Raises:
         NoCompilerError: llvmlite is not installed.
@@ -40,7 +40,7 @@ def write(folder: Path) -> None:
 
 
 def keep() -> None:
-    """Let processes of this user find the kernels of these sources for this machine.
+    """Store the kernels of these sources for this machine in the cache of this user.
 
     Raises:
         NoCompilerError: llvmlite is not installed, or there is no code for this processor.
@@ -52,7 +52,7 @@ def keep() -> None:
 
 
 def library(target: TargetName) -> bytes:
-    """All callable kernels for a target, as they lie on disk.
+    """All callable kernels for a target, in the form of a file.
 
     Raises:
         NoCompilerError: llvmlite is not installed.
@@ -65,7 +65,7 @@ def library(target: TargetName) -> bytes:
 
 
 def main(arguments: list[str]) -> None:
-    """What ``python -m`` runs."""
+    """The entry point of ``python -m``."""
     if arguments:
         write(Path(arguments[0]))
     elif targets():

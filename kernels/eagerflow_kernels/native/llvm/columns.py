@@ -1,4 +1,4 @@
-"""Loops with an inner axis, several rows at once: vectors across rows that lie side by side."""
+"""Code of loops with an inner axis, vectorised across rows that lie side by side in memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from eagerflow_kernels.native.llvm.terms import apply, combine, constant, conver
 from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops
 
-#: bytes of each row that are taken at once: a page of memory where the rows are read once, less
-#: where they are read again and should still be in the cache, or where there are many tallies
+#: bytes across rows per tile: a page of memory where elements are read once, less where they are
+#: read again and should still be in the cache, or where there are many tallies
 _PAGE: Final = 4096
 _PIECE: Final = 1024
 _SHIFT: Final = TALLIES.bit_length() - 1
 
 
 def _tile_of(loops: Loops, width: int) -> int:
-    """How many vectors of rows are taken at once."""
+    """Number of vectors of rows in a tile."""
     passes = [p for p in passes_of(loops, searching=True) if p.reductions or p.stores]
     reductions = sum(len(p.reductions) for p in passes)
     size = _PIECE if len(passes) > 1 else max(_PIECE, _PAGE // max(1, reductions))
@@ -43,18 +43,18 @@ class _Columns:
     """Writes the function.
 
     Attributes:
-        e: writes it.
+        e: the emitter of the function.
         length: of the inner axis, an i64.
         one_block: an i1, whether a row is one block, whose tallies wait for no others.
-        tallies: how many of them are used, a power of 2; the others of a block change nothing.
-        halvings: of these, until one is left.
-        tile: how many vectors of rows are taken at once.
-        bases: pointers to the first of the rows of a tile, of each array.
-        steps: along the inner axis, of the arrays that have it.
+        tallies: number of tallies in use, a power of 2; the others of a block are neutral.
+        halvings: number of halvings of the tallies until one is left.
+        tile: number of vectors of rows in a tile.
+        bases: for each array the pointer to the first row of a tile.
+        steps: strides along the inner axis, of the arrays that have it.
         rows: for each term of the rows the memory of its vectors.
         memory: for each reduction its waiting tallies and its tallies.
-        states: for each scan the memory of what the elements so far gave, a vector for each of
-            the tile.
+        states: for each scan the memory of its running values, a vector for each vector of the
+            tile.
     """
 
     def __init__(self, loops: Loops, width: int, e: Emitter, weight: int) -> None:
@@ -113,7 +113,7 @@ class _Columns:
         self.tallies = e.value(f"shl i64 1, {self.halvings}")
 
     def _reserve(self) -> None:
-        """Memory for the terms of the rows, and for tallies: as many levels as blocks need."""
+        """Reserve memory for the terms of the rows, and for the levels of tallies of the blocks."""
         e, width = self.e, self.width
         blocks = e.value(f"lshr i64 {self.length}, {BLOCK.bit_length() - 1}")
         zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {blocks}, i1 false", "i64, i1")
@@ -215,7 +215,7 @@ class _Columns:
             e.loop(self.length, 1, partial(side_by_side, 1), start=whole)
 
     def _tick(self, length: str, vectors: str) -> None:
-        """Count a part of a tile that is so long."""
+        """Count ``length`` elements of each row of a tile."""
         if self.weight:
             rows = self.e.value(f"mul i64 {vectors}, {self.width}")
             tick(self.e, self.e.value(f"mul i64 {rows}, {length}"), self.weight)
@@ -226,9 +226,9 @@ class _Columns:
         """Compute and write vector ``k`` of some elements of the rows, term by term.
 
         Args:
-            row_pass: what is computed.
-            places: of the elements along the inner axis; where there are scans, in order and all.
-            k: the place of the vector in the tile.
+            row_pass: the terms to compute.
+            places: of the elements along the inner axis; with scans, all elements, in order.
+            k: the index of the vector in the tile.
             mask: of the rows.
 
         Returns:
@@ -265,7 +265,7 @@ class _Columns:
         return values
 
     def _scanned(self, number: int, given: str, k: str) -> str:
-        """One more element of a scan."""
+        """The next element of a scan."""
         term, width = self.loops.terms[number], self.width
         place = self.e.item(self.states[number], k, width * BYTES[term.kind])
         last = self.e.value(f"load {type_of(term.kind, width)}, ptr {place}, align 16")
@@ -274,16 +274,16 @@ class _Columns:
         return made
 
     def _put_state(self, number: int, x: str | None, k: str) -> None:
-        """What a scan goes on from in vector ``k``; what it starts from if None."""
+        """Set the running value of a scan in vector ``k``; its initial value if ``x`` is None."""
         term, width = self.loops.terms[number], self.width
         x = start(term.operation, term.kind, width) if x is None else x
         place = self.e.item(self.states[number], k, width * BYTES[term.kind])
         self.e.line(f"store {type_of(term.kind, width)} {x}, ptr {place}, align 16")
 
     def _search(self, row_pass: RowPass, condition: int, vectors: str, mask: str | None) -> None:
-        """The places of the first elements that fulfil a condition, from the last element back.
+        """The indices of the first elements that satisfy a condition, found from the last back.
 
-        As `rows` has it: the size if there is none, the largest number in a row without elements.
+        As in `rows`: the size if there is none, the largest integer for a row without elements.
         """
         e, (number,) = self.e, row_pass.reductions
         of, bools = type_of("i64", self.width), type_of("bool", self.width)
@@ -357,16 +357,16 @@ class _Columns:
         self, row_pass: RowPass, copies: int, first: str, rounds: tuple[str, str], k: str,
         mask: str | None, totals: list[str] | None,
     ) -> list[str]:  # fmt: skip
-        """A tally of each reduction with what some rounds give, so many of them side by side.
+        """One tally of each reduction, with the elements of some rounds added.
 
         Args:
-            row_pass: has the reductions.
-            copies: how many rounds at once.
+            row_pass: the pass of the reductions.
+            copies: number of rounds computed side by side.
             first: the element of round 0.
-            rounds: the first one, and that after the last.
-            k: the place of the vector in the tile.
+            rounds: the first round, and the end.
+            k: the index of the vector in the tile.
             mask: of the rows.
-            totals: the tallies so far, None if there is nothing in them.
+            totals: the tallies so far, None at the beginning.
         """
         e, width = self.e, self.width
         terms = [self.loops.terms[n] for n in row_pass.reductions]
@@ -390,7 +390,7 @@ class _Columns:
         return e.loop(rounds[1], copies, some, carried, start=rounds[0])
 
     def _fold(self, number: int, vectors: str) -> None:
-        """The results of a reduction, into the memory of the term."""
+        """Write the results of a reduction to the memory of its term."""
         e, width, term = self.e, self.width, self.loops.terms[number]
         of, size = type_of(term.kind, width), width * BYTES[term.kind]
         stack, tallies = self.memory[number]

@@ -1,4 +1,4 @@
-"""Text of LLVM as machine code, by llvmlite."""
+"""Compilation of LLVM text to machine code, by llvmlite."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from eagerflow_kernels.native.locks import COMPILING
 from eagerflow_kernels.native.machine_code import Image
 from eagerflow_kernels.native.processors import NoCompilerError, TargetName
 
-#: triple, processor and features. Of AArch64 there is one code for Linux and macOS: x18 belongs to
-#: the system of the latter, and what passes pointers to functions is the same in both.
+#: triple, processor and features. For AArch64 one code runs on Linux and macOS: x18 is reserved by
+#: macOS, and the calling convention is the same for arguments that are pointers.
 _MACHINES: Final[dict[TargetName, tuple[str, str, str]]] = {
     "x86-64-v3": ("x86_64-unknown-linux-gnu", "x86-64-v3", ""),
     "x86-64-v4": ("x86_64-unknown-linux-gnu", "x86-64-v4", ""),
@@ -22,7 +22,7 @@ _MACHINES: Final[dict[TargetName, tuple[str, str, str]]] = {
 
 @cache
 def _llvm() -> ModuleType:
-    """Llvmlite's binding, which is large and rarely needed.
+    """The binding of llvmlite, which is large and rarely needed.
 
     Raises:
         NoCompilerError: it is not installed.
@@ -49,7 +49,7 @@ def _machine(target: TargetName) -> Any:
 
 
 def assembly(text: str, target: TargetName) -> str:
-    """The machine code of a module for people.
+    """The assembly of a module, as text for people.
 
     Raises:
         NoCompilerError: llvmlite is not installed.
@@ -62,12 +62,12 @@ def machine_code(text: str, target: TargetName) -> Image:
     """The machine code of a module.
 
     Args:
-        text: of the module; it refers to nothing outside.
-        target: what the code is for, which need not be this processor.
+        text: of the module; it has no external references.
+        target: the target of the code, which need not be this processor.
 
     Raises:
         NoCompilerError: llvmlite is not installed.
-        LinkError: the code refers to something that the module does not define.
+        LinkError: the code refers to a symbol that the module does not define.
     """
     with COMPILING:
         module = _llvm().parse_assembly(text)

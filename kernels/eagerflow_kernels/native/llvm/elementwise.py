@@ -1,4 +1,4 @@
-"""Loops without an inner axis: vectors along the rows."""
+"""Code of loops without an inner axis, vectorised along the rows."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from eagerflow_kernels.native.llvm.terms import apply, constant
 from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BYTES, Kind, Loops
 
-#: vectors that are computed side by side: one alone waits for itself, from each term to the next
+#: vectors that are computed side by side, to hide the latency from each term to the next
 COPIES: Final = 4
 
-#: elements after which they are counted
+#: elements that are counted at once
 _COUNTED: Final = 1 << 15
 
-#: computes and writes vectors that begin at some places, each with a mask or whole
+#: computes and stores vectors that begin at some places, each with a mask or whole
 Vectors = Callable[[list[str], list[str | None]], Any]
 
 
 def render_elementwise(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
     """The text of the function ``body(args, dims, steps, control)``.
 
-    ``weight`` is the work of an element that is counted (see `llvm.ticks`), or 0.
+    ``weight`` is the work counted for an element (see `llvm.ticks`), or 0.
     """
     e = Emitter(declared)
 
@@ -70,7 +70,7 @@ def vectors_of_chunk(e: Emitter, count: str, width: int, vectors: Vectors) -> No
     """
 
     def side_by_side(copies: int, start: str) -> str:
-        """As many vectors as are whole; gives where they end."""
+        """Run groups of ``copies`` whole vectors, as many as fit; returns their end."""
         end = e.value(f"and i64 {count}, {-copies * width}")
 
         def some(i: str, _carried: list[str]) -> list[str]:
@@ -95,7 +95,7 @@ def _vectors(
     places: list[str],
     masks: list[str | None],
 ) -> None:
-    """Compute and write the vectors at some places, term by term."""
+    """Compute and store the vectors at some places, term by term."""
     values: list[list[str]] = []
     for term in loops.terms:
         kind: Kind = term.kind

@@ -1,4 +1,4 @@
-"""Writes the text of a function of LLVM: values, blocks, loops."""
+"""The emitter of LLVM functions as text: values, blocks, loops."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def type_of(kind: Kind, width: int) -> str:
 
 
 def memory_type(kind: Kind, width: int) -> str:
-    """The same as it lies in memory, where a bool has a byte."""
+    """The type of a value in memory, where a bool has a byte."""
     element = "i8" if kind == "bool" else _TYPES[kind]
     return element if width == 1 else f"<{width} x {element}>"
 
 
 def suffix(kind: Kind, width: int) -> str:
-    """How names of intrinsics end that are for values of this type."""
+    """The suffix of names of intrinsics for values of this type."""
     return _SUFFIXES[kind] if width == 1 else f"v{width}{_SUFFIXES[kind]}"
 
 
 @final
 class Emitter:
-    """One function of LLVM while it is written.
+    """A function of LLVM under construction.
 
     Attributes:
-        lines: what is written.
+        lines: the instructions so far.
         declared: declarations of the intrinsics that it calls, for the whole module.
     """
 
@@ -59,7 +59,7 @@ class Emitter:
         self._block = "entry"
 
     def function(self, head: str, body: Callable[[], str | None]) -> str:
-        """The text of a function; ``body`` writes it and gives what it returns, if anything."""
+        """The text of a function; ``body`` writes it and gives its return value, if any."""
         result = body()
         ending = "ret void" if result is None else f"ret {result}"
         inner = "\n".join(f"  {line}" if line[-1] != ":" else line for line in self.lines)
@@ -75,36 +75,36 @@ class Emitter:
         return f"{prefix}{self._count}"
 
     def value(self, text: str) -> str:
-        """The name of the value of an instruction."""
+        """Append an instruction; returns the name of its value."""
         breathe()
         name = self._name_of("%v")
         self.lines.append(f"{name} = {text}")
         return name
 
     def line(self, text: str) -> None:
-        """An instruction without a value."""
+        """Append an instruction without a value."""
         self.lines.append(text)
 
     def call(self, result: str, name: str, arguments: str, types: str) -> str:
-        """The value of an intrinsic, which is declared."""
+        """Call an intrinsic, and declare it; returns the name of its value."""
         self.declared.add(f"declare {result} @{name}({types})")
         return self.value(f"call {result} @{name}({arguments})")
 
     def slot(self, type_name: str, count: int = 1) -> str:
-        """Memory of the function's own, aligned for vectors."""
+        """Local memory of the function, aligned for vectors."""
         name = self._name_of("%m")
         self._entry.append(f"{name} = alloca {type_name}, i64 {count}, align 64")
         return name
 
     def all_of(self, conditions: Sequence[str]) -> str:
-        """Whether all of some i1 hold."""
+        """The conjunction of conditions, each an i1."""
         result, *others = conditions
         for condition in others:
             result = self.value(f"and i1 {result}, {condition}")
         return result
 
     def splat(self, kind: Kind, width: int, x: str) -> str:
-        """A vector of one element."""
+        """A vector with one element repeated."""
         if width == 1:
             return x
         of = type_of(kind, width)
@@ -119,7 +119,7 @@ class Emitter:
         return self.value(f"select i1 {less}, i64 {x}, i64 {y}")
 
     def places(self, width: int, first: str) -> str:
-        """A vector of ``first``, an i64, and the numbers after it."""
+        """A vector of consecutive i64 from ``first`` on."""
         if width == 1:
             return first
         of = type_of("i64", width)
@@ -129,25 +129,25 @@ class Emitter:
     # --- memory -----------------------------------------------------------------------------
 
     def offset(self, pointer: str, bytes_: str) -> str:
-        """A pointer moved by bytes."""
+        """A pointer advanced by bytes."""
         return self.value(f"getelementptr i8, ptr {pointer}, i64 {bytes_}")
 
     def item(self, pointer: str, index: str, step: int | str) -> str:
-        """A pointer moved by a number of steps."""
+        """A pointer advanced by a number of steps."""
         if step == 1:
             return self.offset(pointer, index)
         return self.offset(pointer, self.value(f"mul i64 {index}, {step}"))
 
     def integer(self, pointer: str, index: int) -> str:
-        """An i64 of an array of them."""
+        """An element of an array of i64."""
         return self.value(f"load i64, ptr {self.offset(pointer, str(8 * index))}, align 8")
 
     def pointer(self, pointer: str, index: int) -> str:
-        """A pointer of an array of them."""
+        """An element of an array of pointers."""
         return self.value(f"load ptr, ptr {self.offset(pointer, str(8 * index))}, align 8")
 
     def load(self, kind: Kind, width: int, pointer: str, mask: str | None = None) -> str:
-        """Elements that lie beside each other; what the mask leaves out is 0."""
+        """Load contiguous elements; elements outside of the mask are 0."""
         of = memory_type(kind, width)
         if mask is None:
             x = self.value(f"load {of}, ptr {pointer}, align {BYTES[kind]}")
@@ -163,7 +163,7 @@ class Emitter:
         return x
 
     def store(self, kind: Kind, width: int, x: str, pointer: str, mask: str | None = None) -> None:
-        """Elements beside each other, but for those that the mask leaves out."""
+        """Store contiguous elements, except elements outside of the mask."""
         of = memory_type(kind, width)
         if kind == "bool":
             x = self.value(f"zext {type_of(kind, width)} {x} to {of}")
@@ -177,7 +177,7 @@ class Emitter:
         )
 
     def mask(self, width: int, count: str) -> str:
-        """Of a vector the first ``count`` elements, an i64; all if there are more."""
+        """The mask of the first ``count`` elements of a vector, an i64; of all if it has fewer."""
         upto = self.splat("i64", width, count)
         indices = ", ".join(f"i64 {i}" for i in range(width))
         return self.value(f"icmp sgt <{width} x i64> {upto}, <{indices}>")
@@ -200,13 +200,13 @@ class Emitter:
 
         Args:
             stop: an i64.
-            step: how far i goes.
-            body: writes the body, and gives the values for the next time.
-            carried: type and first value of what is carried from one time to the next.
+            step: the increment of i.
+            body: writes the body, and gives the values for the next iteration.
+            carried: type and initial value of each loop-carried value.
             start: the first i.
 
         Returns:
-            What is carried when the loop has ended.
+            The loop-carried values after the loop.
         """
         before, head = self._block, self._name_of("head")
         inside, after = self._name_of("body"), self._name_of("after")
@@ -229,15 +229,15 @@ class Emitter:
         return names
 
     def search(self, stop: str, step: int, body: Callable[[str], str]) -> str:
-        """What ``body(i)`` gives, an i64, as soon as that is not negative.
+        """Run ``body(i)`` until its result, an i64, is not negative.
 
         Args:
             stop: an i64.
-            step: how far i goes, from 0 to before ``stop``.
-            body: writes the body; gives an i64, which is negative where the search goes on.
+            step: the increment of i, from 0 to before ``stop``.
+            body: writes the body; gives an i64, which is negative if the search goes on.
 
         Returns:
-            An i64, -1 if all that the body gave is negative.
+            The first result that is not negative, an i64; -1 if there is none.
         """
         before, head = self._block, self._name_of("head")
         inside, after = self._name_of("body"), self._name_of("after")
@@ -259,7 +259,7 @@ class Emitter:
         return result
 
     def return_if(self, condition: str) -> None:
-        """Leave the function, which gives nothing, if a condition holds."""
+        """Return from the function, which has no result, if a condition holds."""
         leave, on = self._name_of("leave"), self._name_of("on")
         self.line(f"br i1 {condition}, label %{leave}, label %{on}")
         self._begin(leave)
@@ -269,7 +269,7 @@ class Emitter:
     def when(
         self, condition: str, then: Callable[[], None], other: Callable[[], None] | None = None
     ) -> None:
-        """Run one of two pieces, which hand on what they make through memory."""
+        """Run one of two branches, which give their results through memory."""
         yes, no, after = self._name_of("yes"), self._name_of("no"), self._name_of("after")
         self.line(f"br i1 {condition}, label %{yes}, label %{no}")
         self._begin(yes)
@@ -283,5 +283,5 @@ class Emitter:
 
 
 def suffix_in_memory(kind: Kind, width: int) -> str:
-    """As `suffix`, of a value as it lies in memory."""
+    """As `suffix`, for a value in memory."""
     return f"v{width}i8" if kind == "bool" else suffix(kind, width)

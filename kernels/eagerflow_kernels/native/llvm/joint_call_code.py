@@ -1,9 +1,9 @@
 """The text of the function that makes a joint call (see `native.joint_calls`).
 
-``@joint_call(plan, arrays)`` looks at each array of a list of Python: whether it is one of NumPy,
-with the dtype, the size and the flags that the plan says, and, where the kernel writes, whether
-nothing else has it. If all are, it runs the kernel on one set of them after the other, without the
-lock of the interpreter, and gives 1. Else it does nothing and gives 0.
+``@joint_call(plan, arrays)`` checks each array of a list of Python: it must be an array of NumPy
+with the dtype, the size and the flags of the plan, and, if the kernel writes into it, have no other
+references. If all pass, the function runs the kernel on one set after the other, without the lock
+of the interpreter, and returns 1. Else it does nothing and returns 0.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PLAN: Final = {
     "restore": 56, "pointers": 64, "steps": 72, "counts": 80, "checks": 88,
 }  # fmt: skip
 PLAN_SIZE: Final = 96
-#: offsets into what is checked of an array: ``references`` and ``free`` are 0 where others may have
-#: it, and it may be a part of another one
+#: offsets into the checks of an array: ``references`` is 0 if the array may have other references,
+#: or be a view
 CHECK: Final = {"dtype": 0, "size": 8, "flags": 16, "references": 24}
 CHECK_SIZE: Final = 32
-#: where these lie in an array (``PyArrayObject_fields`` of NumPy's headers) where an object has two
-#: words of Python's own: `joint_calls` looks whether it is so
+#: offsets of fields in an array (``PyArrayObject_fields`` of NumPy's headers), if an object has two
+#: words of Python's own: `joint_calls` checks that
 ARRAY: Final = {
     "references": 0, "type": 8, "data": 16, "ndim": 24, "shape": 32, "base": 48, "dtype": 56,
     "flags": 64,

@@ -1,7 +1,7 @@
-"""Object files of LLVM as images: their sections one after the other, references filled in.
+"""The linker of object files into images: sections one after the other, references resolved.
 
-The objects are ELF files of x86-64 or AArch64 that define all that they refer to. Only relative
-references can be filled in before it is known where the code will lie; another one is an error.
+The objects are ELF files of x86-64 or AArch64 without external references. Only relative references
+can be resolved before the address of the code is known; other references are an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, final
 from eagerflow_kernels.native.machine_code import ALIGNMENT, Image
 
 _X86_64, _AARCH64 = 62, 183
-#: what instructions of AArch64 count addresses in, whatever the pages of the system are
+#: the unit of addresses in instructions of AArch64, whatever the page size of the system
 _PAGE: Final = 4096
 _SYMBOLS, _RELOCATIONS = 2, 4  # SHT_SYMTAB, SHT_RELA
 _ALLOCATED, _WRITABLE = 2, 1  # SHF_ALLOC, SHF_WRITE
@@ -23,11 +23,11 @@ _GLOBAL, _FUNCTION = 1, 2  # STB_GLOBAL, STT_FUNC
 
 @final
 class LinkError(ValueError):
-    """An object refers to something that it does not define, or in a way that is not known."""
+    """An object with a reference to an undefined symbol, or of an unknown kind."""
 
 
 class _Section(NamedTuple):
-    """A header of ELF, as far as it is needed."""
+    """A section header of ELF, without unused fields."""
 
     kind: int
     flags: int
@@ -52,8 +52,8 @@ class _Object:
 
     Attributes:
         data: its bytes.
-        machine: which processor it is for.
-        sections: its parts.
+        machine: the number of its architecture.
+        sections: the headers of its sections.
     """
 
     data: bytes
@@ -87,7 +87,7 @@ class _Object:
         return result
 
     def relocations(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Section, offset, kind, symbol and addend of each."""
+        """Section, offset, kind, symbol and addend of each relocation."""
         for section in self.sections:
             if section.kind == _RELOCATIONS:
                 for at in range(section.offset, section.offset + section.size, 24):
@@ -99,10 +99,10 @@ def link(data: bytes) -> Image:
     """The image of an object file.
 
     Args:
-        data: what LLVM wrote.
+        data: the object file that LLVM wrote.
 
     Raises:
-        LinkError: it refers to something outside, or has data that is written to.
+        LinkError: it has an external or unknown reference, or writable data.
     """
     of = _Object.read(data)
     places: dict[int, int] = {}
@@ -134,31 +134,31 @@ def link(data: bytes) -> Image:
     return Image(bytes(code), entries, _PAGE if of.machine == _AARCH64 else ALIGNMENT)
 
 
-# --- references: `at` is where one stands, `target` what it refers to, both from the beginning ---
+# --- references: `at` is the offset of a reference, `target` the offset that it refers to ---
 
 _Fill = Callable[[bytearray, int, int], None]
 
 
 def _relative(code: bytearray, at: int, target: int) -> None:
-    """A difference in 32 bits."""
+    """Resolve a reference to the 32-bit difference of target and place."""
     struct.pack_into("<i", code, at, target - at)
 
 
 def _bits(code: bytearray, at: int, value: int, low: int, count: int) -> None:
-    """Put bits of a value into an instruction, which has zeros there."""
+    """Put bits of a value into an instruction, whose bits there are 0."""
     (word,) = struct.unpack_from("<I", code, at)
     struct.pack_into("<I", code, at, word | (value & (1 << count) - 1) << low)
 
 
 def _page(code: bytearray, at: int, target: int) -> None:
-    """Of ADRP, by how many pages."""
+    """Resolve a reference of ADRP: the number of pages to the target."""
     pages = target // _PAGE - at // _PAGE
     _bits(code, at, pages, 29, 2)
     _bits(code, at, pages >> 2, 5, 19)
 
 
 def _in_page(shift: int) -> _Fill:
-    """Of ADD and LDR, the place within a page, in units of what is loaded."""
+    """References of ADD and LDR: the offset within a page, in units of the loaded size."""
 
     def fill(code: bytearray, at: int, target: int) -> None:
         _bits(code, at, target % _PAGE >> shift, 10, 12)
@@ -167,7 +167,7 @@ def _in_page(shift: int) -> _Fill:
 
 
 def _branch(code: bytearray, at: int, target: int) -> None:
-    """Of B and BL, by how many instructions."""
+    """Resolve a reference of B or BL: the number of instructions to the target."""
     _bits(code, at, (target - at) >> 2, 0, 26)
 
 

@@ -1,10 +1,10 @@
-"""Loops as a module of LLVM with one function, a loop of NumPy's.
+"""The LLVM module of loops, with one function: an inner loop of a function of NumPy.
 
 ``void name(char **args, intp *dims, intp *steps, void *data)`` runs in the default floating-point
 environment (round to nearest, subnormal numbers kept, exceptions masked), whatever the caller's is,
-and leaves the caller's as it was, with its flags. ``data`` is the memory of a pool of threads
-(`llvm.thread_pool_code`), which shares out the rows of a call that is worth it, or null; of a
-kernel that can be ended it is its control (`native.control`), which knows the pool.
+and restores the caller's, with its flags. ``data`` is the memory of a pool of threads
+(`llvm.thread_pool_code`), which share the rows of a large call, or null; for a kernel that can be
+ended it is its control (`native.control`), which has the address of the pool.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from eagerflow_kernels.native.verify import verify, verify_llvm
 
 #: bytes of a register
 REGISTERS: Final[dict[TargetName, int]] = {"x86-64-v3": 32, "x86-64-v4": 64, "aarch64": 16}
-_MXCSR: Final = 0x1F80  # what a process starts with
+_MXCSR: Final = 0x1F80  # the value at the start of a process
 
 _ENTRY: Final = """\
 define void @"{name}"(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{
@@ -87,7 +87,7 @@ declare void @llvm.aarch64.set.fpsr(i64)
 """
 
 
-#: what an entry does first if it has a control: it begins to count anew if Python has said so
+#: the first steps of an entry with a control: it resets the counters if Python has requested it
 _BEGIN: Final = """\
 %begin.at = getelementptr i8, ptr %data, i64 {begin}
   %begins = load i8, ptr %begin.at, align 1
@@ -108,9 +108,9 @@ def render(loops: Loops, target: TargetName, *, controlled: bool = False) -> str
     """The text of the module.
 
     Args:
-        loops: what it computes.
-        target: whose registers it uses; results do not depend on it.
-        controlled: whether it counts what it has done, and can be ended.
+        loops: the computation.
+        target: the processor, whose registers it uses; results do not depend on it.
+        controlled: whether the kernel counts its work, and can be ended.
 
     Raises:
         LoopError: the loops, or the text, break a rule (see `verify`).
@@ -153,7 +153,7 @@ def _entry(loops: Loops, target: TargetName, controlled: bool) -> str:
 
 
 def width_for(loops: Loops, target: TargetName) -> int:
-    """How many elements a vector has: a register of the widest kind of which there are vectors."""
+    """Number of elements of a vector: a register of the widest kind of vectors in the loops."""
     if loops.inner:
         kinds = vector_kinds(loops)
     else:

@@ -1,9 +1,9 @@
-"""Which terms each pass over a row computes.
+"""Assignment of terms to passes over a row.
 
-A term that needs the result of a reduction needs a pass of its own after it. What a pass computes
-and a later one needs is kept in the row of an output that is written later, if there is one of its
-kind and that is faster; else it is computed again, which gives the same bits. So loops need no
-memory besides their outputs.
+A term that needs the result of a reduction is computed in a pass after it. A value that a later
+pass needs is kept in the row of an output that is written later, if there is an output of its kind
+and that is faster; else it is computed again, with the same bits. So loops need no memory besides
+their outputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from eagerflow_kernels.native.loop_form import PICK, REDUCTIONS, SCANS, Kind, Lo
 
 #: operations that cost no more than to read a value back
 _CHEAP: Final = frozenset({"load", "constant", "size", "index", PICK})
-#: how long operations take, if not as long as an addition
+#: costs of operations that do not cost as much as an addition
 _COSTS: Final = {"constant": 0, "size": 0, "index": 0, "divide": 5, "sqrt": 5}
 
 
@@ -28,13 +28,13 @@ class RowPass:
     """One pass over the inner axis.
 
     Attributes:
-        row_terms: terms of the row that are computed before it.
+        row_terms: terms of the row that are computed before the pass.
         terms: terms of the elements, in order.
-        kept: of these, the ones that are read back, with the output that holds each.
-        reductions: the terms that it reduces to.
+        kept: the terms among ``terms`` that are read back, with the output that holds each.
+        reductions: the terms of its reductions.
         stores: numbers of outputs, with the term that is written to each.
-        condition: the term that says whether an element is the one that is looked for, if all that
-            the pass reduces to is the place of the first such element; else None.
+        condition: the condition of the search, if the only result of the pass is the index of the
+            first element that satisfies it; else None.
     """
 
     row_terms: tuple[int, ...]
@@ -51,7 +51,7 @@ def passes_of(loops: Loops, *, searching: bool = False) -> tuple[RowPass, ...]:
 
     Args:
         loops: the loops.
-        searching: whether passes may look for a first element, where that is all they are for.
+        searching: whether a pass may be a search, if a first element is its only result.
     """
     keeping = _Keeping(loops)
     passes = [_pass(keeping, stage) for stage in range(keeping.last + 1)]
@@ -59,7 +59,7 @@ def passes_of(loops: Loops, *, searching: bool = False) -> tuple[RowPass, ...]:
 
 
 def vector_kinds(loops: Loops) -> set[Kind]:
-    """The kinds of which vectors are computed along rows."""
+    """The kinds of the vectors that are computed along rows."""
     arrays = {a.kind for a in (*loops.inputs, *loops.outputs) if a.inner}
     passes = passes_of(loops, searching=True)
     numbers = {n for p in passes for n in p.terms}
@@ -85,12 +85,12 @@ def _stages(loops: Loops) -> list[int]:
 
 
 def _made_of(loops: Loops, wanted: Iterable[int], ends: Container[int]) -> dict[int, None]:
-    """The terms of elements that some are made of, these included, in the order of the search.
+    """The transitive operands of terms, these included, among terms of elements.
 
     Args:
         loops: the loops.
         wanted: the terms.
-        ends: terms of which what they are made of is left out.
+        ends: terms whose operands are left out.
     """
     terms: dict[int, None] = {}
     pending = list(wanted)
@@ -107,7 +107,7 @@ def _made_of(loops: Loops, wanted: Iterable[int], ends: Container[int]) -> dict[
 @final
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a term waits: the row of an output, which is overwritten in the pass ``until``."""
+    """The place of a kept term: the row of an output, overwritten in the pass ``until``."""
 
     output: int
     until: int
@@ -115,14 +115,14 @@ class _Place:
 
 @final
 class _Keeping:
-    """Finds what is kept, and which terms each pass computes then.
+    """Finds the terms to keep, and the terms that each pass then computes.
 
     Args:
         loops: the loops.
 
     Attributes:
         stages: for each term the pass that computes it, or before which it is computed.
-        roots: for each pass the terms of elements that it is there for.
+        roots: for each pass the terms of elements that are its results.
         places: of the terms that are kept.
     """
 
@@ -141,7 +141,7 @@ class _Keeping:
             self._keep()
 
     def _keep(self) -> None:
-        """Keep one term after the other, each time the one that saves most."""
+        """Keep terms greedily, at each step the one that saves most."""
         cost = self._cost(self.places)
         while True:
             trials = [
@@ -156,7 +156,7 @@ class _Keeping:
             self.places = trials[costs.index(cost)]
 
     def _computed_again(self) -> list[int]:
-        """Terms that a pass computes though an earlier one has, for terms of a later one."""
+        """Terms that a pass computes again as operands of its own terms."""
         found: dict[int, None] = {}
         for stage in range(1, self.last + 1):
             kept = self.kept_before(stage, self.places)
@@ -171,7 +171,7 @@ class _Keeping:
         ]  # fmt: skip
 
     def _free_places(self, number: int) -> Iterable[_Place]:
-        """The outputs of its kind in whose rows nothing else waits."""
+        """The outputs of the kind of a term whose rows hold no other kept term."""
         taken = {place.output for place in self.places.values()}
         for output, array in enumerate(self.loops.outputs):
             x = self.loops.results[output]
@@ -181,7 +181,7 @@ class _Keeping:
                     yield _Place(output, until)
 
     def kept_before(self, stage: int, places: Mapping[int, _Place]) -> dict[int, int]:
-        """What a pass can read back, with the output that holds it."""
+        """The terms that a pass can read back, with the output that holds each."""
         return {
             number: place.output
             for number, place in places.items()
@@ -194,7 +194,7 @@ class _Keeping:
         return _made_of(self.loops, wanted, self.kept_before(stage, places))
 
     def _cost(self, places: Mapping[int, _Place]) -> int:
-        """How long all passes take over an element."""
+        """The cost of all passes for an element."""
         breathe()
         cost = sum(self.loops.results[place.output] != x for x, place in places.items())
         for stage in range(self.last + 1):
@@ -229,7 +229,7 @@ def _pass(keeping: _Keeping, stage: int) -> RowPass:
 
 
 def _search(keeping: _Keeping, row_pass: RowPass) -> RowPass:
-    """The pass as a search, if it is for the least place of what fulfils a condition alone."""
+    """The pass as a search, if its only result is the least index that satisfies a condition."""
     loops = keeping.loops
     if row_pass.stores or len(row_pass.reductions) != 1 or scans_in(loops, row_pass):
         return row_pass
@@ -240,7 +240,7 @@ def _search(keeping: _Keeping, row_pass: RowPass) -> RowPass:
         return row_pass
     condition = choice.operands[0]
     terms = _made_of(loops, [condition], row_pass.kept)
-    if not terms:  # one for the row
+    if not terms:  # the condition is one of the row
         return row_pass
     kept = {number: output for number, output in row_pass.kept.items() if number in terms}
     return replace(row_pass, terms=tuple(sorted(terms)), kept=kept, condition=condition)

@@ -1,7 +1,7 @@
-"""The tree of reductions: blocks of tallies, added up as a binary counter carries (`loop_form`).
+"""Code of the reduction tree: tallies of blocks, added like carries of a binary counter.
 
-Tallies lie in memory as vectors: those of one row in `TALLIES / width` of them, those of several
-rows side by side in one or more vectors for each tally.
+The tree is described in `loop_form`. Tallies lie in memory as vectors: the tallies of one row in
+`TALLIES / width` of them, those of several rows side by side in one or more vectors per tally.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.terms import combine, constant
 from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, SCANS, TALLIES, Kind, start_of
 
-#: more blocks than an array can have
+#: levels of the tree, for more blocks than an array can have
 LEVELS: Final = 56
 
 
 def tree_functions(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
-    """The functions that let tallies of a block wait, add up what waits, and halve the sums."""
+    """The functions that push tallies of a block, fold the waiting tallies, and halve the sums."""
     parts = (_push, _fold, _halve)
     return "".join(part(reduction, kind, width, declared) for part in parts)
 
@@ -26,9 +26,9 @@ def push(
     e: Emitter, reduction: str, kind: Kind, stack: str, tallies: str, block: str, count: int | str,
     level: int = 0,
 ) -> None:  # fmt: skip
-    """Add the tallies of a block, ``count`` vectors, to those of the blocks before.
+    """Add the tallies of a block, ``count`` vectors, to the tallies of the blocks before.
 
-    At a level above 0 they are those of 2**level blocks, of which ``block`` is the last one.
+    At a level above 0 they are tallies of 2**level blocks, of which ``block`` is the last.
     """
     given = f"ptr {stack}, ptr {tallies}, i64 {block}, i64 {count}, i64 {level}"
     e.line(f"call void @push.{reduction}.{kind}({given})")
@@ -37,7 +37,7 @@ def push(
 def fold(
     e: Emitter, reduction: str, kind: Kind, stack: str, out: str, blocks: str, count: int | str
 ) -> None:
-    """Add up what waits into ``count`` vectors at ``out``."""
+    """Add up the waiting tallies into ``count`` vectors at ``out``."""
     given = f"ptr {stack}, ptr {out}, i64 {blocks}, i64 {count}"
     e.line(f"call void @fold.{reduction}.{kind}({given})")
 
@@ -45,12 +45,12 @@ def fold(
 def halve(
     e: Emitter, reduction: str, kind: Kind, out: str, count: int | str, times: int | str
 ) -> None:
-    """Halve the ``count`` vectors at ``out`` so many times."""
+    """Halve the ``count`` vectors at ``out``, ``times`` times."""
     e.line(f"call void @halve.{reduction}.{kind}(ptr {out}, i64 {count}, i64 {times})")
 
 
 def halved(e: Emitter, reduction: str, kind: Kind, width: int, places: list[str]) -> str:
-    """The vectors at ``places``, a power of 2 of them, as `halve` does it: one vector."""
+    """The sum, in the order of `halve`, of the vectors at ``places``, a power of 2 of them."""
     of, operation = type_of(kind, width), REDUCTIONS[reduction]
     vectors = [e.value(f"load {of}, ptr {place}, align 16") for place in places]
     while len(vectors) > 1:
@@ -80,14 +80,14 @@ def _indices(first: int, count: int) -> str:
 
 
 def start(reduction: str, kind: Kind, width: int) -> str:
-    """What tallies start from."""
+    """The initial value of tallies."""
     return constant(start_of(reduction, kind), kind, width)
 
 
 def scanned(
     e: Emitter, scan: str, kind: Kind, width: int, state: str, x: str
 ) -> str:  # fmt: skip
-    """One more vector of a scan along its elements; ``state`` is where that before them lies."""
+    """The next vector of a scan along its elements; ``state`` points to the running value."""
     of, element = type_of(kind, width), type_of(kind, 1)
     last = e.value(f"load {element}, ptr {state}, align 8")
     made = constant(0, kind, width)
@@ -104,17 +104,17 @@ def scanned(
 
 
 def empty(reduction: str, kind: Kind, width: int) -> str:
-    """What a reduction of no elements gives."""
+    """The result of a reduction of no elements."""
     return constant(0 if reduction == "sum" else start_of(reduction, kind), kind, width)
 
 
 def stack_bytes(kind: Kind, width: int, count: int) -> int:
-    """The memory for tallies of ``count`` vectors that wait."""
+    """The bytes of memory for waiting tallies of ``count`` vectors."""
     return LEVELS * count * width * BYTES[kind]
 
 
 def vectors_of_row(width: int) -> int:
-    """How many vectors the tallies of one row are."""
+    """Number of vectors of the tallies of one row."""
     return TALLIES // width
 
 

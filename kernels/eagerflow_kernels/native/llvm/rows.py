@@ -1,6 +1,6 @@
-"""Loops with an inner axis, row by row: vectors along the inner axis.
+"""Code of loops with an inner axis, row by row, vectorised along the inner axis.
 
-Also the function ``body``, which takes rows side by side (`columns`) where they lie so in memory.
+The function ``body`` calls `columns` instead for rows that lie side by side in memory.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from eagerflow_kernels.native.loop_form import (
     Term,
 )
 
-#: elements of a row that is short: no tally has more than one of them
+#: the most elements of a short row: no tally gets more than one of them
 SHORT: Final = TALLIES
-#: rows from which on it is worth it to transpose them
+#: rows from which on transposing them pays off
 WORTH: Final = 16
-#: terms of a pass that take less time than a tally waits for what is added to it
+#: the most terms of a pass that take less time than the latency of adding to a tally
 _FEW: Final = 8
-#: vectors of tallies that are added to at once
+#: vectors of tallies that are updated side by side
 _TALLIES_BESIDE: Final = 8
 
 
 def inner_step(loops: Loops, array: int) -> int:
-    """The place, among the steps that NumPy gives, of that of an array along the inner axis."""
+    """The index of an array's step along the inner axis among the steps that NumPy gives."""
     arrays = (*loops.inputs, *loops.outputs)
     return len(arrays) + sum(a.inner + a.table for a in arrays[:array])
 
@@ -58,7 +58,7 @@ def inner_step(loops: Loops, array: int) -> int:
 def render_rows(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
     """The text of the functions ``body`` and ``rows``.
 
-    ``weight`` is the work of an element that is counted (see `llvm.ticks`), or 0.
+    ``weight`` is the work counted for an element (see `llvm.ticks`), or 0.
     """
     rows = _Rows(loops, width, Emitter(declared), weight)
     head = "void @rows(ptr %args, ptr %dims, ptr %steps, ptr %control)"
@@ -69,17 +69,17 @@ def render_rows(loops: Loops, width: int, declared: set[str], weight: int = 0) -
 
 
 def has_columns(loops: Loops) -> bool:
-    """Whether rows may be taken side by side: a block, which is not in order then, has no scan."""
+    """Whether rows may be computed side by side: no block, out of order then, has a scan."""
     if any(array.table for array in loops.inputs):
-        return False  # each row picks another one
+        return False  # each row picks another row of the table
     return not any(p.reductions and scans_in(loops, p) for p in passes_of(loops))
 
 
 def _choice(loops: Loops, width: int, declared: set[str]) -> str:
-    """How rows are taken, by how they lie in memory and how long they are.
+    """The text of ``body``, which picks a way through the rows by their layout and length.
 
-    Side by side if they lie so and the elements of the inner axis do not; transposed, so that they
-    do, if they are short; else one after the other.
+    Rows are computed side by side if they lie so in memory and the elements of the inner axis do
+    not; side by side after a transposition if they are short; else one after the other.
     """
     e = Emitter(declared)
     arrays = (*loops.inputs, *loops.outputs)
@@ -117,15 +117,15 @@ class _Rows:
     """Writes the function.
 
     Attributes:
-        e: writes it.
+        e: the emitter of the function.
         passes: over a row.
         length: of the inner axis, an i64.
         one_block: an i1, whether a row is one block, whose tallies wait for no others.
         streams: arrays with an inner axis, by number; outputs after inputs.
         bases: pointers to the row of each array.
-        values: of the terms of the row that are known.
+        values: the terms of the row computed so far.
         memory: for each reduction its waiting tallies, its tallies, its result.
-        states: for each scan the memory of what the elements so far gave.
+        states: for each scan the memory of its running value.
     """
 
     def __init__(self, loops: Loops, width: int, e: Emitter, weight: int) -> None:
@@ -195,7 +195,7 @@ class _Rows:
             self.values[number] = x
 
     def _pick_rows(self, row_pass: RowPass) -> None:
-        """Let tables begin at the rows that are picked."""
+        """Set the streams of tables to the rows that are picked."""
         e = self.e
         for number in row_pass.terms:
             term = self.loops.terms[number]
@@ -212,7 +212,7 @@ class _Rows:
                 self.e.store(array.kind, 1, self.values[x], base)
 
     def _splats(self, row_pass: RowPass) -> dict[int, str]:
-        """Vectors of the terms of the row that the elements of a pass are made of."""
+        """Vectors of the terms of the row that are operands in a pass."""
         wanted = {
             x for n in (*row_pass.terms, *row_pass.reductions) for x in self.loops.terms[n].operands
         }
@@ -279,7 +279,7 @@ class _Rows:
         self, row_pass: RowPass, splats: dict[int, str], sources: dict[int, str],
         targets: dict[int, str], begin: str, places: list[str], masks: list[str | None],
     ) -> list[dict[int, str]]:  # fmt: skip
-        """Compute and write vectors, term by term; gives the values of each."""
+        """Compute and store vectors, term by term; returns the values of each."""
         e, loops, width = self.e, self.loops, self.width
         values = [dict(splats) for _ in places]
         first_output = len(loops.inputs)
@@ -309,10 +309,10 @@ class _Rows:
     # --- the first element ------------------------------------------------------------------
 
     def _search(self, row_pass: RowPass, condition: int) -> None:
-        """The place of the first element that fulfils a condition; what follows is not looked at.
+        """The index of the first element that satisfies a condition; the search stops there.
 
-        It is the size if none does. A row without elements has the largest number, as the least of
-        no numbers is.
+        It is the size if there is none. A row without elements has the largest integer, which is
+        the least of no integers.
         """
         e, (number,) = self.e, row_pass.reductions
         splats, reads = self._splats(row_pass), sorted(self._reads(row_pass))
@@ -340,7 +340,7 @@ class _Rows:
     # --- blocks -----------------------------------------------------------------------------
 
     def _blocks(self, row_pass: RowPass, begin: str, count: str, vectors: Vectors) -> None:
-        """The blocks of a chunk: as many side by side as there may be, then fewer, one at last."""
+        """The blocks of a chunk: as many side by side as possible, then fewer, single ones last."""
         e, end = self.e, "0"
         beside = self._blocks_beside(row_pass)
         while beside > 1:
@@ -361,7 +361,7 @@ class _Rows:
     def _blocks_side_by_side(
         self, row_pass: RowPass, begin: str, part: tuple[str, str], vectors: Vectors, blocks: int
     ) -> str:  # fmt: skip
-        """So many blocks at once, as often as there are that many; gives where they end."""
+        """Groups of ``blocks`` blocks side by side, as many as fit; returns their end."""
         e, (first_of_all, count) = self.e, part
 
         def several(first: str, _carried: list[str]) -> list[str]:
@@ -374,9 +374,9 @@ class _Rows:
         return end
 
     def _blocks_beside(self, row_pass: RowPass) -> int:
-        """How many blocks are computed side by side, so that no tally waits for itself."""
+        """Number of blocks computed side by side, to hide the latency of adding to a tally."""
         if len(row_pass.terms) > _FEW or scans_in(self.loops, row_pass):
-            return 1  # other terms take that long; a scan goes from one block to the next
+            return 1  # the other terms hide the latency; a scan runs from block to block
         vectors = vectors_of_row(self.width) * len(row_pass.reductions)
         return min(CHUNK // BLOCK, max(1, _TALLIES_BESIDE // vectors))
 
@@ -387,13 +387,13 @@ class _Rows:
         """The tallies of some blocks with a part of their elements.
 
         Args:
-            row_pass: has the reductions.
-            vectors: computes what they are made of.
+            row_pass: the pass of the reductions.
+            vectors: computes their operands.
             first: the first element of the first block.
             part: the first element in each block, and the end.
-            totals: the tallies so far, None if there is nothing in them.
-            blocks: how many blocks.
-            steps: how many elements of a tally are computed at once.
+            totals: the tallies so far, None at the beginning.
+            blocks: number of blocks.
+            steps: number of elements of a tally computed at once.
             masked: whether the part may end within a step.
 
         Returns:
@@ -425,7 +425,7 @@ class _Rows:
         return e.loop(part[1], TALLIES * steps, step, carried, start=part[0])
 
     def _push(self, row_pass: RowPass, begin: str, first: str, totals: list[str]) -> None:
-        """Add the tallies of blocks, the first of which begins at ``first``, to those before."""
+        """Push the tallies of blocks, the first of which begins at ``first``."""
         e, parts = self.e, vectors_of_row(self.width)
         at = e.value(f"add i64 {begin}, {first}")
         index = e.value(f"lshr i64 {at}, {BLOCK.bit_length() - 1}")
@@ -446,7 +446,7 @@ class _Rows:
                 e.when(self.one_block, lambda: None, partial(push, *given))
 
     def _of_blocks(self, term: Term, tallies: list[str]) -> str:
-        """One tally of blocks, a power of 2 of them, added pairwise as a counter carries."""
+        """The sum of a tally over blocks, a power of 2 of them, added pairwise."""
         operation = REDUCTIONS[term.operation]
         while len(tallies) > 1:
             pairs = zip(tallies[::2], tallies[1::2], strict=True)
@@ -454,7 +454,7 @@ class _Rows:
         return tallies[0]
 
     def _added(self, term: Term, tally: str, x: str, mask: str | None) -> str:
-        """A tally with one more vector, of which the mask may leave out elements."""
+        """A tally with one more vector added, within the mask."""
         if mask is not None:
             neutral = start(term.operation, term.kind, self.width)
             of, bools = type_of(term.kind, self.width), type_of("bool", self.width)

@@ -1,6 +1,6 @@
-"""Searches along a row: the place of the first element that fulfils a condition.
+"""Code of searches along a row for the first element that satisfies a condition.
 
-Several vectors are looked at at once, and what lies behind the first one is not computed.
+Several vectors are tested at once, and vectors after the first match are not computed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Conditions = Callable[[list[str], list[str | None]], list[str]]
 
 
 def first_true(e: Emitter, width: int, count: str, vectors: Conditions) -> str:
-    """The place of the first element of a chunk that fulfils a condition, -1 if there is none.
+    """The index of the first element of a chunk that satisfies a condition, -1 if there is none.
 
     Args:
-        e: writes the function.
-        width: how many elements a vector has.
-        count: how many the chunk has, an i64.
+        e: the emitter of the function.
+        width: number of elements of a vector.
+        count: number of elements of the chunk, an i64.
         vectors: computes the condition.
     """
     size = width * COPIES

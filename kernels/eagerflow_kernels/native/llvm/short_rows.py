@@ -1,8 +1,8 @@
-"""Loops with a short inner axis: some rows at a time are transposed and computed side by side.
+"""Code of loops with a short inner axis: groups of rows are transposed, and computed side by side.
 
-A row of few elements does not fill vectors, and what begins and ends a row takes longer than its
-elements. So the elements of some rows are copied into buffers in which rows lie side by side,
-`columns` computes them there, and results are copied back.
+A row of few elements does not fill vectors, and the overhead of a row exceeds the time of its
+elements. So a group of rows is copied into buffers in which rows lie side by side, `columns`
+computes them there, and results are copied back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SQUARE: Final = 8
 
 
 def render_short_rows(loops: Loops, declared: set[str]) -> str:
-    """The text of the function ``short``, and of what it calls to copy."""
+    """The text of the function ``short``, and of the functions that it copies with."""
     e = Emitter(declared)
     short = _ShortRows(loops, e)
     sizes = sorted({BYTES[a.kind] for a in (*loops.inputs, *loops.outputs) if a.inner})
@@ -36,8 +36,8 @@ class _ShortRows:
     """Writes the function.
 
     Attributes:
-        e: writes it.
-        buffers: for each array the memory for some rows of it.
+        e: the emitter of the function.
+        buffers: for each array the memory for a group of its rows.
     """
 
     def __init__(self, loops: Loops, e: Emitter) -> None:
@@ -77,7 +77,7 @@ class _ShortRows:
         self.e.line(f"store {x}, ptr {self.e.offset(array, str(8 * index))}, align 8")
 
     def _source(self, i: int, first: str) -> tuple[str, str]:
-        """Where the rows of an array begin, and the step from one to the next."""
+        """The address of the rows of an array from ``first`` on, and the step between rows."""
         step = self.e.integer("%steps", i)
         return self.e.item(self.e.pointer("%args", i), first, step), step
 
@@ -93,7 +93,7 @@ class _ShortRows:
             else:
                 e.line(f"call void @gather.{size}({given})")
 
-        same = e.value(f"icmp eq i64 {step}, 0")  # for all rows: it is there from the first time on
+        same = e.value(f"icmp eq i64 {step}, 0")  # one row for all: it is copied once
         later = e.value(f"icmp sgt i64 {first}, 0")
         e.when(e.value(f"and i1 {same}, {later}"), lambda: None, copy)
 
@@ -109,10 +109,10 @@ class _ShortRows:
 
 
 def _transpose(size: int, back: bool, declared: set[str]) -> str:
-    """The function that copies rows into a buffer that has them side by side, or back.
+    """The function that copies rows into a buffer in which they lie side by side, or back.
 
-    Squares are transposed in registers; what is left over is copied one by one, as are elements of
-    one or two bytes, of which processors load no parts of vectors.
+    Squares are transposed in registers; the remainder is copied element by element, as are elements
+    of one or two bytes, for which processors have no masked loads.
     """
     e = Emitter(declared)
     of = f"i{8 * size}"
@@ -164,7 +164,7 @@ def _transpose(size: int, back: bool, declared: set[str]) -> str:
 
 
 def _square(e: Emitter, size: int, *, back: bool, at: tuple[str, str], mask: str | None) -> None:
-    """Transpose a square from the row and place ``at`` on; the mask leaves out elements."""
+    """Transpose a square from the row and place ``at`` on, within the mask."""
     kind: Kind = "i32" if size == 4 else "i64"
     row, j = at
     rows = [e.item("%rows.at", e.value(f"add i64 {row}, {k}"), "%step") for k in range(_SQUARE)]
@@ -184,9 +184,9 @@ def _square(e: Emitter, size: int, *, back: bool, at: tuple[str, str], mask: str
 
 
 def _transposed(e: Emitter, kind: str, vectors: list[str]) -> list[str]:
-    """Vectors of the first elements, of the second ones, and so on.
+    """The transpose of a square of vectors.
 
-    Each round swaps one bit of the number of the vector with that of the place in it.
+    Each round swaps one bit of the index of the vector with the same bit of the place in it.
     """
     of = f"<{_SQUARE} x {kind}>"
     step = 1

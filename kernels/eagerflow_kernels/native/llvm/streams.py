@@ -1,7 +1,7 @@
-"""Arrays of any strides, a chunk at a time as elements beside each other.
+"""Access to arrays of any strides, in chunks of contiguous elements.
 
-What lies beside each other is read and written where it is. All else is copied into a buffer of one
-chunk and back, so that there is one loop over vectors, whatever the strides are.
+Contiguous elements are read and written in place. All others are copied into a buffer of one chunk
+and back, so that there is one loop over vectors, whatever the strides are.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ CHUNK: Final = 512
 
 @final
 class ChunkedArray:
-    """One array along one axis.
+    """An array along one axis.
 
     Attributes:
         kind: of its elements.
-        beside: an i1, whether they lie beside each other.
+        beside: an i1, whether they are contiguous.
     """
 
     __slots__ = ("_base", "_buffer", "_constant", "_current", "_e", "_step", "beside", "kind")
@@ -35,11 +35,11 @@ class ChunkedArray:
         self._constant = e.value(f"icmp eq i64 {step}, 0")
 
     def begin(self, base: str) -> None:
-        """From here on the first element is at ``base``."""
+        """Set the address of the first element."""
         self._base = base
 
     def fill(self, width: int, count: str) -> None:
-        """If all elements are one, fill the buffer with it; `open_filled` needs that."""
+        """If all elements are the same one, fill the buffer with it, for `open` with ``filled``."""
         e, size = self._e, BYTES[self.kind]
 
         def spread() -> None:
@@ -63,7 +63,7 @@ class ChunkedArray:
         e.when(e.value(f"and i1 {self._constant}, {some}"), spread)
 
     def open(self, start: str, count: str, filled: bool = False) -> str:
-        """Where the elements from ``start`` on can be read beside each other."""
+        """The address from which the elements from ``start`` on can be read contiguously."""
         e = self._e
 
         def gather() -> None:
@@ -84,7 +84,7 @@ class ChunkedArray:
         return e.value(f"load ptr, ptr {self._current}, align 8")
 
     def open_to_write(self, start: str) -> str:
-        """Where the elements from ``start`` on can be written beside each other."""
+        """The address to which the elements from ``start`` on can be written contiguously."""
         e = self._e
         e.when(
             self.beside,
@@ -94,7 +94,7 @@ class ChunkedArray:
         return e.value(f"load ptr, ptr {self._current}, align 8")
 
     def close(self, start: str, count: str) -> None:
-        """Bring what was written to where it belongs."""
+        """Copy written elements from the buffer to the array, unless written in place."""
         e = self._e
 
         def scatter() -> None:

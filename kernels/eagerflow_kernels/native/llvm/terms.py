@@ -1,4 +1,4 @@
-"""One term of loops as instructions of LLVM, the same for one element and for a vector of them."""
+"""Translation of a term to instructions of LLVM, for one element or for a vector of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _INTRINSICS: Final = {
 
 
 def constant(bits: int, kind: Kind, width: int) -> str:
-    """A constant as LLVM writes it: of floats the bits, as those of the float64 of that value."""
+    """The text of a constant; a float is written as the bits of the float64 of its value."""
     if kind in FLOATS:
         text = f"0x{bits_of(value_of(bits, kind), 'f64'):016X}"
     elif kind == "bool":
@@ -66,10 +66,10 @@ def apply(e: Emitter, term: Term, kinds: tuple[Kind, ...], width: int, operands:
     """The value of a term that is an operation.
 
     Args:
-        e: writes it.
-        term: what is written.
+        e: the emitter of the function.
+        term: the term to write.
         kinds: of its operands.
-        width: how many elements at once.
+        width: number of elements of a vector.
         operands: their values.
     """
     operation, kind = term.operation, kinds[-1]
@@ -98,11 +98,11 @@ def apply(e: Emitter, term: Term, kinds: tuple[Kind, ...], width: int, operands:
 
 
 def _extreme(e: Emitter, operation: str, kind: Kind, width: int, x: str, y: str) -> str:
-    """The larger, or the smaller, of two floats; NaN if one is, and -0 before 0.
+    """The larger, or the smaller, of two floats; NaN if either is; -0 is below 0.
 
-    LLVM's own code for that is twice as long, which tallies of extremes would wait for. Both orders
-    of the operands are compared, as one instruction each of x86-64, and differ in bits only for
-    zeros of both signs and for NaN: a zero is negative in one order, a NaN is there in one.
+    LLVM's own code for that is twice as long, which adds to the latency of tallies. The operands
+    are compared in both orders, one instruction of x86-64 each; the results differ in bits only for
+    zeros of both signs and for NaN: one of them is the negative zero, one is the NaN.
     """
     of, whole = type_of(kind, width), type_of(BITS[kind], width)
     condition = type_of("bool", width)
@@ -122,7 +122,7 @@ def _extreme(e: Emitter, operation: str, kind: Kind, width: int, x: str, y: str)
 
 
 def convert(e: Emitter, kind: Kind, to: Kind, width: int, x: str) -> str:
-    """A value of another kind."""
+    """A value converted to another kind."""
     of, target = type_of(kind, width), type_of(to, width)
     if kind == to:
         return x
@@ -154,7 +154,7 @@ def _from_bfloat16(e: Emitter, width: int, x: str) -> str:
 
 
 def _to_bfloat16(e: Emitter, width: int, x: str) -> str:
-    """A float32 as the nearest bfloat16, ties to even; a NaN stays one."""
+    """A float32 as the nearest bfloat16, ties to even; a NaN stays a NaN."""
     whole, of, low = type_of("i32", width), type_of("f32", width), type_of("bf16", width)
 
     def number(value: int) -> str:

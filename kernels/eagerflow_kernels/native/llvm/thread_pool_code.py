@@ -1,16 +1,16 @@
 """The text of the functions of the pool of threads (see `native.thread_pool`).
 
 ``@pool_parallel(pool, run, args, dims, steps, arrays, axes)`` makes one call of a kernel in chunks
-of rows, which the thread that calls and the workers claim by a counter. If workers are busy with
-another call, or none is awake in time, the thread that calls does all. ``@pool_worker(pool)`` is
-what their threads run, for ever; no signal that is sent to the process interrupts them.
+of rows, which the calling thread and the workers claim by a counter. If the workers are busy with
+another call, or none wakes in time, the calling thread does all chunks. ``@pool_worker(pool)`` is
+the endless loop of the workers' threads; no signal that is sent to the process interrupts them.
 
-``@control_poll(control, done)`` is what kernels of regions call now and then (`native.control`);
-what is not 0 ends them. The thread that called asks Python, now and then; workers look whether it
-has got an answer.
+``@control_poll(control, done)`` is called by kernels of regions at intervals (`native.control`); a
+result other than 0 ends them. The calling thread asks Python, at longer intervals; workers check
+whether Python has told it to end.
 
 A worker joins by adding 1 to ``active`` while ``open`` is 1. The call ends when ``open`` is 0 and
-nobody is active; both are in one order for all threads, so no worker is inside afterwards.
+no worker is active; both are sequentially consistent, so no worker is inside afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Final
 
-#: offsets into the memory of the pool; what threads write often is a line of a cache apart
+#: offsets into the memory of the pool; words that threads write often have a cache line each
 FIELDS: Final = {
     "parallel": 0, "least": 8, "helpers": 16, "syscall": 24, "create": 32, "futex": 40,
     "lock": 64, "generation": 128, "active": 192, "open": 256, "next": 320,
@@ -35,20 +35,20 @@ CONTROL: Final = {
     "last": 56, "ask": 64, "type": 72, "value": 80, "trace": 88, "kind": 96,
 }  # fmt: skip
 CONTROL_SIZE: Final = 128
-#: terms times elements from one look at the clock to the next: some milliseconds at most
+#: terms times elements between looks at the clock: some milliseconds at most
 QUANTUM: Final = 1 << 24
-#: kinds of controls: one that only counts, and that of workers; others may end their kernel
+#: kinds of controls: a control that only counts, and the workers'; all others may end their kernel
 COUNTS: Final = 1
 WORKS: Final = 2
-#: nanoseconds from one question to the next
+#: nanoseconds between questions to Python
 _PERIOD: Final = 30_000_000
-#: arrays that a kernel has at most
+#: the most arrays of a kernel
 _MOST: Final = 64
-#: parts of a call for each thread, so that one that is held up holds up less
+#: parts of a call for each thread, so that a delayed thread delays the call less
 _PARTS: Final = 4
-#: chunks of so many rows or more are a multiple of it, so that they share no line of memory
+#: larger chunks have a multiple of this number of rows, so that they share no cache line
 _ROUND: Final = 64
-#: times that the thread that calls looks for the end before it sleeps
+#: checks of the calling thread for the end before it sleeps
 _SPINS: Final = 2000
 _WAIT, _WAKE = 128, 129  # FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE
 _SET_MASK: Final = 2  # SIG_SETMASK

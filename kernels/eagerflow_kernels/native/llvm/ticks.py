@@ -1,4 +1,4 @@
-"""What kernels of regions do between chunks: they count, and look whether they are to end."""
+"""Code of the tick between chunks of a region's kernel: it counts work, and polls for an end."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def tick_function() -> str:
 
 
 def tick(e: Emitter, elements: str, weight: int) -> None:
-    """Count elements, and end the function if that is wanted.
+    """Count elements, and return from the function if the kernel is to end.
 
     Args:
-        e: writes the function, whose last argument is the control.
-        elements: how many, an i64.
-        weight: the work of one; 0 writes nothing.
+        e: the emitter of the function, whose last argument is the control.
+        elements: their number, an i64.
+        weight: the work of an element; 0 writes nothing.
     """
     if weight:
         amount = e.value(f"mul i64 {elements}, {weight}")
