@@ -120,7 +120,7 @@ class Station:
         self._urged: set[str] = set()  # ends that have announced wanted values
         self._open: dict[int, StepEnd] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
-        #: of steps that have not begun here: values, with whether "taken" is owed for them
+        #: of steps that have not begun here: values, each with whether "taken" is owed; errors
         self._early: dict[int, list[tuple[str, Message, bool]]] = {}
         self._failed: OrderedDict[int, Exception] = OrderedDict()
         self._wanted: set[Key] = set()  # keys announced to the other ends
