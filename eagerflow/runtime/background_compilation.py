@@ -18,7 +18,7 @@ from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.threads.workers import Workers
 
-#: when a graph is compiled: beside its steps once it has run some, before them, never
+#: when a graph is compiled: beside its steps after the first few, before its steps, never
 Mode: TypeAlias = Literal["background", "now", "off"]
 #: steps that a graph runs before it is compiled in the background: a graph that runs a few times
 #: only would be done before its kernels are there
@@ -28,7 +28,7 @@ STEPS_BEFORE_COMPILING: Final = 5
 _threads: Final = Workers(most=lambda: 1, name="compiler")
 os.register_at_fork(after_in_child=_threads.forget)
 _warned: Final[set[str]] = set()
-#: held while modules are loaded: a process that is forked meanwhile would have half of them
+#: held while modules are loaded: a fork in between would have modules half loaded
 _loading: Final = threading.Lock()
 os.register_at_fork(
     before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
@@ -98,7 +98,7 @@ class Compilation:
             with compiler_slices.in_slices() if slices else nullcontext():
                 for region in self._regions:
                     region.compile(call)
-        except Exception as error:  # a graph that does not compile runs as it did
+        except Exception as error:  # a graph that does not compile runs as before
             self.failure = f"{type(error).__name__}: {error}"
             self._untold = True
             call()  # the next step warns

@@ -101,10 +101,10 @@ class Tier(Protocol):
 
 @final
 class Executable:
-    """A graph made ready to run. One run of it is a *step*.
+    """A graph made ready to run. A run of it is a *step*.
 
-    Called with raw arrays (what tensors hold) for the inputs that are tensors, and Python numbers
-    for the others, it gives a tuple of the same. Calls from many threads do not disturb each other.
+    Called with raw arrays (the data of tensors) for tensor inputs, and Python numbers for others,
+    it returns a tuple of these. Calls from many threads do not disturb each other.
 
     A step is run by a *tier*. By default an executable takes generated code. Independent parts of
     the graph that take at least 200 us each run at once, in threads, where measurements show that
@@ -127,7 +127,7 @@ class Executable:
             stand for several.
 
     Raises:
-        GraphError: something in the graph cannot run.
+        GraphError: a node of the graph cannot run.
 
     >>> from eagerflow.runtime import Executable
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -406,7 +406,7 @@ class Executable:
             step_of.verifies = around
 
     def _shorten(self, picked: tuple[Tier | Choice], tier: Tier) -> None:
-        """Let later steps call the code of the tier at once, unless another one is taken by now."""
+        """Let later steps call the code of the tier directly, unless another was set meanwhile."""
         if _verifying or self._steps_left:
             return
         direct = tier.direct  # generating the code may run any other code meanwhile

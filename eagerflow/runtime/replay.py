@@ -32,7 +32,7 @@ from eagerflow.runtime.python_control import choose, go_along, repeat
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-#: `eagerflow.source` takes the local variable of this name in frames of this file for the position
+#: the local variable in frames of this file from which `eagerflow.source` reads the position
 REPLAYS: Final = "at"
 
 #: runs a subgraph of a node
@@ -61,7 +61,7 @@ def replay(
         A tensor or a number for each output.
 
     Raises:
-        GraphError: something in the graph cannot run.
+        GraphError: a node of the graph cannot run.
 
     >>> from eagerflow.runtime import replay
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")

@@ -84,7 +84,7 @@ class SentValues:
             known["caller"] = 0
         start = perf_counter()
         moves = None
-        if TransferEvent.listeners and source != device:  # else it is packed for another process
+        if TransferEvent.listeners and source != device:  # if equal, it goes to another process
             moves = TransferEvent(origin=str(source), **known)
         with nullcontext() if moves is None else told(moves):
             made = copy(data, source, device)

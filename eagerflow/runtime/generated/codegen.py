@@ -123,7 +123,7 @@ def generate(
     )
 
 
-#: for each register the index of the instruction that reads it last, among those of one block
+#: for each register the position of its last reader in one block
 _Last = dict[int, int]
 
 
@@ -173,7 +173,7 @@ class _Writer:
         self.gone: set[int] = set()  # registers that are dropped before their last reader ends
         #: for each instruction in a loop the carried registers whose old values it reads last
         self.fading: dict[int, list[int]] = {}
-        #: lists that are Python's; an observer of instructions has to see values
+        #: lists that are Python lists; none where instructions are observed, which takes values
         values = self.valued or comparison is not None
         self.stacks = Stacks() if values or not _has_lists(program) else find_stacks(program)
         self._reserve()
@@ -204,7 +204,7 @@ class _Writer:
             self.tickets[state][2] += 1
 
     def reads(self, line: Instruction) -> Iterator[int]:
-        """The registers that an instruction reads, without those that never change."""
+        """The registers that an instruction reads, without constants."""
         constants = self.program.constants
         yield from (r for r in line.reads if r not in constants)
         yield from self.draws.get(line.index, ())[:2]
@@ -295,7 +295,7 @@ class _Writer:
             yield from self.joint(unit.regions)
 
     def joint(self, regions: Sequence[Region[Instruction]]) -> Iterator[Instruction]:
-        """Write the function of a joint call, and those of its regions, which it may call."""
+        """Write the function of a joint call, and the functions of its regions as a fallback."""
         alone = [self.region(x) for x in regions]
         texts = [self.unwritten[x.called][0] for x in alone if x.called in self.unwritten]
         text = JointRegionText(texts, self.expressions) if self.comparison is None else None

@@ -369,7 +369,7 @@ class GeneratedTier:
         lanes: for each output its lane, or None for a number.
 
     Raises:
-        GraphError: something in the graph cannot run.
+        GraphError: a node of the graph cannot run.
 
     >>> from eagerflow.runtime.generated.generated_tier import GeneratedTier
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")

@@ -1,4 +1,4 @@
-"""A graph as instructions over numbered registers: calls opened up, sizes named, lanes known."""
+"""A graph as instructions over numbered registers: calls inlined, sizes named, lanes known."""
 
 from __future__ import annotations
 

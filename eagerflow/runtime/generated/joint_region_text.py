@@ -123,7 +123,7 @@ class JointRegionText:
 
 
 def _given(region: RegionText) -> list[VariableState]:
-    """The variables whose new values are read as values."""
+    """The variables whose new values are among the results that later instructions read."""
     return [r.state for _, r in region.kernel.results_read if r.state is not None]
 
 

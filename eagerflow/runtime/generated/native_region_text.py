@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from eagerflow.compilation.native_regions import Region
     from eagerflow_kernels.native.fusion import NativeRegion
 
-#: places in the memory of a control (`eagerflow_kernels.native.control`, which few programs load)
+#: offsets in the memory of a control (`eagerflow_kernels.native.control`, which few programs load)
 FLAG: Final = 40
 BEGIN: Final = 48
 #: the dtype of arrays of each kind

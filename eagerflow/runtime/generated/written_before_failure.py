@@ -104,10 +104,10 @@ class Written:
         for text in self._notes():
             error.add_note(text)
         if self.sure or self.perhaps:
-            vars(error)["_written"] = self  # a name of ours alone
+            vars(error)["_written"] = self  # a name that only this class uses
 
     def _notes(self) -> list[str]:
-        sure = dict.fromkeys(self.sure.values())  # a line that prints in each iteration is one
+        sure = dict.fromkeys(self.sure.values())  # a print in each iteration counts once
         unsure = [name for key, name in self.perhaps.items() if key not in self.sure]
         perhaps = dict.fromkeys([name for name in unsure if name not in sure])
         lines = [("had already written", sure), ("may have written", perhaps)]

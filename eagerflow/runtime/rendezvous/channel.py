@@ -8,16 +8,16 @@ instructions are plain tuples::
                   | ("urge", message)         # needs no credit, and overtakes values
                   | ("want", key, comes)      # the other end waits for a value; it may still come
                   | ("drop", step)            # the values of a step are not to be sent any more
-                  | ("forget", step)          # there are no more; nor is what is wanted of it
+                  | ("forget", step)          # a step sends no more: forget its wanted keys
                   | ("arrived", packet)
-                  | ("taken", nbytes)         # a value that was delivered has its receiver
-                  | ("tick",)                 # it may be the time that was asked for
-    instruction ::= ("put", packet)           # on the wire
+                  | ("taken", nbytes)         # a delivered value was taken by its receiver
+                  | ("tick",)                 # the time of the last "wake" may have come
+    instruction ::= ("put", packet)           # put it on the wire
                   | ("sent", message)         # it is on the wire for the first time
-                  | ("gone", message)         # it has come at the other end
+                  | ("gone", message)         # it has arrived at the other end
                   | ("deliver", message)      # values in order, each once; "taken" is owed
-                  | ("bring", message)        # urgent ones as they come, each once
-                  | ("wake", time)            # when the next tick is wanted, inf for never
+                  | ("bring", message)        # urgent messages as they come, each once
+                  | ("wake", time)            # when the next "tick" is wanted, inf for never
 
 A value needs credit. With each packet, the other end grants it up to a number of values that may
 lie there without a receiver, as long as these have fewer than a number of bytes. A value that a

@@ -124,7 +124,7 @@ class Outgoing:
             self._wanted = {key for key in self._wanted if key.step != step}
 
     def fits(self, packet: Packet) -> bool:
-        """Whether the other end can know what a packet says."""
+        """Whether a packet only acknowledges messages that were sent."""
         known = max(packet.upto, *packet.early) if packet.early else packet.upto
         return known < self._next and packet.urgent_upto < self._next_urgent
 

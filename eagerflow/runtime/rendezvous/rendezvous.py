@@ -155,8 +155,8 @@ class Rendezvous:
 
         Raises:
             RendezvousError: the value was sent before, or the step has no such edge.
-            Exception: that of `abort`, or a RendezvousError after `end`, if there is no ``sent`` to
-                be called with it.
+            Exception: the error of `abort`, or a RendezvousError after `end`, if there is no
+                ``sent`` to be called with it.
         """
         if self._open:
             self._transport.send(self, self._route(key), key, value, dead, sent)
@@ -339,7 +339,7 @@ class Rendezvous:
             credits = Credits(self._credits.credit, self._credits.credit_bytes)
             if self._open:
                 self._error = error
-            # no call from here on: Ctrl-C comes before or after
+            # no calls from here on, so Ctrl-C comes before or after all of it
             self._open = False
             self._due += due
             self._credits = credits

@@ -46,7 +46,7 @@ class Action:
         node: the node, or the first of a region.
         chooses: whether it is a ``Switch``.
         queue: `LIGHT`, `HEAVY` (worth a thread of its own), or `HERE` (only the thread that started
-            the step may run it, as it calls Python code of the user).
+            the step may run it, as it calls user code).
         begin: of an op that waits without a thread, the function that starts it.
         stays: whether its input stays in its slot, as it goes into all iterations of a loop.
         writes: the writes that are complete when it is done; None for none.

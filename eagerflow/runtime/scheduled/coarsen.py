@@ -90,7 +90,7 @@ class _Coarsening:
                 after[other].append(region)
         left = {region: len(others) for region, others in before.items()}
         order = [region for region, count in left.items() if not count]
-        for region in order:  # it grows in the loop
+        for region in order:  # the list grows in the loop
             for other in after[region]:
                 left[other] -= 1
                 if not left[other]:

@@ -80,7 +80,7 @@ def _may_take_long(graph: Graph) -> bool:
 
 @final
 class _Region(NamedTuple):
-    """A node that computes.
+    """The act of a node that computes.
 
     Attributes:
         call: takes the values of the slots that it reads; gives a tuple for ``outputs``.
@@ -95,7 +95,7 @@ class _Region(NamedTuple):
 
 @final
 class _Sending(NamedTuple):
-    """A node that sends.
+    """The act of a node that sends.
 
     Attributes:
         edge: the name of the edge.

@@ -2,7 +2,7 @@
 
 A *scheduled node* is the smallest part that is scheduled: a region of pure nodes of the graph, an
 op with an effect, or one of the five nodes that steer tokens (Yu et al., "Dynamic Control Flow in
-Large-Scale Machine Learning", EuroSys 2018). Here and in `scheduler.py` it is a node for short.
+Large-Scale Machine Learning", EuroSys 2018). Here and in `scheduler.py` it is called a node.
 Nodes lie in *frames*: frame 0 is the graph, each loop is a frame of its own. Edges stay within a
 frame, except those of ``enter`` and ``exit``.
 """
@@ -17,7 +17,7 @@ from eagerflow.errors import GraphError
 
 #: runs, then gives a token on each of its edges
 RUN: Final = 0
-#: runs, then gives live tokens on the edges of one port, and dead ones on those of the others
+#: runs, then gives live tokens on the edges of one port, and dead tokens on all others
 SWITCH: Final = 1
 #: passes on the first live token that arrives; dead if all are dead
 MERGE: Final = 2

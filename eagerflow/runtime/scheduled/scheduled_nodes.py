@@ -137,7 +137,7 @@ class ScheduledNodes:
         branches: whether some heavy nodes could run at once.
 
     Raises:
-        GraphError: the graph is not well formed, or something in it cannot run.
+        GraphError: the graph is not well formed, or a node of it cannot run.
     """
 
     def __init__(

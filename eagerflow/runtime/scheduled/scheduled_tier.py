@@ -171,7 +171,7 @@ class ScheduledTier:
         sent: moves values from device to device.
 
     Raises:
-        GraphError: something in the graph cannot run.
+        GraphError: a node of the graph cannot run.
 
     >>> from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")

@@ -6,14 +6,14 @@ A step of a graph is one `Scheduler`. It takes events and returns instructions; 
 (`eagerflow.runtime.scheduled`) has the threads, the values and the clock. So every state can be
 reached in a test, and the log of a step repeats it.
 
-Events and instructions are plain tuples (an object each would cost more than the work)::
+Events and instructions are plain tuples (objects would cost more than the work)::
 
     event       ::= ("start",) | ("done", tag, node) | ("chose", tag, node, port)
                   | ("failed", tag, node) | ("cancel", reason)
     instruction ::= ("run", tag, node)                 # an answer is owed: done, chose or failed
                   | ("open", tag, parent tag, frame, iteration)
                   | ("move", tag, node, to tag, port)  # a value goes on: merge, enter, exit, next
-                  | ("close", tag)                      # the values of an iteration can go
+                  | ("close", tag)                      # values of an iteration can be dropped
                   | ("stop", tag, node)                # its result is no longer wanted
                   | ("finish", outcome)                 # "done", "failed" or "cancelled"
 

@@ -91,7 +91,7 @@ class ScheduledStep:
         self._helping = 0
         self._checked = checked or deadline is not None
         self._lock = threading.Lock()
-        # a condition would keep its lock if Ctrl-C came while it is entered
+        # not a condition, which would keep its lock if Ctrl-C came while it is entered
         self._bell = threading.Lock()
         self._bell.acquire()
         self._sleeping = False  # the thread that runs the step, until the bell rings
@@ -354,7 +354,7 @@ class ScheduledStep:
         if self._scheduler.outcome != "done":
             why = self._broken or broken_off(self._scheduler.reason or "it was interrupted")
             self._broken = None  # its traceback refers to the step
-            with suppress(Exception):  # of a callback: those of this step are answered already
+            with suppress(Exception):  # from a callback of another end; this one is over
                 meeting.abort(why)
         self.left += meeting.end()
 
@@ -432,7 +432,7 @@ class ScheduledStep:
 
     def _blame(self, tag: int, node: int, error: BaseException) -> None:
         """Remember the first error, with notes about its node and its loops."""
-        if not isinstance(error, Exception):  # Ctrl-C: it counts for more than an error
+        if not isinstance(error, Exception):  # Ctrl-C takes precedence over an error
             self._error = error
             self._tell(cancel(type(error).__name__))
             return

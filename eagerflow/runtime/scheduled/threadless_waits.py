@@ -120,7 +120,7 @@ class _Wait:
             if failed is None:
                 self._completion.done(*values)
             elif self._completion.failed(failed) and self._attempt.failure is None:
-                self._attempt.abandon()  # what it took goes back
+                self._attempt.abandon()  # an element that it took goes back
 
     def _known(self) -> dict[str, Any]:
         """Fields of all its events."""
@@ -205,7 +205,7 @@ def without_wait(node: Node) -> Callable[[Sequence[Any]], Any] | None:
             return finish(attempt.result())
         except BaseException as error:
             if attempt is not None:
-                attempt.abandon()  # what it took goes back
+                attempt.abandon()  # an element that it took goes back
             if isinstance(error, Exception):
                 raise _explained(node, inputs, device, error) from None
             raise

@@ -170,7 +170,7 @@ class Repeat:
 @final
 @dataclass(slots=True, eq=False)
 class LoopStatement:
-    """Repeats statements.
+    """A loop, which repeats statements.
 
     Attributes:
         guard: the branches that it lies in.

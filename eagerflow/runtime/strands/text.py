@@ -143,7 +143,7 @@ class _Writer:
             self.line(1, "inputs.clear()")
         self.block(translated.statements, translated.inputs, set(), 1)
         self.line(1, f"return ({''.join(f'{name}, ' for name in translated.outputs)})")
-        self.line(1, "yield")  # so that it is a generator, whether it waits or not
+        self.line(1, "yield")  # makes the function a generator even if it never waits
 
     def line(self, depth: int, text: str, node: Node | None = None) -> None:
         self.lines.append(_INDENT * depth + text)

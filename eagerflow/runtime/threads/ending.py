@@ -61,7 +61,7 @@ class Ending:
         thread.start()
 
     def end(self) -> None:
-        """Have all threads stop, and wait for them, though not for ever."""
+        """Ask all threads to stop, and wait for them for a limited time."""
         with self._lock:
             stops = list(self._stops.items())
         for thing, stop in reversed(stops):  # later objects may use earlier ones

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from eagerflow.runtime.threads.clock import AbstractClock, SystemClock
 from eagerflow.runtime.threads.reported_calls import call_and_report
 
-#: how many cancelled calls may be kept until their time
+#: number of cancelled calls that may be kept until their time
 _SLACK: Final = 64
 
 
@@ -58,7 +58,7 @@ class Timers:
         self._thread: threading.Thread | None = None
 
     def call(self, seconds: float, action: Callable[[], object]) -> Timer:
-        """Call ``action`` after so many seconds, in the thread of the timers."""
+        """Call ``action`` after some seconds, in the thread of the timers."""
         timer = Timer(self, action)
         with self._lock:
             heappush(self._due, (self._clock.now() + seconds, next(self._numbers), timer))

@@ -1,4 +1,4 @@
-"""Threads that help with steps: started when they are wanted, ended when they are idle."""
+"""Thread pools that help with steps; threads start on demand, and end when they are idle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Workers:
 
     Args:
         idle: seconds after which a thread that has nothing to do ends.
-        most: how many threads there may be; None for as many as there are jobs.
+        most: gives the maximal number of threads; None for as many as there are jobs.
         name: of the threads, before their numbers.
     """
 
