@@ -122,7 +122,7 @@ class Executable:
         compilation: makes the native code of the graph; None if it never has any.
         lanes: for each output its lane, or None for a number.
         number: distinguishes this executable from others in events and statistics.
-        told_every: one of so many steps is reported in brief. Reading the clock twice and keeping
+        told_every: one step in this many is reported in brief. Reading the clock twice and keeping
             the times costs a twentieth of a step of ten microseconds, so a watcher lets one step
             stand for several.
 
