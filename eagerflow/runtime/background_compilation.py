@@ -1,4 +1,4 @@
-"""When native code is made, and what becomes of an error."""
+"""Compilation of a graph to native code, in the background or at once, and its failures."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.threads.workers import Workers
 
-#: when a graph is compiled: beside its steps once it has run some, before them, never
+#: when a graph is compiled: beside its steps after the first few, before its steps, never
 Mode: TypeAlias = Literal["background", "now", "off"]
-#: steps that a graph runs before it is compiled in the background: one that runs a few times would
-#: be done before its kernels are there
+#: steps that a graph runs before it is compiled in the background: a graph that runs a few times
+#: only would be done before its kernels are there
 STEPS_BEFORE_COMPILING: Final = 5
 
 #: one thread compiles; the compiler has a lock of its own anyway
 _threads: Final = Workers(most=lambda: 1, name="compiler")
 os.register_at_fork(after_in_child=_threads.forget)
 _warned: Final[set[str]] = set()
-#: held while modules are loaded: a process that is forked meanwhile would have half of them
+#: held while modules are loaded: a fork in between would have modules half loaded
 _loading: Final = threading.Lock()
 os.register_at_fork(
     before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
@@ -36,7 +36,7 @@ os.register_at_fork(
 
 
 def _load() -> None:
-    """Load what compiles; most programs do without it."""
+    """Load the compiler's modules; most programs do without them."""
     with _loading:
         import_module("eagerflow.compilation.native_regions")
         import_module("eagerflow_kernels.native.fusion")
@@ -45,11 +45,11 @@ def _load() -> None:
 
 @final
 class Compilation:
-    """Makes the native code of a graph, once.
+    """The compilation of a graph to native code, done once.
 
     Args:
-        regions: the functions of the tier that runs the graph: of one, or of each scheduled node.
-        mode: when it is compiled.
+        regions: the generated functions of the tier: one, or one for each scheduled node.
+        mode: when they are compiled.
 
     Attributes:
         failure: why there is no native code, for people; empty if there is, or nothing was tried.
@@ -61,15 +61,15 @@ class Compilation:
         self._regions = regions
         self.mode = mode
         self.failure = ""
-        self._untold = False  # whether there is a failure of which nobody was told
+        self._untold = False  # whether there is a failure that was not reported yet
         self._done = threading.Event()
         self._process = os.getpid()
 
     def begin(self, changed: ref[Any]) -> None:
-        """Compile, or let it be compiled.
+        """Compile now or in the background, as the mode says.
 
         Args:
-            changed: a method to be called when native code is there, as long as it lives.
+            changed: a method to be called when native code is there, if it is still alive.
         """
         if self.mode == "off" or in_force() != "native" or not has_compiler():
             self._done.set()
@@ -98,10 +98,10 @@ class Compilation:
             with compiler_slices.in_slices() if slices else nullcontext():
                 for region in self._regions:
                     region.compile(call)
-        except Exception as error:  # a graph that does not compile runs as it did
+        except Exception as error:  # a graph that does not compile runs as before
             self.failure = f"{type(error).__name__}: {error}"
             self._untold = True
-            call()  # the next step tells
+            call()  # the next step warns
         finally:
             self._done.set()
 
@@ -118,19 +118,19 @@ class Compilation:
             )  # fmt: skip
 
     def wait(self) -> None:
-        """Until it has ended; what was under way when the process was forked never does."""
+        """Wait until it has ended; a compilation under way in a fork's parent is not waited for."""
         if self._process == os.getpid():
             self._done.wait()
 
     @property
     def ended(self) -> bool:
-        """Whether it has."""
+        """Whether the compilation has ended."""
         return self._done.is_set()
 
     # --- for people ---
 
     def report(self) -> list[str]:
-        """What became of it: the kernels with their nodes, and why other ops are in none."""
+        """The outcome: the kernels with their nodes, and why other ops are in none."""
         if in_force() != "native":
             return ["nothing: ef.config(kernels='portable') is in force"]
         if self.mode == "off":
@@ -165,7 +165,7 @@ class Compilation:
 
 
 def _slower(trial: KernelTrial | None) -> list[str]:
-    """That kernels are not used, if they are slower."""
+    """A line saying that kernels are not used, if they are slower."""
     if trial is None or trial.faster is not False or trial.best is None:
         return []
     native, plain = (f"{seconds * 1e6:.1f} us" for seconds in trial.best)
@@ -182,7 +182,7 @@ def _kernels(native: NativeProgram) -> list[str]:
 
 
 def _alone(native: NativeProgram) -> list[str]:
-    """Why nodes are in no kernel."""
+    """The reasons for which nodes are in no kernel."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for node, why in native.alone:
         reasons.setdefault((node.op, why), []).append(f"%{node.name}")

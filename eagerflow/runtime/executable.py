@@ -36,11 +36,11 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 _serial: Final = count(1)
-#: whether any thread wants results to be checked; then no step takes the short way
+#: whether any thread wants results to be checked; then no step takes the direct call
 _verifying = False
-#: held for a comparison and an assignment alone: code that a finaliser runs may ask for it
+#: held for a comparison and an assignment alone; reentrant, as a finaliser may acquire it again
 _lock: Final = RLock()
-#: by number; it needs no lock, as each access of it is one operation of a dictionary
+#: by number; without a lock, as each access is one operation of a dictionary
 _executables: Final[WeakValueDictionary[int, Executable]] = WeakValueDictionary()
 
 
@@ -49,13 +49,13 @@ class Detached(Protocol):
 
     @property
     def thread(self) -> int:
-        """The thread that works for it now, 0 for none."""
+        """The thread that works for the step now, 0 for none."""
 
     def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin it, on raw arrays and numbers."""
+        """Begin the step, on raw arrays and numbers."""
 
     def cancel(self, reason: str) -> None:
-        """End it soon."""
+        """End the step soon."""
 
 
 class Detach(Protocol):
@@ -65,14 +65,14 @@ class Detach(Protocol):
         self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,
         runner: str,
     ) -> Detached:  # fmt: skip
-        """The step, to be begun.
+        """The step, not begun yet.
 
         Args:
             done: called once, in another thread, with a function that gives the outputs or raises
                 the error of the step.
-            event: of the step, if it has a listener, which the step begins and ends.
-            number: of the step, for events within it.
-            runner: the name of the runner that it is for, in events.
+            event: the event of the step, if there is a listener; the step begins and ends it.
+            number: the number of the step, for events within it.
+            runner: the name of the runner that the step is for, in events.
         """
 
 
@@ -81,53 +81,53 @@ class Tier(Protocol):
 
     @property
     def name(self) -> str:
-        """What kind of way it is."""
+        """The kind of tier."""
 
     @property
     def direct(self) -> Code | None:
-        """Code that a step without an observer may call at once if nothing can stop it, or None."""
+        """Code that a step without observer or deadline may call directly, or None."""
 
     @property
     def detached(self) -> Detach | None:
-        """How it runs a step that no caller waits for; None leaves these to the scheduler."""
+        """Makes a step that no caller waits for; None leaves such steps to the scheduler."""
 
     @property
     def text(self) -> str:
-        """What it runs, as readable text."""
+        """The program as readable text."""
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a step on raw arrays and numbers, in the thread that asks for it."""
+        """Run a step on raw arrays and numbers, in the calling thread."""
 
 
 @final
 class Executable:
-    """A graph made ready to run. One run of it is a *step*.
+    """A graph made ready to run. A run of it is a *step*.
 
-    Called with raw arrays (what tensors hold) for the inputs that are tensors, and Python numbers
-    for the others, it gives a tuple of the same. Calls from many threads do not disturb each other.
+    Called with raw arrays (the data of tensors) for tensor inputs, and Python numbers for others,
+    it returns a tuple of these. Calls from many threads do not disturb each other.
 
-    What runs a step is a *tier*. By itself an executable takes generated code. Parts of the graph
-    that take at least 200 us each and do not need each other run at once, in threads, where that
-    turns out to be faster (see `eagerflow.runtime.generated_or_scheduled`); whether there may be
-    such parts is decided by the sizes of the first call. Where ops wait that must not keep each
-    other waiting, or under a deadline for a device whose work is done later, it takes the
-    scheduler, as for steps that no caller waits for, unless the tier runs those.
+    A step is run by a *tier*. By default an executable takes generated code. Independent parts of
+    the graph that take at least 200 us each run at once, in threads, where measurements show that
+    to be faster (see `eagerflow.runtime.generated_or_scheduled`); whether there may be such parts
+    is decided by the sizes of the first call. The scheduler runs graphs with waiting ops that must
+    not keep each other waiting, and steps under a deadline on a device that works asynchronously.
+    It also runs steps that no caller waits for, unless the tier itself can.
 
     Args:
         graph: the graph. It must not change afterwards.
-        compile: when it is compiled to native code, where native kernels are in force.
+        compile: when the graph is compiled to native code, where native kernels are in force.
 
     Attributes:
         graph: the graph.
-        compilation: makes its native code; None if it never has any.
+        compilation: makes the native code of the graph; None if it never has any.
         lanes: for each output its lane, or None for a number.
-        number: tells events and statistics of this executable from those of others.
-        told_every: of how many steps one is told in brief. To read the clock twice and keep that
-            takes a twentieth of a step of ten microseconds: so a watcher lets one of these stand
-            for several.
+        number: distinguishes this executable from others in events and statistics.
+        told_every: one step in this many is reported in brief. Reading the clock twice and keeping
+            the times costs a twentieth of a step of ten microseconds, so a watcher lets one step
+            stand for several.
 
     Raises:
-        GraphError: something in the graph cannot run.
+        GraphError: a node of the graph cannot run.
 
     >>> from eagerflow.runtime import Executable
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -143,19 +143,19 @@ class Executable:
     def __init__(self, graph: Graph, compile: Mode = "off") -> None:
         self.graph = graph
         self.number = next(_serial)
-        self._device = as_device(None)  # of values that do not say; another may be current later
-        self._where: dict[str, Any] | None = None  # what events say of devices, once one did
+        self._device = as_device(None)  # of values without one; another may be current later
+        self._where: dict[str, Any] | None = None  # device fields of events, once one was made
         self._wanted: Observation | None = None  # of the next step
-        #: whether it reads values of a device that takes its time, so that a deadline counts
+        #: whether it reads values of an asynchronous device, for which a deadline counts
         self._late = reads_late_values(graph)
         #: runs steps that hold no thread while they wait
         self._waiting: ScheduledTier | None = None
-        #: a tier, or what picks one for the inputs of a step: what there is if none was set
+        #: the default: a tier, or a choice that picks one by the inputs of a step
         self._chosen: Tier | Choice
         self.lanes: tuple[Lane | None, ...]
-        #: what native code is made of
+        #: the regions that native code is made of, and when
         self._compiled: tuple[Sequence[RegionCode], Mode] | None = None
-        self._compilation: Compilation | None = None  # once there is one, or somebody asked
+        self._compilation: Compilation | None = None  # once it has begun, or was asked for
         chain, devices = _is_chain(graph), devices_in(graph.nodes)
         if any(isinstance(d, Device) and d.task is not None for d in devices):
             self._chosen, self._late = _tier_of_tasks(graph, self.number), False
@@ -174,12 +174,12 @@ class Executable:
         if self._waiting is not None:
             self._compiled = self._waiting.regions, compile
         self.told_every = 1
-        self._untold = 0  # steps that the last one that was told stands for, and that have not run
+        self._untold = 0  # steps to come that the last reported step stands for
         self._direct: Code | None = None  # of the tier, where nothing else has to be checked
-        #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
+        #: the tier or choice in use, in a tuple that is replaced when `_direct` may be out of date
         self._picker: tuple[Tier | Choice] = (self._chosen,)
         _executables[self.number] = self
-        #: with which step from now on it begins to be compiled; 0 if it has, or never will
+        #: steps until compilation begins; 0 if it has begun, or never will
         self._steps_left = 0
         if self._compiled is not None and compile != "off" and in_force() == "native":
             if compile == "now":
@@ -189,14 +189,14 @@ class Executable:
 
     @property
     def compilation(self) -> Compilation | None:
-        """Makes native code of the graph; None before it began, or where nothing can be made."""
+        """The compilation to native code; None before it began, or where none is possible."""
         return self._compilation
 
     def begin_compiling(self) -> Compilation | None:
         """Make native code now or in the background, if that has not begun yet.
 
         Returns:
-            What makes it, or tells why there is none; None where none can be.
+            The compilation, which may report why there is no code; None where none is possible.
         """
         with _lock:
             if self._compiled is None or self._compilation is not None:
@@ -207,18 +207,18 @@ class Executable:
         return compilation
 
     def _count_step(self) -> None:
-        """Compile if it has run often enough."""
+        """Begin to compile if the graph has run often enough."""
         if self._steps_left:
             self._steps_left -= 1
             if not self._steps_left:
                 self.begin_compiling()
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        """Run it.
+        """Run a step.
 
         Raises:
-            EagerflowError: what eager code would raise, with the line of the node.
-            DeadlineError: it took longer than its `ef.deadline` allowed.
+            EagerflowError: the error that eager code would raise, with the line of the node.
+            DeadlineError: the step took longer than its `ef.deadline` allowed.
         """
         code, note, every = self._direct, None, 1
         if code is None or AbstractEvent.listeners or (blocks.count and deadline.active()):
@@ -251,25 +251,25 @@ class Executable:
             del failed, inputs  # an exception whose frame holds them would keep them alive
 
     def apply(self, values: Sequence[Any]) -> list[Any]:
-        """Run it on tensors and numbers; gives the same."""
+        """Run a step on tensors and numbers; the results are tensors and numbers, too."""
         return self.wrap(self(*[x._data if type(x) is Tensor else x for x in values]))
 
     def wrap(self, raw: Sequence[Any]) -> list[Any]:
-        """What a step gave as tensors and numbers."""
+        """The raw results of a step as tensors and numbers."""
         return [
             y if lane is None else make_tensor(y, lane)
             for y, lane in zip(raw, self.lanes, strict=True)
         ]
 
     def detached(self, done: Callable[[Result], object], runner: str = "") -> Detached:
-        """A step without a waiting caller, to be begun.
+        """A step without a waiting caller, not begun yet.
 
-        The tier runs it if it can do without a thread that waits, else the scheduler.
+        The tier runs the step if it needs no waiting thread for it, else the scheduler does.
 
         Args:
             done: called once, in another thread, with a function that gives the outputs or raises
                 the error of the step.
-            runner: the name of the runner that it is for, in events.
+            runner: the name of the runner that the step is for, in events.
         """
         self._count_step()
         tier, make = self._detaching()
@@ -291,7 +291,7 @@ class Executable:
         self, note: Callable[[BriefStep], object], done: Callable[[Result], object],
         seen: Observation | None,
     ) -> Callable[[Result], object]:  # fmt: skip
-        """``done``, which notes before how long a step took that begins now, or what was seen."""
+        """``done``, preceded by a note of how long the step that begins now took."""
         start = perf_counter()
 
         def noted(result: Result) -> object:
@@ -307,10 +307,10 @@ class Executable:
         """Observe the next step that begins while an instrument hears of steps in brief.
 
         Args:
-            observation: takes what is seen; it is used once. None if none is wanted any more.
+            observation: receives the times or values; used once. None withdraws a request.
 
         Returns:
-            The one that it takes the place of, which was to be made and now is not.
+            The observation that it replaces, which now is not made.
         """
         with _lock:
             before, self._wanted = self._wanted, observation
@@ -322,7 +322,7 @@ class Executable:
         return observation
 
     def _detaching(self) -> tuple[Tier, Detach]:
-        """The tier for steps that no caller waits for, and how it makes them."""
+        """The tier for steps that no caller waits for, and the function that makes them."""
         (picker,) = self._picker
         if not isinstance(picker, Choice) and picker.detached is not None:
             return picker, picker.detached
@@ -338,10 +338,10 @@ class Executable:
 
     @property
     def tier(self) -> Tier:
-        """What runs the next step, as far as that does not depend on its inputs.
+        """The tier that runs the next step, as far as that does not depend on its inputs.
 
-        Another one can be set at any time: a step that has begun goes on with the one it has.
-        ``del executable.tier`` leaves it to the executable again.
+        Another tier can be set at any time: a step that has begun keeps the tier that it has.
+        ``del executable.tier`` leaves the choice to the executable again.
         """
         (picker,) = self._picker
         return picker.last if isinstance(picker, Choice) else picker
@@ -355,7 +355,7 @@ class Executable:
         self._take(self._chosen)
 
     def _take(self, picker: Tier | Choice | None = None) -> None:
-        """Take this from the next step on; the same, asked again, if it is not given."""
+        """Use ``picker`` from the next step on; None keeps the present one and asks it again."""
         with _lock:
             (now,) = self._picker
             self._picker = (now if picker is None else picker,)
@@ -367,7 +367,7 @@ class Executable:
         return self.tier.text
 
     def _step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run it where there is more to do than to call the code."""
+        """Run a step for which there is more to do than to call the code."""
         self._count_step()
         if self._compilation is not None and self._compilation.failure:
             self._compilation.tell()
@@ -390,7 +390,7 @@ class Executable:
         return self._run(tier, inputs)
 
     def _verified(self, picker: Tier | Choice, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a step in both tiers, which are compared; it waits until there are both."""
+        """Run a step in native and plain code, and compare; wait until native code is there."""
         compilation = self.begin_compiling()
         if compilation is not None:
             compilation.wait()
@@ -406,17 +406,17 @@ class Executable:
             step_of.verifies = around
 
     def _shorten(self, picked: tuple[Tier | Choice], tier: Tier) -> None:
-        """Let later steps call the code of the tier at once, unless another one is taken by now."""
+        """Let later steps call the code of the tier directly, unless another was set meanwhile."""
         if _verifying or self._steps_left:
             return
-        direct = tier.direct  # to generate it may run any code meanwhile
+        direct = tier.direct  # generating the code may run any other code meanwhile
         if direct is not None and direct is not self._direct:
             with _lock:
                 if self._picker is picked:
                     self._direct = direct
 
     def _run(self, tier: Tier | Trial, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a step, and tell of it."""
+        """Run a step, and report it to the listeners."""
         around, frames, outer = step_of.step, step_of.frames, step_of.observation
         event = self._event(tier) if StepEvent.listeners else None
         step_of.step = events.next_step() if event is None else event.step
@@ -438,7 +438,7 @@ class Executable:
                 note((self.number, start, perf_counter(), get_ident(), 1))
 
     def _event(self, tier: Tier | Trial) -> StepEvent:
-        """The event of a step that is asked for in this thread."""
+        """The event of a step that this thread calls for."""
         if self._where is None:
             values = [v for v in self.graph.values() if isinstance(v.type, TensorType)]
             devices = dict.fromkeys(str(as_device(v.device or self._device)) for v in values)
@@ -454,7 +454,7 @@ class Executable:
 
 
 def _no_tasks(graph: Graph, number: int) -> Tier:
-    """What `run_tasks_by` replaces."""
+    """Placeholder that `run_tasks_by` replaces."""
     raise AssertionError("devices of tasks are made by what runs graphs on them")
 
 
@@ -462,17 +462,17 @@ _tier_of_tasks: Callable[[Graph, int], Tier] = _no_tasks
 
 
 def run_tasks_by(make: Callable[[Graph, int], Tier]) -> None:
-    """Let a function from above make the tier of graphs that use devices of task servers.
+    """Register the function of a higher layer that makes the tier of graphs with remote devices.
 
     Args:
-        make: gets a graph with a node on one, and the number of its executable.
+        make: gets a graph with a node on a task's device, and the number of its executable.
     """
     global _tier_of_tasks
     _tier_of_tasks = make
 
 
 def find_executable(number: int) -> Executable | None:
-    """The executable of this number, if it lives."""
+    """The executable of this number, if it is still alive."""
     return _executables.get(number)
 
 
@@ -487,12 +487,12 @@ def spans_devices(graph: Graph) -> bool:
 
 
 def reads_late_values(graph: Graph) -> bool:
-    """Whether what runs next depends on values of a device that takes its time."""
+    """Whether the control of a graph depends on values of an asynchronous device."""
     return any(late_reads(node) or reads_late(node) for node in graph.nodes)
 
 
 def _is_chain(graph: Graph) -> bool:
-    """Whether each node needs the one before it: nothing can run, or wait, beside another."""
+    """Whether each node needs the node before it, so that no two can run or wait at once."""
     nodes = [node for node in graph.nodes if kind_of(node.op) != "constant"]
     return all(
         before in node.control_inputs or any(v.node is before for v in node.inputs)
@@ -501,14 +501,14 @@ def _is_chain(graph: Graph) -> bool:
 
 
 def _look_again(*changed: Any) -> None:
-    """Ask all tiers again, as what they depend on has changed."""
+    """Have all executables ask for their tier again, as its dependencies have changed."""
     for one in _executables.valuerefs():
         if (executable := one()) is not None:
             executable._take()
 
 
 def _settings_change(old: settings.Settings, new: settings.Settings) -> None:
-    """Which way to run is the faster one depends on the number of threads."""
+    """Note the checks that are wanted; the faster tier also depends on the number of threads."""
     global _verifying
     _verifying = new.verify or new.check_nan
     known = old.threads, old.verify, old.check_nan

@@ -1,4 +1,4 @@
-"""`Graph.run`: a part of a graph, from any values that are fed to any that are fetched."""
+"""`Graph.run`: runs the part of a graph between any fed values and any fetched ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _executables: Final[weakref.WeakKeyDictionary[Graph, OrderedDict[Any, Executable
 def run(
     graph: Graph, fetches: Iterable[Value | Node | str], feeds: Mapping[Any, Any] | None = None
 ) -> list[Any]:
-    """What `Graph.run` does."""
+    """The implementation of `Graph.run`."""
     if isinstance(fetches, (Value, Node, str)) or not isinstance(fetches, Iterable):
         raise GraphError(
             "run: fetches is a list of values", given=repr(fetches),
@@ -65,10 +65,10 @@ def run(
 
 
 def _check_places(graph: Graph) -> None:
-    """Refuse a graph that is made for state where that was before it was moved.
+    """Refuse a graph that was made before a variable of its was moved to another device.
 
     Raises:
-        PlacementError: it is.
+        PlacementError: a variable was moved.
     """
     for node in (n for one in (graph, *inner_graphs(graph.nodes)) for n in one.nodes):
         state = node.attrs.get("resource")
@@ -83,14 +83,14 @@ def _check_places(graph: Graph) -> None:
 
 @final
 class _Names:
-    """The values of a graph by what the user calls them."""
+    """Lookup of the values of a graph by the names that users give."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._values: dict[str, Value] | None = None
 
     def find(self, key: Any, fed: Any = None) -> Value:
-        """The value that is fetched, or that something is to be fed for."""
+        """The value that ``key`` denotes, to be fetched or fed."""
         if isinstance(key, Value):
             return key
         if not isinstance(key, str):
@@ -118,7 +118,7 @@ class _Names:
         )  # fmt: skip
 
     def _variable(self, name: str) -> str | None:
-        """What to do instead, if that is the name of a variable of the graph."""
+        """A hint for a name that is that of a variable of the graph."""
         name = name.removeprefix("@")
         mine = [n for n in self.graph.nodes if _is_of(n, name)]
         reads = [f"%{n.outputs[0].name}" for n in mine if is_read(n.op)]
@@ -127,7 +127,7 @@ class _Names:
         return f"@{name} is a variable, and not read here: assign it before" if mine else None
 
     def feeds(self, feeds: Mapping[Any, Any]) -> dict[Value, Any]:
-        """What is fed, by value."""
+        """The feeds by value."""
         fed: dict[Value, Any] = {}
         for key, x in feeds.items():
             value = self.find(key, x)
@@ -140,7 +140,7 @@ class _Names:
         return fed
 
     def fetch(self, key: Any) -> Value | Node:
-        """The value, or the node of which only the effect is wanted."""
+        """The value that ``key`` denotes, or the node if only its effect is wanted."""
         if isinstance(key, Node):
             return key
         if not isinstance(key, str) or not key.startswith("&"):
@@ -165,14 +165,14 @@ def _executable(
     graph: Graph, fetches: tuple[Value | Node, ...], fed: tuple[Value, ...],
     devices: tuple[Device | None, ...], usual: Device,
 ) -> Executable:  # fmt: skip
-    """What runs the part of a graph from ``fed`` to ``fetches``.
+    """The executable of the part of a graph from ``fed`` to ``fetches``.
 
     Args:
         graph: the graph.
-        fetches: what is wanted.
-        fed: what is given.
-        devices: for each of them where it is, unless the graph says it.
-        usual: where the graph says nothing, and it follows from nothing that is fed.
+        fetches: the values and nodes wanted.
+        fed: the values fed.
+        devices: the device of each fed value, None if the graph says it.
+        usual: the device of values for which neither the graph nor a fed value determines one.
     """
     key = (fetches, fed, len(graph.nodes), devices, usual)
     with _lock:
@@ -196,7 +196,7 @@ def extract(graph: Graph, fetches: Sequence[Value | Node], fed: Sequence[Value])
 
     Args:
         graph: the graph.
-        fetches: the values among them are the outputs of the result, the nodes are in it.
+        fetches: the values and nodes wanted; the values become the outputs of the result.
         fed: the inputs of the result.
 
     Raises:
@@ -235,9 +235,9 @@ def _resolve(value: Value, values: Mapping[Value, Value]) -> Value:
 
 
 def _usual_device(given: Mapping[Value, Any]) -> Device:
-    """Where values are of which the graph does not say it: where the first that is fed is.
+    """The device of values to which the graph gives none: that of the first such tensor fed.
 
-    If none of them is fed a tensor, the current device.
+    If no tensor is fed for them, it is the current device.
     """
     for value, x in given.items():
         if value.device is None and isinstance(x, AbstractArray):
@@ -246,7 +246,7 @@ def _usual_device(given: Mapping[Value, Any]) -> Device:
 
 
 def _open_devices(given: Mapping[Value, Any], inputs: Sequence[Any]) -> tuple[Device | None, ...]:
-    """For each value that is fed where it is; None if the graph says it, and for numbers."""
+    """The device of each fed value; None if the graph says it, and for numbers."""
     return tuple([
         x.device if v.device is None and isinstance(x, Tensor) else None
         for v, x in zip(given, inputs, strict=True)
@@ -254,16 +254,16 @@ def _open_devices(given: Mapping[Value, Any], inputs: Sequence[Any]) -> tuple[De
 
 
 def _inputs(given: Mapping[Value, Any], usual: Device) -> list[Any]:
-    """A tensor or a number for each value that is fed, where the value is, and of its type.
+    """A tensor or a number for each fed value, of its type and on its device.
 
     Args:
-        given: what is fed.
-        usual: where what is no tensor goes, if the graph does not say it.
+        given: the feeds.
+        usual: the device for feeds that are no tensors, if the graph does not say it.
 
     Raises:
-        DTypeError: another dtype, or another kind of number.
-        ShapeError: another shape, or sizes that contradict each other.
-        DeviceError: a device that this process lacks.
+        DTypeError: a feed has another dtype, or is another kind of number.
+        ShapeError: a feed has another shape, or sizes contradict each other.
+        DeviceError: a value is on a device that this process lacks.
     """
     values = [_converted(v, x, usual) for v, x in given.items()]
     sizes: dict[str, int] = {}
@@ -298,7 +298,7 @@ def _converted(value: Value, x: Any, usual: Device) -> Any:
         if not weak_fits(x, kind.dtype):
             raise _wrong_dtype(value, type(x).__name__)
         return scalar(x, as_device(value.device or usual).lanes[kind.dtype])
-    plain = type(x) in (list, tuple) and weak_fits(x, kind.dtype)  # as one number is taken
+    plain = type(x) in (list, tuple) and weak_fits(x, kind.dtype)  # as for a single number
     where = None if isinstance(x, AbstractArray) else as_device(value.device or usual)
     tensor = as_tensor(x, kind.dtype if plain else None, where)
     if tensor.dtype is not kind.dtype:

@@ -1,8 +1,8 @@
-"""Whether a step is run in generated code or by scheduled nodes, some of them at once.
+"""The choice between generated code and scheduled nodes, some of which run at once.
 
-Estimates propose, measurements decide: scheduled nodes are tried only where two parts of at least
-200 us each do not need each other, and kept only if they are faster. The results are the same bit
-for bit, so that it does not matter which of both a call takes.
+Estimates propose, measurements decide: scheduled nodes are tried only where two independent parts
+take at least 200 us each, and kept only if they are faster. The results of both are the same bit
+for bit, so that a call may take either.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from eagerflow.runtime.scheduled.node_seconds import (
 )
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
-#: runs of either way that are timed before the faster is taken
+#: runs of either tier that are timed before the faster is taken
 _TIMED_RUNS: Final = 3
-#: the part of the other's time that running by scheduled nodes must stay below
+#: the fraction of the time of generated code that scheduled nodes must stay below
 _GAIN: Final = 0.95
-#: up to which growth of symbolic sizes it is checked whether anything is to be decided
+#: growth of symbolic sizes up to which it is checked whether a choice can arise
 _GROWTH: Final = 64
-#: seconds of a call of a kernel, in which no other thread runs Python
+#: seconds of a kernel call during which no other thread runs Python
 _CALL: Final = 1e-6
 
 
 @final
 class Decision:
-    """What is known of the two ways for inputs of about one size.
+    """The choice between the two tiers for inputs of about one size.
 
     Attributes:
-        scheduled: runs the graph by scheduled nodes; None where it has no parts that are worth it.
-        seconds: of the steps that were timed, in generated code and by scheduled nodes; None once
-            it is decided.
+        scheduled: runs the graph by scheduled nodes; None where no parts are worth that.
+        seconds: of the timed steps, in generated code and by scheduled nodes; None once the
+            choice is made.
     """
 
     __slots__ = ("scheduled", "seconds")
@@ -55,7 +55,7 @@ class Decision:
             self.seconds = [], []
 
     def pick(self, generated: GeneratedTier) -> GeneratedTier | ScheduledTier | Trial:
-        """What the next step is to be run by."""
+        """The tier, or the trial of one, for the next step."""
         scheduled, seconds = self.scheduled, self.seconds  # another thread may decide concurrently
         if seconds is None or scheduled is None:
             return scheduled or generated
@@ -69,7 +69,7 @@ class Decision:
             return
         straight, cut = timed
         (cut if scheduled else straight).append(seconds)
-        # the first of each, which compiles, is left out
+        # the first time of each, which includes compilation, is left out
         if min(len(straight), len(cut)) > _TIMED_RUNS:
             self.seconds = None
             if min(cut[1:]) > _GAIN * min(straight[1:]):
@@ -81,8 +81,8 @@ class Trial:
     """A step that is timed in order to decide; it stands for the tier that runs it.
 
     Attributes:
-        tier: that one.
-        name: its name.
+        tier: the tier that runs it.
+        name: the name of the tier.
     """
 
     __slots__ = ("_decision", "name", "tier")
@@ -97,22 +97,22 @@ class Trial:
         start, told = perf_counter(), step_of.told
         results = self.tier.run(inputs)
         looked_at = NodeEvent.listeners or step_of.observation is not None or step_of.verifies
-        if not looked_at:  # for these other code runs
+        if not looked_at:  # observed steps run other code
             self.took(perf_counter() - start - (step_of.told - told))
         return results
 
     def took(self, seconds: float) -> None:
-        """Note how long it took, without the time that its instruments took."""
+        """Note how long the step took, without the time of its instruments."""
         self._decision.took(type(self.tier) is ScheduledTier, seconds)
 
 
 @final
 class Choice:
-    """What is known of the two ways to run one graph.
+    """The choice between the two tiers for one graph.
 
-    Where inputs have symbolic sizes, it is known for each power of four of what these come to
-    together: scheduled nodes that gain with long inputs are in the way of short ones, and what is
-    not worth it with the sizes of the first call may be with others.
+    Where inputs have symbolic sizes, there is a decision for each power of four of the product of
+    these: scheduled nodes that gain with long inputs slow down short ones, and parts too small at
+    the sizes of the first call may be worth scheduling at others.
 
     Args:
         generated: the tier that runs the graph as one function.
@@ -120,7 +120,7 @@ class Choice:
         number: of its executable.
 
     Attributes:
-        needed: whether there may be anything to decide; None before the first step.
+        needed: whether a choice can arise; None before the first step.
     """
 
     __slots__ = ("_axes", "_decisions", "_generated", "_graph", "_last", "_number", "needed")
@@ -129,11 +129,11 @@ class Choice:
         self._generated = generated
         self._graph = graph
         self._number = number
-        #: where symbolic sizes are read, if there is anything to decide
+        #: inputs and axes off which symbolic sizes are read, if a choice can arise
         self._axes: list[tuple[int, int]] = []
-        #: by the setting of threads, and the power of the sizes
+        #: by the setting of threads, and the power of four of the sizes
         self._decisions: dict[Any, Decision] = {}
-        self._last = Decision(None)  # that of the last step
+        self._last = Decision(None)  # the decision for the last step
         self.needed: bool | None = None
 
     @property
@@ -143,18 +143,18 @@ class Choice:
 
     @property
     def settled(self) -> bool:
-        """Whether it is decided for generated code whatever comes, with these settings."""
+        """Whether generated code is chosen for all inputs under the present settings."""
         last = self._last
         return not self._axes and last.scheduled is None and last.seconds is None
 
     def pick(self, inputs: Sequence[Any]) -> GeneratedTier | ScheduledTier | Trial:
-        """What the next step is to be run by."""
+        """The tier, or the trial of one, for a step on ``inputs``."""
         if self.needed is None:
             self._begin(inputs)
         if not self.needed:
             return self._generated
         threads = settings.current().threads
-        given = len(inputs)  # as many as there should be, or the run tells
+        given = len(inputs)  # if the number is wrong, the run raises
         bits = sum([inputs[i].shape[axis].bit_length() for i, axis in self._axes if i < given])
         decision = self._decisions.get((threads, bits // 2))
         if decision is None:
@@ -163,9 +163,9 @@ class Choice:
         return decision.pick(self._generated)
 
     def _begin(self, inputs: Sequence[Any]) -> None:
-        """See whether enough of the graph is off its critical path.
+        """Determine whether enough of the graph is off its critical path.
 
-        With inputs of these sizes, or of larger ones where they are symbolic.
+        This holds for inputs of these sizes, and for larger ones where sizes are symbolic.
         """
         graph, sizes = self._graph, _sizes(self._graph, inputs)
         largest = _lengths(graph, {name: _GROWTH * n for name, n in sizes.items()})
@@ -183,13 +183,13 @@ class Choice:
         seconds = node_seconds(op_threads(), sizes)
 
         def whole(node: Node) -> bool:
-            """A pure loop stays whole, all else if there is nothing in it to be run at once."""
+            """Whether a node stays whole: a pure loop, or too little inside to run at once."""
             if is_whole(node) and is_loop(node.op):
                 return True
             inside = [sum(map(seconds, graph.nodes)) for _, graph in node.subgraphs()]
             return is_on_one_device(node) and max(inside) < 2 * HEAVY_SECONDS
 
-        # an error in one iteration must not find that later ones have written
+        # no overlap: at an error in one iteration, later ones must not have written yet
         tier = ScheduledTier(
             self._graph, self._number, whole=whole, seconds=seconds, overlap=False, workers=workers
         )
@@ -204,7 +204,7 @@ def _is_wide(graph: Graph, lengths: tuple[float, float]) -> bool:
 
 
 def _lengths(graph: Graph, sizes: Mapping[str, int]) -> tuple[float, float]:
-    """How long all nodes take one after the other, and those on the critical path."""
+    """Seconds of all nodes one after the other, and of the critical path."""
     return _path_lengths(graph, node_seconds(1, sizes))
 
 
@@ -225,7 +225,7 @@ def _path_lengths(graph: Graph, seconds: Callable[[Node], float]) -> tuple[float
 
 
 def _sizes(graph: Graph, inputs: Sequence[Any]) -> dict[str, int]:
-    """What the names of sizes stand for in one run, as far as the inputs tell."""
+    """The sizes behind names in one run, as far as the inputs determine them."""
     given = len(inputs)
     places = size_places([v.type for v in graph.inputs])
     return {name: inputs[i].shape[axis] for name, (i, axis) in places.items() if i < given}

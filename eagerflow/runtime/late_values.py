@@ -1,4 +1,4 @@
-"""Values that come late: what has to wait for them, and what a device tells when they are there."""
+"""Values of asynchronous devices: the nodes that wait for them, and the device's notification."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Then = Callable[[Exception | None], object]
 
 @final
 class LateValue:
-    """What a device tells when a value is there. It lets go of the step when that ends.
+    """Notification by a device that a value is there. It lets go of the step when that ends.
 
     Args:
-        then: called with the failure of the value, or with None, unless it was stopped before.
+        then: called with the failure of the value, or with None, unless `stop` came before.
     """
 
     __slots__ = ("_then",)
@@ -29,18 +29,18 @@ class LateValue:
         self._then: Then | None = then
 
     def stop(self) -> None:
-        """The step ends: nobody wants the value any more."""
+        """Note that the step ends and does not need the value any more."""
         self._then = None
 
     def ready(self, error: Exception | None) -> None:
-        """The value is there, or never will be."""
+        """Note that the value is there or, with an error, never will be."""
         then, self._then = self._then, None
         if then is not None:
             then(error)
 
 
 def is_sent_late(node: Node) -> bool:
-    """Whether what a Send sends has to be there before it can go to the other device."""
+    """Whether the value of a Send has to be there before it can go to the other device."""
     if not node.inputs or "shape" in node.attrs or not isinstance(node.inputs[0].type, TensorType):
         return False
     source = as_device(node.device)
@@ -48,15 +48,15 @@ def is_sent_late(node: Node) -> bool:
 
 
 def late_inputs(nodes: Sequence[Node], inputs: Sequence[Value]) -> list[tuple[int, Backend]]:
-    """Which inputs nodes have to wait for, as the host reads them, and whose arrays they are."""
+    """Inputs that nodes wait for because the host reads them, each with its index and backend."""
     read = dict.fromkeys(n.inputs[i] for n in nodes for i in late_reads(n))
     return [(inputs.index(v), as_device(v.device).backend) for v in read if v in inputs]
 
 
 def values_for_the_host(cut: Cut) -> set[Value]:
-    """The values of devices that nothing but the host reads, such as predicates of loops.
+    """The values of devices that only the host reads, such as predicates of loops.
 
-    They are read once, where they are made, and are in its memory for all partitions.
+    They are read once, where they are made, and are in host memory for all partitions.
     """
     received = {sent: recv.outputs for sent, recv in cut.pairs.values()}
     taken_by: dict[Value, list[Node]] = {}
@@ -79,7 +79,7 @@ def values_for_the_host(cut: Cut) -> set[Value]:
     for value, nodes in taken_by.items():
         maker = value.node
         if maker is None or (is_steering(maker.op) and "back" not in maker.attrs):
-            continue  # what passes something on, other than to the next iteration
+            continue  # steering nodes only pass a value on, except for back edges
         if is_late(value) and are_read([value]):
             late.add(value)
             late.update(*[received[node] for node in nodes if node in received])

@@ -1,4 +1,4 @@
-"""Nodes of a lowered graph as a graph of their own, which generated code is made of."""
+"""Regions of a lowered graph as graphs of their own, from which code is generated."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from eagerflow.graph.edit import copy_node
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import is_constant
 
-#: for each value the nodes that take it; None for the step
+#: for each value its consumers; None stands for the step, which returns the outputs
 Readers = Mapping[Value, Collection[Node | None]]
 
 
 def readers_of(graph: Graph, size_values: Mapping[Node, Sequence[Value]]) -> Readers:
-    """Who takes the values of a lowered graph, for their elements or for their sizes."""
+    """The nodes that read each value of a lowered graph, for its elements or for its sizes."""
     readers: dict[Value, list[Node | None]] = {v: [None] for v in graph.outputs}
     for node in graph.nodes:
         for value in (*node.inputs, *size_values.get(node, ())):
@@ -25,13 +25,13 @@ def region_graph(
     graph: Graph, nodes: Sequence[Node], size_values: Mapping[Node, Sequence[Value]],
     readers: Readers,
 ) -> tuple[Graph, list[Value], list[Value]]:  # fmt: skip
-    """Nodes as a graph of their own, what it takes, and what it gives.
+    """Nodes as a graph of their own, with the values that are its inputs and outputs.
 
     Args:
         graph: a lowered graph.
         nodes: some of its nodes, in order.
         size_values: the values off which nodes read sizes, besides their inputs.
-        readers: who takes the values of the graph.
+        readers: the consumers of the values of the graph.
     """
     inside = set(nodes)
     outer = list(dict.fromkeys(v for n in nodes for v in n.inputs if v.node not in inside))

@@ -1,4 +1,4 @@
-"""One step that is observed: how long its nodes took, or what some of them gave."""
+"""Observation of one step: the times of its nodes, or the values of some of them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from eagerflow.graph.ir import Node
 
 
 class InstructionOfNode(Protocol):
-    """A line of generated code."""
+    """An instruction of a generated program."""
 
     @property
     def node(self) -> Node | None:
-        """What it runs."""
+        """The node that it runs."""
 
 
 @final
 class NodeTimes:
-    """What was observed of the instructions of one region.
+    """Observed times of the instructions of one region.
 
     Attributes:
-        instructions: all of them.
-        chains: those of each chain, by the last one, for which the time of all stands.
+        instructions: the instructions of the region.
+        chains: the instructions of each chain, by its last one, which has the time of all.
         seconds: of each instruction, over all its runs.
-        waited: seconds of these that were spent waiting, for a queue or its like.
-        runs: how often each ran.
-        begun: how often the region did.
+        waited: the part of these seconds spent waiting, for a queue or its like.
+        runs: number of runs of each instruction.
+        begun: number of runs of the region.
     """
 
     __slots__ = ("begun", "chains", "instructions", "runs", "seconds", "waited")
@@ -44,21 +44,21 @@ class NodeTimes:
 
 @final
 class Observation:
-    """What is seen of one step (see `eagerflow.runtime.Executable.observe`).
+    """Times or values of one step (see `eagerflow.runtime.Executable.observe`).
 
-    The step runs the code that it runs else, with a look at the clock after each instruction. If
-    values are wanted it runs without chains, and no times are noted.
+    The step runs its usual code, and reads the clock after each instruction. If values are wanted
+    it runs without chains, and no times are noted.
 
     Args:
         executable: the number of the executable.
         done: called with the observation when the step has ended, in its thread.
-        values: functions that look at what nodes give, by the names of nodes; called with the raw
-            arrays and numbers while the step runs. They neither change nor keep these.
-        waits: whether an instruction has run only when its results are there. Then the times of a
-            device that works later are those of its kernels, one after the other.
+        values: functions that inspect the results of nodes, by the names of nodes; called with the
+            raw arrays and numbers while the step runs. They neither change nor keep these.
+        waits: whether an instruction counts as run only when its results are there. Then the times
+            of an asynchronous device are those of its kernels, one after the other.
 
     Attributes:
-        regions: what was observed, by the number of the region.
+        regions: the times observed, by the number of the region.
         start: when the step began; None before.
         stop: when it ended; None before.
     """
@@ -82,25 +82,25 @@ class Observation:
         self, region: int, instructions: Sequence[InstructionOfNode],
         chains: Mapping[int, Sequence[int]],
     ) -> None:  # fmt: skip
-        """A run of a region begins."""
+        """Note that a run of a region begins."""
         if region not in self.regions:
             self.regions.setdefault(region, NodeTimes(instructions, chains))
         self.regions[region].begun += 1
 
     def add(self, region: int, index: int, seconds: float, waited: float) -> None:
-        """An instruction of a region has run."""
+        """Add the time of one run of an instruction."""
         times = self.regions[region]
         times.seconds[index] += seconds
         times.waited[index] += waited
         times.runs[index] += 1
 
     def show(self, node: Node, outputs: Sequence[Any]) -> None:
-        """A node gave this."""
+        """Pass the outputs of a node to its function, if it has one."""
         look = self.values.get(node.name)
         if look is not None:
             look(outputs)
 
     def end(self, start: float, stop: float) -> None:
-        """The step has ended."""
+        """Note that the step has ended."""
         self.start, self.stop = start, stop
         self._done(self)

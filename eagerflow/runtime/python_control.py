@@ -1,4 +1,4 @@
-"""Branches and loops as Python's own: what eager code and replays run, op by op through `bind`."""
+"""Branches and loops in Python, for eager code and replays: op by op through `bind`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _R = TypeVar("_R")
 def choose(
     op: str, predicate: Any, branches: Sequence[_Branch], run: Callable[[_Branch], _R]
 ) -> _R:
-    """The result of the branch of a ``cond`` or a ``switch`` that is to run.
+    """The result of the selected branch of a ``cond`` or a ``switch``.
 
     Args:
-        op: which of them.
+        op: the name of the op, ``"cond"`` or ``"switch"``.
         predicate: a bool, or the number of the branch; as a tensor, it may differ from row to row.
         branches: the branches.
-        run: gives the result of one of them.
+        run: gives the result of a branch.
 
     Raises:
         TensorIndexError: there is no such branch.
@@ -41,10 +41,10 @@ def choose(
 
 
 def choose_branch(index: Any, count: int) -> int:
-    """The number of the branch of a ``switch`` that is to run.
+    """The number of the selected branch of a ``switch``.
 
     Raises:
-        TensorIndexError: there is none.
+        TensorIndexError: there is no such branch.
     """
     number = int(index)
     if not 0 <= number < count:
@@ -61,11 +61,11 @@ def repeat(
     """A ``while_loop``: the values after its last iteration.
 
     Args:
-        goes_on: whether there is another iteration, from the values.
+        goes_on: the predicate: whether there is another iteration, from the values.
         iteration: gives the next values.
-        values: what the loop starts with.
-        most: how many iterations there are at most.
-        source: the line of the loop, if errors do not tell it anyway.
+        values: the initial values.
+        most: the greatest number of iterations; None for no limit.
+        source: the line of the loop, if errors do not say it anyway.
     """
     for i in count() if most is None else range(most):
         try:
@@ -85,20 +85,20 @@ def go_along(
     op: str, iteration: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
     values: list[Any], xs: Sequence[Tensor], length: int, reverse: bool, source: Any = None,
 ) -> tuple[list[Any], list[Tensor] | None]:  # fmt: skip
-    """A ``scan``: the values after its last iteration, and what iterations gave, stacked.
+    """A ``scan``: the values after its last iteration, and the stacked outputs of iterations.
 
     Args:
-        op: what the user called.
-        iteration: gives the next values, and what is stacked, from the values and the parts of
-            ``xs``.
-        values: what the loop starts with.
-        xs: the tensors whose first axis it goes along.
+        op: the name of the function that the user called.
+        iteration: gives the next values, and the outputs to stack, from the values and the parts
+            of ``xs``.
+        values: the initial values.
+        xs: the tensors that are scanned along their first axis.
         length: the size of that axis.
-        reverse: whether it goes from the last to the first.
-        source: the line of the loop, if errors do not tell it anyway.
+        reverse: whether the scan goes from the last element to the first.
+        source: the line of the loop, if errors do not say it anyway.
 
     Returns:
-        The values and the stacked tensors; None in place of these if there was no iteration.
+        The values and the stacked tensors; None instead of the latter without an iteration.
     """
     if not length:
         return values, None
@@ -118,6 +118,6 @@ def go_along(
 
 
 def _as_one(x: Any) -> Any:
-    """``x``, cotangents of whose uses in an iteration are added up first, as those of a graph."""
+    """``x`` as one value whose cotangents within an iteration are summed first, as in a graph."""
     smooth = type(x) is Tensor and x.dtype.is_inexact and x.dtype is not LIST
     return bind(get_op("identity"), x) if smooth else x

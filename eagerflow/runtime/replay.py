@@ -32,16 +32,16 @@ from eagerflow.runtime.python_control import choose, go_along, repeat
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-#: `eagerflow.source` takes the local variable of this name in frames of this file for the position
+#: the local variable in frames of this file from which `eagerflow.source` reads the position
 REPLAYS: Final = "at"
 
 #: runs a subgraph of a node
 Run = Callable[[Graph, Sequence[Any]], list[Any]]
 
-#: what puts a branch or a loop into the graph that is being traced, as a whole; a module above
-#: fills it: ``symbolic["apply"](node, inputs, sizes)`` gives the outputs; and likewise, with what
-#: runs a subgraph as a further argument, ``symbolic["call"]`` for calls with a derivative of
-#: their own
+#: functions that put a whole branch or loop into the graph that is being traced, filled in by a
+#: higher module: ``symbolic["apply"](node, inputs, sizes)`` gives the outputs, and so does
+#: ``symbolic["call"]``, with a function that runs a subgraph as a further argument, for calls
+#: with a derivative of their own
 symbolic: Final[dict[str, Callable[..., Sequence[Any]]]] = {}
 
 
@@ -53,15 +53,15 @@ def replay(
 
     Args:
         graph: the graph.
-        inputs: a tensor or a number for each of its inputs; they may belong to a trace.
-        sizes: what names of sizes are around it, where no input tells.
-        again: whether it is of the trace under way, so that its nodes have their whole scopes.
+        inputs: a tensor or a number for each input of the graph; they may belong to a trace.
+        sizes: the sizes behind names from around the graph that no input determines.
+        again: whether the graph is of the trace under way, so that its nodes have whole scopes.
 
     Returns:
         A tensor or a number for each output.
 
     Raises:
-        GraphError: something in the graph cannot run.
+        GraphError: a node of the graph cannot run.
 
     >>> from eagerflow.runtime import replay
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -79,8 +79,8 @@ def replay(
 def is_watched() -> bool:
     """Whether an interpreter of this thread has to see each op, so that graphs are replayed.
 
-    Timing need not: executables tell of their nodes themselves. Nor need one check of each result:
-    executables have code that does it.
+    Timing need not: executables report their nodes themselves. Nor need a single check of each
+    result: executables have code for that.
     """
     if not stack.installed:
         return False
@@ -93,13 +93,13 @@ def is_watched() -> bool:
 
 @final
 class _Replay:
-    """One replay.
+    """A replay under way.
 
     Args:
         graph: the graph.
-        inputs: what its inputs are.
-        sizes: what names of sizes are around it.
-        around: the scope around the graph; None if it is of the trace under way.
+        inputs: the values of its inputs.
+        sizes: the sizes behind names from around the graph.
+        around: the scope around the graph; None if the graph is of the trace under way.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class _Replay:
         self.sizes = {**sizes, **self.sizes}
 
     def set(self, value: Value, given: Any) -> None:
-        """Note a value, and the sizes that its type is the first to name."""
+        """Store the value ``given``, and the sizes that its type is the first to name."""
         self.values[value] = given
         for axis, name in named_axes(value.type):
             self.sizes.setdefault(name, given.shape[axis])
@@ -133,7 +133,7 @@ class _Replay:
         return [self.values[v] for v in self.graph.outputs]
 
     def belonging(self, node: Node) -> AbstractContextManager[None]:
-        """Puts what stands for ``node`` in a trace into its scope."""
+        """Context in which nodes traced for ``node`` get its scope."""
         if self.around is None:
             return belonging(node.scope, node.forward, node.within)
         if not node.scope:
@@ -249,7 +249,7 @@ class _Replay:
         return [*values, *stacked]
 
     def empty(self, value: Value) -> Tensor:
-        """What no iteration gives."""
+        """The stacked result of a scan without iterations."""
         kind = value.type
         assert isinstance(kind, TensorType)
         made: Tensor = functions["zeros"](

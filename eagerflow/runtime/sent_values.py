@@ -1,4 +1,4 @@
-"""What a Send sends: the value on the device that it goes to, told as a transfer."""
+"""Values of Sends: moved to the device of their receiver, and reported as transfer events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SentValues:
         self._graph = graph
 
     def mover(self, node: Node) -> Callable[[Any], Any]:
-        """What moves the value of a Send, in the thread that calls it."""
+        """Return the function that moves the value of a Send, in the calling thread."""
         source, device = as_device(node.device), node.attrs["to"]
 
         def move(data: Any) -> Any:
@@ -44,11 +44,11 @@ class SentValues:
         return move
 
     def later(self, node: Node) -> Callable[[Any], Callable[[], Any]]:
-        """The same for a value that is still being made: gives what moves it, in any thread."""
+        """As `mover`, for a value still being made: the function returns a mover for any thread."""
         return lambda data: partial(self.move, data, node, asked())
 
     def teller(self, node: Node) -> Callable[[Any], Any]:
-        """The same for a value in the memory of the host, where its receiver reads it, too."""
+        """As `mover`, for a value that stays in host memory, where its receiver reads it, too."""
 
         def tell(data: Any) -> Any:
             if _is_told():
@@ -61,13 +61,13 @@ class SentValues:
         self, data: Any, node: Node, asked: Mapping[str, Any],
         copy: Callable[[Any, Device, Device], Any] | None = None,
     ) -> Any:  # fmt: skip
-        """The value on the device that it is sent to; told as a transfer and, as eagerly, an op.
+        """Move a value to its device; reported as a transfer and, as in eager code, as an op.
 
         Args:
             data: a raw array.
             node: the Send.
-            asked: what `asked` gave in the thread that runs the node.
-            copy: what moves it, if not a copy from device to device.
+            asked: the result of `asked` in the thread that runs the node.
+            copy: the function that moves the value, if not a copy from device to device.
         """
         copy = copy or _copied
         source, device = as_device(node.device), node.attrs["to"]
@@ -84,7 +84,7 @@ class SentValues:
             known["caller"] = 0
         start = perf_counter()
         moves = None
-        if TransferEvent.listeners and source != device:  # else it is packed for another process
+        if TransferEvent.listeners and source != device:  # if equal, it goes to another process
             moves = TransferEvent(origin=str(source), **known)
         with nullcontext() if moves is None else told(moves):
             made = copy(data, source, device)
@@ -95,12 +95,12 @@ class SentValues:
 
 
 def _is_told() -> bool:
-    """Whether somebody wants to hear of transfers."""
+    """Whether transfer events have a listener."""
     return bool(TransferEvent.listeners or NodeEvent.listeners)
 
 
 def asked() -> Mapping[str, Any]:
-    """What events of a transfer say of who asks for it, as another thread may do it later."""
+    """Event fields of the caller of a transfer, as another thread may carry it out later."""
     if not _is_told():
         return {}
     return {

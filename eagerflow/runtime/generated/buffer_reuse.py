@@ -14,10 +14,10 @@ from eagerflow.graph.passes.rewrite import LARGE
 
 @cache
 def reusing(kernel: Callable[..., Any], position: int) -> Callable[..., Any]:
-    """``kernel`` writing its result into its input number ``position``, if that is right.
+    """``kernel`` writing its result into its input number ``position``, where that is safe.
 
-    It is where nothing else can see that memory, its own or that of the array of which it is a
-    view, and the result would have that layout anyway.
+    It is safe where nothing else can see the memory of that input, or of the array that it is a
+    view of, and the result would have the same layout anyway.
     """
 
     def run(*arrays: Any) -> Any:
@@ -30,9 +30,9 @@ def reusing(kernel: Callable[..., Any], position: int) -> Callable[..., Any]:
 
 
 def if_alone(out: Any) -> Any | None:
-    """``out`` if nothing but a local variable, handed on once, sees its memory; else None.
+    """``out`` if nothing but a local variable, passed on once, sees its memory; else None.
 
-    For functions that a program calls with a local variable, and that may write into it.
+    For functions that a program calls with a local variable, and that may write into its array.
     """
     if out.nbytes < LARGE or getrefcount(out) > _alone[2] or not _fits(out, ()):
         return None
@@ -58,16 +58,16 @@ def _fits(out: Any, arrays: tuple[Any, ...]) -> bool:
 
 
 def _owns(owner: Any) -> bool:
-    """Whether the memory is the array's own; a function, as flags count as a reference."""
+    """Whether an array owns its memory; a function, as a flags object holds a reference."""
     owns: bool = owner.flags.owndata
     return owns
 
 
 def _count() -> tuple[int, int, int]:
-    """What is counted for an array that a local variable holds alone, and for its owner.
+    """Reference counts of an array that only a local variable holds, and of its owner.
 
-    The first in `reusing`, of a variable of its caller; the second in `_fits`, of a view; the third
-    in `if_alone`, of a variable that its caller was called with.
+    The first as seen in `reusing`, for a variable of its caller; the second in `_fits`, for the
+    owner of a view; the third in `if_alone`, for an argument of its caller.
     """
     counts = []
 

@@ -1,4 +1,4 @@
-"""The text of chains as functions: one call per op, or blocks of all of them in turn.
+"""The text of chains as functions: one call per op, or all ops block by block.
 
 For an update of plain momentum it is::
 
@@ -42,7 +42,7 @@ class ChainText:
 
     Args:
         made: the chain.
-        expressions: those of the program.
+        expressions: the expressions of the program.
 
     Attributes:
         lines: of the text, each with the index of the instruction that it belongs to, or -1.
@@ -52,19 +52,19 @@ class ChainText:
         self.made = made
         self.expressions = expressions
         self.lines: list[tuple[str, int]] = []
-        self.names: dict[int, str] = {}  # what holds the value of a register
-        self.blocked: list[str] = []  # the names that are walked block by block
-        self.temporary: dict[int, str] = {}  # the same for values that live only within
+        self.names: dict[int, str] = {}  # the local variable of each register
+        self.blocked: list[str] = []  # the names that are iterated block by block
+        self.temporary: dict[int, str] = {}  # as `names`, for values that live only within
         self.free: list[str] = []
         self.slots = 0
         self.states = in_order(made.states)
         self.last = {r: i for i, x in enumerate(made.lines) for r in x.inputs}
 
     def write(self, name: str, plain: str) -> None:
-        """The function.
+        """Write the function.
 
         Args:
-            name: what it is called.
+            name: its name.
             plain: the name of a function that does the same op by op, for arrays that lie in
                 another order than the variables: their results would, too.
         """
@@ -96,7 +96,7 @@ class ChainText:
     # --- variables ---
 
     def open(self, indent: str) -> None:
-        """Where the values of the variables are, and where the new ones go."""
+        """Write the loads of variables, and the memory for their new values."""
         for i, variable in enumerate(self.states):
             name, register = (
                 self.expressions.bound(variable, "variable"),
@@ -122,7 +122,7 @@ class ChainText:
                 self.add(f"{indent}if n{i} is not o{i}: {name}._data = n{i}")
 
     def result(self, register: int) -> str:
-        """A value that is wanted outside; of a variable a view, which tells that it is held."""
+        """A result; for a variable a view, whose reference keeps its array from being reused."""
         name = self.names[register]
         return f"{name}[...]" if name[0] in "on" else name
 
@@ -131,7 +131,7 @@ class ChainText:
     def operands_and_result(
         self, line: Instruction, node: Node, index: int
     ) -> tuple[list[str], str, bool]:
-        """The names of an op's operands and of its result, and whether that has memory."""
+        """The names of an op's operands and result, and whether the result has memory already."""
         operands = [self.names.get(r) or self.expressions.operand(r) for r in line.inputs]
         (register,) = line.outputs
         for r in line.inputs:
@@ -194,11 +194,11 @@ class ChainText:
         self.add(f"{indent}{expressions.bound(sweep, 'sweep')}({', '.join(calls)})", start)
 
     def like(self) -> str:
-        """The name of some array that has the type of all."""
+        """The name of an array with the common type of the chain."""
         return f"r{self.made.inputs[0]}" if self.made.whole else "o0"
 
     def walks(self, name: str) -> bool:
-        """Whether that is an array of many elements; it is noted."""
+        """Whether a name is that of a whole array, which is then iterated by blocks."""
         single = {f"r{r}" for r in self.made.inputs[self.made.whole :]}
         if name in single or name[0] not in "ront" or not name[1:].isdigit():
             return False

@@ -1,9 +1,9 @@
 """Chains: elementwise ops over one shape, with reads and assignments of variables between them.
 
-A chain is one call. Its intermediate values share memory, and a large one runs by blocks that stay
-in the cache, all its ops on one block before the next. That is where an optimiser's update spends
-its time, which otherwise goes through memory once per op. The results are the same bit for bit:
-IEEE 754 determines each element of these ops.
+A chain is one call. Its intermediate values share memory, and a large chain runs by blocks that
+stay in the cache, all its ops on one block before the next. That matters most for an optimiser's
+update, which otherwise goes through memory once per op. The results are the same bit for bit: IEEE
+754 determines each element of these ops.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 _DTYPES: Final = ("float32", "float64")
-#: how many ops make a chain worth a call of its own
+#: number of ops from which on a chain is worth a call of its own
 _LEAST: Final = 3
-#: and how many it has at most, since all its locks are held until it ends
+#: maximal number of instructions of a chain, as all its locks are held until it ends
 _MOST: Final = 64
 #: bytes of all arrays of a chain from which on they do not fit into the cache together
 _CACHE: Final = 3 << 20
-#: bytes of one array that are worked on at a time
+#: bytes of one array in a block
 _BLOCK: Final = 1 << 17
 #: bytes of one array above which a chain would keep Ctrl-C waiting
 _LIMIT: Final = 1 << 26
@@ -50,7 +50,7 @@ class Chain:
         kind: the type of all its arrays.
         lines: the instructions, in order.
         inputs: the registers that it takes, whole arrays first.
-        whole: how many of them are whole arrays; the others hold one element.
+        whole: number of inputs that are whole arrays; the others hold one element.
         outputs: the registers that are read after it.
         states: its variables, each with the register that its assignment sets, or -1.
     """
@@ -71,7 +71,7 @@ class Chain:
 
     @property
     def step(self) -> int:
-        """How many elements of each array are worked on at a time."""
+        """Number of elements of each array in a block."""
         return _BLOCK // self.kind.dtype.itemsize
 
 
@@ -81,7 +81,7 @@ def assigns(node: Node) -> bool:
 
 
 def function_of(node: Node) -> Any:
-    """What computes each element of a node of a chain, as NumPy has it."""
+    """NumPy's elementwise function for a node of a chain."""
     op = get_op(node.op)
     name = table.original_kernel(op.updates or op.base)
     assert isinstance(name, str)
@@ -100,10 +100,10 @@ def find_chains(
     last: Mapping[int, int],
     kernel: Kernel,
 ) -> dict[int, Chain]:
-    """The chains among the instructions of a block, by the index of their first one.
+    """The chains among the instructions of a block, by the position of their first one.
 
     Args:
-        program: what the instructions are of.
+        program: the program of the instructions.
         lines: the instructions of one block.
         last: for each register the index of its last reader.
         kernel: gives the kernel that runs an instruction.
@@ -120,13 +120,13 @@ def find_chains(
 
 @final
 class _Finder:
-    """Grows one chain from an index on, as far as possible.
+    """Grows one chain from a position on, as far as possible.
 
     Args:
-        program: what the instructions are of.
+        program: the program of the instructions.
         last: for each register the index of its last reader.
         kernel: gives the kernel that runs an instruction.
-        start: where it starts.
+        start: the position of its first instruction.
     """
 
     def __init__(
@@ -138,10 +138,10 @@ class _Finder:
         self.start = start
         self.kind: TensorType | None = None
         self.lines: list[Instruction] = []
-        self.joined = 0  # how many of the lines are part of it; reads after them may become so
+        self.joined = 0  # number of lines that are part of it; reads after them may become so
         self.own: set[int] = set()  # the registers that it sets
         self.taken: set[int] = set()  # the registers that it reads
-        self.old: dict[VariableState, list[int]] = {}  # where values of variables were read to
+        self.old: dict[VariableState, list[int]] = {}  # registers of values read from variables
         self.states: dict[VariableState, int] = {}
 
     def run(self, lines: Sequence[Instruction]) -> Chain | None:
@@ -172,7 +172,7 @@ class _Finder:
         return True
 
     def _joins(self, line: Instruction, node: Node, position: int) -> bool:
-        """Whether it belongs to what is there; a variable that it reads or assigns is noted."""
+        """Whether an instruction belongs to the chain; its variable, if any, is noted."""
         if is_read(node.op):
             variable, (register,) = node.attrs["resource"], line.outputs
             self.old.setdefault(variable, []).append(register)
@@ -182,7 +182,7 @@ class _Finder:
         return not assigns(node) or self._assign(line, node, position)
 
     def _shares(self, line: Instruction) -> bool:
-        """Whether it reads an array that the chain reads."""
+        """Whether an instruction reads an array that the chain reads, too."""
         return any(r in self.taken and self._is_whole(r) for r in line.inputs)
 
     def _is_whole(self, register: int) -> bool:
@@ -190,7 +190,7 @@ class _Finder:
         return isinstance(kind, TensorType) and bool(kind.shape)
 
     def _fits(self, line: Instruction, node: Node, kind: TensorType) -> bool:
-        """Whether the chain's kernels can run it on arrays of that type."""
+        """Whether a chain can run an instruction, on arrays of type ``kind``."""
         if self.kind is not None and (kind.shape, kind.dtype) != (self.kind.shape, self.kind.dtype):
             return False
         device = self.program.devices[line.outputs[0]]
@@ -199,7 +199,7 @@ class _Finder:
         op = find_op(node.op)
         if op is None or not ((op.ieee and not node.attrs) or op.updates or op.reads_variable):
             return False
-        return is_own(op, self.kernel(line, node))  # eagerflow's own, not a user's
+        return is_own(op, self.kernel(line, node))  # not a kernel that a user registered
 
     def _is_operand(self, register: int, kind: TensorType, device: Device | None) -> bool:
         operand = self.program.kinds[register]
@@ -213,7 +213,7 @@ class _Finder:
         return same and register not in self.program.constants
 
     def _assign(self, line: Instruction, node: Node, position: int) -> bool:
-        """Whether the variable may get its new value here: the old one has no later reader."""
+        """Whether a variable may be assigned here: its old value has no later reader."""
         variable = node.attrs["resource"]
         old = self.old.get(variable, ())
         if variable in self.states or any(self.last.get(r, -1) > position for r in old):
@@ -245,7 +245,7 @@ class _Finder:
 
 
 def _is_array(kind: TensorType, device: Device | None) -> bool:
-    """Whether chains have arrays of that type."""
+    """Whether chains support arrays of a type on a device."""
     if kind.dtype.name not in _DTYPES or not kind.shape:
         return False
     if device is None or device.backend.kind != "cpu":
@@ -260,7 +260,7 @@ def _is_array(kind: TensorType, device: Device | None) -> bool:
 
 
 def blocks(array: Any, step: int) -> list[Any]:
-    """The elements of a contiguous array in their order, ``step`` at a time."""
+    """Views of a contiguous array, ``step`` elements each, in order."""
     flat = array.reshape(-1)
     end = flat.size - flat.size % step
     parts = list(flat[:end].reshape(-1, step))
@@ -268,7 +268,7 @@ def blocks(array: Any, step: int) -> list[Any]:
 
 
 def scratch(like: Any, step: int) -> list[Any]:
-    """Memory for a block, once for each block of ``like``."""
+    """The same memory for a block, repeated for each block of ``like``."""
     size = like.size
     part = np.empty(min(step, size), like.dtype)
     count, rest = divmod(size, step)
@@ -276,11 +276,11 @@ def scratch(like: Any, step: int) -> list[Any]:
 
 
 def sweep(*calls: Iterable[tuple[Any, ...]]) -> None:
-    """All calls on the first block, then on the next.
+    """Run all calls on the first block, then on the next.
 
     Args:
-        calls: for each of them its function and arguments block by block.
+        calls: for each call its function and arguments, block by block.
 
-    No byte code runs in between, so neither does Ctrl-C: no variable is left half changed.
+    No byte code runs in between, so Ctrl-C cannot interrupt it and leave a variable half changed.
     """
     deque(starmap(call, chain.from_iterable(zip(*calls, strict=True))), maxlen=0)

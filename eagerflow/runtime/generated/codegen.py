@@ -1,4 +1,4 @@
-"""Instructions as straight-line Python: one call of a kernel per node, values in local variables.
+"""Code generation: instructions as straight-line Python, one kernel call per node.
 
 The text of ``y = exp(x); z = y + x`` is::
 
@@ -55,17 +55,17 @@ _serial: Final = count(1)
 
 @final
 class Code:
-    """What `generate` gives.
+    """A compiled program, as `generate` returns it.
 
     Attributes:
-        run: the program as a function of the values of its inputs; gives a tuple.
+        run: the program as a function of the values of its inputs; returns a tuple.
         text: its source.
         program: the instructions that it was made of.
-        file: what its code objects have for a file name.
+        file: the file name of its code objects.
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
         chains: the instructions of each chain, by the last of them.
         kernels: the kernels of regions, by the names of the functions that call them.
-        quiet: whether it raises no floating-point warning: it calls kernels of regions alone.
+        quiet: whether it raises no floating-point warning, as it calls only kernels of regions.
     """
 
     __slots__ = ("chains", "file", "kernels", "lines", "program", "quiet", "run", "text")
@@ -87,11 +87,11 @@ class Code:
         self.run: Callable[..., tuple[Any, ...]] = names["run"]
 
     def loops(self, index: int, frames: Iterable[FrameType]) -> list[tuple[Instruction, Node, int]]:
-        """The loops that an instruction is or stands in, the innermost first, with the iteration.
+        """The loops around an instruction, itself included, innermost first, with the iteration.
 
         Args:
             index: of the instruction.
-            frames: of a run of this code that is there, the innermost first.
+            frames: of a run of this code at the instruction, the innermost first.
         """
         around = [self.program.all[index], *[one for one, _ in self.program.around[index][::-1]]]
         loops = [(one, one.node) for one in around if one.node and is_loop(one.node.op)]
@@ -109,13 +109,13 @@ def generate(
 
     Args:
         name: of the graph.
-        program: its instructions.
-        note: called after each of them as ``note(index, start, iterations, *outputs)``, if given;
-            ``start`` is what it gave last, ``iterations`` are those of the loops that it stands in.
-        chains: whether the code is else as without ``note``, which is called once for a chain, and
-            without outputs. If not, chains are taken apart, and lists are values.
+        program: the instructions.
+        note: called after each instruction as ``note(index, start, iterations, *outputs)``, if
+            given; ``start`` is its last result, ``iterations`` are those of the loops around.
+        chains: whether the code is otherwise as without ``note``, which is called once for a
+            chain, and without outputs. If not, chains are taken apart, and lists are values.
         native: the kernels to call where there are some; then there are no chains.
-        comparison: checks what ops and kernels give, if given.
+        comparison: checks the results of ops and kernels, if given.
     """
     # an outer trace must not be asked for sizes
     return resolving(None).run(
@@ -123,18 +123,18 @@ def generate(
     )
 
 
-#: for each register the index of the instruction that reads it last, among those of one block
+#: for each register the position of its last reader in one block
 _Last = dict[int, int]
 
 
 @final
 class _Writer:
-    """Writes one program.
+    """Writer of the text of one program.
 
     Args:
-        program: its instructions.
+        program: the instructions.
         note: as for `generate`.
-        chains: whether there are any.
+        chains: whether chains may be made.
         native: the kernels, which take the place of chains.
         comparison: as for `generate`.
     """
@@ -148,17 +148,17 @@ class _Writer:
         self.chains = chains and native is None and comparison is None
         self.native = native
         self.comparison = comparison
-        #: the instructions of each block with its regions as one, by the identity of the block's
+        #: the instructions of each block with each region as one, by the identity of the block's
         self.planned: dict[int, list[Instruction]] = {}
-        #: whether what is noted has to see values
+        #: whether `note` gets values
         self.valued = self.noted and not chains
         assert native is None or not self.valued
-        #: of each chain the last instruction, and for each of these all of them
+        #: the last instruction of each chain or region; and by that, all instructions of it
         self.ends: dict[str, int] = {}
         self.chained: dict[int, tuple[int, ...]] = {}
         self.kernels: dict[str, NativeRegion] = {}
-        #: the functions of regions that are written once it is known what they read last, each
-        #: with the name of the one that does the same op by op
+        #: the functions of regions, which are written once the last readers of values are known,
+        #: each with the name of the function that does the same op by op
         self.unwritten: dict[str, tuple[RegionText, str]] = {}
         self.expressions = Expressions(program, note)
         self.text: list[str] = []
@@ -167,13 +167,13 @@ class _Writer:
         self.iterations: list[str] = []  # the variables of the loops that are being written
         #: functions that the program calls, line by line as in `ChainText`
         self.called: list[tuple[str, int]] = []
-        #: for each generator: the registers of its seed and its ticket, and how many are drawn
+        #: for each generator: the registers of its seed and its ticket, and the number of draws
         self.tickets: dict[Any, list[int]] = {}
         self.draws: dict[int, tuple[int, int, int]] = {}
         self.gone: set[int] = set()  # registers that are dropped before their last reader ends
         #: for each instruction in a loop the carried registers whose old values it reads last
         self.fading: dict[int, list[int]] = {}
-        #: lists that are Python's; an observer of instructions has to see values
+        #: lists that are Python lists; none where instructions are observed, which takes values
         values = self.valued or comparison is not None
         self.stacks = Stacks() if values or not _has_lists(program) else find_stacks(program)
         self._reserve()
@@ -182,9 +182,9 @@ class _Writer:
     # --- looking ahead ---
 
     def _reserve(self) -> None:
-        """Give draws their tickets, if all can be reserved when the program starts.
+        """Assign tickets to draws, if all can be reserved when the program starts.
 
-        Those of a generator that is drawn from in branches or loops are taken one by one.
+        Tickets of a generator with draws in branches or loops are taken one by one.
         """
         nodes = [(x, node) for x in self.program.all if (node := x.single) is not None]
         nodes = [(x, node) for x, node in nodes if not is_number(node.op)]
@@ -204,7 +204,7 @@ class _Writer:
             self.tickets[state][2] += 1
 
     def reads(self, line: Instruction) -> Iterator[int]:
-        """The registers that an instruction reads, without those that never change."""
+        """The registers that an instruction reads, without constants."""
         constants = self.program.constants
         yield from (r for r in line.reads if r not in constants)
         yield from self.draws.get(line.index, ())[:2]
@@ -216,7 +216,7 @@ class _Writer:
         return last
 
     def _last_inside(self, block: Block) -> _Last:
-        """The same for the registers that the block sets."""
+        """The last readers within a block of the registers that it sets."""
         lines = self.units_of(block.lines)
         own = {r for line in lines for r in line.outputs}
         last = {r: i for i, line in enumerate(lines) for r in self.reads(line) if r in own}
@@ -242,7 +242,7 @@ class _Writer:
         return Code(name, self.program, text, where, names, self.chained, self.kernels, quiet)
 
     def units_of(self, lines: list[Instruction]) -> list[Instruction]:
-        """The instructions of a block as they run: each region is one."""
+        """The instructions of a block as they run, with each region as one."""
         if self.native is None:
             return lines
         planned = self.planned.get(id(lines))
@@ -259,7 +259,7 @@ class _Writer:
     def units(
         self, lines: Sequence[Instruction], last: _Last
     ) -> Iterator[tuple[Instruction, int, int]]:
-        """Instructions, and chains of them as one, with the indices of their first and last one."""
+        """Instructions, each chain as one, with the positions of their first and last one."""
         chains: dict[int, Chain] = {}
         if self.chains:
             chains = find_chains(self.program, lines, last, self.kernel)
@@ -276,7 +276,7 @@ class _Writer:
         return self.expressions.entry(get_op(node.op), line, node)[0].kernel
 
     def chain(self, made: Chain) -> Instruction:
-        """Write the function of a chain, and the one that does the same op by op."""
+        """Write the function of a chain, and another that does the same op by op."""
         name, plain = self.expressions.new("chain"), self.expressions.new("plain")
         text = ChainText(made, self.expressions)
         text.write(name, plain)
@@ -286,7 +286,7 @@ class _Writer:
     def unit(
         self, unit: JointRegions[Instruction] | Region[Instruction] | Instruction
     ) -> Iterator[Instruction]:
-        """What a program runs with kernels, as instructions."""
+        """A region, a joint call or an instruction of a native plan, as instructions."""
         if isinstance(unit, Instruction):
             yield unit
         elif len(unit.regions) == 1:
@@ -295,7 +295,7 @@ class _Writer:
             yield from self.joint(unit.regions)
 
     def joint(self, regions: Sequence[Region[Instruction]]) -> Iterator[Instruction]:
-        """Write the function of a joint call, and those of its regions, which it may call."""
+        """Write the function of a joint call, and the functions of its regions as a fallback."""
         alone = [self.region(x) for x in regions]
         texts = [self.unwritten[x.called][0] for x in alone if x.called in self.unwritten]
         text = JointRegionText(texts, self.expressions) if self.comparison is None else None
@@ -313,7 +313,7 @@ class _Writer:
         yield self.one_call(name, text.lines, lines, text.inputs, text.outputs)
 
     def region(self, region: Region[Instruction]) -> Instruction:
-        """Write the function of a region, and the one that does the same op by op."""
+        """Write the function of a region, and another that does the same op by op."""
         assert self.native is not None
         name, plain = self.expressions.new("region"), self.expressions.new("plain")
         native = self.kernels[name] = self.native.native_region(region.kernel)
@@ -329,7 +329,7 @@ class _Writer:
         return self.one_call(name, text.lines, region.lines, text.inputs, text.outputs)
 
     def op_by_op(self, name: str, block: Block, inputs: Sequence[int]) -> None:
-        """Write a function of instructions as they are."""
+        """Write a function that runs instructions one by one."""
         kept = self.text, self.where, self.indent, self.noted, self.chains, self.native
         self.text, self.where, self.indent, self.noted, self.chains = [], [], " ", False, False
         self.native = None
@@ -346,7 +346,7 @@ class _Writer:
         self, name: str, text: list[tuple[str, int]], lines: Sequence[Instruction],
         inputs: Sequence[int], outputs: Sequence[int],
     ) -> Instruction:  # fmt: skip
-        """Instructions as the call of a function, which has this text."""
+        """One instruction that calls a function of this text in place of ``lines``."""
         self.called += text
         self.ends[name] = lines[-1].index
         self.chained[lines[-1].index] = tuple([x.index for x in lines])
@@ -355,7 +355,7 @@ class _Writer:
         return one
 
     def forget(self, line: Instruction, last: _Last, first: int, end: int) -> None:
-        """Drop what no later instruction reads."""
+        """Delete registers that no later instruction reads."""
         dead = [r for r in dict.fromkeys(self.reads(line)) if first <= last.get(r, -1) <= end]
         dead += [r for r in line.outputs if r not in last]
         dead = [r for r in dead if r not in self.gone]
@@ -392,7 +392,7 @@ class _Writer:
             if line.blocks:
                 self.control(line, node, last, position)
                 return
-            if type(self.comparison) is FiniteCheck:  # it looks at what an op took, too
+            if type(self.comparison) is FiniteCheck:  # it inspects operands, too: keep them intact
                 self.node(line, node, lambda _: False, ())
             else:
                 fading = self.fading.get(line.index, ())
@@ -476,7 +476,7 @@ class _Writer:
         self.indent += " "
         self.lines(test.lines, self._last_inside(test))
         self.put(f"if not {self.expressions.operand(test.outputs[0])}: break", line)
-        if self.noted:  # an iteration of numbers alone has no other check of whether to go on
+        if self.noted:  # an iteration with numbers only has no other stop check
             self.put("t = note(-1, t, ())", line)
         self.indent = self.indent[:-1]
         self.block(body, line, line.carried)
@@ -506,7 +506,7 @@ class _Writer:
     def block(
         self, block: Block, line: Instruction, targets: Sequence[int], rows: Sequence[str] = ()
     ) -> None:
-        """The instructions of a block, and what becomes of its outputs."""
+        """Write the instructions of a block, and the assignments of its outputs."""
         self.indent += " "
         last = self._last_inside(block)
         start = len(self.text)
@@ -524,7 +524,7 @@ class _Writer:
         self, targets: Sequence[int], sources: Sequence[int], dead: Sequence[int],
         line: Instruction,
     ) -> None:  # fmt: skip
-        """Set registers to others, all at once, and drop some of these."""
+        """Assign ``sources`` to ``targets``, all at once, and delete the ``dead`` ones."""
         if targets:
             empty, lists = self.stacks.empty, self.stacks.lists
             values = [
@@ -542,7 +542,7 @@ class _Writer:
         self.where.append(index)
 
     def put(self, statement: str, line: Instruction) -> None:
-        """A statement of an instruction, with the indentation of its block."""
+        """Add a statement of an instruction, with the indentation of its block."""
         self.add(f"{self.indent}{statement}", line.index)
 
     def registers(self, registers: Sequence[int]) -> str:

@@ -28,7 +28,7 @@ from eagerflow.runtime.generated.instructions import Instruction, Instructions, 
 from eagerflow.types import LIST, TensorType
 from eagerflow_kernels import table
 
-#: the module that generated functions say they are of, so that their frames count as ours
+#: the module name of generated functions, so that their frames count as the framework's
 GENERATED: Final = "eagerflow.runtime.generated.generated_tier"
 
 _LITERALS: Final = (int, bool, str, type(None))
@@ -40,12 +40,12 @@ class Expressions:
     """Expressions of one program, and the global variables that they name.
 
     Args:
-        program: its instructions.
+        program: the instructions.
         note: as for `eagerflow.runtime.generated.codegen.generate`.
 
     Attributes:
         names: the global variables of the generated functions.
-        truths: the registers of comparisons of numbers that only choose what runs.
+        truths: the registers of comparisons of numbers that only serve as predicates.
     """
 
     def __init__(self, program: Instructions, note: Callable[..., float] | None) -> None:
@@ -62,7 +62,7 @@ class Expressions:
     # --- nodes ---
 
     def draw(self, seed: int, ticket: int, number: int) -> str:
-        """The key of a draw whose ticket is the one of that number after the register's."""
+        """The key of a draw, whose ticket is ``number`` more than that in the register."""
         make = self.bound(to_key, "key")
         return f"{make}(r{seed}, r{ticket} + {number})"
 
@@ -91,19 +91,19 @@ class Expressions:
     def kernel(
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int] = ()
     ) -> tuple[str, str]:
-        """The call of the kernel of an op, and what it has to stand under, if anything.
+        """The call of the kernel of an op, and the text that precedes its statement, if any.
 
         Args:
             line: the instruction.
             node: its node.
-            dead: whether a register has no reader after it.
-            fading: loop-carried registers whose old value has no reader after it.
+            dead: whether a register has no reader after the instruction.
+            fading: loop-carried registers whose old value has no reader after the instruction.
         """
         op = get_op(node.op)
         entry, attrs = self.entry(op, line, node)
         kernel = self.reused(entry.kernel, line, node, dead, fading)
         operands = [self.operand(r) for r in line.inputs]
-        # a native kernel has the bits of what is spelled out
+        # a native kernel gives the same bits as the inline expression
         if op.inline is not None and (is_own(op, kernel) or is_native_form(op.name, kernel)):
             types = self.program.types(line)
             site = InlineSite(operands, types, node.attrs, len(node.outputs), self.bound)
@@ -121,7 +121,7 @@ class Expressions:
         return text, ""
 
     def entry(self, op: Op, line: Instruction, node: Node) -> tuple[ResolvedKernel, dict[str, Any]]:
-        """The kernel, and the attributes that it gets."""
+        """The kernel of an instruction, and the attributes that it gets."""
         attrs = node.attrs
         if self.program.types(line):
             lanes = tuple(map(self.program.lane, line.inputs))
@@ -136,7 +136,7 @@ class Expressions:
         self, kernel: Callable[..., Any], line: Instruction, node: Node,
         dead: Callable[[int], bool], fading: Sequence[int],
     ) -> Callable[..., Any]:  # fmt: skip
-        """A kernel that writes into the input that the node may overwrite, where that pays."""
+        """``kernel``, or a version that writes into a dead operand, where that pays."""
         position = node.reuses
         if position is None and fading:
             position = next((i for i, r in enumerate(line.inputs) if r in fading), None)
@@ -152,7 +152,7 @@ class Expressions:
         return reusing(kernel, position) if fits and may_be_large(kind) else kernel
 
     def wrapped(self, text: str, register: int, line: Instruction, node: Node) -> str:
-        """An array where NumPy's functions give a scalar."""
+        """``text``, converted to an array where NumPy's functions give a scalar."""
         kind = self.program.kinds[register]
         op = get_op(node.op)
         entry, _ = self.entry(op, line, node)
@@ -165,11 +165,11 @@ class Expressions:
     # --- parts ---
 
     def tuple(self, items: Any) -> str:
-        """Expressions as a tuple."""
+        """The expression of a tuple of expressions."""
         return "(" + "".join(f"{item}, " for item in items) + ")"
 
     def operand(self, register: int) -> str:
-        """What a register holds: a local variable, or a constant."""
+        """The name of a register's local variable, or of its constant."""
         constants = self.program.constants
         return self.bound(constants[register]) if register in constants else f"r{register}"
 
@@ -183,12 +183,12 @@ class Expressions:
         return name
 
     def new(self, hint: str) -> str:
-        """A name that nothing has yet."""
+        """A new name for a function."""
         self._functions += 1
         return f"{hint}{self._functions}"
 
     def attribute(self, value: Any, line: Instruction) -> str:
-        """An expression for an attribute."""
+        """The expression of an attribute."""
         if type(value) is Dim:
             return self.size(value, line)
         if not has_dims(value):
@@ -200,13 +200,13 @@ class Expressions:
         return self.tuple(self.attribute(v, line) for v in value)
 
     def size(self, dim: Dim, line: Instruction) -> str:
-        """A symbolic size, in Python's syntax, of the registers that hold the sizes of names."""
+        """A symbolic size as a Python expression over the registers of named sizes."""
         names = {name: Dim(f"r{line.sizes[name]}") for name in dim.symbols}
         return f"({dim.substitute(names)})"
 
 
 def _predicates(program: Instructions) -> set[int]:
-    """The registers of comparisons of numbers that nothing but a branch or a loop looks at."""
+    """The registers of comparisons of numbers that are read only as predicates."""
     compared, used = set[int](), set[int](program.outputs)
     for line in program.all:
         node = line.node
@@ -228,7 +228,7 @@ def _only(data: Any) -> Any:
 
 @cache
 def power(kind: NumberType) -> Callable[[Any, Any], Any]:
-    """``**`` whose result must be of that kind: ``2 ** -1`` is a float."""
+    """``**`` that checks the kind of its result, as ``2 ** -1`` is a float."""
 
     def raise_to(base: Any, exponent: Any) -> Any:
         result = base**exponent
@@ -243,19 +243,19 @@ def power(kind: NumberType) -> Callable[[Any, Any], Any]:
 
 
 def to_key(seed: int, ticket: int) -> Any:
-    """Makes a seed and a ticket the key of a draw, which is in the memory of the host."""
+    """The key of a draw from a seed and a ticket, in the memory of the host."""
     return np.asarray((seed, ticket % _TICKETS), dtype="uint64")
 
 
 @cache
 def to_empty(lane: Lane) -> Callable[[tuple[int, ...]], Any]:
-    """Makes an array of a shape."""
+    """A function that makes an uninitialised array of a shape."""
     return partial(lane.device.xp.empty, dtype=lane.dtype.dtype)
 
 
 @cache
 def to_array(lane: Lane) -> Callable[[Any], Any]:
-    """Makes a number an array without axes, as `eagerflow.core.to_tensor.scalar` does."""
+    """A function from a number to an array without axes, as `eagerflow.core.to_tensor.scalar`."""
 
     def general(value: Any) -> Any:
         return scalar(value, lane)._data
@@ -268,15 +268,15 @@ def to_array(lane: Lane) -> Callable[[Any], Any]:
         try:
             return array(value, dtype)
         except (OverflowError, ValueError):
-            return general(value)  # finds the words
+            return general(value)  # raises the proper error
 
     return make
 
 
 def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
-    """Whether ``kernel``, as an entry has it, is the one that came with the op, for NumPy.
+    """Whether ``kernel``, as in a resolved entry, is the op's original one, for NumPy.
 
-    A native one counts as well: of ops of IEEE 754 it gives the same bits.
+    A native kernel counts as well: for ops of IEEE 754 it gives the same bits.
     """
     own = table.original_kernel(op.base)
     if isinstance(own, str):

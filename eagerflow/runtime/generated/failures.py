@@ -1,4 +1,4 @@
-"""What a failed run of generated code raises: what eager code would, with the line of the node."""
+"""Errors of generated code: those that eager code would raise, with the line of the node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Frames = Sequence[FrameType]
 
 
 def failure(code: Code, error: Exception) -> Exception:
-    """The error to raise for one that a run of ``code`` raised."""
+    """The error to raise in place of an error of a run of ``code``."""
     program = code.program
     traces = _generated(error.__traceback__, code)
     if not traces:
@@ -35,7 +35,7 @@ def failure(code: Code, error: Exception) -> Exception:
     if line is None or line.node is None or line.axis is not None:
         return error
     frames = [t.tb_frame for t in reversed(traces)]
-    if isinstance(error, CancelledError):  # it was stopped after that one
+    if isinstance(error, CancelledError):  # stopped after this instruction, which is done
         return _with_notes(error, code, index, frames, done=True)
     by_user = isinstance(error, EagerflowError) and (_from_user(trace.tb_next) or _is_placed(error))
     explained = _explained(program, line, line.node, trace.tb_frame.f_locals, error)
@@ -47,7 +47,7 @@ def failure(code: Code, error: Exception) -> Exception:
 
 
 def note_written(code: Code, error: KeyboardInterrupt) -> None:
-    """Let Ctrl-C say what the run of ``code`` that it ended had written, and may have written."""
+    """Note in a KeyboardInterrupt what the interrupted run has written, or may have written."""
     traces = _generated(error.__traceback__, code)
     index = code.lines[traces[-1].tb_lineno] if traces else -1
     if index < 0:
@@ -63,7 +63,7 @@ def note_written(code: Code, error: KeyboardInterrupt) -> None:
 
 
 def _generated(trace: TracebackType | None, code: Code) -> list[TracebackType]:
-    """The frames of the generated code, whose functions call each other; the innermost is last."""
+    """The frames of generated code in a traceback, the innermost last."""
     traces = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == code.file:
@@ -73,7 +73,7 @@ def _generated(trace: TracebackType | None, code: Code) -> list[TracebackType]:
 
 
 def _from_user(trace: TracebackType | None) -> bool:
-    """Whether Python code of the user raised, called by a node: the error knows its line."""
+    """Whether user code called by a node raised: then the error has its line already."""
     while trace is not None:
         if not is_framework_frame(trace.tb_frame):
             return True
@@ -82,7 +82,7 @@ def _from_user(trace: TracebackType | None) -> bool:
 
 
 def _is_placed(error: BaseException) -> bool:
-    """Whether a graph that a node called said already which of its own nodes failed."""
+    """Whether a graph called by a node has noted already which of its nodes failed."""
     return any(note.startswith("  node: ") for note in getattr(error, "__notes__", ()))
 
 
@@ -90,21 +90,21 @@ def _explained(
     program: Instructions, line: Instruction, node: Node, values: Mapping[str, Any],
     error: Exception,
 ) -> Exception:  # fmt: skip
-    """The error to raise for one that an instruction raised.
+    """The error to raise in place of an error of an instruction.
 
     Args:
         program: the instructions.
         line: the instruction that failed.
         node: its node.
         values: the local variables of the generated code.
-        error: what it raised.
+        error: the error that it raised.
     """
     if line.blocks or is_number(node.op):
         return strip(error)
     sizes = {name: values[f"r{r}"] for name, r in line.sizes.items()}
     try:
         attrs = {k: in_sizes(v, sizes) for k, v in node.attrs.items()}
-    except (EagerflowError, ZeroDivisionError) as size_error:  # as where the user computes it
+    except (EagerflowError, ZeroDivisionError) as size_error:  # as when user code computes it
         return strip(size_error)
     specs = tuple([_spec_of(program, r, values) for r in line.inputs])
     op = get_op(node.op)
@@ -115,7 +115,7 @@ def _spec_of(program: Instructions, register: int, values: Mapping[str, Any]) ->
     kind, device = program.kinds[register], program.devices[register]
     assert isinstance(kind, TensorType)
     data = program.constants.get(register, values.get(f"r{register}"))
-    if data is None:  # in a chain, where shapes are known and names are others
+    if data is None:  # in a chain, where shapes are known and variables have other names
         return kind.on(device)
     return kind.like(shape=tuple(data.shape)).on(device)
 

@@ -1,4 +1,4 @@
-"""Looks for the op that first makes a NaN or an infinity, for ``ef.config(check_nan=True)``."""
+"""Search for the op that first makes a NaN or an infinity, for ``ef.config(check_nan=True)``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from eagerflow.types import LIST, TensorType
 
 
 class _Watched(NamedTuple):
-    """The values of an instruction that may be infinite: which of them, and where they are.
+    """The values of an instruction that may be NaN or infinite, by position, with their devices.
 
     Attributes:
         inputs: of the op.
-        outputs: of the op; none if what it makes was asked for.
+        outputs: of the op; none if the program itself may ask for such values.
     """
 
     inputs: Sequence[tuple[int, Device]]
@@ -32,10 +32,10 @@ class _Watched(NamedTuple):
 
 @final
 class FiniteCheck:
-    """Checks what the ops of a program give.
+    """Checks the results of a program's ops.
 
     Args:
-        program: its instructions.
+        program: the instructions.
     """
 
     __slots__ = ("_program", "_watched")
@@ -45,15 +45,15 @@ class FiniteCheck:
         self._watched: dict[int, _Watched] = {}
 
     def check(self, index: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Raise if an op made what is not finite of what is.
+        """Raise if an op made values that are not finite from finite operands.
 
         Args:
             index: of its instruction.
-            inputs: what it took.
-            outputs: what it gave.
+            inputs: its operands.
+            outputs: its results.
 
         Raises:
-            NonFiniteError: it did.
+            NonFiniteError: a result is not finite, and all operands are.
         """
         watched = self._watched.get(index) or self._watch(index)
         for i, device in watched.outputs:

@@ -38,36 +38,37 @@ _Result = TypeVar("_Result")
 
 
 def devices_of_regions(executable: int) -> dict[int, str]:
-    """Where the regions of an executable run, by their number; those on several devices lack."""
+    """The device of each region of an executable, by number; without regions on several."""
     codes = [code for code in list(_codes.values()) if code._number == executable]
     return {code._region: device for code in codes if (device := code.device)}
 
 
 @final
 class RegionCode:
-    """Nodes as one function of raw arrays and numbers, which gives a tuple.
+    """Nodes as one function of raw arrays and numbers, which returns a tuple.
 
-    It is written when it is wanted for the first time.
+    Each version of the function is written when it is first needed.
 
     Args:
         graph: the nodes as a graph of their own.
         number: of the executable that they belong to, for events.
-        name: of its graph.
-        region: its number there.
-        is_part: whether there are others; what is all of it is not told in brief, the step is.
+        name: of the graph of the executable.
+        region: the number of the region there.
+        is_part: whether the executable has other regions; a single one is not reported in brief,
+            as its step is.
 
     Attributes:
         graph: the same.
         lanes: for each output its lane, or None for a number.
-        mutexes: those that it acquires.
+        mutexes: the mutexes that it acquires.
         checked: whether it can ask between ops whether to go on (see `step_of`).
         native: the kernels that it calls; None for none.
-        compiled: the kernels that there are, even if it is faster without.
-        trial: which finds out whether it is faster with them; None once that is known.
-        trial_ended: the one that found out.
+        compiled: the kernels that exist, even if code without them is faster.
+        trial: the kernel trial under way; None if there is none.
+        trial_ended: the last kernel trial that has ended.
 
     Raises:
-        GraphError: something in it cannot run.
+        GraphError: a node cannot run.
     """
 
     __slots__ = ("__weakref__", "_instructions", "_is_part", "_name", "_number", "_observer",
@@ -92,8 +93,8 @@ class RegionCode:
         )
         self._observer: Observer | None = None
         self._number, self._region = number, region
-        #: the versions that were asked for. Another dictionary is taken when a kernel changes, so
-        #: that code which is written meanwhile is not kept
+        #: the versions written so far. Replaced when a kernel changes, so that code which is being
+        #: written meanwhile is not kept
         self._versions: dict[str, Code] = {}
         self.native: NativeProgram | None = None
         self.compiled: NativeProgram | None = None
@@ -103,17 +104,17 @@ class RegionCode:
 
     @property
     def device(self) -> str:
-        """Where it runs; empty if that is on several devices."""
+        """The name of the device that it runs on; empty if there are several."""
         devices = {str(d) for d in self._instructions.devices if d is not None}
         return devices.pop() if len(devices) == 1 else ""
 
     def run(self, values: list[Any]) -> tuple[Any, ...]:
-        """Run it on what is taken out of ``values``, the last input first.
+        """Run the function on inputs that are popped off ``values``, which has the first one last.
 
-        So the code alone holds them, and it may write into those that it does not need any more.
+        So only the code holds the inputs, and it may write into those no longer needed.
 
         Raises:
-            EagerflowError: what eager code would raise, with the line of the node.
+            EagerflowError: the error that eager code would raise, with the line of the node.
         """
         if RegionEvent.listeners:
             with told(self._observing().region_event()):
@@ -136,7 +137,7 @@ class RegionCode:
         return self._call(self._ready(), values)
 
     def _try(self, trial: KernelTrial, values: list[Any]) -> tuple[Any, ...]:
-        """Run it with its kernels or without, and note how long that takes."""
+        """Run the function with its kernels or without, and note the time."""
         native = trial.pick()
         code = self._version("native" if native else "plain")
         key = sum([getattr(x, "size", 1) for x in values])
@@ -163,22 +164,22 @@ class RegionCode:
             del failed, values  # an exception whose frame holds them would keep them alive
 
     def plain(self) -> Code:
-        """The version that neither tells nor asks."""
+        """The version without notes and checks, native if there are kernels."""
         return self._version("plain" if self.native is None else "native")
 
     def _version(self, version: str) -> Code:
-        """One of the two that neither tell nor ask."""
+        """The version ``"plain"`` or ``"native"``, without notes and checks."""
         return self._versions.get(version) or self._generate(
             version, None, native=self.native if version == "native" else None
         )
 
     def compile(self, changed: Callable[[], object]) -> None:
-        """Find what native kernels can run, and compile it; it takes a while.
+        """Find the regions for native kernels, and compile these; takes a while.
 
         From the next run on the kernels are tried.
 
         Args:
-            changed: called when they are there.
+            changed: called when the kernels are there.
         """
         versions = self._versions
         native = self.compiled = NativeProgram(self._instructions)
@@ -209,7 +210,7 @@ class RegionCode:
         return self.plain()
 
     def _checked(self, version: str, asks: bool) -> Code:
-        """The version that checks what each op gives; to compare it runs both tiers."""
+        """The version that checks the results of each op, or compares kernels with ops."""
         compiled, note = self.compiled, _check if asks else None
         if step_of.verifies == "finite":
             finite = FiniteCheck(self._instructions)
@@ -221,13 +222,13 @@ class RegionCode:
         )  # fmt: skip
 
     def _noted(self, version: str, note: Callable[..., float]) -> Code:
-        """The version that asks or tells, with kernels or without as its other runs."""
+        """The version that calls ``note``, with kernels or without as for its other runs."""
         native = self.native
         name = version if native is None else f"native {version}"
         return self._versions.get(name) or self._generate(name, note, chains=True, native=native)
 
     def _of(self, observation: Observation) -> Code:
-        """The version that tells an observation what it wants."""
+        """The version that reports to an observation the values or times that it wants."""
         if observation.values:
             return self._versions.get("valued") or self._generate("valued", self._show)
         if observation.waits:
@@ -239,7 +240,7 @@ class RegionCode:
         return code
 
     def _time(self, index: int, start: float, iterations: Sequence[int]) -> float:
-        """Add the time of an instruction to the observation; gives the time now."""
+        """Add the time of an instruction to the observation; returns the time now."""
         stop = perf_counter()
         waited, slept.told = slept.seconds - slept.told, slept.seconds
         observation = step_of.observation
@@ -251,7 +252,7 @@ class RegionCode:
     def _time_of_results(
         self, index: int, start: float, iterations: Sequence[int], *outputs: Any
     ) -> float:  # fmt: skip
-        """The same, once the results of the instruction are there."""
+        """As `_time`, once the results of the instruction are there."""
         if index >= 0:
             registers = self._instructions.all[index].outputs
             for register, data in zip(registers, outputs, strict=False):
@@ -261,7 +262,7 @@ class RegionCode:
         return self._time(index, start, iterations)
 
     def _show(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
-        """Show the observation what an instruction gave."""
+        """Pass the results of an instruction to the observation."""
         if index >= 0:
             node = self._instructions.all[index].node
             assert node is not None
@@ -283,12 +284,12 @@ class RegionCode:
         return code
 
     def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
-        """Where a thread is that runs a version of this code."""
+        """The node at which a thread is that runs a version of this code."""
         code = self._in_file(file)
         return None if code is None else running_node_in(code, frames, self._number, self._name)
 
     def node_at_line(self, file: str, line: int) -> RunningNode | None:
-        """What a line of a version of this code runs."""
+        """The node that a line of a version of this code runs."""
         code = self._in_file(file)
         index = -1 if code is None else code.lines[line]
         node = self._instructions.all[index].node if index >= 0 else None
@@ -297,11 +298,11 @@ class RegionCode:
         return RunningNode(line_of(node), self._number, self._name, node.name)
 
     def _in_file(self, file: str) -> Code | None:
-        """The version that was written to a file of this name; None if it is another by now."""
+        """The version with this file name; None if it was replaced."""
         return next((code for code in list(self._versions.values()) if code.file == file), None)
 
     def _observing(self) -> Observer:
-        """What tells of it, made when that is asked for."""
+        """The observer of its events, made at the first call."""
         if self._observer is None:
             self._observer = Observer(self._number, self._name, self._region, self._instructions)
         return self._observer
@@ -325,9 +326,9 @@ def _check(*_: object) -> float:
 
 @lru_cache(maxsize=256)
 def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
-    """Calls a function with ``count`` values that are taken one after the other.
+    """A function that calls another with ``count`` values that are taken one after the other.
 
-    A call with a tuple of them would hold them until it ends.
+    A call with a tuple of the values would hold them until it ends.
     """
     text = f"lambda run, take: run({', '.join(['take()'] * count)})"
     (made, *_) = compile(text, "<taking>", "eval").co_consts
@@ -340,12 +341,12 @@ def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
 _serial: Final = count()
 #: held while the kernels of a region's code are replaced
 _lock: Final = RLock()
-#: it needs no lock, as each access of it is one operation of a dictionary
+#: without a lock, as each access is one operation of a dictionary
 _codes: Final[WeakValueDictionary[int, RegionCode]] = WeakValueDictionary()
 
 
 def _kernels_changed(op: str) -> None:
-    """They count from the next call on, as they do eagerly."""
+    """Let a kernel that was registered count from the next call on, as in eager code."""
     for one in _codes.valuerefs():
         if (code := one()) is not None:
             code.forget(op)
@@ -356,7 +357,7 @@ table.on_change(_kernels_changed)
 
 @final
 class GeneratedTier:
-    """Runs all of a graph in the thread that asks for it, as one generated function.
+    """Runs a whole graph in the calling thread, as one generated function.
 
     Kernels are looked up once; a value is dropped after its last use.
 
@@ -368,7 +369,7 @@ class GeneratedTier:
         lanes: for each output its lane, or None for a number.
 
     Raises:
-        GraphError: something in the graph cannot run.
+        GraphError: a node of the graph cannot run.
 
     >>> from eagerflow.runtime.generated.generated_tier import GeneratedTier
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -382,7 +383,7 @@ class GeneratedTier:
 
     def __init__(self, graph: Graph, number: int = 0) -> None:
         self._region = RegionCode(graph, number, graph.name)
-        self._region.plain()  # what cannot run is refused now
+        self._region.plain()  # so that a graph that cannot run is refused now
         self.lanes: tuple[Lane | None, ...] = self._region.lanes
 
     @property
@@ -392,32 +393,32 @@ class GeneratedTier:
 
     @property
     def region(self) -> RegionCode:
-        """The function with what is known of it."""
+        """The generated function, with its versions and kernels."""
         return self._region
 
     @property
     def direct(self) -> Code | None:
-        """The function, unless there is more to do than to call it."""
+        """The function, unless a step has to do more than to call it."""
         region = self._region
         return None if region.mutexes or region.trial is not None else region.plain()
 
     @property
     def text(self) -> str:
-        """Its source."""
+        """The source of the function."""
         return self._region.plain().text
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step.
 
         Raises:
-            EagerflowError: what eager code would raise, with the line of the node.
-            DeadlineError: it took longer than its `ef.deadline` allowed.
+            EagerflowError: the error that eager code would raise, with the line of the node.
+            DeadlineError: the step took longer than its `ef.deadline` allowed.
         """
         held = [(mutex, mutex.holds) for mutex in self._region.mutexes]
         try:
             return run_in_time(partial(self._region.run, [*reversed(inputs)]))
         finally:
-            for mutex, before in held:  # if it has failed in between
+            for mutex, before in held:  # in case the step failed before it released them
                 mutex.drop_held_by(this_thread(), before)
             del inputs
 
@@ -426,7 +427,7 @@ def run_in_time(run: Callable[[], _Result]) -> _Result:
     """Run a step in this thread; its code asks between ops whether to go on (`step_of`).
 
     Raises:
-        DeadlineError: it took longer than its `ef.deadline` allowed.
+        DeadlineError: the step took longer than its `ef.deadline` allowed.
     """
     end = deadline.moment() if blocks.count and deadline.active() else None
     around = step_of.stopped
@@ -447,7 +448,7 @@ def run_in_time(run: Callable[[], _Result]) -> _Result:
     except CancelledError as error:
         if end is None or monotonic() < end:
             raise
-        failed = relocate(deadline.too_late(), error.source)  # of what waits, or of the call
+        failed = relocate(deadline.too_late(), error.source)  # the line of the wait or of the call
         for note in getattr(error, "__notes__", ()):
             failed.add_note(note)
     finally:

@@ -1,4 +1,4 @@
-"""A graph as instructions over numbered registers: calls opened up, sizes named, lanes known."""
+"""A graph as instructions over numbered registers: calls inlined, sizes named, lanes known."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Block:
 
     Attributes:
         lines: its instructions, in order.
-        outputs: the registers of what it gives.
+        outputs: the registers of its results.
     """
 
     lines: list[Instruction]
     outputs: list[int]
 
     def reads(self) -> set[int]:
-        """The registers that it takes from outside."""
+        """The registers that it reads from outside."""
         reads, own = set[int](), set[int]()
         for line in self.lines:
             reads.update(r for r in line.reads if r not in own)
@@ -46,19 +46,19 @@ class Block:
 @final
 @dataclass(slots=True, eq=False)
 class Instruction:
-    """One line of a program.
+    """An instruction of a program.
 
     Attributes:
         node: the node that it runs; None where it takes a size of an input of the program.
-        inputs: registers that it takes.
+        inputs: registers that it reads.
         outputs: registers that it sets.
         sizes: the registers of the sizes that its attributes name.
-        axis: it takes the size of this axis of its input instead of running the node.
+        axis: if given, it takes the size of this axis of its input instead of running the node.
         blocks: the branches, or the condition and the body of a loop.
-        carried: of a loop, the carried registers, each set to an input at first; they are
+        carried: of a loop, the loop-carried registers, each set to an input at first; they are
             its first outputs.
         slices: of a scan, the registers of the parts of its further inputs.
-        called: instead of running a node it calls the generated function of this name.
+        called: if given, it calls the generated function of this name instead of running a node.
         index: its position among all instructions of the program, in the order of the text.
     """
 
@@ -75,7 +75,7 @@ class Instruction:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """All registers that must be set before."""
+        """All registers that must be set before it runs."""
         if not self.blocks:
             return (*self.inputs, *self.sizes.values())
         return tuple(dict.fromkeys([*self.inputs, *self.sizes.values(), *sorted(self.inner)]))
@@ -87,22 +87,22 @@ class Instruction:
 
     @property
     def inner(self) -> set[int]:
-        """The registers that its blocks take from around it."""
+        """The registers that its blocks read from outside."""
         return set[int]().union(*(b.reads() for b in self.blocks)) - {*self.carried, *self.slices}
 
 
 @final
 class Instructions:
-    """What `flatten` gives.
+    """The instructions of a graph, as `flatten` returns them.
 
     Attributes:
         lines: the instructions, in order.
-        all: these and the ones of their blocks, in the order of the text.
-        around: for each of all the branches and loops that it stands in, from the outermost, with
-            the number of the block.
+        all: these and the instructions of their blocks, in the order of the text.
+        around: for each instruction of `all` the branches and loops around it, the outermost
+            first, each with the number of the block.
         kinds: the type of each register; None for sizes.
         devices: the device of each register; None for sizes and numbers, which are on the host.
-        constants: the registers that are set for all runs, with what they hold.
+        constants: the registers that are set for all runs, with their values.
         inputs: the registers of the graph's inputs.
         outputs: the registers of the graph's outputs.
     """
@@ -128,7 +128,7 @@ class Instructions:
     def number(
         self, lines: Sequence[Instruction], around: tuple[tuple[Instruction, int], ...] = ()
     ) -> None:
-        """Give instructions and those of their blocks their index."""
+        """Assign indices to instructions, and to the instructions of their blocks."""
         for line in lines:
             line.index = len(self.all)
             self.all.append(line)
@@ -137,7 +137,7 @@ class Instructions:
                 self.number(block.lines, (*around, (line, i)))
 
     def lane(self, register: int) -> Lane | None:
-        """The lane of what a register holds; None for numbers."""
+        """The lane of a register's value; None for numbers."""
         kind, device = self.kinds[register], self.devices[register]
         if device is None or not isinstance(kind, TensorType):
             return None
@@ -171,7 +171,7 @@ def flatten(graph: Graph) -> Instructions:
     """The instructions of ``graph``.
 
     Raises:
-        GraphError: the graph has nodes that do not run yet, sizes that follow from nothing, or
+        GraphError: the graph has nodes that cannot run, sizes that nothing determines, or
             constants of which it has only the name.
     """
     program = Instructions()
@@ -187,7 +187,7 @@ class _Scope:
 
     Args:
         result: the program.
-        lines: where the instructions go.
+        lines: the list that its instructions are appended to.
         graph: the graph.
         operands: the registers of its inputs.
         sizes: the registers of sizes that are known around it, by name.
@@ -256,7 +256,7 @@ class _Scope:
             self.name_sizes(value, node, own)
 
     def sizes_of(self, node: Node, names: Iterable[str]) -> dict[str, int]:
-        """The registers of the sizes of these names, which ``node`` needs."""
+        """The registers of the named sizes that ``node`` needs."""
         sizes = {}
         for name in sorted(set(names)):
             if name not in self.sizes:
@@ -270,7 +270,7 @@ class _Scope:
         return sizes
 
     def device(self, registers: Sequence[int]) -> Device | None:
-        """Where the first tensor is."""
+        """The device of the first tensor."""
         devices = [self.result.devices[r] for r in registers]
         return next((d for d in devices if d is not None), None)
 
@@ -312,7 +312,7 @@ class _Scope:
         self.name_outputs(node)
 
     def loop(self, node: Node) -> None:
-        """A loop. What follows the carry, as in a `scan`, is taken apart."""
+        """Add a loop. Inputs after the carry, as in a `scan`, are sliced."""
         operands = [self.registers[v] for v in node.inputs]
         body: Graph = node.attrs["body"]
         total: int = node.attrs.get("carry", len(operands))
@@ -349,24 +349,24 @@ class _Scope:
 
 
 def _take_out(blocks: Sequence[Block], varying: Iterable[int], least: Any) -> list[Instruction]:
-    """Take the instructions out of the blocks of a loop that give the same in all iterations.
+    """Move loop-invariant instructions out of the blocks of a loop.
 
-    Whether there is an iteration at all may be known only when the program runs. Then those stay
-    that take long, or that may fail, which they must not without an iteration.
+    Whether there is an iteration at all may be known only when the program runs. Then instructions
+    stay that take long, or that may fail, which they must not without an iteration.
 
     Args:
         blocks: the condition, if there is one, and the body.
         varying: the registers that iterations set, besides the instructions.
-        least: how many iterations there are for certain, if that is known: a size.
+        least: the number of iterations, if it is known: a size.
 
     Returns:
-        The instructions, in order.
+        The instructions that were moved, in order.
     """
     changing = set(varying)
     runs = type(least) is int and least > 0
     taken: list[Instruction] = []
     for i, block in enumerate(blocks):
-        known = runs or i < len(blocks) - 1  # a condition is asked once at least
+        known = runs or i < len(blocks) - 1  # a condition is evaluated at least once
         kept = []
         for line in block.lines:
             if changing.isdisjoint(line.reads) and _may_leave(line, known):
@@ -388,19 +388,19 @@ def _may_leave(line: Instruction, known: bool) -> bool:
 
 
 def _only_looks(node: Node) -> bool:
-    """Whether it looks at an array in another way, and never fails."""
+    """Whether a node gives its operand or a view of it, and never fails."""
     op = find_op(node.op)
     views = op is not None and op.storage in ("same", "view")
     return op is not None and views and op.failing(node.attrs) == "nothing"
 
 
 def line_of(node: Node) -> Source | None:
-    """The user's line, if it is known as more than a text."""
+    """The user's line, if it is known as a `Source` and not only as text."""
     return node.source if isinstance(node.source, Source) else None
 
 
 def _device_of(value: Value, operands: Device | None = None) -> Device | None:
-    """Where a value is: as the graph says, else where operands are, else on the current device.
+    """The device of a value: as the graph says, else that of operands, else the current one.
 
     None for numbers.
     """

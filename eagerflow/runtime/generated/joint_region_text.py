@@ -1,4 +1,4 @@
-"""The text of regions that one call runs, such as the updates of all parameters.
+"""The text of joint calls, which run several regions, such as the updates of all parameters.
 
 For two parameters with plain momentum it is::
 
@@ -14,8 +14,8 @@ For two parameters with plain momentum it is::
         region_2(r6, r7)
         return ()
 
-It writes in place. Where somebody else has the array of a variable, or an array lies otherwise than
-by rows, each region runs by itself.
+It writes in place. Where the array of a variable has other holders, or an array does not lie by
+rows, each region runs by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.native_region_text import BEGIN, RegionText
 from eagerflow.types import TensorType
 
-#: how many blocks of `with` stand in one another; Python allows 20 in one function
+#: number of nested context managers in one function, of which Python allows 20
 _NESTED: Final = 16
 
 
@@ -39,13 +39,13 @@ class JointRegionText:
     """Writes the function of a joint call.
 
     Args:
-        regions: the texts of the regions, of one kernel.
-        expressions: those of the program.
+        regions: the texts of the regions, all of one kernel.
+        expressions: the expressions of the program.
 
     Attributes:
         lines: of the text, each with the index of the instruction that it belongs to, or -1.
         inputs: the registers that the function takes.
-        outputs: those that it gives.
+        outputs: the registers that it returns.
         fits: whether a joint call can run these regions.
         caller: the name of the function that makes the call, once it is written.
     """
@@ -59,17 +59,17 @@ class JointRegionText:
         self._sets = [_operands(one, self._calls.JointOperand) for one in regions]
         states = Counter(state for one in regions for state in one.states)
         assigned = [s for one in regions for s, writes in one.kernel.states.items() if writes]
-        #: what one region reads and another assigns would depend on their order
+        #: whether no region reads or assigns a variable that another assigns, so order is free
         apart = all(states[state] == 1 for state in assigned)
         self.fits = apart and None not in self._sets and self._calls.is_possible()
         self.states = in_order(states)
         self.caller = ""
 
     def write(self, name: str, alone: Sequence[str]) -> None:
-        """The function.
+        """Write the function.
 
         Args:
-            name: what it is called.
+            name: its name.
             alone: the names of the functions that run the regions one by one.
         """
         given = ", ".join([f"r{r}" for r in self.inputs])
@@ -84,7 +84,7 @@ class JointRegionText:
         self._add(f" return {self.expressions.tuple([f'r{r}' for r in self.outputs])}")
 
     def _write_held(self, given: str) -> str:
-        """The functions that hold all locks and make the call, one in the other; gives the name."""
+        """Write nested functions that hold all locks and make the call; returns the outer name."""
         expressions, first = self.expressions, self.regions[0]
         control = first.native.control
         assert control is not None
@@ -112,7 +112,7 @@ class JointRegionText:
         return f"{self.expressions.bound(state, 'variable')}._data"
 
     def _arrays(self, region: RegionText) -> list[str]:
-        """The expressions of what the kernel reads and writes."""
+        """Expressions for the arrays that the kernel reads and writes."""
         read = [
             self._data(a.source)
             if isinstance(a.source, VariableState)
@@ -123,12 +123,12 @@ class JointRegionText:
 
 
 def _given(region: RegionText) -> list[VariableState]:
-    """The variables whose new values are read as values."""
+    """The variables whose new values are among the results that later instructions read."""
     return [r.state for _, r in region.kernel.results_read if r.state is not None]
 
 
 def _operands(region: RegionText, make: Any) -> list[Any] | None:
-    """What is known of the arrays of a region; None if it has no joint call."""
+    """Descriptions of the arrays of a region; None if it cannot be in a joint call."""
     kernel, kinds = region.kernel, region.expressions.program.kinds
     read = {argument.source for argument in kernel.arguments}
     whole = {r.state.shape for r in kernel.results if r.state is not None}
@@ -152,7 +152,7 @@ def _operands(region: RegionText, make: Any) -> list[Any] | None:
 
 
 def _size(shape: tuple[Any, ...]) -> int:
-    """How many elements there are; 0 if that is not known."""
+    """Number of elements of a shape; 0 if it is not known."""
     size = 1
     for n in shape:
         size *= n if type(n) is int else 0

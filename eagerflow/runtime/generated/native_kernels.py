@@ -1,4 +1,4 @@
-"""The native kernels of one program: which regions it has, and their functions."""
+"""The native kernels of one program: its compiled regions, and their functions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class NativeProgram:
     """Regions of a program with their kernels.
 
     Args:
-        program: its instructions.
+        program: the instructions.
 
     Attributes:
-        kernels: of all regions, with the instructions of each, in order.
-        alone: why an op on arrays is in no region.
+        kernels: the kernels of all regions, each with its instructions, in order.
+        alone: the nodes that are in no region, each with the reason.
     """
 
     __slots__ = ("_functions", "_plans", "alone", "kernels")
@@ -52,7 +52,7 @@ class NativeProgram:
         resolving(None).run(lambda: self._plan(program, owns))
         region_of = import_module("eagerflow_kernels.native.fusion").NativeRegion.of
         self._functions: Mapping[Any, Any] = {
-            # a variable that is half written would hold what no number of updates gives
+            # kernels that write variables do not stop, as half an update is no valid state
             x: region_of(x.loops, None if any(x.states.values()) else check_stopped)
             for x, _ in self.kernels
         }
@@ -68,7 +68,7 @@ class NativeProgram:
     def units(
         self, lines: Sequence[Instruction]
     ) -> Sequence[JointRegions[Instruction] | Region[Instruction] | Instruction]:
-        """The regions and the other instructions of a block, in an order in which they can run."""
+        """The regions and other instructions of a block, in an order in which they can run."""
         plan = self._plans.get(id(lines))
         return [*lines] if plan is None else plan.units
 
@@ -82,7 +82,7 @@ class NativeProgram:
         return result
 
     def native_region(self, kernel: Kernel) -> NativeRegion:
-        """What runs a kernel."""
+        """The callable form of a kernel."""
         region: NativeRegion = self._functions[kernel]
         return region
 
@@ -90,7 +90,7 @@ class NativeProgram:
 def _blocks(
     lines: list[Instruction], outputs: Iterable[int]
 ) -> Iterator[tuple[list[Instruction], Iterable[int]]]:
-    """The instructions of a program and of all its blocks, each with what is read after them."""
+    """The instruction lists of a program and of all its blocks, each with its outputs."""
     yield lines, outputs
     for line in lines:
         for block in line.blocks:
@@ -98,14 +98,14 @@ def _blocks(
 
 
 def _is_of_library(op: Op, dtypes: tuple[str, ...], kernel: Callable[..., Any]) -> bool:
-    """Whether a kernel is one that eagerflow brings, native or not."""
+    """Whether a kernel comes with eagerflow, native or not."""
     wide = in_float32(kernel)
     if wide is not None:
         return _is_of_library(op, ("float32",) * len(dtypes), wide)
     if is_native_form(op.name, kernel):
         return True
     if native_form(op.name, dtypes) is not None:
-        return False  # it would be the kernel, had a user not registered another one
+        return False  # a user has registered another kernel in place of the native one
     if is_own(op, kernel):
         return True
     function = kernel.func if isinstance(kernel, partial) else kernel
@@ -114,5 +114,5 @@ def _is_of_library(op: Op, dtypes: tuple[str, ...], kernel: Callable[..., Any]) 
 
 @cache
 def _compile() -> Any:
-    """What finds regions, with the native kernels: most programs do without them."""
+    """The module that finds regions, loaded late with native kernels: few programs need it."""
     return import_module("eagerflow.compilation.native_regions")

@@ -1,4 +1,4 @@
-"""Whether code is faster with native kernels: both are timed, and the faster stays."""
+"""The choice between code with native kernels and without: both are timed, the faster stays."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Final, final
 
 #: runs of either after which kernels stay if they are faster; the first of each is left out
 _FEWEST_RUNS: Final = 4
-#: those after which they go if they are not: on a busy machine a step takes a hundred times as long
-#: now and then, and of a few runs none may have been left in peace
+#: runs after which kernels go if they are slower: on a busy machine a step takes a hundred times as
+#: long now and then, and all of a few runs may have been disturbed
 _MOST_RUNS: Final = 16
-#: the part of the other's time that kernels may take, so that noise does not throw them out
+#: the fraction of the time without kernels that kernels may take, a margin for noise
 _LOSS: Final = 1.05
-#: runs after which kernels stay if none was of the same size as the first
+#: runs of other sizes than the first after which kernels stay
 _PATIENCE: Final = 64
 
 
 @final
 class KernelTrial:
-    """Runs that are timed.
+    """Timed runs of code with kernels and without.
 
     Attributes:
         faster: whether kernels are faster; None as long as that is not known.
-        best: the shortest times with kernels and without; None if there are none.
+        best: the shortest times with kernels and without; None before there are enough runs.
     """
 
     __slots__ = ("_key", "_seconds", "_skipped", "best", "faster")
@@ -34,17 +34,17 @@ class KernelTrial:
         self._skipped = 0
 
     def pick(self) -> bool:
-        """Whether to run with kernels now."""
+        """Whether the next run uses kernels."""
         native, plain = self._seconds
         return len(native) <= len(plain)
 
     def took(self, native: bool, seconds: float, size: int) -> None:
-        """Note a run.
+        """Note the time of a run.
 
         Args:
-            native: whether it was one with kernels.
-            seconds: how long it took.
-            size: the number of elements that it got; others are not compared with it.
+            native: whether it used kernels.
+            seconds: the time that it took.
+            size: the number of elements of its inputs; only runs of one size are compared.
         """
         if self._key is None:
             self._key = size

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from eagerflow.compilation.native_regions import Region
     from eagerflow_kernels.native.fusion import NativeRegion
 
-#: places in the memory of a control (`eagerflow_kernels.native.control`, which few programs load)
+#: offsets in the memory of a control (`eagerflow_kernels.native.control`, which few programs load)
 FLAG: Final = 40
 BEGIN: Final = 48
-#: of a kind the dtype of its arrays
+#: the dtype of arrays of each kind
 _DTYPES = {
     "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_,
     "f16": np.float16, "bf16": bfloat16,
@@ -48,9 +48,9 @@ _DTYPES = {
 
 
 def lies_by_rows(x: np.ndarray[Any, Any]) -> bool:
-    """Whether each axis takes smaller steps than those before it, as in a part of an array by rows.
+    """Whether strides decrease from axis to axis, as in a part of an array that lies by rows.
 
-    NumPy gives results of single ops on such arrays, and of kernels, by rows.
+    On such arrays NumPy gives the results of ops, and of kernels, by rows.
 
     >>> x = np.zeros((4, 4))
     >>> lies_by_rows(x[1:, 1:-1]), lies_by_rows(x.T), lies_by_rows(x[::-1])
@@ -66,7 +66,7 @@ def lies_by_rows(x: np.ndarray[Any, Any]) -> bool:
 
 
 def are_rows_of(places: np.ndarray[Any, Any], table: np.ndarray[Any, Any]) -> bool:
-    """Whether all numbers are those of rows that are there; negative ones count as none.
+    """Whether all ``places`` are numbers of rows of the table; negative ones are not.
 
     >>> are_rows_of(np.array([0, 2]), np.zeros((3, 5))), are_rows_of(np.array([-1]), np.zeros(3))
     (True, False)
@@ -78,14 +78,14 @@ def are_rows_of(places: np.ndarray[Any, Any], table: np.ndarray[Any, Any]) -> bo
 
 
 def _lies_as(one: object, other: TensorType) -> bool:
-    """Whether values of a type take the memory of another one; sizes are compared by name."""
+    """Whether values of two types have the same dtype and shape; sizes are compared by name."""
     if not isinstance(one, TensorType) or one.dtype is not other.dtype:
         return False
     return list(map(str, one.shape)) == list(map(str, other.shape))
 
 
 def _takes_part(line: Instruction) -> bool:
-    """Whether an instruction takes a part of an array that has rows."""
+    """Whether an operand of an instruction is a part of an array with rows."""
     makers = () if line.node is None else [(v.node, v.type) for v in line.node.inputs]
     return any(m is not None and m.op == "getitem" and len(kind.shape) > 1 for m, kind in makers)
 
@@ -97,13 +97,13 @@ class RegionText:
     Args:
         region: the region.
         native: its kernel, ready to be called.
-        expressions: those of the program.
+        expressions: the expressions of the program.
 
     Attributes:
         lines: of the text, each with the index of the instruction that it belongs to, or -1.
-        inputs: the registers that the function takes: what the kernel gets, then sizes, which only
-            the ops one by one need.
-        outputs: those that it gives.
+        inputs: the registers that the function takes: the arrays of the kernel, then sizes, which
+            are only needed op by op.
+        outputs: the registers that it returns.
     """
 
     def __init__(
@@ -116,20 +116,20 @@ class RegionText:
         self.lines: list[tuple[str, int]] = []
         constants = expressions.program.constants
         sources = [a.source for a in self.kernel.arguments if isinstance(a.source, int)]
-        #: what the kernel gets
+        #: the registers of the arrays that the kernel gets
         self.arrays = [r for r in dict.fromkeys(sources) if r not in constants]
         sizes = [r for line in region.lines for r in line.sizes.values()]
         self.inputs = [*dict.fromkeys([*self.arrays, *sizes])]
         self.outputs = [r.register for r in self.kernel.results if r.register >= 0]
         self.states = in_order(self.kernel.states)
-        #: whether it takes parts of arrays, element by element
+        #: whether it works element by element on parts of arrays
         self.takes_parts = self.kernel.layout is None and any(map(_takes_part, region.lines))
         self.dying: Collection[int] = ()
 
     def write_alone(self, name: str) -> None:
-        """A function that calls the kernel and changes nothing.
+        """Write a function that calls the kernel without side effects.
 
-        It takes what the variables hold, then what the kernel gets; it gives all results.
+        It takes the values of the variables, then the arrays of the kernel; it returns all results.
         """
         held = [f"o{i}" for i in range(len(self.states))]
         self.add(f"def {name}({', '.join([*held, *[f'r{r}' for r in self.arrays]])}):")
@@ -143,12 +143,12 @@ class RegionText:
     def write_compared(
         self, name: str, plain: str, outputs: Sequence[int], compare: Callable[..., None]
     ) -> None:
-        """The function, which runs op by op and compares the kernel with that.
+        """Write the function so that it runs op by op, and compares the kernel with that.
 
         Args:
-            name: what it is called.
+            name: its name.
             plain: the name of a function that does the same op by op.
-            outputs: what that one gives.
+            outputs: the registers that ``plain`` returns.
             compare: see `eagerflow.runtime.generated.tier_comparison.TierComparison.of`.
         """
         expressions, alone = self.expressions, self.expressions.new("alone")
@@ -171,7 +171,7 @@ class RegionText:
         self.add(f" return {expressions.tuple([f'p{r}' for r in self.outputs])}")
 
     def fitting(self) -> str:
-        """The expression of whether arrays lie as the kernel needs it; empty for always."""
+        """The condition that arrays lie as the kernel needs them; empty for always."""
         fit = [f"{self.operand(r)}.flags.c_contiguous" for r in self.kernel.by_rows]
         if self.kernel.layout is None or self.kernel.layout[0] == "rows":  # parts of arrays, too
             ordered = self.expressions.bound(lies_by_rows, "lies_by_rows")
@@ -186,10 +186,10 @@ class RegionText:
         return " and ".join(fit)
 
     def write(self, name: str, plain: str, dying: Collection[int] = ()) -> None:
-        """The function.
+        """Write the function.
 
         Args:
-            name: what it is called.
+            name: its name.
             plain: the name of a function that does the same op by op, for arrays that lie in
                 another order than by rows: results would, too.
             dying: the inputs that nothing reads afterwards: it may write into them.
@@ -208,8 +208,8 @@ class RegionText:
             self.add(f" with {locks}:")
             indent = "  "
         self.open(indent)
-        # nothing that a kernel computes fails, but its call may: there is no memory for results, or
-        # sizes do not fit; op by op the node is found
+        # a kernel itself never fails, but its call may, without memory for results or with sizes
+        # that do not fit; running op by op then finds the node
         self.call(indent, otherwise=op_by_op)
         self.close(indent)
         self.add(f" return {self.expressions.tuple(map(self.taken, self.kernel.results_read))}")
@@ -223,7 +223,7 @@ class RegionText:
     # --- variables ---
 
     def open(self, indent: str) -> None:
-        """Where the values of the variables are, and where the new ones go."""
+        """Write the loads of variables, and the memory for their new values."""
         for i, variable in enumerate(self.states):
             name = self.expressions.bound(variable, "variable")
             if not self.kernel.states[variable]:
@@ -243,12 +243,12 @@ class RegionText:
     # --- the call ---
 
     def call(self, indent: str, otherwise: str = "") -> None:
-        """The call, and what it writes into.
+        """Write the call, with the arrays that it writes into.
 
         Args:
             indent: of its lines.
-            otherwise: what is done if it fails. If empty the call is alone: it writes into new
-                arrays only, and its errors pass.
+            otherwise: the statement to run if it fails. If empty, the call writes into new arrays
+                only, and its errors propagate.
         """
         alone = not otherwise
         results = self.kernel.results
@@ -293,9 +293,9 @@ class RegionText:
             self.add(f"{indent}if {memory}[{FLAG}]: {end}()", self.index)
 
     def results_in_inputs(self) -> dict[int, int]:
-        """By place, the results that may lie where an input does that nothing reads any more.
+        """The results, by place, that may overwrite an input that nothing reads any more.
 
-        Only those of single elements: there each is read before its place is written.
+        Only in regions of single elements, where each is read before its place is written.
         """
         kinds, found = self.expressions.program.kinds, dict[int, int]()
         if self.kernel.layout is not None:
@@ -314,7 +314,7 @@ class RegionText:
         return found
 
     def argument(self, argument: KernelArgument) -> str:
-        """The expression of what the kernel gets."""
+        """The expression of an argument of the kernel."""
         if isinstance(argument.source, VariableState):
             return f"o{self.states.index(argument.source)}"
         name = self.operand(argument.source)
@@ -337,7 +337,7 @@ class RegionText:
         return self.by_row(argument, name, ndim)
 
     def by_row(self, argument: KernelArgument, name: str, ndim: int) -> str:
-        """The elements of an array that has one for each row."""
+        """The expression of an array with one element for each row."""
         layout = self.kernel.layout
         assert layout is not None
         if ndim == 0:
@@ -362,7 +362,7 @@ class RegionText:
         return f"n{self.states.index(state)}"
 
     def taken(self, place: tuple[int, KernelResult], *, alone: bool = False) -> str:
-        """A result as the ops would have given it; of a variable a view: that it is held shows."""
+        """A result as ops would give it; for a variable a view, so that its array is not reused."""
         i, result = place
         kind = self.expressions.program.kinds[result.register]
         assert kind is not None

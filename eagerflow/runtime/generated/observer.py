@@ -1,4 +1,4 @@
-"""What instruments are told of a step that generated code and the scheduler run."""
+"""Events of regions and nodes for instruments, in steps of generated code and the scheduler."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from eagerflow.runtime.generated.instructions import Instructions, line_of
 from eagerflow.source import variables_of
 from eagerflow.types import TensorSpec, TensorType
 
-#: instructions and shapes that an observer remembers at most
+#: number of instructions with shapes that an observer remembers
 _MOST_KNOWN: Final = 1024
 
 
 def described(node: Node, specs: Sequence[TensorSpec]) -> dict[str, Any]:
-    """What every event of a node says whose results are of these specs."""
+    """Fields of every event of a node with results of these specs."""
     return {
         "name": node.op, "node": node.name, "scope": node.scope,
         "nbytes": sum(s.nbytes for s in specs), "detail": ", ".join(map(str, specs)),
@@ -36,13 +36,13 @@ def described(node: Node, specs: Sequence[TensorSpec]) -> dict[str, Any]:
 
 @final
 class Observer:
-    """Tells of a region and of each node in it.
+    """Emits the events of a region and of each node in it.
 
     Args:
-        executable: the number of what it belongs to.
-        graph: the name of that one's graph.
-        region: its number there.
-        program: its instructions.
+        executable: the number of the executable.
+        graph: the name of its graph.
+        region: the number of the region there.
+        program: the instructions of the region.
     """
 
     def __init__(self, executable: int, graph: str, region: int, program: Instructions) -> None:
@@ -65,7 +65,7 @@ class Observer:
         )  # fmt: skip
 
     def note(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
-        """Tell of the instruction at ``index``, unless it is -1; gives the time now."""
+        """Emit the event of the instruction at ``index``, unless it is -1; returns the time now."""
         stop = perf_counter()
         waited, slept.told = slept.seconds - slept.told, slept.seconds
         if index < 0:
@@ -83,7 +83,7 @@ class Observer:
         return perf_counter()
 
     def _describe(self, index: int, *shapes: tuple[int, ...]) -> dict[str, Any]:
-        """What every event of the instruction says, with results of these shapes."""
+        """Fields of every event of an instruction with results of these shapes."""
         line, program = self.program.all[index], self.program
         node = line.node
         assert node is not None
@@ -100,7 +100,7 @@ class Observer:
         return {**known, "device": device, "executable": self.executable, "graph": self.graph}
 
     def _loops(self, index: int) -> list[str]:
-        """The names of the loops that an instruction stands in, the outermost first."""
+        """The names of the loops around an instruction, the outermost first."""
         around = [line.node for line, _ in self.program.around[index]]
         return [node.name for node in around if node is not None and is_loop(node.op)]
 
@@ -111,9 +111,9 @@ def running_node_in(
     """The node at which a thread is; None if it is between two nodes.
 
     Args:
-        code: that runs.
-        frames: those of the thread in this code, the innermost first.
-        executable: the number of what runs it.
+        code: the code that runs.
+        frames: the frames of the thread in this code, the innermost first.
+        executable: the number of the executable.
         graph: the name of its graph.
     """
     index = code.lines[frames[0].f_lineno]
@@ -128,11 +128,11 @@ def running_node_in(
 
 
 def _progress(code: Code, frame: FrameType) -> float:
-    """How much of the kernel has run that a thread is in, if it is in one.
+    """The fraction of a kernel that has run, for a thread within one; else 0.
 
     Args:
-        code: that runs.
-        frame: of the thread, the innermost one.
+        code: the code that runs.
+        frame: the innermost frame of the thread.
     """
     region = code.kernels.get(frame.f_code.co_name)
     if region is None or region.control is None:

@@ -1,7 +1,8 @@
-"""Both tiers at once, for ``ef.config(verify=True)``: kernels beside the ops that they stand for.
+"""Comparison of native kernels with the ops that they replace, for ``ef.config(verify=True)``.
 
-Each region runs as its kernel, into memory of its own, and then op by op; what the ops gave is what
-counts. Where a bit differs, kernels that give the values in between find the first node that does.
+Each region runs as its kernel, into memory of its own, and then op by op; the step goes on with
+the results of the ops. Where a bit differs, kernels that return intermediate values find the first
+node that differs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from eagerflow.compilation.native_region_loops import Kernel
     from eagerflow.compilation.native_regions import Region
 
-#: values in between that one kernel gives; functions of NumPy take 64 arrays
+#: intermediate values that one kernel returns; functions of NumPy take 64 arrays
 _AT_ONCE: Final = 16
 
 Arrays = Sequence[np.ndarray[Any, Any]]
@@ -38,10 +39,10 @@ Arrays = Sequence[np.ndarray[Any, Any]]
 
 @final
 class TierComparison:
-    """Compares what kernels of a program give with what its ops do.
+    """Compares the results of a program's kernels with those of its ops.
 
     Args:
-        program: its instructions.
+        program: the instructions.
     """
 
     __slots__ = ("_program",)
@@ -50,15 +51,15 @@ class TierComparison:
         self._program = program
 
     def check(self, index: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Raise if an op gave what is not of the type that its rule gives.
+        """Raise if results of an op are not of the types that its type rule gives.
 
         Args:
             index: of its instruction.
-            inputs: what it took.
-            outputs: what it gave.
+            inputs: its operands.
+            outputs: its results.
 
         Raises:
-            KernelError: it did.
+            KernelError: a result has another type.
         """
         line = self._program.all[index]
         node = line.node
@@ -70,7 +71,7 @@ class TierComparison:
             check_types(get_op(node.op), takes, node.attrs, gives)
 
     def _specs(self, registers: Sequence[int], data: Sequence[Any]) -> list[TensorSpec] | None:
-        """What these values are; None if one is no array."""
+        """The specs of values; None if one is no array."""
         specs = []
         for register, x in zip(registers, data, strict=True):
             kind = self._program.kinds[register]
@@ -80,10 +81,10 @@ class TierComparison:
         return specs
 
     def of(self, region: Region[Instruction]) -> Callable[..., None]:
-        """What generated code calls after it has run a region in both ways.
+        """Return the function that generated code calls after running a region in both ways.
 
-        It takes what the kernel got, what that gave, what all instructions of the region gave, and
-        what its variables hold afterwards, a tuple each.
+        It takes four tuples: the arguments of the kernel, its results, the results of all
+        instructions of the region, and the values of its variables afterwards.
         """
         registers = [r for line in region.lines for r in line.outputs]
 
@@ -103,7 +104,7 @@ class TierComparison:
         self, region: Region[Instruction], arguments: Arrays,
         given: dict[int, np.ndarray[Any, Any]], place: int, got: Any, expected: Any,
     ) -> KernelError:  # fmt: skip
-        """The error for a result that differs, about the first node that does."""
+        """The error for a result that differs, about the first node that differs."""
         node = _node_of(region, place)
         for register, x in self._between(region, arguments):
             if not same_bits(x, given[register]):
@@ -125,7 +126,7 @@ class TierComparison:
     def _between(
         self, region: Region[Instruction], arguments: Arrays
     ) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
-        """What the ops of a region give within a kernel, each with its number, in order."""
+        """The results of a region's ops within a kernel, each with its register, in order."""
         for first in range(0, len(region.makes), _AT_ONCE):
             piece = region.makes[first : first + _AT_ONCE]
             kernel = resolving(None).run(partial(region.giving, piece))
@@ -135,7 +136,7 @@ class TierComparison:
     def _run(
         self, region: Region[Instruction], arguments: Arrays
     ) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
-        """The results of a kernel that was made for this alone, with their numbers."""
+        """The results of a kernel made for this comparison alone, with their registers."""
         kernel: Kernel = region.kernel
         fusion = import_module("eagerflow_kernels.native.fusion")
         expressions = Expressions(self._program, None)
@@ -147,13 +148,13 @@ class TierComparison:
 
 
 def _function_of(lines: Sequence[tuple[str, int]], names: dict[str, Any]) -> Callable[..., Any]:
-    """The function that lines of `RegionText` are, with these global variables."""
+    """The function compiled from lines of `RegionText`, with these global variables."""
     (code, *_) = compile("\n".join(line for line, _ in lines), "<compared>", "exec").co_consts
     return FunctionType(code, names)
 
 
 def _node_of(region: Region[Instruction], place: int) -> Node | None:
-    """The node whose value a result of a kernel is; the last that changes its variable."""
+    """The node that makes a result of a kernel; for a variable the last that changes it."""
     result = region.kernel.results[place]
     for line in reversed(region.lines):
         node = line.node
@@ -165,7 +166,7 @@ def _node_of(region: Region[Instruction], place: int) -> Node | None:
 
 
 def same_bits(x: Any, y: Any) -> bool:
-    """Whether two arrays have the same elements; of NaN sign and payload are left open.
+    """Whether two arrays have the same elements, bit by bit except for the bits of NaNs.
 
     >>> same_bits(np.float32([0.0, np.nan]), np.float32([0.0, -np.nan]))
     True
@@ -176,7 +177,7 @@ def same_bits(x: Any, y: Any) -> bool:
 
 
 def _agreeing(x: Any, y: Any) -> Any:
-    """Which elements are the same; all that differ where shapes or dtypes do."""
+    """A mask of the elements that are the same; all False where shapes or dtypes differ."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return np.zeros(x.shape, bool)
     if x.dtype.kind != "f":

@@ -1,4 +1,4 @@
-"""What a step had written when it failed: variables, and generators that gave tickets."""
+"""Writes of a step that failed: variables, generators and other resources, noted in its error."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SURE, _PERHAPS = 2, 1
 
 @final
 class Written:
-    """Resources, as an error names them.
+    """A record of written resources, by the names that errors give them.
 
     Attributes:
-        sure: by identity, those that were written.
-        perhaps: those in branches and loops, of which no record says whether they ran, and those
-            that Ctrl-C may have come before or after.
+        sure: by identity, the resources that were written.
+        perhaps: the resources of writes in branches and loops, of which no record says whether
+            they ran, and of writes that Ctrl-C may have come before or after.
     """
 
     __slots__ = ("perhaps", "sure")
@@ -36,7 +36,7 @@ class Written:
 
     @staticmethod
     def by(nodes: Iterable[Node]) -> Written | None:
-        """What these nodes have written once they ran; None for nothing."""
+        """The writes of nodes that have run; None if they write nothing."""
         written = Written()
         for node in nodes:
             written._see(node, _SURE)
@@ -59,13 +59,13 @@ class Written:
     def before(
         program: Instructions, index: int, iterations: Mapping[int, int], *, done: bool = False
     ) -> Written:
-        """What had been written when an instruction failed.
+        """The writes of a program before one of its instructions failed.
 
         Args:
             program: all instructions.
             index: of the instruction that failed.
-            iterations: by the index of a loop around it, how many iterations of that were over.
-            done: whether it had run itself.
+            iterations: by the index of a loop around it, the number of completed iterations.
+            done: whether the instruction itself had run.
         """
         written = Written()
         for line in program.all:
@@ -80,23 +80,23 @@ class Written:
         return written
 
     def add(self, other: Written) -> None:
-        """Take over what another one knows."""
+        """Add the writes of another record."""
         self.sure |= other.sure
         self.perhaps |= other.perhaps
 
     def may_include(self, other: Written | None) -> None:
-        """Something of this was being written; how much of it, is not known."""
+        """Add writes of which it is not known how many were done."""
         if other is not None:
             self.perhaps |= other.sure | other.perhaps
 
     def take(self, error: BaseException) -> None:
-        """Take over what an error says."""
+        """Add the writes that are noted in an error."""
         known: Written | None = getattr(error, "_written", None)
         if known is not None:
             self.add(known)
 
     def note(self, error: BaseException) -> None:
-        """Let an error say so; what it says already is taken over."""
+        """Note the writes in an error, together with writes noted there already."""
         known: Written | None = getattr(error, "_written", None)
         if known is not None:
             self.take(error)
@@ -104,10 +104,10 @@ class Written:
         for text in self._notes():
             error.add_note(text)
         if self.sure or self.perhaps:
-            vars(error)["_written"] = self  # a name of ours alone
+            vars(error)["_written"] = self  # a name that only this class uses
 
     def _notes(self) -> list[str]:
-        sure = dict.fromkeys(self.sure.values())  # a line that prints in each iteration is one
+        sure = dict.fromkeys(self.sure.values())  # a print in each iteration counts once
         unsure = [name for key, name in self.perhaps.items() if key not in self.sure]
         perhaps = dict.fromkeys([name for name in unsure if name not in sure])
         lines = [("had already written", sure), ("may have written", perhaps)]
@@ -115,7 +115,7 @@ class Written:
 
 
 def _name(resource: Any, node: Node) -> str | None:
-    """What a node writes, for messages; None for what users do not see as a write."""
+    """The name of a written resource, for messages; None if users do not see it as a write."""
     if isinstance(resource, GeneratorState):
         return "a generator"
     if isinstance(resource, PyFunction):
@@ -129,12 +129,12 @@ def _name(resource: Any, node: Node) -> str | None:
 
 
 def _line(source: Source | str) -> str:
-    """The file and the line."""
+    """A source as file and line."""
     return source if isinstance(source, str) else f"{cell_name(source.file)}:{source.line}"
 
 
 def _in_this_iteration(program: Instructions, line: Instruction, index: int) -> int:
-    """Whether ``line`` ran before the instruction at ``index``, in the same iterations of loops."""
+    """How sure it is that ``line`` ran before instruction ``index``, in the same iterations."""
     if line.index >= index:
         return 0
     inside = {one.index: block for one, block in program.around[index]}
@@ -150,7 +150,7 @@ def _in_this_iteration(program: Instructions, line: Instruction, index: int) -> 
 def _in_iterations_before(
     program: Instructions, line: Instruction, iterations: Mapping[int, int]
 ) -> int:
-    """Whether it ran in earlier iterations of a loop."""
+    """How sure it is that ``line`` ran in earlier iterations of a loop; 0 for no."""
     how = 0
     for one, _ in program.around[line.index]:
         if _is_loop(one) and iterations.get(one.index, 0) > 0:

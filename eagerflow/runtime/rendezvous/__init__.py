@@ -1,1 +1,1 @@
-"""Where values of one partition of a graph meet those who want them in another one."""
+"""The rendezvous of values from one partition of a graph with their receivers in another."""

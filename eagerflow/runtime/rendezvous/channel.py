@@ -1,4 +1,4 @@
-"""A channel: messages between two ends, over a wire that loses, doubles and reorders packets.
+"""A channel: messages between two ends, over a wire that loses, duplicates and reorders packets.
 
 Each end is a `Channel`, a state machine: events in, instructions out; no threads, no clock, no
 I/O. So every state can be reached in a test, and the log of an end repeats it. Events and
@@ -8,24 +8,24 @@ instructions are plain tuples::
                   | ("urge", message)         # needs no credit, and overtakes values
                   | ("want", key, comes)      # the other end waits for a value; it may still come
                   | ("drop", step)            # the values of a step are not to be sent any more
-                  | ("forget", step)          # there are no more; nor is what is wanted of it
+                  | ("forget", step)          # a step sends no more: forget its wanted keys
                   | ("arrived", packet)
-                  | ("taken", nbytes)         # a value that was delivered has its receiver
-                  | ("tick",)                 # it may be the time that was asked for
-    instruction ::= ("put", packet)           # on the wire
+                  | ("taken", nbytes)         # a delivered value was taken by its receiver
+                  | ("tick",)                 # the time of the last "wake" may have come
+    instruction ::= ("put", packet)           # put it on the wire
                   | ("sent", message)         # it is on the wire for the first time
-                  | ("gone", message)         # it has come at the other end
+                  | ("gone", message)         # it has arrived at the other end
                   | ("deliver", message)      # values in order, each once; "taken" is owed
-                  | ("bring", message)        # urgent ones as they come, each once
-                  | ("wake", time)            # when the next tick is wanted, inf for never
+                  | ("bring", message)        # urgent messages as they come, each once
+                  | ("wake", time)            # when the next "tick" is wanted, inf for never
 
-A value needs credit: the other end grants it up to a number, with each packet that it sends, for so
-many as may lie there without a receiver, and as long as these have fewer than so many bytes. A
-value that a receiver waits for needs none: it is sent as an urgent message, once the other end has
-told that it is wanted.
+A value needs credit. With each packet, the other end grants it up to a number of values that may
+lie there without a receiver, as long as these have fewer than a number of bytes. A value that a
+receiver waits for needs none: it is sent as an urgent message, once the other end has announced
+that it is wanted.
 
-What was lost is sent again, after longer and longer times; nothing is ever given up. Who knows
-that the other end has gone drops the channel.
+Lost messages are sent again, after longer and longer times; nothing is ever given up. An owner
+that knows that the other end has gone drops the channel.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Packet
 
 ChannelEvent = tuple[Any, ...]
 ChannelInstruction = tuple[Any, ...]
-#: what happened at an end: the time, the event, and the instructions that it led to
+#: the history of an end: the time, the event, and the instructions that it led to
 ChannelLog = list[tuple[float, ChannelEvent, tuple[ChannelInstruction, ...]]]
 
 _KINDS: Final = ("value", "urgent", "ack", "probe")
@@ -54,13 +54,13 @@ class Channel:
     """One end of a channel.
 
     Args:
-        credit: how many values may lie at an end without a receiver; the same at both.
-        credit_bytes: from how many bytes of them on there is no credit for another one.
-        timing: how long it waits.
-        log: whether to keep what happened, for `rerun`.
+        credit: number of values that may lie at an end without a receiver; the same at both.
+        credit_bytes: bytes of these from which on there is no credit for another value.
+        timing: the waiting times.
+        log: whether to keep events and instructions, for `rerun`.
 
     Attributes:
-        log: what happened; None if it is not kept.
+        log: events and instructions; None if they are not kept.
 
     >>> from eagerflow.runtime.rendezvous.channel import Channel
     >>> from eagerflow.runtime.rendezvous.packets import Message
@@ -91,25 +91,25 @@ class Channel:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the other end has no credit left, so that it must be told what is wanted."""
+        """Whether the other end has no credit left, so that wanted keys must be announced."""
         return self._incoming.exhausted
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the other end waits for what was not sent yet, which a step may `forget`."""
+        """Whether the other end waits for values not sent yet, which a step may forget."""
         return self._outgoing.is_wanted
 
     @property
     def held(self) -> int:
-        """How many messages it holds, for leak checks."""
+        """Number of messages held, for leak checks."""
         return self._outgoing.held + self._incoming.held
 
     def handle(self, event: ChannelEvent, now: float) -> list[ChannelInstruction]:
-        """What is to be done now that ``event`` has happened.
+        """The instructions that follow from ``event``.
 
         Raises:
             RendezvousError: a packet says what the other end cannot know, or comes without credit.
-                The state is as it was.
+                The state is unchanged.
         """
         out: list[ChannelInstruction] = []
         kind, tells = event[0], True
@@ -145,7 +145,7 @@ class Channel:
         self._incoming.arrived(packet, now, out)
 
     def _answer(self, now: float, out: list[ChannelInstruction]) -> None:
-        """Tell the other end what has come, with what is sent anyway or with a packet for it."""
+        """Acknowledge arrivals, in packets that are sent anyway or in a packet of its own."""
         tells = self._incoming.tells
         told = False
         for i, instruction in enumerate(out):
@@ -171,10 +171,10 @@ def rerun(
     log: Sequence[tuple[float, ChannelEvent, tuple[ChannelInstruction, ...]]],
     credit: int = CREDIT, timing: ChannelTiming = TIMING, credit_bytes: int = CREDIT_BYTES,
 ) -> Channel:  # fmt: skip
-    """An end that goes through the events of ``log``; its instructions must be the same.
+    """A channel end that repeats the events of ``log``; its instructions must be the same.
 
     Raises:
-        RendezvousError: they are not.
+        RendezvousError: an instruction differs.
     """
     channel = Channel(credit, timing, credit_bytes=credit_bytes, log=True)
     told = (((event, now), expected) for now, event, expected in log)

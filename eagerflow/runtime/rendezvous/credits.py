@@ -1,4 +1,4 @@
-"""Back-pressure: how much may lie at its destination before its senders wait."""
+"""Back-pressure: limits on the values at a destination, beyond which their senders wait."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final, final
 
 from eagerflow.runtime.rendezvous.keys import Key, Route
 
-#: how many values of one route may lie there
+#: number of values of one route that may lie at their destination
 CREDIT: Final = 64
-#: from how many bytes of them on the next one waits, so that one that has more passes alone
+#: bytes of these values from which on the next one waits; so a larger value passes alone
 CREDIT_BYTES: Final = 1 << 26
 
 #: called once: with None when a value has gone, else with the error of its step
@@ -18,18 +18,18 @@ Sent = Callable[[Exception | None], object]
 
 
 def nbytes_of(value: Any) -> int:
-    """What a value counts for; numbers and lists count as nothing."""
+    """The bytes of a value as credit counts them; numbers and lists count as nothing."""
     return getattr(value, "nbytes", 0)
 
 
 @final
 class _Lying:
-    """What lies at the end of one route.
+    """The values at the end of one route.
 
     Attributes:
         held: the values that have credit, each with its bytes.
-        nbytes: of these.
-        waiting: the senders of the others, each with the bytes of its value, in their order.
+        nbytes: the bytes of all these.
+        waiting: the senders of the other values, each with its bytes, in their order.
     """
 
     __slots__ = ("held", "nbytes", "waiting")
@@ -42,13 +42,13 @@ class _Lying:
 
 @final
 class Credits:
-    """Counts what lies at its destination, and keeps the senders that wait.
+    """Counts the values at their destination, and keeps the senders that wait.
 
-    It has no lock: that of its owner is held.
+    It has no lock of its own: callers hold that of its owner.
 
     Args:
-        credit: how many values of one route may lie there.
-        credit_bytes: from how many bytes on there is no credit for another one.
+        credit: number of values of one route that may lie there.
+        credit_bytes: bytes of these from which on there is no credit for another value.
 
     Attributes:
         credit: the same.
@@ -66,9 +66,9 @@ class Credits:
         return len(lying.held) < self.credit and lying.nbytes < self.credit_bytes
 
     def take(self, route: Route, key: Key, nbytes: int, sent: Sent | None) -> bool:
-        """A value comes to lie there; whether there was credit, so that its sender can go on.
+        """Count a value that has come; whether there was credit, so that its sender can go on.
 
-        One whose sender is not to be told takes credit that is not there.
+        A value without a ``sent`` callback takes credit even where none is left.
         """
         lying = self._routes.get(route)
         if lying is None:
@@ -82,16 +82,16 @@ class Credits:
         return room
 
     def give(self, route: Route, key: Key, out: list[Sent]) -> None:
-        """A value is taken; appends the senders that can go on now.
+        """Release the credit of a received value; appends the senders that can go on now.
 
-        That is its own if it waits: a sender whose value was received has nothing to wait for
-        (``docs/decisions/0031-rendezvous.md``). Else it is those for which there is credit now.
+        That is its own sender if it waits: once its value was received there is nothing to wait
+        for (``docs/decisions/0031-rendezvous.md``). Else it is those for which there is credit now.
         """
         lying = self._routes[route]
         waiting = lying.waiting
         if key in waiting:
             out.append(waiting[key][1])
-            del waiting[key]  # after it was noted: Ctrl-C may come after any call
+            del waiting[key]  # after the append: Ctrl-C may come after any call
             return
         lying.nbytes -= lying.held.pop(key)
         while waiting and self._has_room(lying):

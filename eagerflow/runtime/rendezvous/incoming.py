@@ -1,4 +1,4 @@
-"""The half of a channel that receives: order, duplicates, and credit for the other end."""
+"""The receiving half of a channel: order, duplicates, and credit for the other end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Incoming:
     Its methods append instructions to ``out`` (`eagerflow.runtime.rendezvous.channel`).
 
     Args:
-        credit: how many values may lie here that nobody has taken.
-        credit_bytes: from how many bytes of them on there is no credit for another one.
-        timing: how long it waits with an answer.
+        credit: number of values that may lie here without having been taken.
+        credit_bytes: bytes of these from which on there is no credit for another value.
+        timing: the waiting time before an acknowledgement.
 
     Attributes:
-        wake: when the other end has to be told what has come.
+        wake: when arrivals have to be acknowledged to the other end.
     """
 
     __slots__ = ("_bytes", "_credit", "_credit_bytes", "_early", "_early_urgent",
@@ -31,8 +31,8 @@ class Incoming:
         self._credit = credit
         self._credit_bytes = credit_bytes
         self._timing = timing
-        self._next = self._next_urgent = 1  # the first that has not come
-        self._early: dict[int, tuple[Message | None, int]] = {}  # that came before it
+        self._next = self._next_urgent = 1  # the first number that has not come
+        self._early: dict[int, tuple[Message | None, int]] = {}  # with later numbers
         self._early_urgent: set[int] = set()
         self._taken = 0
         self._limit = self._told_limit = credit
@@ -42,7 +42,7 @@ class Incoming:
 
     @property
     def held(self) -> int:
-        """How many messages wait for those before them."""
+        """Number of messages that wait for earlier ones."""
         return len(self._early)
 
     @property
@@ -55,7 +55,7 @@ class Incoming:
         return packet.kind != "value" or packet.number <= self._limit
 
     def arrived(self, packet: Packet, now: float, out: list[Any]) -> None:
-        """A packet has come."""
+        """Take a packet that has come."""
         if packet.kind == "value":
             self._value(packet, now, out)
         elif packet.kind == "urgent":
@@ -66,13 +66,13 @@ class Incoming:
     def _value(self, packet: Packet, now: float, out: list[Any]) -> None:
         number = packet.number
         if number < self._next or number in self._early:
-            self.wake = now  # the other end does not know that it came
+            self.wake = now  # a duplicate: the acknowledgement was lost
             return
         if number == self._next:
             self._next_value(packet.message, packet.nbytes, now, out)
         else:
             self._early[number] = packet.message, packet.nbytes
-            self.wake = now  # one before it may be lost
+            self.wake = now  # an earlier one may be lost
         while self._next in self._early:
             self._next_value(*self._early.pop(self._next), now, out)
         answer = now + self._timing.answer
@@ -80,10 +80,10 @@ class Incoming:
             self.wake = answer
 
     def _next_value(self, message: Message | None, nbytes: int, now: float, out: list[Any]) -> None:
-        """The value comes that comes next."""
+        """Deliver the value that is next in order."""
         self._next += 1
         self._bytes += nbytes
-        if message is None:  # it was dropped, so nobody takes it
+        if message is None:  # it was dropped, so no receiver takes it
             self.taken(nbytes, now)
         else:
             out.append(("deliver", message))
@@ -101,10 +101,10 @@ class Incoming:
             out.append(("bring", packet.message))
 
     def taken(self, nbytes: int, now: float) -> bool:
-        """A value that was delivered has been taken by its receiver.
+        """Note that a delivered value has been taken by its receiver.
 
         Returns:
-            Whether the other end has to be told at once.
+            Whether the time of the next acknowledgement has changed.
         """
         self._taken += 1
         self._taken_bytes += nbytes
@@ -113,7 +113,7 @@ class Incoming:
         return self.wake != before
 
     def _grant(self, now: float) -> None:
-        """Give credit for what was taken; tell it at once if it matters."""
+        """Renew credit for taken values; announced at once if the other end may wait for it."""
         limit = self._taken + self._credit
         limit_bytes = self._taken_bytes + self._credit_bytes
         if limit > self._limit:
@@ -126,7 +126,7 @@ class Incoming:
                 self.wake = now
 
     def tells(self, packet: Packet) -> Packet:
-        """A packet that tells the other end what has come."""
+        """``packet`` with acknowledgements and credit for the other end."""
         self.wake = inf
         self._told_limit, self._told_bytes = self._limit, self._limit_bytes
         early = tuple(sorted(self._early)) if self._early else ()

@@ -1,11 +1,11 @@
-"""What tells the values that are sent in a step from each other, and which of them were there."""
+"""Keys that identify the values sent in a step, and compact sets of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
-#: the loops around something, the outermost first, each by its name and the iteration, from 0
+#: enclosing loops, the outermost first, each by its name and the iteration, from 0
 LoopPath = tuple[tuple[str, int], ...]
 
 
@@ -36,9 +36,9 @@ def key_of(attrs: Mapping[str, Any], step: int, path: LoopPath) -> Key:
     """The key under which a ``Send`` and its ``Recv`` meet, in one step and one iteration.
 
     Args:
-        attrs: the attributes of either end, which have the name of the edge.
+        attrs: the attributes of either node, which have the name of the edge.
         step: the number of the step.
-        path: the loops around the ends, as they are in this run of them.
+        path: the loops around both nodes, with their present iterations.
 
     >>> from eagerflow.runtime.rendezvous.keys import key_of
     >>> print(key_of({"edge": "y -> null:1"}, 12, (("while_loop", 3),)))
@@ -48,11 +48,11 @@ def key_of(attrs: Mapping[str, Any], step: int, path: LoopPath) -> Key:
 
 
 class Route(NamedTuple):
-    """From which device to which an edge goes.
+    """The two devices that an edge connects.
 
     Attributes:
-        source: such as ``"cpu:0"``.
-        destination: such as ``"cpu:1"``.
+        source: the device of the sender, such as ``"cpu:0"``.
+        destination: the device of the receiver, such as ``"cpu:1"``.
     """
 
     source: str
@@ -61,9 +61,9 @@ class Route(NamedTuple):
 
 @final
 class KeySet:
-    """Keys of one step. Those of consecutive iterations take the room of one.
+    """A set of keys of one step; keys of consecutive iterations take the room of one.
 
-    So a loop of a million iterations can be looked after for a value that is sent twice.
+    So values that are sent twice are detected even in a loop of a million iterations.
 
     >>> from eagerflow.runtime.rendezvous.keys import Key, KeySet
     >>> keys = KeySet()
@@ -76,13 +76,13 @@ class KeySet:
     __slots__ = ("_far", "_upto")
 
     def __init__(self) -> None:
-        #: by edge, the loops around the innermost, and that: the first iteration that is not in
+        #: by edge, outer loops and innermost loop: the first iteration not in the set
         self._upto: dict[tuple[str, LoopPath, str], int] = {}
-        self._far: set[Key] = set()  # those behind a gap, and those outside of loops
+        self._far: set[Key] = set()  # keys behind a gap, and keys outside of loops
 
     @property
     def room(self) -> int:
-        """How many entries it holds."""
+        """Number of entries stored."""
         return len(self._upto) + len(self._far)
 
     def __contains__(self, key: Key) -> bool:
@@ -93,7 +93,7 @@ class KeySet:
         return iteration < self._upto.get((edge, path[:-1], frame), 0) or key in self._far
 
     def add(self, key: Key) -> None:
-        """Put one in."""
+        """Add a key."""
         _, edge, path = key
         if not path:
             self._far.add(key)

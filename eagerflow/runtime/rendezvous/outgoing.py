@@ -1,4 +1,4 @@
-"""The half of a channel that sends: numbers, credit, and packets that are sent again."""
+"""The sending half of a channel: numbering, credit, and retransmission."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from eagerflow.runtime.rendezvous.packets import ChannelTiming, Message, Packet
 
 @final
 class _Flight:
-    """A message that was put on the wire, and of which the other end has not told that it came.
+    """A message that was put on the wire and is not acknowledged yet.
 
     Attributes:
         message: the message; None if it was dropped since.
-        nbytes: what it counts for.
+        nbytes: its bytes as credit counts them.
         due: when it is sent again.
-        tries: how often it was sent.
+        tries: number of times it was sent.
     """
 
     __slots__ = ("due", "message", "nbytes", "tries")
@@ -37,9 +37,9 @@ class Outgoing:
     Its methods append instructions to ``out`` (`eagerflow.runtime.rendezvous.channel`).
 
     Args:
-        credit: up to which number values may be sent at first.
-        credit_bytes: as long as fewer bytes were sent, at first.
-        timing: when they are sent again.
+        credit: the number up to which values may be sent at first.
+        credit_bytes: values may be sent as long as fewer bytes were, at first.
+        timing: the times after which they are sent again.
     """
 
     __slots__ = ("_bytes", "_limit", "_limit_bytes", "_next", "_next_urgent", "_probe", "_probes",
@@ -50,8 +50,8 @@ class Outgoing:
         self._limit = credit
         self._limit_bytes = credit_bytes
         self._bytes = 0  # of all values that got a number
-        self._queue: dict[Key | None, Message] = {}  # without credit, the oldest first
-        self._wanted: set[Key] = set()  # that a receiver waits for, and were not sent yet
+        self._queue: dict[Key | None, Message] = {}  # values without credit, the oldest first
+        self._wanted: set[Key] = set()  # values not sent yet that a receiver waits for
         self._values: dict[int, _Flight] = {}  # by number
         self._urgent: dict[int, _Flight] = {}
         self._next = self._next_urgent = 1
@@ -60,14 +60,14 @@ class Outgoing:
 
     @property
     def held(self) -> int:
-        """How many messages it holds."""
+        """Number of messages held."""
         flights = (*self._values.values(), *self._urgent.values())
         flying = sum(flight.message is not None for flight in flights)
         return flying + len(self._queue) + len(self._wanted)
 
     @property
     def wake(self) -> float:
-        """When there is something to be sent again."""
+        """Time of the next retransmission or probe."""
         if not self._values and not self._urgent:
             return self._probe
         due = inf
@@ -79,11 +79,11 @@ class Outgoing:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a receiver waits for what was not sent yet."""
+        """Whether a receiver waits for a value that was not sent yet."""
         return bool(self._wanted)
 
     def send(self, message: Message, now: float, out: list[Any]) -> None:
-        """A value, sent as soon as there is credit, or at once if it is wanted."""
+        """Send a value as soon as there is credit, or at once if it is wanted."""
         self._queue[message.key] = message
         if message.key in self._wanted:
             self.want(message.key, True, now, out)
@@ -91,13 +91,13 @@ class Outgoing:
             self._release(now, out)
 
     def urge(self, message: Message, now: float, out: list[Any]) -> None:
-        """A message that needs no credit, and overtakes values."""
+        """Send a message that needs no credit, and overtakes values."""
         number, self._next_urgent = self._next_urgent, self._next_urgent + 1
         self._urgent[number] = _Flight(message, now + self._timing.resend)
         out.append(("put", Packet("urgent", number, message, message.nbytes)))
 
     def want(self, key: Key, comes: bool, now: float, out: list[Any]) -> None:
-        """A receiver waits for a value, which needs no credit then, now or when it is sent."""
+        """Send a value that a receiver waits for without credit, now or once it is there."""
         self._wanted.discard(key)
         message = self._queue.pop(key, None)
         if message is not None:
@@ -108,7 +108,7 @@ class Outgoing:
             self._wanted.add(key)
 
     def drop(self, step: int) -> None:
-        """Let go of the values of a step. Numbers that were given stay, for nothing."""
+        """Let go of the values of a step. Numbers already assigned stay, without a message."""
         self._queue = {key: one for key, one in self._queue.items() if one.step != step}
         for flight in (*self._values.values(), *self._urgent.values()):
             message = flight.message
@@ -119,17 +119,17 @@ class Outgoing:
         self.forget(step)
 
     def forget(self, step: int) -> None:
-        """Nothing more is sent for a step, though it may be wanted."""
+        """Forget the wanted values of a step, for which nothing more is sent."""
         if self._wanted:
             self._wanted = {key for key in self._wanted if key.step != step}
 
     def fits(self, packet: Packet) -> bool:
-        """Whether the other end can know what a packet says."""
+        """Whether a packet only acknowledges messages that were sent."""
         known = max(packet.upto, *packet.early) if packet.early else packet.upto
         return known < self._next and packet.urgent_upto < self._next_urgent
 
     def answered(self, packet: Packet, now: float, out: list[Any]) -> None:
-        """The other end tells what has come, and how much more may."""
+        """Take the acknowledgements and the credit that a packet carries."""
         if self._values:
             self._arrived(self._values, packet.upto, packet.early, out)
         if self._urgent:
@@ -151,7 +151,7 @@ class Outgoing:
                 out.append(("gone", flight.message))
 
     def _release(self, now: float, out: list[Any]) -> None:
-        """Send what there is credit for."""
+        """Send queued values as far as there is credit."""
         while self._queue and self._next <= self._limit and self._bytes < self._limit_bytes:
             message = self._queue.pop(next(iter(self._queue)))
             number, self._next = self._next, self._next + 1
@@ -165,7 +165,7 @@ class Outgoing:
             self._probe = now + self._timing.resend
 
     def tick(self, now: float, out: list[Any]) -> None:
-        """Send again what is due."""
+        """Retransmit the messages that are due."""
         for kind, flights in (("value", self._values), ("urgent", self._urgent)):
             for number, flight in flights.items():
                 if flight.due <= now:

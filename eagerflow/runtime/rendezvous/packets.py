@@ -1,4 +1,4 @@
-"""What two ends of a channel tell each other, and the packets that carry it."""
+"""Messages between the two ends of a channel, and the packets that carry them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from eagerflow.runtime.rendezvous.keys import Key
 
 
 class Message(NamedTuple):
-    """What one end has to tell the other.
+    """A message from one end to the other.
 
     Attributes:
         kind: ``"value"``; ``"error"``, with which a step is aborted; or ``"wanted"``.
-        step: of which step; 0 if it is of several.
-        key: of the value, else None.
+        step: the number of the step; 0 if the message concerns several.
+        key: the key of the value, else None.
         value: the value, the error, or the keys of the values that are wanted.
         dead: whether there is no value.
-        nbytes: what a value counts for.
+        nbytes: the bytes of a value as credit counts them.
     """
 
     kind: str
@@ -28,19 +28,19 @@ class Message(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """What is put on the wire. It may get lost, come twice, or come after later ones.
+    """A unit of transmission. It may get lost, arrive twice, or arrive after later packets.
 
-    Each tells what has come of the other direction, and how much more may be sent.
+    Each packet acknowledges arrivals from the other direction, and grants credit.
 
     Attributes:
         kind: ``"value"``, ``"urgent"``, ``"ack"`` or ``"probe"``, which asks for an answer.
         number: of the message among those of its kind, from 1 on; 0 if there is none.
-        message: None if it was dropped after it had got its number.
-        nbytes: what it counts for, though it was dropped.
+        message: the message; None if it was dropped after it had got its number.
+        nbytes: the bytes of the message as credit counts them, also if it was dropped.
         upto: all values with numbers up to this one have come.
-        early: the numbers of those that have come besides.
-        limit: up to which number there is credit.
-        limit_bytes: as long as fewer bytes were sent, of all values together, there is credit.
+        early: the numbers of later values that have come besides.
+        limit: the number up to which there is credit for values.
+        limit_bytes: there is credit as long as all values sent so far have fewer bytes.
         urgent_upto: all urgent messages up to this one have come.
     """
 
@@ -56,12 +56,12 @@ class Packet(NamedTuple):
 
 
 class ChannelTiming(NamedTuple):
-    """How long a channel waits, in seconds.
+    """Waiting times of a channel, in seconds.
 
     Attributes:
-        resend: for an answer, before a packet is sent again; each time twice as long.
-        longest: the longest such time.
-        answer: for something to send, with which it tells what has come.
+        resend: before a packet without an answer is sent again; doubled each time.
+        longest: the upper bound of `resend`.
+        answer: for a packet that can carry an acknowledgement, before one is sent alone.
     """
 
     resend: float = 0.2

@@ -1,12 +1,12 @@
-"""The rendezvous: values and those who wait for them, of one step, by their keys.
+"""The rendezvous of one step: values and their waiting receivers, by key.
 
-Who comes first waits for the other: a value as an entry of a table, a receiver as a callback. No
-thread waits. Neither knows who the other is, or which of them came first.
+Whichever comes first waits for the other: a value as an entry of a table, a receiver as a callback.
+No thread waits. Neither knows the other, or which of them came first.
 
-A *dead* token says that the value will never be, as it lies on a branch that was not taken.
+A *dead* token says that the value will never exist, as it lies on a branch that was not taken.
 
-Ctrl-C may come after any call in the main thread. So what leaves a table is held by a variable
-before, and goes to those that `Rendezvous.abort` has to call if it was not called by then.
+Ctrl-C may come after any call in the main thread. So a callback is held by a variable before it
+leaves its table, and `Rendezvous.abort` calls it if it was not called by then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, Credits, 
 from eagerflow.runtime.rendezvous.keys import Key, KeySet, Route
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
 
-#: called with the value, whether it is dead, and the error in whose place there is none
+#: called with the value, whether it is dead, and None; or with an error in place of a value
 Done = Callable[[Any, bool, Exception | None], object]
 
 
@@ -35,11 +35,11 @@ def twice(key: Key, what: str) -> RendezvousError:
 
 
 class Left(NamedTuple):
-    """What was left when a step ended.
+    """An entry left when a step ended.
 
     Attributes:
-        key: of which value.
-        what: ``"value"`` if nobody received it, ``"receiver"`` if nobody sent it.
+        key: the key of the value.
+        what: ``"value"`` if it was never received, ``"receiver"`` if it was never sent.
     """
 
     key: Key
@@ -47,12 +47,12 @@ class Left(NamedTuple):
 
 
 class _Put(NamedTuple):
-    """A value that lies there.
+    """A value without a receiver yet.
 
     Attributes:
         value: the value.
         dead: whether there is none.
-        route: on which it takes credit; None if it takes none.
+        route: the route on which it takes credit; None if it takes none.
         taken: called when it has a receiver.
     """
 
@@ -64,7 +64,7 @@ class _Put(NamedTuple):
 
 @final
 class _Receiver:
-    """Waits for a value. To call it is to withdraw it."""
+    """A receiver that waits for a value. Calling it withdraws it."""
 
     __slots__ = ("_rendezvous", "done", "key")
 
@@ -78,26 +78,26 @@ class _Receiver:
 
 
 def _nothing() -> bool:
-    """Withdraws what did not wait."""
+    """The withdrawal of a receiver that did not wait."""
     return False
 
 
 @final
 class Rendezvous:
-    """Where the values of one step meet their receivers. Any thread may call any method.
+    """The meeting place of the values of one step and their receivers, for any thread.
 
-    Callbacks are called without a lock, by the thread that brings what they wait for, and what one
-    raises is raised there. Each is called once, unless Ctrl-C comes in the middle of it or right
-    before: then `abort` calls it with its error, once more perhaps. Only who has called `send` or
-    `receive` and got the interrupt may wait for nothing.
+    Callbacks are called without a lock, by the thread that brings the awaited value, and their
+    errors are raised there. Each is called once, unless Ctrl-C comes in the middle of it or right
+    before: then `abort` calls it with its error, perhaps a second time. Only for the caller of
+    `send` or `receive` that got the interrupt may a callback never come.
 
     Args:
         step: the number of the step.
-        routes: by the name of each edge, from where to where it goes.
-        executable: the number of what runs the step here, for events.
-        transport: brings values to where they are wanted.
-        credit: how many values of one route may lie here before their senders wait.
-        credit_bytes: from how many bytes of them on the next one waits.
+        routes: the route of each edge, by its name.
+        executable: the number of the executable that runs the step here, for events.
+        transport: brings values to their destination.
+        credit: number of values of one route that may lie here before their senders wait.
+        credit_bytes: bytes of these from which on the next one waits.
 
     Attributes:
         step: the same.
@@ -127,15 +127,15 @@ class Rendezvous:
         self.step = step
         self.routes = routes
         self._transport = transport
-        self._lock = threading.RLock()  # a finaliser that runs in the middle may withdraw
+        self._lock = threading.RLock()  # reentrant: a finaliser may withdraw at any point
         self._values: dict[Key, _Put] = {}
         self._receivers: dict[Key, _Receiver] = {}
         self._answered = KeySet()
         self._credits = Credits(credit, credit_bytes)
         self._open = True
         self._error: Exception | None = None
-        self._others_know = False  # the other ends, of the error
-        self._due: deque[Callable[[Exception], object]] = deque()  # that `abort` has to call
+        self._others_know = False  # whether the other ends know of the error
+        self._due: deque[Callable[[Exception], object]] = deque()  # callbacks for `abort` to call
         transport.begin(self)
 
     # --- senders and receivers ---
@@ -143,20 +143,20 @@ class Rendezvous:
     def send(
         self, key: Key, value: Any = None, *, dead: bool = False, sent: Sent | None = None
     ) -> None:
-        """Send a value to whoever receives ``key``, now or later.
+        """Send a value to the receiver of ``key``, which may come later.
 
         Args:
-            key: of the value.
+            key: the key of the value.
             value: a raw array or a number, not to be changed any more; None if it is dead.
             dead: whether there is no value.
-            sent: called once, with None as soon as the sender may go on (where it is far ahead of
-                its receiver, later), or with the error of the step. Nothing that a receiver needs
-                may wait for it, but later iterations of the loop.
+            sent: called once, with None as soon as the sender may go on (later if it is far ahead
+                of its receiver), or with the error of the step. Nothing that a receiver needs may
+                wait for this call, except later iterations of the loop.
 
         Raises:
-            RendezvousError: it was sent before, or the step has no such edge.
-            Exception: that of `abort`, or a RendezvousError after `end`, if there is no ``sent`` to
-                be called with it.
+            RendezvousError: the value was sent before, or the step has no such edge.
+            Exception: the error of `abort`, or a RendezvousError after `end`, if there is no
+                ``sent`` to be called with it.
         """
         if self._open:
             self._transport.send(self, self._route(key), key, value, dead, sent)
@@ -169,16 +169,16 @@ class Rendezvous:
         """Receive a value.
 
         Args:
-            key: of the value.
+            key: the key of the value.
             done: called once with the value, whether it is dead, and None; after `abort` or `end`
-                with the error in its place. At once if one of them is there.
+                with the error in place of a value. At once if a value or an error is there.
 
         Returns:
-            What withdraws: afterwards ``done`` is not called any more, and the value can be
-            received again. It gives whether there was something to withdraw.
+            A function that withdraws the receiver: afterwards ``done`` is not called any more, and
+            the value can be received again. It returns whether the receiver still waited.
 
         Raises:
-            RendezvousError: it was received before, or the step has no such edge.
+            RendezvousError: the value was received before, or the step has no such edge.
         """
         put: _Put | None = None
         receiver: _Receiver | None = None
@@ -211,18 +211,18 @@ class Rendezvous:
     def put(
         self, key: Key, value: Any, dead: bool, sent: Sent | None, route: Route | None = None
     ) -> None:
-        """Put a value there, as its transport has brought it.
+        """Take a value that its transport has brought.
 
         Args:
-            key: of the value.
+            key: the key of the value.
             value: the value; None if it is dead.
             dead: whether there is none.
             sent: called once, as `send` says.
-            route: on which the value takes credit. If None, it takes none, and ``sent`` is called
-                when there is a receiver.
+            route: the route on which the value takes credit. If None, it takes none, and ``sent``
+                is called when there is a receiver.
 
         Raises:
-            RendezvousError: it was put there before.
+            RendezvousError: the value was put there before.
         """
         done: Done | None = None
         waits = False
@@ -246,7 +246,7 @@ class Rendezvous:
             raise
 
     def _tell(self, done: Done, value: Any, dead: bool, sent: Iterable[Sent]) -> None:
-        """Tell a receiver, and the senders that can go on."""
+        """Call a receiver, and the senders that can go on."""
         try:
             done(value, dead, None)
         finally:
@@ -266,7 +266,7 @@ class Rendezvous:
     def _keep_value(
         self, key: Key, value: Any, dead: bool, sent: Sent | None, route: Route | None
     ) -> bool:
-        """Let a value lie there; whether its sender can go on."""
+        """Store a value for a later receiver; whether its sender can go on."""
         if key in self._values or key in self._answered:
             raise twice(key, "sent")
         goes_on = route is not None and self._credits.take(route, key, nbytes_of(value), sent)
@@ -287,7 +287,7 @@ class Rendezvous:
 
     @property
     def error(self) -> Exception | None:
-        """What the step was aborted with."""
+        """The error with which the step was aborted."""
         return self._error
 
     # --- the end ---
@@ -295,7 +295,7 @@ class Rendezvous:
     def abort(self, error: Exception) -> None:
         """End the step here and at all other ends.
 
-        All who wait are called with ``error``, as are those who come later; values are let go.
+        All waiting callbacks are called with ``error``, as are later ones; values are let go.
         Of several errors the first counts.
         """
         try:
@@ -306,18 +306,18 @@ class Rendezvous:
                 self._others_know = True
 
     def fail(self, error: Exception) -> None:
-        """The same for a transport, when another end has aborted the step."""
+        """As `abort`, for a transport, when another end has aborted the step."""
         with self._lock:
             self._others_know |= self._open
         self._stop(error)
 
     def end(self) -> list[Left]:
-        """The step is over here. It holds nothing any more.
+        """End the step here, and let go of all that it holds.
 
-        Who still waits is called with a RendezvousError.
+        Callbacks that still wait are called with a RendezvousError.
 
         Returns:
-            What was left; nothing where each value was received, or the step was aborted.
+            The entries left; none where each value was received, or the step was aborted.
         """
         with self._lock:
             left = [Left(key, "value") for key in self._values]
@@ -329,7 +329,7 @@ class Rendezvous:
         return left
 
     def _stop(self, error: Exception | None) -> None:
-        """Empty the tables, and call all who wait."""
+        """Empty the tables, and call all waiting callbacks."""
         with self._lock:
             due: list[Callable[[Exception], object]] = [
                 partial(receiver.done, None, False) for receiver in self._receivers.values()
@@ -339,7 +339,7 @@ class Rendezvous:
             credits = Credits(self._credits.credit, self._credits.credit_bytes)
             if self._open:
                 self._error = error
-            # no call from here on: Ctrl-C comes before or after
+            # no calls from here on, so Ctrl-C comes before or after all of it
             self._open = False
             self._due += due
             self._credits = credits
@@ -359,7 +359,7 @@ class Rendezvous:
                         del self._due[0]
                 if call is not None:
                     call(error)
-            except KeyboardInterrupt as interrupt:  # the others first: they wait
+            except KeyboardInterrupt as interrupt:  # raised after the other callbacks, which wait
                 late = interrupt
                 if call is not None:
                     with suppress(Exception):
@@ -372,7 +372,7 @@ class Rendezvous:
     # --- errors ---
 
     def _failure(self) -> Exception:
-        """The error for who comes after the end."""
+        """The error for calls after the end."""
         if self._error is not None:
             return self._error
         return RendezvousError(
@@ -383,7 +383,7 @@ class Rendezvous:
         """The route of an edge.
 
         Raises:
-            RendezvousError: it is none of this step.
+            RendezvousError: the edge, or the key, is not of this step.
         """
         route = self.routes.get(key[1])
         if route is None or key[0] != self.step:

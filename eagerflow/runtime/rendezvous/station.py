@@ -1,8 +1,8 @@
 """A station: the transport of one of several ends, by a channel to each of the others.
 
-An end is a process, or what plays one. One thread, its *owner*, does all its work and calls `work`;
-what other threads ask for waits in an inbox. So no state machine is touched by two threads, nor by
-one that Ctrl-C may hit.
+An end is a process, or a stand-in for one. One thread, its *owner*, does all its work and calls
+`work`; requests of other threads wait in an inbox. So no state machine is touched by two threads,
+nor by a thread that Ctrl-C may interrupt.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from eagerflow.runtime.rendezvous.rendezvous import twice
 from eagerflow.runtime.rendezvous.transport import StepEnd, transfer
 from eagerflow.runtime.threads.reported_calls import call_and_report
 
-#: of how many steps it is remembered that they are over, for values that come late
+#: number of finished steps that are remembered, for values that come late
 _REMEMBERED: Final = 4096
 
 
 @final
 class _Sending:
-    """Who waits while a value is on its way.
+    """The waiting sender of a value on its way.
 
     Attributes:
-        event: of the transfer.
+        event: the event of the transfer.
     """
 
     __slots__ = ("_sent", "event")
@@ -43,22 +43,22 @@ class _Sending:
         self.event = event
 
     def go_on(self, error: Exception | None) -> None:
-        """Tell the sender, once."""
+        """Call the sender, once."""
         sent, self._sent = self._sent, None
         if sent is not None:
             call_and_report(partial(sent, error))
 
 
-#: nobody waits
+#: no sender waits, and no event is reported
 _UNHEARD: Final = _Sending(None, None)
 
 
 @final
 class AtOnce:
-    """The transport of a station as its owner alone may use it: what is asked for is done at once.
+    """The transport of a station for its owner alone: requests are carried out at once.
 
     Args:
-        station: whose.
+        station: the station.
     """
 
     __slots__ = ("abort", "begin", "end", "send", "wanted")
@@ -76,25 +76,25 @@ class Station:
     """One end, with a channel to each of the others.
 
     Args:
-        name: of this end.
+        name: the name of this end.
         end_of: gives the name of the end that a device belongs to.
         put: puts a packet on the wire to an end; called by the owner, blocks nothing.
-        ring: tells the owner that there is something in the inbox; called by any thread.
-        credit: how many values may lie at an end without a receiver, from each other one.
-        credit_bytes: from how many bytes of them on there is no credit for another one.
-        timing: of the channels.
-        log: whether the channels keep what happened.
-        shown: what a device is called in events.
+        ring: wakes the owner when the inbox is not empty; called by any thread.
+        credit: number of values from each other end that may lie at an end without a receiver.
+        credit_bytes: bytes of these from which on there is no credit for another value.
+        timing: the waiting times of the channels.
+        log: whether the channels keep their events and instructions.
+        shown: gives the name of a device in events.
 
     Attributes:
         name: the same.
         channels: by the name of the other end.
-        now: the time; whoever uses `at_once` outside of `work` sets it before.
+        now: the time; the owner sets it before it uses `at_once` outside of `work`.
         at_once: the same transport for the owner.
-        soonest: when to call `work` again if nothing happens before: an early look finds none due,
-            and when there is one.
-        refused: how many packets were dropped because they cannot have come.
-        arrived: told the key of each value that comes from another end; None where nobody wants it.
+        soonest: when to call `work` again if nothing happens before; a call that comes too early
+            does no harm.
+        refused: number of packets dropped as they do not fit the state of their channel.
+        arrived: called with the key of each value that comes from another end; or None.
     """
 
     def __init__(
@@ -117,19 +117,19 @@ class Station:
         self.now = 0.0
         self._wakes: dict[str, float] = {}
         self.soonest = inf
-        self._urged: set[str] = set()  # ends that have told what they want
+        self._urged: set[str] = set()  # ends that have announced wanted values
         self._open: dict[int, StepEnd] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
-        #: of steps that have not begun here: values, and whether "taken" is owed for them; errors
+        #: of steps that have not begun here: values, each with whether "taken" is owed; errors
         self._early: dict[int, list[tuple[str, Message, bool]]] = {}
         self._failed: OrderedDict[int, Exception] = OrderedDict()
-        self._wanted: set[Key] = set()  # of which the other ends were told
+        self._wanted: set[Key] = set()  # keys announced to the other ends
         self._sending: dict[Key, _Sending] = {}
         self.at_once: Final = AtOnce(self)
 
     @property
     def held(self) -> int:
-        """How many messages, callbacks and steps it holds, for leak checks."""
+        """Number of messages, callbacks and steps held, for leak checks."""
         early = sum(map(len, self._early.values()))
         channels = sum(channel.held for channel in self.channels.values())
         own = (self._sending, self._wanted, self._open, self._inbox)
@@ -180,13 +180,13 @@ class Station:
         self._ring()
 
     def fail(self, step: int, error: Exception, /) -> None:
-        """A step has failed elsewhere: it ends here as well. Any thread may ask."""
+        """End a step here that has failed elsewhere; for any thread."""
         self._ask(self._fail, step, error)
 
     # --- for the owner ---
 
     def forget(self, end: str) -> None:
-        """Another end is gone: what came from it for steps that have not begun goes as well."""
+        """Forget an end that is gone, with its values for steps that have not begun."""
         self.channels.pop(end, None)
         self._wakes.pop(end, None)
         self._urged.discard(end)
@@ -198,7 +198,7 @@ class Station:
                 del self._early[step]
 
     def forget_steps(self, steps: range) -> None:
-        """These steps never begin here, or have ended: what came early for them goes."""
+        """Drop early values and errors of steps that never begin here, or have ended."""
         for step in [step for step in self._early if step in steps]:
             for end, message, owes in self._early.pop(step):
                 if owes and end in self.channels:
@@ -207,11 +207,11 @@ class Station:
             del self._failed[step]
 
     def work(self, now: float, packets: Sequence[tuple[str, Packet]] = ()) -> float:
-        """Do what there is to do.
+        """Handle packets, due timers and the inbox.
 
         Args:
             now: the time.
-            packets: those that have come, each with the name of the end that sent it.
+            packets: the packets that have come, each with the name of the end that sent it.
 
         Returns:
             The time at which to call again, if nothing happens before; inf for never.
@@ -252,13 +252,13 @@ class Station:
                     self._settle(self._sending.pop(what.key), None)
             else:
                 brought.append(instruction)
-        for kind, message in brought:  # behind the rest: who takes it may send at once
+        for kind, message in brought:  # after the rest, as a receiver may send at once
             if kind == "deliver":
                 self._deliver(end, message, owes=True)
             else:
                 self._bring(end, message)
 
-    # --- what goes to the other ends ---
+    # --- to the other ends ---
 
     def _send(
         self, rendezvous: StepEnd, end: str, message: Message, sent: Sent | None,
@@ -277,7 +277,7 @@ class Station:
             self._settle(_Sending(sent, event), error)
 
     def _settle(self, sending: _Sending, error: Exception | None) -> None:
-        """A value has come at the other end, or never will."""
+        """End a sending: its value has arrived at the other end or, with an error, never will."""
         if sending is _UNHEARD:
             return
         sending.go_on(error)
@@ -286,10 +286,10 @@ class Station:
                 sending.event.error = events.describe(error)
             events.end(sending.event)
 
-    # --- what comes from the other ends ---
+    # --- from the other ends ---
 
     def _bring(self, end: str, message: Message) -> None:
-        """An urgent message has come."""
+        """Handle an urgent message that has come."""
         if message.kind == "value":
             self._deliver(end, message, owes=False)
         elif message.kind == "error":
@@ -301,7 +301,7 @@ class Station:
                 self._ask(self._handle, end, ("want", key, not over))
 
     def _deliver(self, end: str, message: Message, owes: bool) -> None:
-        """A value has come; whether its channel is to be told when it was taken."""
+        """Pass a value on to its step; ``owes`` if its channel needs a "taken" for it."""
         assert message.key is not None
         arrived = self.arrived  # another thread may set it
         if arrived is not None and not message.dead:
@@ -324,7 +324,7 @@ class Station:
         assert message.key is not None
         try:
             rendezvous.put(message.key, message.value, message.dead, None)
-        except Exception as error:  # sent twice, or of the receiver
+        except Exception as error:  # sent twice, or raised by the receiver
             call_and_report(partial(rendezvous.abort, error))
         if owes:
             self._handle(end, ("taken", message.nbytes))
@@ -341,12 +341,12 @@ class Station:
 
         try:
             rendezvous.put(message.key, message.value, message.dead, taken)
-        except Exception as error:  # sent twice, or of the receiver
+        except Exception as error:  # sent twice, or raised by the receiver
             taken(error)
             call_and_report(partial(rendezvous.abort, error))
 
     def _fail(self, step: int, error: Exception) -> None:
-        """Another end has aborted a step."""
+        """End a step here that another end has aborted."""
         rendezvous = self._open.get(step)
         if rendezvous is not None:
             call_and_report(partial(rendezvous.fail, error))
@@ -354,10 +354,10 @@ class Station:
             self._remember(self._failed, step, error)
         self._drop(step, error)
 
-    # --- what is wanted ---
+    # --- wanted values ---
 
     def _want(self, end: str, keys: Iterable[Key]) -> None:
-        """Tell another end which values receivers wait for, if it has no credit to send them."""
+        """Announce to an end which values receivers wait for, if it has no credit to send them."""
         channel = self.channels.get(end)
         if channel is not None and channel.exhausted:
             new = tuple([key for key in keys if key not in self._wanted])
@@ -366,7 +366,7 @@ class Station:
                 self._ask(self._handle, end, ("urge", Message("wanted", 0, None, new)))
 
     def _from(self, rendezvous: StepEnd, end: str) -> list[Key]:
-        """What is wanted in a step of another end."""
+        """The keys that a step wants from another end."""
         routes = rendezvous.routes
         return [k for k in rendezvous.wanted() if self._end_of(routes[k.edge].source) == end]
 
@@ -398,7 +398,7 @@ class Station:
             self._handle(end, ("urge", Message("error", rendezvous.step, None, error)))
 
     def _drop(self, step: int, error: Exception) -> None:
-        """Let go of what was to be sent for a step."""
+        """Let go of all messages to and from other ends for a step."""
         for end in self.channels:
             self._handle(end, ("drop", step))
         for key in [key for key in self._sending if key.step == step]:

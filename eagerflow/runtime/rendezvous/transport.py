@@ -1,4 +1,4 @@
-"""Transports: what brings a value from the device that sends it to the one that wants it."""
+"""Transports, which bring a value from the device that sends it to the device of its receiver."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from eagerflow.runtime.rendezvous.keys import Key, Route
 
 
 class StepEnd(Protocol):
-    """One end of a step: a `Rendezvous`, or what takes values by itself.
+    """One end of a step: a `Rendezvous`, or a step that takes values itself.
 
     Attributes:
         step: the number of the step.
-        routes: by the name of each edge, from where to where it goes.
-        error: what the step was aborted with.
+        routes: the route of each edge, by its name.
+        error: the error with which the step was aborted.
         takes_at_once: whether `put` has taken a value when it returns.
-        executable: the number of what runs the step here, for events.
+        executable: the number of the executable that runs the step here, for events.
     """
 
     @property
@@ -35,26 +35,26 @@ class StepEnd(Protocol):
     def put(
         self, key: Key, value: Any, dead: bool, sent: Sent | None, route: Route | None = None
     ) -> None:
-        """A value has come (see `Rendezvous.put`)."""
+        """Take a value that has come (see `Rendezvous.put`)."""
 
     def wanted(self) -> list[Key]:
-        """The keys of the values that it waits for."""
+        """The keys of the values that receivers of this end wait for."""
 
     def fail(self, error: Exception) -> None:
-        """Another end has aborted the step."""
+        """End the step here, as another end has aborted it."""
 
     def abort(self, error: Exception) -> None:
         """End the step here and at all other ends."""
 
 
 class Transport(Protocol):
-    """Brings values to the ends of steps at their destination, and errors to all of one step.
+    """Brings values to the ends of steps at their destination, and errors to all ends of a step.
 
     Its methods may be called by any thread, and block none.
     """
 
     def begin(self, rendezvous: StepEnd, /) -> None:
-        """A step begins here: what comes for it is put there."""
+        """Register the end of a step that begins here; values that come for it are put there."""
 
     def send(
         self, rendezvous: StepEnd, route: Route, key: Key, value: Any, dead: bool,
@@ -63,30 +63,30 @@ class Transport(Protocol):
         """Bring a value to the destination of ``route``, and call `Rendezvous.put` of that end.
 
         Args:
-            rendezvous: of the end that sends.
-            route: from where, to where.
-            key: of the value.
+            rendezvous: the end that sends.
+            route: the devices of the sender and the receiver.
+            key: the key of the value.
             value: a raw array or a number, not to be changed any more; None if it is dead.
             dead: whether there is no value.
-            sent: called once, when it has gone, or with the error of the step.
+            sent: called once, when the value has gone, or with the error of the step.
         """
 
     def wanted(self, rendezvous: StepEnd, route: Route, key: Key, /) -> None:
-        """A receiver begins to wait for a value, which comes on that route."""
+        """Note that a receiver begins to wait for a value, which comes on that route."""
 
     def abort(self, rendezvous: StepEnd, error: Exception, /) -> None:
-        """Call `Rendezvous.fail` of all other ends of the step, before what is still on its way."""
+        """Call `Rendezvous.fail` of all other ends of the step, ahead of values on their way."""
 
     def end(self, rendezvous: StepEnd, /) -> None:
-        """The step is over here: what still comes for it is dropped."""
+        """Note that the step is over here: values that still come for it are dropped."""
 
 
 @final
 class InProcess:
     """The transport between devices of one process: the value itself is put there, uncopied.
 
-    All devices of a step share one rendezvous. It tells no event, as nothing moves here: who
-    copies a value to another device tells of that.
+    All devices of a step share one rendezvous. It emits no event, as nothing moves here: the code
+    that copies a value to another device reports that.
     """
 
     __slots__ = ()
@@ -119,11 +119,11 @@ def transfer(
     """The event of a value that is sent to another process.
 
     Args:
-        route: from where, to where.
-        key: of the value.
-        value: that is sent.
-        executable: the number of what runs the step here.
-        shown: what devices are called in events.
+        route: the devices of the sender and the receiver.
+        key: the key of the value.
+        value: the value that is sent.
+        executable: the number of the executable that runs the step here.
+        shown: gives the name of a device in events.
     """
     return TransferEvent(
         name=key.edge, device=shown(route.destination), origin=shown(route.source),

@@ -1,4 +1,4 @@
-"""Actions: what the scheduled nodes do when they run."""
+"""Actions: the work of scheduled nodes in the scheduled tier."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ LIGHT: Final = 0
 HEAVY: Final = 1
 HERE: Final = 2
 
-#: what starts ops that wait without holding a thread, by op: ``start(node, inputs, completion)``,
-#: which may give a function to be called when the result is no longer wanted
+#: functions that start ops that wait without a thread, by op: ``start(node, inputs, completion)``,
+#: which may return a function to be called when the result is no longer wanted
 asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
-#: gives for a node of such an op what runs it as long as it need not wait, or None. That takes the
-#: inputs, and gives a tuple of the results or what ``start`` takes as its fourth argument
+#: by op: gives for a node the function that runs it while it need not wait, or None. That function
+#: takes the inputs, and returns a tuple of the results or the fourth argument of ``start``
 at_once: Final[dict[str, Callable[[Node], Callable[[Sequence[Any]], Any] | None]]] = {}
 
 
 @final
 @dataclass(slots=True, eq=False)
 class Action:
-    """What the tier does for a scheduled node.
+    """The work of a scheduled node.
 
     Attributes:
-        call: takes a list of what the slots of its inputs hold, the last first, and may empty it;
-            gives a tuple for those of its outputs, and of a ``Switch`` the port. None where tokens
-            only pass through.
+        call: takes a list of the values in its input slots, the last first, and may empty it;
+            gives a tuple of the values for its output slots, or the port of a ``Switch``. None
+            where tokens only pass through.
         inputs: slots, in the frame that it lies in.
         takes: the same, the last first.
-        outputs: slots; of an ``enter`` or an ``exit`` in the frame where they lead to.
+        outputs: slots; of an ``enter`` or an ``exit``, in the frame that it leads to.
         node: the node, or the first of a region.
         chooses: whether it is a ``Switch``.
         queue: `LIGHT`, `HEAVY` (worth a thread of its own), or `HERE` (only the thread that started
-            the step may run it, as it calls Python code of the user).
-        begin: of an op that waits without a thread, what starts it.
-        stays: whether its input stays where it is: it goes into all iterations of a loop.
-        writes: what it has written when it is done; None for nothing.
+            the step may run it, as it calls user code).
+        begin: of an op that waits without a thread, the function that starts it.
+        stays: whether its input stays in its slot, as it goes into all iterations of a loop.
+        writes: the writes that are complete when it is done; None for none.
         late: the positions of inputs that it reads in the memory of the host, and that may come
             late, each with the backend of its device.
-        region: its code, whose errors tell where they were raised; None for what steers tokens.
+        region: its code, whose errors say where they were raised; None for other nodes.
     """
 
     node: Node
@@ -69,20 +69,20 @@ class Action:
     region: RegionCode | None = None
 
     def blame(self, error: Exception) -> None:
-        """Let an error say where it was raised; the code of a region does so itself."""
+        """Note in an error where it was raised; the code of a region does so itself."""
         if self.region is None:
             if isinstance(error, EagerflowError):
                 relocate(error, self.node.source)
             note_place(error, node_note(self.node))
 
     def read(self, slots: Sequence[int]) -> None:
-        """Say where it reads."""
+        """Set the slots that it reads."""
         self.inputs = tuple(slots)
         self.takes = self.inputs[::-1]
 
 
 def _branch_of(node: Node) -> Call:
-    """Gives the port that a ``Switch`` chooses."""
+    """The `Action.call` of a ``Switch``, which returns the port."""
     count, predicate = len(node.outputs), node.inputs[1].type
     if isinstance(predicate, TensorType) and predicate.dtype.kind == "bool":
         return lambda given: 0 if given[0] else 1
@@ -104,9 +104,9 @@ _KINDS: Final[dict[Lead, int]] = {
 
 
 def steering(node: Node) -> tuple[int, Call | None]:
-    """What a node that only lowered graphs have is for the scheduler, and its `Action.call`.
+    """The scheduler's kind of a steering node, and its `Action.call`.
 
-    There is none where no more happens than that tokens pass.
+    The call is None where tokens only pass through.
     """
     kind = _KINDS[lead_of(node.op)]
     if kind == SWITCH:

@@ -1,9 +1,9 @@
-"""Fewer and larger regions, where as many threads as there are gain nothing by smaller ones.
+"""Coarsening: fewer and larger regions, where smaller ones gain nothing on the threads there are.
 
 Two regions of which one waits for the other are joined as long as the graph would not take longer
 (edge zeroing: Sarkar, "Partitioning and Scheduling Parallel Programs for Multiprocessors", 1989).
-That keeps what works on one variable together: its arrays stay in the cache, in
-buffers that are used again.
+That keeps the work on one variable together: its arrays stay in the cache, in buffers that are
+used again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, final
 
 #: seconds to schedule one region
 _ENTRY: Final = 20e-6
-#: how many regions are looked at; the work grows with the square
+#: number of regions up to which they are joined; the work grows with the square
 _MOST: Final = 100
 
 Edges = Mapping[int, set[int]]
@@ -27,7 +27,7 @@ def coarsen(costs: Mapping[int, float], before: Edges, workers: int) -> dict[int
     Args:
         costs: the seconds that each region takes, in an order in which they could run.
         before: the regions that each waits for.
-        workers: how many threads there are.
+        workers: number of threads.
 
     >>> coarsen({0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0}, {0: set(), 1: {0}, 2: {0}, 3: {1, 2}}, 1)
     {0: 0, 1: 0, 2: 0, 3: 0}
@@ -51,7 +51,7 @@ class _Coarsening:
 
     def run(self) -> dict[int, int]:
         edges = [(a, b) for b, others in self.before.items() for a in sorted(others)]
-        # what costs most is worth most to be kept together
+        # joining the costliest regions gains most
         edges.sort(key=lambda edge: -self.costs[edge[0]] - self.costs[edge[1]])
         seconds = self._seconds(self.costs, self.before)
         for a, b in edges:
@@ -71,7 +71,7 @@ class _Coarsening:
         return region
 
     def _joined(self, a: int, b: int) -> tuple[dict[int, float], dict[int, set[int]]]:
-        """Costs and edges if two regions are joined."""
+        """Costs and edges with two regions joined."""
         costs = {r: cost for r, cost in self.costs.items() if r != b}
         costs[a] += self.costs[b]
         before = {
@@ -83,14 +83,14 @@ class _Coarsening:
         return costs, before
 
     def _seconds(self, costs: Mapping[int, float], before: Edges) -> float:
-        """How long the whole takes if the critical path goes first; for ever in a cycle."""
+        """Makespan of the regions if the critical path goes first; infinite with a cycle."""
         after: dict[int, list[int]] = {region: [] for region in before}
         for region, others in before.items():
             for other in others:
                 after[other].append(region)
         left = {region: len(others) for region, others in before.items()}
         order = [region for region, count in left.items() if not count]
-        for region in order:  # it grows in the loop
+        for region in order:  # the list grows in the loop
             for other in after[region]:
                 left[other] -= 1
                 if not left[other]:

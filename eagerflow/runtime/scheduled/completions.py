@@ -1,4 +1,4 @@
-"""What ends a node that waits without a thread."""
+"""Completions: callbacks that end nodes that wait without a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class AbstractCompletion(Protocol):
-    """What ends a node that waits without a thread: `done` or `failed`, from any thread, once."""
+    """Ends a node that waits without a thread, by `done` or `failed`, from any thread, once."""
 
     @property
     def tier(self) -> RunsGraph: ...
@@ -28,12 +28,12 @@ class AbstractCompletion(Protocol):
 
 @final
 class Completion:
-    """What ends a node that waits without a thread: `done` or `failed`, from any thread, once.
+    """Ends a node that waits without a thread, by `done` or `failed`, from any thread, once.
 
-    What comes later than the first answer, or after the step was stopped, is ignored.
+    Answers after the first, or after the step was stopped, are ignored.
 
     Attributes:
-        tier: that the node belongs to.
+        tier: the tier that the node belongs to.
     """
 
     __slots__ = ("_node", "_step", "_tag", "_tidy", "tier")
@@ -47,8 +47,8 @@ class Completion:
 
     @property
     def rendezvous(self) -> Rendezvous:
-        """Where the partitions of the step meet."""
-        assert self._step is not None  # the node was not answered for
+        """The rendezvous of the step."""
+        assert self._step is not None  # there was no answer yet
         assert self._step.rendezvous is not None
         return self._step.rendezvous
 
@@ -62,21 +62,21 @@ class Completion:
         return self._step is None
 
     def brought_on(self, work: Callable[[], object] | None) -> None:
-        """A thread of the step that has nothing else to do may call ``work``, if that is given."""
+        """Let an idle thread of the step call ``work``, if that is given."""
         step = self._step
         if step is not None and work is not None:
             step.bring_on(self._tag, self._node, work)
 
     def done(self, *values: Any) -> None:
-        """The results are there: raw arrays and numbers."""
+        """End the node with its results: raw arrays and numbers."""
         self._answer(values, None)
 
     def failed(self, error: BaseException) -> bool:
-        """There will be none; whether this was the first answer."""
+        """End the node with an error; whether this was the first answer."""
         return self._answer((), error)
 
     def end(self, error: BaseException | None, *values: Any) -> bool:
-        """The one or the other; whether this was the first answer."""
+        """End the node with results, or with an error; whether this was the first answer."""
         return self._answer(values if error is None else (), error)
 
     def at_end(self, action: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Steps without a thread of their own: threads of a small pool serve those that can go on."""
+"""Detached steps, without a thread of their own: a small pool serves the steps that can go on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: gives the outputs of a step, or raises its error
 Result = Callable[[], tuple[Any, ...]]
 
-#: the threads that serve such steps; they never sleep while a step waits
+#: the threads that serve detached steps; none of them blocks while a step waits
 serving: Final = Workers(most=worker_count, name="server")
 os.register_at_fork(after_in_child=serving.forget)
 
@@ -31,7 +31,7 @@ class JobPool(Protocol):
     """Runs pieces of work."""
 
     def submit(self, job: Callable[[], object], /) -> object:
-        """Run ``job`` soon, in whatever thread."""
+        """Run ``job`` soon, in any thread."""
 
 
 @final
@@ -39,16 +39,17 @@ class DetachedStep:
     """One run of a graph without a waiting caller.
 
     Args:
-        tier: what to run.
+        tier: the tier with the graph.
         done: called once, in a thread of the pool, with a function that gives the outputs or raises
             the error of the step.
-        event: of the step, if it has a listener; it ends before ``done`` has the result.
-        number: of the step, for events.
-        runner: the name of the runner that it is for, in events.
-        pool: runs what can go on; one of its own kind if not given.
+        event: the event of the step, if there is a listener; it ends before ``done`` has the
+            result.
+        number: the number of the step, for events.
+        runner: the name of the runner that the step is for, in events.
+        pool: serves the step; `serving` or, if it calls user code, the shared pool by default.
 
     Attributes:
-        thread: the thread that works for it now, 0 for none.
+        thread: the thread that works for the step now, 0 for none.
     """
 
     __slots__ = ("_done", "_event", "_pool", "_runner", "_step", "thread")
@@ -65,7 +66,7 @@ class DetachedStep:
         self.thread = 0
 
     def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin it.
+        """Begin the step.
 
         Args:
             inputs: raw arrays and numbers.
@@ -76,14 +77,14 @@ class DetachedStep:
                 events.begin(event)
             self._step.begin(inputs)
         except BaseException as error:
-            self._step.end()  # `done` is not called: this raises
+            self._step.end()  # `done` is not called, as this raises
             if event is not None:
                 event.error = events.describe(error)
                 events.end(event)
             raise
 
     def cancel(self, reason: str) -> None:
-        """End it soon: nothing new is run, and what waits is cancelled."""
+        """End the step soon: no further nodes are run, and waits are cancelled."""
         self._step.cancel(reason)
 
     def _wake(self) -> None:
@@ -96,7 +97,7 @@ class DetachedStep:
             over = self._step.serve()
         finally:
             step_of.runner = ""
-        if self.thread == thread:  # else another one goes on already
+        if self.thread == thread:  # else another thread goes on already
             self.thread = 0
         if over:
             self._done(self._take_result)
@@ -115,7 +116,7 @@ class DetachedStep:
 
 
 def calls_python(graph: Graph) -> bool:
-    """Whether a graph calls functions of the user, which may take any time."""
+    """Whether a graph calls user code, which may take any time."""
     graphs = (graph, *inner_graphs(graph.nodes))
     ops = (find_op(node.op) for one in graphs for node in one.nodes)
     return any(op is not None and op.calls_user for op in ops)

@@ -1,8 +1,8 @@
 """Light steps: a partition without loops, branches and heavy parts, run by the owner of a station.
 
-Such a partition has nothing to schedule. What it runs is known: regions, each as soon as what it
-needs has been received. So a step is a few counters, without a scheduler, a rendezvous or locks,
-and the thread that owns the transport runs it, since to hand over to another one would take longer.
+Such a partition has nothing to schedule: each region runs as soon as its operands have been
+received. So a step is a few counters, without a scheduler, a rendezvous or locks. The thread that
+owns the transport runs it, since handing over to another thread would take longer.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
 _SHORT_SECONDS: Final = 1e-3
-#: what sizes are taken for of which only the name is known: others wait where that is too little
+#: the value assumed for symbolic sizes; where it is too small, other work of the thread waits
 _UNKNOWN_SIZE: Final = 1024
-#: what a Send sends of a value
+#: gives the form in which a Send sends a value
 Moved = Callable[[Any], Any]
 
 
@@ -53,13 +53,13 @@ def is_light(tier: ScheduledTier) -> bool:
 
 
 def is_short(graph: Graph) -> bool:
-    """Whether a thread that others wait for may run it: it takes no millisecond, as estimated."""
+    """Whether a shared thread may run a graph: by estimate it takes less than a millisecond."""
     seconds = node_seconds(unknown=_UNKNOWN_SIZE)
     return sum([seconds(n) for n in graph.nodes if n.op not in asynchronous]) < _SHORT_SECONDS
 
 
 def _runs_on(action: Action) -> bool:
-    """Whether nothing of it waits, but for what it receives."""
+    """Whether an action waits for nothing but received values."""
     if action.begin is None:
         return action.region is not None and not action.region.mutexes
     lead = lead_of(action.node.op)
@@ -67,7 +67,7 @@ def _runs_on(action: Action) -> bool:
 
 
 def _may_take_long(graph: Graph) -> bool:
-    """Whether there is something in it of which nobody knows how long it takes."""
+    """Whether a graph has a node of unknown duration: user code, a wait, a subgraph."""
     for node in graph.nodes:
         if lead_of(node.op) in ("send", "receive"):
             continue
@@ -80,12 +80,12 @@ def _may_take_long(graph: Graph) -> bool:
 
 @final
 class _Region(NamedTuple):
-    """A node that computes.
+    """The act of a node that computes.
 
     Attributes:
-        call: takes what the slots hold that it reads; gives a tuple for ``outputs``.
+        call: takes the values of the slots that it reads; gives a tuple for ``outputs``.
         outputs: the slots of its results.
-        writes: what it has written when it is done.
+        writes: the writes that are complete when it is done.
     """
 
     call: Callable[..., Any]
@@ -95,12 +95,12 @@ class _Region(NamedTuple):
 
 @final
 class _Sending(NamedTuple):
-    """A node that sends.
+    """The act of a node that sends.
 
     Attributes:
-        edge: along which.
-        route: of the edge.
-        moved: what it sends of a value; None if it tells that a node has run.
+        edge: the name of the edge.
+        route: the route of the edge.
+        moved: gives the form in which a value is sent; None for a signal.
     """
 
     edge: str
@@ -110,21 +110,21 @@ class _Sending(NamedTuple):
 
 @final
 class LightProgram:
-    """What light steps of a partition run.
+    """The program that light steps of a partition run.
 
     Args:
-        tier: the partition, which `is_light`.
+        tier: the tier of the partition, which `is_light`.
 
     Attributes:
         tier: the same.
-        routes: from where to where its edges go.
-        frame: what its nodes do.
-        needs: how many things each node waits for.
-        targets: the nodes that wait for each.
+        routes: the routes of its edges.
+        frame: the slots and actions of its nodes.
+        needs: number of tokens and values that each node waits for.
+        targets: for each node, the nodes that wait for it.
         roots: the nodes that wait for nothing.
         receives: by edge, the node that receives.
-        acts: what each node does, with the slots that it reads; None of one that receives.
-        readers: of each slot how many nodes read it.
+        acts: the act of each node, with the slots that it reads; None for a receiving node.
+        readers: for each slot the number of nodes that read it.
     """
 
     __slots__ = ("acts", "frame", "needs", "readers", "receives", "roots", "routes", "targets",
@@ -159,7 +159,7 @@ class LightProgram:
 
     def _moved(self, node: Node) -> Moved | None:
         if not node.inputs:
-            return None  # it is told that a node has run
+            return None  # a signal that a node has run
         if "shape" in node.attrs:
             return lambda data: NullArray(data.dtype, data.shape)
         if isinstance(node.inputs[0].type, TensorType):
@@ -175,17 +175,17 @@ class LightStep:
     the owner of the transport.
 
     Args:
-        program: what to run.
+        program: the program.
         number: of the step.
         transport: brings values from and to other partitions.
         done: called once, with a function that gives the outputs or raises the error of the step;
-            it calls that at once.
+            ``done`` has to call that before it returns.
 
     Attributes:
         step: its number.
-        routes: from where to where it sends and receives.
-        error: what it has failed with.
-        executable: the number of what it runs, for events.
+        routes: the routes of its edges.
+        error: the error with which it has failed.
+        executable: the number of its executable, for events.
     """
 
     takes_at_once: ClassVar = True
@@ -216,7 +216,7 @@ class LightStep:
         self._over = False
 
     def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin it, unless it was cancelled before.
+        """Begin the step, unless it was cancelled before.
 
         Args:
             inputs: raw arrays and numbers.
@@ -229,13 +229,13 @@ class LightStep:
             if self._readers[slot]:
                 self._slots[slot] = value
         self._ready += program.roots
-        self._runs = True  # what has come before is taken first
+        self._runs = True  # so that values that came early are only taken, before nodes run
         if self.routes:
             self._transport.begin(self)
         self._run()
 
     def cancel(self, reason: str) -> None:
-        """End it: nothing new is run."""
+        """End the step: no further nodes are run."""
         if self._over:
             return
         error = broken_off(reason)
@@ -250,10 +250,10 @@ class LightStep:
     def put(
         self, key: Key, value: Any, dead: bool, sent: Sent | None, route: Route | None = None
     ) -> None:
-        """What a node receives has come.
+        """Take a received value.
 
         Raises:
-            RendezvousError: it receives nothing like that, or has received it.
+            RendezvousError: the step receives no such value, or has received it already.
         """
         if not self._over:
             receiver = None if key.path or dead else self._waits.pop(key.edge, None)
@@ -275,7 +275,7 @@ class LightStep:
             missing[target] -= 1
             if not missing[target]:
                 self._ready.append(target)
-        if not self._runs and (self._ready or not self._left):  # else one of its own nodes sent it
+        if not self._runs and (self._ready or not self._left):  # `_run` continues by itself
             self._run()
 
     def _refuse(self, key: Key) -> NoReturn:
@@ -284,11 +284,11 @@ class LightStep:
         raise RendezvousError("a value of an edge that the partition does not have", given=str(key))
 
     def wanted(self) -> list[Key]:
-        """The keys of what it waits for."""
+        """The keys of the values that it waits for."""
         return [Key(self.step, edge) for edge in self._waits]
 
     def fail(self, error: Exception) -> None:
-        """Another end has aborted the step."""
+        """End the step here, as another end has aborted it."""
         if not self._over:
             stuck = self._waiting()
             if stuck is not None:
@@ -300,15 +300,15 @@ class LightStep:
         if not self._over:
             self._end(error)
 
-    # --- what it runs ---
+    # --- nodes ---
 
     def _waiting(self) -> Action | None:
-        """A node that waits for what it receives."""
+        """A node that still waits for its value; None if there is none."""
         number = next(iter(self._waits.values()), None)
         return None if number is None else self._program.frame.actions[number]
 
     def _run(self) -> None:
-        """Run the nodes that are ready, and those that waited for them."""
+        """Run the nodes that are ready, and the nodes that become ready by them."""
         targets, missing, ready = self._program.targets, self._missing, self._ready
         token, step_of.step = error_state.set(QUIET), self.step
         self._runs, node = True, -1
@@ -337,7 +337,7 @@ class LightStep:
         for slot in takes:
             taken.append(slots[slot])
             readers[slot] -= 1
-            if not readers[slot]:  # so the last one may write into it
+            if not readers[slot]:  # so the last reader may write into the array
                 slots[slot] = None
         if type(act) is _Region:
             for slot, value in zip(act.outputs, act.call(taken), strict=False):
@@ -352,14 +352,14 @@ class LightStep:
     # --- the end ---
 
     def _end(self, error: Exception | None, *, told: bool = False) -> None:
-        """It is over.
+        """End the step, and report its result.
 
         Args:
-            error: why it has failed.
-            told: whether the other ends know.
+            error: why it has failed; None if it has not.
+            told: whether the other ends know of the error.
         """
         self._over = True
-        if self.routes and not self._begun:  # what still comes for it is dropped
+        if self.routes and not self._begun:  # so that values that still come are dropped
             self._transport.begin(self)
         if error is not None:
             self.error = error

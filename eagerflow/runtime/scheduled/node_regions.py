@@ -1,10 +1,10 @@
-"""Regions: which nodes of a lowered graph run together, as one scheduled node.
+"""Regions: sets of nodes of a lowered graph that run together, as one scheduled node.
 
 Nodes belong together if they are pure and have one *frame path*: the same frame and the same
-branch. Outside of branches and loops, reads and assignments of variables may be among them. All of
-them are one region, but for two reasons to cut: a node that steers tokens or has another effect
-lies between them (a region and it would wait for each other), and heavy parts that do not need each
-other, which should run at once, or of which only one is waited for by another partition.
+branch. Outside of branches and loops, reads and assignments of variables may be among them. Such
+nodes are one region, except for two reasons to cut: a node between them steers tokens or has
+another effect (it and the region would wait for each other); or heavy parts are independent, so
+that they should run at once, or another partition waits for only one of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
 #: the maximal number of rounds of joining clusters; each halves the number of chains
 _ROUNDS: Final = 20
-#: seconds that another partition may wait for what could be sent earlier
+#: seconds that another partition may wait for a value that could be sent earlier
 _SOON: Final = 50e-6
 
 
@@ -33,17 +33,17 @@ def find_regions(
     before: Callable[[Node], Iterable[Node]],
     workers: int = 0,
 ) -> list[list[list[Node]]]:
-    """The regions, each with its nodes in order, those that could run at once in one list.
+    """The regions, each with its nodes in order; regions that could run at once share a list.
 
-    Constants are in none.
+    Constants are in no region.
 
     Args:
         graph: a lowered graph.
         paths: the frame paths of its nodes.
-        seconds: how long a node takes, estimated.
-        before: what must have run before a node.
-        workers: the number of threads; regions are no smaller than that many can use. If 0,
-            they are as small as they may be.
+        seconds: estimated seconds of a node.
+        before: the nodes that must have run before a node.
+        workers: the number of threads; regions are no smaller than so many threads can use. If
+            0, they are as small as they may be.
     """
     levels = Levels()
     groups: dict[tuple[FramePath, int], list[Node]] = {}
@@ -66,7 +66,7 @@ def _early_and_late(
     nodes: list[Node], sent: set[Node], seconds: Callable[[Node], float],
     before: Callable[[Node], Iterable[Node]],
 ) -> list[list[Node]]:  # fmt: skip
-    """Nodes that another partition waits for apart from others, if these take a while."""
+    """Split nodes that another partition waits for from the others, if these take a while."""
     among, early = set(nodes), sent.intersection(nodes)
     for node in reversed(nodes):
         if node in early:
@@ -81,14 +81,14 @@ def _early_and_late(
 class _Split:
     """Pure nodes at one frame path that are cut where heavy parts could run at once.
 
-    Nodes are joined to clusters, never so that two clusters wait for each other: a chain is one;
-    a light one goes to the one that it depends on, if that is one, or to the one that depends on
-    it; and the light ones that are left go together if as many heavy ones come before them.
+    Nodes are joined to clusters, never so that two clusters wait for each other. A chain of nodes
+    is one cluster. A light cluster joins its only predecessor, or else its only successor; the
+    remaining light clusters are joined if equally many heavy ones come before them.
 
     Args:
         nodes: the nodes, in order.
-        seconds: how long a node takes.
-        before: what must have run before a node.
+        seconds: estimated seconds of a node.
+        before: the nodes that must have run before a node.
         workers: as for `find_regions`.
     """
 
@@ -104,7 +104,7 @@ class _Split:
         self.edges = [sorted({number[b] for b in before(n) if b in number}) for n in nodes]
 
     def parts(self) -> list[list[Node]]:
-        """The clusters, or one with all nodes if no two heavy ones could run at once."""
+        """The clusters, or a single one of all nodes if no two heavy ones could run at once."""
         if sum(self.costs) < 2 * HEAVY_SECONDS:
             return [list(self.nodes)]
         for _ in range(_ROUNDS):
@@ -130,7 +130,7 @@ class _Split:
         return i
 
     def _clusters(self) -> tuple[dict[int, float], dict[int, set[int]], dict[int, set[int]]]:
-        """The clusters with their costs, those before, and those after them, all in order."""
+        """The costs, predecessors and successors of each cluster, all in order."""
         costs: dict[int, float] = {}
         before: dict[int, set[int]] = {}
         for i, cost in enumerate(self.costs):
@@ -146,9 +146,9 @@ class _Split:
         return costs, before, after
 
     def _join(self) -> bool:
-        """Join clusters that lie next to each other; whether any were."""
+        """Join neighbouring clusters; whether any were joined."""
         costs, before, after = self._clusters()
-        touched = set[int]()  # what was joined is looked at again in the next round
+        touched = set[int]()  # joined clusters wait for the next round
         for root, cost in costs.items():
             if root in touched:
                 continue
@@ -164,7 +164,7 @@ class _Split:
         return bool(touched)
 
     def _join_levels(self) -> None:
-        """Join light clusters that have as many heavy ones before them."""
+        """Join light clusters with equally many heavy ones before them."""
         costs, before, _ = self._clusters()
         first: dict[int, int] = {}
         for root, level in self._levels(costs, before).items():
@@ -180,7 +180,7 @@ class _Split:
         return levels
 
     def _parallel(self) -> bool:
-        """Whether two heavy clusters do not need each other."""
+        """Whether two heavy clusters are independent of each other."""
         costs, before, _ = self._clusters()
         levels = self._levels(costs, before)
         heavy = [levels[root] for root, cost in costs.items() if cost >= HEAVY_SECONDS]

@@ -1,6 +1,6 @@
-"""How long nodes take on cores of this machine, from what their ops cost, within a factor of ten.
+"""Estimated seconds of nodes on this machine's cores, from the costs of ops, to a factor of ten.
 
-Only one thing depends on it: which parts of a graph are worth a thread of their own.
+They serve one purpose: to find the parts of a graph that are worth a thread of their own.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from eagerflow.placement.automatic.node_work import NodeWork
 HEAVY_SECONDS: Final = 200e-6
 
 _BYTES: Final = 8e9  # bytes that one core moves in a second
-_FLOPS: Final = 4e9  # operations on elements, in units of an addition
-_MATRIX: Final = 3e10  # operations in products of matrices
+_FLOPS: Final = 4e9  # operations on elements in a second, in units of an addition
+_MATRIX: Final = 3e10  # operations of matrix products in a second
 
 
 def op_threads() -> int:
-    """How many threads the linear algebra libraries take for one op."""
+    """Number of threads that the linear algebra libraries take for one op."""
     cores = os.cpu_count() or 1
     return min(settings.current().threads or cores, cores)
 
 
 def worker_count() -> int:
-    """How many threads may run parts of graphs at once, the calling one among them."""
+    """Number of threads that may run parts of graphs at once, the calling one included."""
     cores = os.cpu_count() or 1
     threads = settings.current().threads
     return cores if threads is None else max(1, cores // threads)
@@ -40,15 +40,15 @@ def worker_count() -> int:
 def node_seconds(
     threads: int = 1, sizes: Mapping[str, int] = MappingProxyType({}), unknown: int = 32
 ) -> Callable[[Node], float]:
-    """A function that tells how long a node keeps one core busy while other threads can run.
+    """A function that estimates how long a node keeps one core busy while other threads can run.
 
-    What it takes to call a kernel does not count: Python's threads do that one at a time.
+    The time to call a kernel does not count: Python's threads do that one at a time.
 
     Args:
-        threads: how many threads the linear algebra libraries take. Where these are all cores,
-            another thread beside them gains nothing, and their ops count as nothing.
-        sizes: what names of sizes stand for, as far as that is known.
-        unknown: what the other names are taken for.
+        threads: number of threads that the linear algebra libraries take. Where these are all
+            cores, another thread beside them gains nothing, and their ops count as nothing.
+        sizes: the sizes behind names, as far as they are known.
+        unknown: the value assumed for other names.
     """
     work = NodeWork(sizes, unknown=unknown)
     all_cores = threads > 1 and threads >= (os.cpu_count() or 1)
@@ -66,5 +66,5 @@ def node_seconds(
 
 
 def _on_host(node: Node) -> bool:
-    """Whether a thread of the host computes it, not a device beside it."""
+    """Whether a thread of the host computes a node, not an asynchronous device."""
     return not isinstance(node.device, Device) or node.device.is_ready_at_once

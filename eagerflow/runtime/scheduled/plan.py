@@ -1,8 +1,8 @@
-"""What the scheduler knows of a graph: scheduled nodes, and which tokens each of them waits for.
+"""The plan of a graph for the scheduler: scheduled nodes, and the tokens that each waits for.
 
 A *scheduled node* is the smallest part that is scheduled: a region of pure nodes of the graph, an
 op with an effect, or one of the five nodes that steer tokens (Yu et al., "Dynamic Control Flow in
-Large-Scale Machine Learning", EuroSys 2018). Here and in `scheduler.py` it is a node for short.
+Large-Scale Machine Learning", EuroSys 2018). Here and in `scheduler.py` it is called a node.
 Nodes lie in *frames*: frame 0 is the graph, each loop is a frame of its own. Edges stay within a
 frame, except those of ``enter`` and ``exit``.
 """
@@ -17,7 +17,7 @@ from eagerflow.errors import GraphError
 
 #: runs, then gives a token on each of its edges
 RUN: Final = 0
-#: runs, then gives live tokens on the edges of one port, and dead ones on those of the others
+#: runs, then gives live tokens on the edges of one port, and dead tokens on all others
 SWITCH: Final = 1
 #: passes on the first live token that arrives; dead if all are dead
 MERGE: Final = 2
@@ -34,7 +34,7 @@ _NAMES: Final = ("run", "switch", "merge", "enter", "exit", "next")
 @final
 @dataclass(slots=True)
 class ScheduledNode:
-    """One node, as it is described to `Plan`.
+    """The description of one node for `Plan`.
 
     Attributes:
         kind: one of `RUN`, `SWITCH`, `MERGE`, `ENTER`, `EXIT`, `NEXT`.
@@ -42,7 +42,7 @@ class ScheduledNode:
         label: for messages.
         into: the frame that an ``enter`` opens.
         invariant: whether an ``enter`` gives its token to all iterations.
-        ports: of a ``switch``, how many it chooses from.
+        ports: number of ports of a ``switch``.
         edges: ``(port of this node, node, port of that node)``; ports of inputs matter to
             ``merge`` only.
     """
@@ -63,17 +63,17 @@ class FramePlan:
 
     Attributes:
         parent: the frame around; -1 for frame 0.
-        parallel: how many iterations may run at once.
-        nodes: what the nodes are called in the plan.
+        parallel: number of iterations that may run at once.
+        nodes: the numbers of the nodes in the plan.
         kinds: of each node.
-        needs: how many tokens each node waits for; for a ``merge`` how many dead ones make it
-            dead.
+        needs: number of tokens that each node waits for; for a ``merge`` the number of dead
+            tokens that make it dead.
         targets: for each node the nodes at the ends of its edges, one for each edge; None for
             nodes that have an edge to a ``merge`` or more than one port.
-        ports: for the others, by port, the ends of the edges and their ports, the last first.
+        ports: for each node, by port, the ends of the edges and their ports, the last first.
         into: the frame that an ``enter`` opens.
         invariant: whether it gives its token to all iterations.
-        enters: how many ``enter`` nodes the frame has in the one around.
+        enters: number of ``enter`` nodes that lead into the frame.
         roots: the nodes that wait for nothing.
     """
 
@@ -97,7 +97,7 @@ class Plan:
     Args:
         nodes: the nodes.
         parents: for each loop frame, from frame 1 on, the frame around it.
-        parallel: for each of them, how many iterations may run at once.
+        parallel: for each loop frame the number of iterations that may run at once.
 
     Attributes:
         frames: the frames; frame 0 is the graph.
@@ -170,7 +170,7 @@ class Plan:
         )
 
     def _targets(self, node: ScheduledNode) -> tuple[int, ...] | None:
-        """The ends of its edges where all that matters is that a token arrives."""
+        """The ends of its edges if the arrival of tokens is all that matters there, else None."""
         if node.kind != RUN or any(self._nodes[t].kind == MERGE for _, t, _ in node.edges):
             return None
         return tuple([self.positions[target][1] for _, target, _ in node.edges])
@@ -182,16 +182,16 @@ class Plan:
         ports: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         for port, target, there in node.edges:
             ports[port].append((self.positions[target][1], there))
-        # they are put on a stack: what stands first in the program comes first off it
+        # reversed for the stack of work, so that the first in the program runs first
         return tuple([tuple(ends[::-1]) for ends in ports])
 
 
 def _needs(nodes: Sequence[ScheduledNode]) -> list[int]:
-    """How many tokens each node waits for."""
+    """Number of tokens that each node waits for."""
     needs = [0] * len(nodes)
     for node in nodes:
         for _, target, _ in node.edges:
-            # what comes from the iteration before is not there in the first one
+            # the back edge of a loop brings no token in iteration 0
             if nodes[target].kind != MERGE or node.kind != NEXT:
                 needs[target] += 1
     return needs

@@ -1,4 +1,4 @@
-"""The scheduled nodes of a lowered graph: made of its nodes, with edges, slots and actions."""
+"""Construction of the scheduled nodes of a lowered graph, with their edges, slots and actions."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _PARALLEL: Final = 10
 
 @final
 class FrameLayout:
-    """The values of one frame: which slots there are, and what its scheduled nodes do.
+    """The slots of one frame, and the actions of its scheduled nodes.
 
     Attributes:
-        op: of the loop, for errors.
-        name: of its node, for events.
+        op: the op of the loop, for errors.
+        name: the name of its node, for events.
         source: the line of the loop.
-        key: what the frame is called in all partitions of a graph.
+        key: the name of the frame in all partitions of a graph.
         actions: of each scheduled node, as the plan numbers them in this frame.
-        readers: for each slot how many scheduled nodes read it; one more if the step gives it.
-        backwards: of a loop that counts its iterations down, the slot of their number; else -1.
+        readers: for each slot the number of scheduled nodes that read it; one more for an output.
+        backwards: the slot with the length of a loop that counts iterations downwards; else -1.
     """
 
     __slots__ = ("actions", "backwards", "key", "name", "op", "readers", "source")
@@ -75,14 +75,14 @@ class FrameLayout:
 @final
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What becomes a scheduled node.
+    """A scheduled node under construction.
 
     Attributes:
         kind: as in `ScheduledNode`.
         path: its frame path.
-        nodes: what it runs.
-        action: what it does.
-        inputs: the values that it takes.
+        nodes: the nodes that it runs.
+        action: its action.
+        inputs: the values that it reads.
         edges: ``(port, record, port there)``.
     """
 
@@ -99,8 +99,8 @@ class PlanBuilder:
     """The scheduled nodes of one or more graphs that run together, and the frames they lie in.
 
     Attributes:
-        frames: what the scheduled nodes do, by the frame that they lie in; all share frame 0.
-        nodes: the scheduled nodes, as they are described to `Plan`.
+        frames: the slots and actions of each frame; all graphs share frame 0.
+        nodes: the scheduled nodes, as descriptions for `Plan`.
     """
 
     def __init__(self) -> None:
@@ -110,34 +110,34 @@ class PlanBuilder:
         self._limits: list[int] = []
 
     def add_frame(self, frame: FrameLayout, parent: int, limit: int) -> int:
-        """Add a loop, of which as many iterations as the limit says may run at once."""
+        """Add a loop, of which up to ``limit`` iterations may run at once."""
         self.frames.append(frame)
         self._parents.append(parent)
         self._limits.append(limit)
         return len(self._parents)
 
     def plan(self) -> Plan:
-        """All nodes, checked."""
+        """The plan of all nodes, checked."""
         return Plan(self.nodes, self._parents, self._limits)
 
 
 @final
 class ScheduledNodes:
-    """Makes the scheduled nodes of a lowered graph, and what they do.
+    """Makes the scheduled nodes of a lowered graph, and their actions.
 
     Args:
         graph: a lowered graph (see `eagerflow.graph.lowering`).
-        seconds: how long a node takes, estimated: heavy parts that could run at once are apart.
+        seconds: estimated seconds of a node; independent heavy parts become nodes of their own.
         number: of the executable that it belongs to, for events.
         overlap: whether iterations of a loop may overlap; if not, each ends before the next begins.
-        workers: how many threads regions are cut for (see `find_regions`).
-        builder: where the nodes and their frames are added.
+        workers: number of threads that regions are cut for (see `find_regions`).
+        builder: takes the nodes and their frames.
 
     Attributes:
-        branches: whether some that are heavy could run at once.
+        branches: whether some heavy nodes could run at once.
 
     Raises:
-        GraphError: the graph is not well formed, or something in it cannot run.
+        GraphError: the graph is not well formed, or a node of it cannot run.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class ScheduledNodes:
         self.slots: dict[Value, int] = {}
         self.records: list[_Record] = []
         self.maker: dict[Node, _Record] = {}
-        self.next_slots: dict[str, int] = {}  # where NextIteration leaves its value, by its name
+        self.next_slots: dict[str, int] = {}  # the output slot of each NextIteration, by its name
         self._find_frames()
         self.size_values = find_size_values(graph, self.paths)
         self.readers = readers_of(graph, self.size_values)
@@ -184,7 +184,7 @@ class ScheduledNodes:
         return self.frame_of[path]
 
     def slot(self, value: Value) -> int:
-        """Where a value is kept, in its frame."""
+        """The slot of a value in its frame."""
         slot = self.slots.get(value)
         if slot is None:
             frame = self.frames[self.frame(self.paths.values[value])]
@@ -214,7 +214,7 @@ class ScheduledNodes:
         self._add()
 
     def _before(self, node: Node) -> Iterator[Node]:
-        """What must have run before a node."""
+        """The nodes that must have run before a node."""
         for value in (*node.inputs, *self.size_values.get(node, ())):
             if value.node is not None:
                 yield value.node
@@ -230,7 +230,7 @@ class ScheduledNodes:
             self._make(value)
 
     def _make(self, value: Value) -> None:
-        """A constant has a scheduled node only where no region takes it."""
+        """Make the scheduled node of a constant, which has one only where no region contains it."""
         if is_constant(value) and value.node is not None and value.node not in self.maker:
             self._region([value.node])
 
@@ -251,7 +251,7 @@ class ScheduledNodes:
         self._record(RUN, nodes, action, inputs)
 
     def _single(self, node: Node) -> None:
-        """A scheduled node of a node that steers tokens, waits, or has an effect."""
+        """Make the scheduled node of a node that steers tokens, waits, or has an effect."""
         if node.op in asynchronous:
             action = Action(node, None, [self.slot(v) for v in node.outputs])
             inputs = [*node.inputs, *self.size_values.get(node, ())]
@@ -286,9 +286,9 @@ class ScheduledNodes:
     # --- edges ---
 
     def _connect(self, record: _Record) -> None:
-        """Edges to a record from those that it waits for."""
+        """Add the edges to a record from the records that it waits for."""
         frame = self.frame(record.path)
-        sources: dict[tuple[int, int], _Record] = {}  # each once
+        sources: dict[tuple[int, int], _Record] = {}  # without duplicates
         for port, value in enumerate(record.inputs):
             if self.frame(self.paths.values[value]) != frame:
                 raise GraphError(f"%{value.name} is taken in another loop than it is made in")
@@ -314,7 +314,7 @@ class ScheduledNodes:
             source.edges.append((out, record, 0))
 
     def _waited_for(self, node: Node) -> tuple[_Record | None, int]:
-        """What a control edge from a node waits for, and at which port; a pivot only passes on."""
+        """The record and port behind a control edge from a node; pivots are passed through."""
         while is_pivot(node):
             (value,) = node.inputs
             if value.node is None:
@@ -336,7 +336,7 @@ class ScheduledNodes:
         maker.edges.append((0, record, 1))
 
     def _is_gated(self, record: _Record) -> bool:
-        """Whether its inputs tell that its frame path is reached, so that it needs no pivot."""
+        """Whether its inputs imply that its frame path is reached, so that it needs no pivot."""
         if any(is_steering(n.op) or effect_of(n) != "pure" for n in record.nodes):
             return False
         return any(
@@ -357,7 +357,7 @@ class ScheduledNodes:
             record.edges = [e for e in record.edges if id(e[1]) in kept]
 
     def _count(self, record: _Record) -> None:
-        """Say where an action reads, and count it as a reader."""
+        """Set the slots that an action reads, and count it as a reader."""
         slots = [self.slot(v) for v in record.inputs]
         (node, *_) = record.nodes
         readers = self.frames[self.frame(record.path)].readers
@@ -385,7 +385,7 @@ class ScheduledNodes:
 
 
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
-    """What starts an op that names sizes, which are read off its inputs and off more values."""
+    """``begin`` of an op whose attributes name sizes, read off its inputs and further values."""
     places = size_places(types)
 
     def begin_with_sizes(node: Node, given: Sequence[Any], completion: Any) -> Any:

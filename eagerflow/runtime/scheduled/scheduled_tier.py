@@ -1,4 +1,4 @@
-"""The scheduled tier: a graph that is run by scheduled nodes, some of them at once."""
+"""The scheduled tier, which runs a graph by scheduled nodes, some of them at once."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from eagerflow.runtime.threads.clock import AbstractClock
 
 
 def waits_nowhere(node: Node) -> bool:
-    """Whether a branch or a loop can be one scheduled node: all in it runs on, on one device."""
+    """Whether a branch or a loop can be one scheduled node: it is on one device and never waits."""
     return is_on_one_device(node) and effect_of(node) != "blocks" and not reads_late(node)
 
 
 def _routes(cut: Cut) -> dict[str, Route]:
-    """For each edge from which device to which it goes."""
+    """The route of each edge, by its name."""
     return {
         edge: Route(str(sent.device), str(received.device))
         for edge, (sent, received) in cut.pairs.items()
@@ -52,12 +52,12 @@ def _routes(cut: Cut) -> dict[str, Route]:
 
 
 def _waiting() -> dict[str, Callable[..., Callable[[], object] | None]]:
-    """What starts the ops that wait, without those that steer tokens."""
+    """The functions that start waiting ops, without those of steering nodes."""
     return {op: begin for op, begin in asynchronous.items() if not is_steering(op)}
 
 
 def _must_be_scheduled(parts: Cut, graph: Graph, *, branches: bool) -> bool:
-    """Whether parts of one device could run at once, or one op must not keep another waiting."""
+    """Whether parts of one device could run at once, or waiting ops must not block each other."""
     waits = False
     for partition in parts.partitions:
         blocking = [n for n in partition.graph.nodes if effect_of(n) == "blocks"]
@@ -70,13 +70,13 @@ def _must_be_scheduled(parts: Cut, graph: Graph, *, branches: bool) -> bool:
 def find_acts(
     parts: Cut, graph: Graph, *, heavy: bool, branches: bool
 ) -> list[list[StrandAct]] | None:
-    """What partitions do if they are strands; None if the scheduler runs them.
+    """The acts of partitions that run as strands; None if the scheduler runs them.
 
     Args:
         parts: the partitions.
-        graph: what they were cut out of.
+        graph: the graph that they were cut out of.
         heavy: whether some of its regions are worth a thread of their own.
-        branches: whether some of those could run at once on one device.
+        branches: whether some heavy regions could run at once on one device.
     """
     if _must_be_scheduled(parts, graph, branches=branches):
         return None
@@ -91,12 +91,12 @@ def find_acts(
 def strands_of(
     tier: ScheduledTier, graph: Graph, seconds: Callable[[Node], float]
 ) -> Strands | None:  # fmt: skip
-    """The partitions of a tier as strands; None if the scheduler does it better, or it has to.
+    """The partitions of a tier as strands; None if the scheduler runs them better, or must.
 
     Args:
         tier: the tier.
-        graph: what it was made of.
-        seconds: how long a node takes, estimated.
+        graph: the graph that it was made of.
+        seconds: estimated seconds of a node.
     """
     assert tier.cut is not None
     assert tier.routes is not None
@@ -115,7 +115,7 @@ def strands_of(
 
 
 def _all_of(graphs: Sequence[Graph]) -> Graph:
-    """The nodes, the inputs and the outputs of several graphs, for who looks at all of them."""
+    """A graph with the nodes, inputs and outputs of several graphs, for inspection only."""
     made = Graph(graphs[0].name)
     for one in graphs:
         made.nodes += one.nodes
@@ -127,7 +127,7 @@ def _all_of(graphs: Sequence[Graph]) -> Graph:
 def _run_noting(
     strands: Strands, inputs: Sequence[Sequence[Any]], helpers: int
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Run a step; its error says what it has written."""
+    """Run a step; its error notes what the step has written."""
     written = Written()
     try:
         return strands.run(inputs, written, helpers)
@@ -138,40 +138,40 @@ def _run_noting(
 
 @final
 class ScheduledTier:
-    """Runs a graph by scheduled nodes. What waits among them holds no thread.
+    """Runs a graph by scheduled nodes. Waiting nodes hold no thread.
 
     Args:
         graph: the graph, lowered or not; or several, which are the partitions of some devices and
             run as one. It must not change afterwards.
         number: of its executable, for events.
         whole: which branches and loops stay one node (see `eagerflow.graph.lowering.lower`).
-        seconds: how long a node takes, estimated.
+        seconds: estimated seconds of a node.
         overlap: whether iterations of a loop may overlap, up to its ``parallel_iterations``.
-        workers: how many threads regions are cut for; 0 for as many as can be used.
+        workers: number of threads that regions are cut for; 0 for as many as can be used.
         partitioned: whether the graph is cut into partitions, one for each device.
-        routes: of a graph that is a partition itself: from where to where its edges go.
+        routes: of a graph that is a partition itself: the routes of its edges.
         transport: brings values to other partitions.
 
     Attributes:
         name: ``"scheduled"``, or ``"partitioned"``.
         direct: None.
-        graph: the lowered graph; of several what all have.
+        graph: the lowered graph; several graphs are put together.
         cut: its partitions; None if it was not cut.
-        routes: from where to where they send; None where nothing is sent.
+        routes: the routes of edges between partitions; None where nothing is sent.
         transport: the same.
         number: of the executable.
         plan: the scheduled nodes, as the scheduler sees them.
-        frames: what they do, by the frame that they lie in.
+        frames: the slots and actions of each frame.
         inputs: for each input of the graph, or of its partitions, its slot in frame 0.
         outputs: the slots of its outputs.
         lanes: for each output its lane, or None for a number.
         parallel: whether some scheduled nodes are worth a thread of their own.
-        branches: whether some of those could run at once.
-        strands: what runs the steps that a caller waits for; None if the scheduler does.
+        branches: whether some of these could run at once.
+        strands: runs the steps that a caller waits for; None if the scheduler does.
         sent: moves values from device to device.
 
     Raises:
-        GraphError: something in the graph cannot run.
+        GraphError: a node of the graph cannot run.
 
     >>> from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -223,7 +223,7 @@ class ScheduledTier:
 
     @property
     def regions(self) -> list[RegionCode]:
-        """The functions that steps call: those of its strands, or of its scheduled nodes."""
+        """The generated functions of its strands, or of its scheduled nodes."""
         if self.strands is not None:
             return self.strands.regions
         actions = [action for frame in self.frames for action in frame.actions]
@@ -231,19 +231,19 @@ class ScheduledTier:
 
     @property
     def _helpers(self) -> int:
-        """How many threads of the pool may help with a step."""
+        """Number of pool threads that may help with a step."""
         return worker_count() - 1 if self.parallel else 0
 
     def feed(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """What the inputs of the partitions get."""
+        """The inputs of all partitions, from those of the graph."""
         return inputs if self.cut is None else [inputs[i] for i in self._fed]
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step in this thread, with help of others.
 
         Raises:
-            EagerflowError: what eager code would raise, with the line of the node.
-            DeadlineError: it took longer than its `ef.deadline` allowed.
+            EagerflowError: the error that eager code would raise, with the line of the node.
+            DeadlineError: the step took longer than its `ef.deadline` allowed.
         """
         strands = self.strands
         if strands is None:
@@ -257,15 +257,15 @@ class ScheduledTier:
         self, *, log: bool = False, seconds: float | None = None,
         clock: AbstractClock = SYSTEM_CLOCK,
     ) -> ScheduledStep:  # fmt: skip
-        """A step that is to be run.
+        """A step, not begun yet.
 
         Args:
-            log: whether the scheduler keeps what happened.
-            seconds: after how many the step is cancelled; if not given, at the `ef.deadline` of
-                this thread.
-            clock: tells the time.
+            log: whether the scheduler keeps its events and instructions.
+            seconds: time after which the step is cancelled; if not given, it ends at the
+                `ef.deadline` of this thread.
+            clock: gives the time.
         """
-        checked = deadline.active()  # a thread may be told to end its steps
+        checked = deadline.active()  # also where the thread may be told to end its steps
         end = deadline.moment() if checked else None
         if seconds is not None:
             end = clock.now() + seconds
@@ -282,10 +282,10 @@ class ScheduledTier:
         return DetachedStep(self, done, event, number=number, runner=runner)
 
     def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:
-        """The outputs of a step that has these values in frame 0 when it is done.
+        """The outputs of a step, from its slots of frame 0 when it is done.
 
         Raises:
-            SchedulerError: one was never made: it lies on a branch that was not taken, say.
+            SchedulerError: an output was never made: it lies on a branch that was not taken, say.
         """
         results = tuple([slots[i] for i in self.outputs])
         for value, x in zip(self.graph.outputs, results, strict=True):

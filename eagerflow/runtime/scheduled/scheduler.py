@@ -1,19 +1,19 @@
 """The scheduler: a state machine. Events in, instructions out; no threads, no clock, no I/O.
 
-It decides what can run next. What runs it, with values, threads and a clock: `step.py`.
+It decides which nodes can run next; `step.py` runs them, with values, threads and a clock.
 
-A step of a graph is one `Scheduler`. It is told what has happened and says what is to be done;
-its caller (`eagerflow.runtime.scheduled`) has the threads, the values and the clock. So
-every state can be reached in a test, and the log of a step repeats it.
+A step of a graph is one `Scheduler`. It takes events and returns instructions; its caller
+(`eagerflow.runtime.scheduled`) has the threads, the values and the clock. So every state can be
+reached in a test, and the log of a step repeats it.
 
-Events and instructions are plain tuples (an object each would cost more than the work)::
+Events and instructions are plain tuples (objects would cost more than the work)::
 
     event       ::= ("start",) | ("done", tag, node) | ("chose", tag, node, port)
                   | ("failed", tag, node) | ("cancel", reason)
     instruction ::= ("run", tag, node)                 # an answer is owed: done, chose or failed
                   | ("open", tag, parent tag, frame, iteration)
                   | ("move", tag, node, to tag, port)  # a value goes on: merge, enter, exit, next
-                  | ("close", tag)                      # the values of an iteration can go
+                  | ("close", tag)                      # values of an iteration can be dropped
                   | ("stop", tag, node)                # its result is no longer wanted
                   | ("finish", outcome)                 # "done", "failed" or "cancelled"
 
@@ -33,34 +33,34 @@ from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, Fr
 
 SchedulerEvent = tuple[Any, ...]
 SchedulerInstruction = tuple[Any, ...]
-#: what happened in a step: each event, and the instructions that it led to
+#: the history of a step: each event, and the instructions that it led to
 SchedulerLog = list[tuple[SchedulerEvent, tuple[SchedulerInstruction, ...]]]
 
 _FINISHED: Final = "finish"
 
 
 def start() -> SchedulerEvent:
-    """The step begins."""
+    """The event that a step begins."""
     return ("start",)
 
 
 def done(tag: int, node: int) -> SchedulerEvent:
-    """A node has run; a Recv or a queue that had to wait is done when the value is there."""
+    """The event that a node has run; a waiting Recv or queue op is done when its value is there."""
     return ("done", tag, node)
 
 
 def chose(tag: int, node: int, port: int) -> SchedulerEvent:
-    """A ``switch`` has run, and its value goes on by ``port``."""
+    """The event that a ``switch`` has run, whose value goes on by ``port``."""
     return ("chose", tag, node, port)
 
 
 def failed(tag: int, node: int) -> SchedulerEvent:
-    """A node has raised, or ended because it was stopped."""
+    """The event that a node has raised, or ended because it was stopped."""
     return ("failed", tag, node)
 
 
 def cancel(reason: str = "cancelled") -> SchedulerEvent:
-    """The step is no longer wanted: Ctrl-C, a deadline, a lost task."""
+    """The event that a step is no longer wanted: Ctrl-C, a deadline, a lost task."""
     return ("cancel", reason)
 
 
@@ -70,16 +70,16 @@ class _Loop:
     """One activation of a frame.
 
     Attributes:
-        frame: which frame.
+        frame: the number of the frame.
         parent: the context around.
         open: the iterations that are under way, the oldest first.
-        started: how many there were so far.
-        enters: how many tokens from outside are still to come.
+        started: number of iterations started so far.
+        enters: number of tokens from outside that are still to come.
         invariants: the ``enter`` nodes of which each iteration gets the token, with whether it
             is dead.
         held: the ``next`` nodes that wait for a slot among the iterations.
         exits: the ``exit`` nodes that gave a live token.
-        dead: those that were dead so far.
+        dead: the ``exit`` nodes that got a dead token so far.
     """
 
     frame: int
@@ -99,12 +99,12 @@ class _Context:
 
     Attributes:
         tag: its name.
-        plan: of its frame.
+        plan: the plan of its frame.
         loop: the activation that it belongs to; None for the graph.
         iteration: its number.
-        pending: for each node how many tokens it waits for.
+        pending: for each node the number of tokens that it waits for.
         dead: the nodes that got a dead token.
-        merged: the ``merge`` nodes that passed one on.
+        merged: the ``merge`` nodes that passed a live token on.
         running: the nodes that owe an answer.
         loops: the activations of frames inside, by frame.
     """
@@ -129,13 +129,13 @@ class Scheduler:
     """One step of a graph.
 
     Args:
-        plan: its nodes.
-        log: whether to keep what happened, for `rerun` and for the story of an error.
+        plan: the nodes of the graph.
+        log: whether to keep events and instructions, for `rerun` and for messages of errors.
 
     Attributes:
         outcome: how the step ended; empty as long as it goes on.
-        reason: why it was cancelled.
-        log: what happened; None if it is not kept.
+        reason: why it was cancelled, or ``"failed"``.
+        log: events and instructions; None if they are not kept.
 
     >>> from eagerflow.runtime.scheduled.plan import RUN, ScheduledNode, Plan
     >>> a, b = ScheduledNode(RUN), ScheduledNode(RUN)
@@ -163,11 +163,11 @@ class Scheduler:
         self.reason = ""
 
     def handle(self, event: SchedulerEvent) -> list[SchedulerInstruction]:
-        """What is to be done now that ``event`` has happened.
+        """The instructions that follow from ``event``.
 
         Raises:
-            SchedulerError: it cannot have happened; says what happened to that node before.
-                The state is as it was.
+            SchedulerError: the event cannot have happened; the message has the earlier events of
+                that node. The state is unchanged.
         """
         out = self._out = []
         kind = event[0]
@@ -188,7 +188,7 @@ class Scheduler:
                 self._pass(context, plan.ports[node])
                 self._iteration(context)
             else:
-                # the short way: most nodes have only such edges
+                # the fast path: most nodes have only such edges
                 pending, kinds, tag, running = (
                     context.pending, plan.kinds, context.tag, context.running,
                 )  # fmt: skip
@@ -229,7 +229,7 @@ class Scheduler:
     # --- answers ---
 
     def _answered(self, event: SchedulerEvent) -> _Context:
-        """The context of a node that has answered, which owes nothing any more."""
+        """The context of a node that has answered; the node is taken off those that owe one."""
         context = self._contexts.get(event[1])
         if context is None or event[2] not in context.running:
             self._refuse(event)
@@ -260,7 +260,7 @@ class Scheduler:
             self._stop("failed")
 
     def _stop(self, reason: str) -> None:
-        """Nothing new is run; what is under way is asked to end."""
+        """Run no further nodes, and ask running ones to end."""
         self.reason = reason
         for context in self._contexts.values():
             self._out += [("stop", context.tag, node) for node in sorted(context.running)]
@@ -279,7 +279,7 @@ class Scheduler:
     # --- tokens ---
 
     def _iteration(self, context: _Context) -> None:
-        """Let all tokens go as far as they can, then end what has come to its end."""
+        """Pass all tokens on as far as they can go, then end iterations that are complete."""
         work, touched = self._work, self._touched
         touched.append(context)
         while touched:
@@ -295,7 +295,7 @@ class Scheduler:
             self._finish("done")
 
     def _fire(self, context: _Context, node: int, dead: bool) -> None:
-        """A node has all its tokens."""
+        """Run a node that has all its tokens, or pass them on."""
         plan = context.plan
         kind = plan.kinds[node]
         if kind <= SWITCH and not dead:
@@ -373,10 +373,10 @@ class Scheduler:
                 self._bring(loop, node, inside, dead)
         else:
             self._bring(loop, node, loop.open[0], dead)
-        self._touched.append(loop.open[0])  # it may have been waiting for nothing but this
+        self._touched.append(loop.open[0])  # this may have been all that it waited for
 
     def _bring(self, loop: _Loop, node: int, context: _Context, dead: bool) -> None:
-        """Take the token of an ``enter`` into an iteration."""
+        """Pass the token of an ``enter`` into an iteration."""
         if not dead:
             self._out.append(("move", loop.parent.tag, node, context.tag, 0))
         self._pass(context, loop.parent.plan.ports[node], dead)
@@ -435,7 +435,7 @@ class Scheduler:
         return self._plan.labels[context.plan.nodes[node]]
 
     def _refuse(self, event: SchedulerEvent) -> NoReturn:
-        """Raise: this event cannot follow what has happened."""
+        """Raise, as this event cannot follow the events before it."""
         tag, node = (event[1], event[2]) if len(event) > 2 else (0, -1)
         raise SchedulerError(
             f"the event {event} does not fit the state of the step",
@@ -445,7 +445,7 @@ class Scheduler:
         )
 
     def _story(self, tag: int, node: int) -> str:
-        """What the log tells of a node."""
+        """The entries of the log about a node."""
         if self.log is None:
             return "the scheduler keeps no log; make it with log=True for the story"
         lines = []
@@ -457,10 +457,10 @@ class Scheduler:
 
 
 def rerun(plan: Plan, log: SchedulerLog) -> Scheduler:
-    """A step that goes through the events of ``log``; its instructions must be the same.
+    """A step that repeats the events of ``log``; its instructions must be the same.
 
     Raises:
-        SchedulerError: they are not.
+        SchedulerError: an instruction differs.
     """
     step = Scheduler(plan, log=True)
     told = (((event,), expected) for event, expected in log)

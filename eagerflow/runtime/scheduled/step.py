@@ -1,11 +1,11 @@
-"""One step, performed: what the scheduler says, with values, threads and a clock.
+"""One step: carries out the scheduler's instructions, with values, threads and a clock.
 
-What can run next is decided in `scheduler.py`; what a node does is its action (`actions.py`).
+`scheduler.py` decides which nodes can run next; the work of a node is its action (`actions.py`).
 
-A step is run by the thread that asks for it, which needs no other one: threads of the pool help
-where nodes that are worth a thread can run at once. A thread that has run a node tells the
-scheduler, and so learns what can run next. Ops that wait (for a queue, for another task) hold no
-thread: they are started, and end by a callback.
+A step is run by its caller's thread, which needs no other: threads of the pool help where nodes
+that are worth a thread can run at once. A thread that has run a node reports that to the scheduler,
+and so learns what can run next. Ops that wait (for a queue, for another task) hold no thread: they
+are started, and end by a callback.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 SYSTEM_CLOCK: Final = SystemClock()
 
-#: a node to run: its tag, its number, and what it takes, the last first
+#: a node to run: its tag, its number, and its operands, the last first
 Job = tuple[int, int, list[Any]]
 
 
@@ -56,20 +56,20 @@ class ScheduledStep:
     """One run of a graph by its scheduled nodes.
 
     Args:
-        tier: what to run.
-        log: whether to keep what the scheduler was told and said.
-        deadline: the time of ``clock`` at which it is cancelled.
-        clock: tells the time.
-        helpers: how many threads of the pool may help; all steps together have no more.
+        tier: the tier with the graph.
+        log: whether to keep the events and instructions of the scheduler.
+        deadline: the time of ``clock`` at which the step is cancelled.
+        clock: gives the time.
+        helpers: number of pool threads that may help; all steps together have no more.
         checked: whether the code of regions asks between ops whether to go on.
-        number: of the step, for events and at its rendezvous; another one if 0.
+        number: of the step, for events and at its rendezvous; 0 for a new one.
         wake: called, with the lock held, when there is work and no thread does it; such a
             step is run by calls of `serve`, and not by `run`.
 
     Attributes:
-        log: what the scheduler was told and said; None if it is not kept.
-        rendezvous: where what is sent meets those that receive it; None where nothing is sent.
-        left: what was left there when the step had come to its end: nothing.
+        log: the events and instructions of the scheduler; None if they are not kept.
+        rendezvous: where sent values meet their receivers; None where nothing is sent.
+        left: entries left at the rendezvous at the end of the step: none, if it was done.
     """
 
     def __init__(
@@ -78,27 +78,27 @@ class ScheduledStep:
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._tier = tier
-        self._number = number = number or next_step()  # its own: what comes late is for no other
+        self._number = number = number or next_step()  # unique, so late values reach no other step
         self.rendezvous: Rendezvous | None = None
         if tier.routes is not None:
             self.rendezvous = Rendezvous(number, tier.routes, tier.number, transport=tier.transport)
         self.left: list[Left] = []
-        self._broken: Exception | None = None  # what the other ends of the step are told
+        self._broken: Exception | None = None  # the error for the other ends of the step
         self._scheduler = Scheduler(tier.plan, log=log)
         self._deadline, self._clock = deadline, clock
         self._helpers = self._free = helpers  # threads that may still be asked for help
-        self._asked = 0  # those that were asked and have not come yet
+        self._asked = 0  # helpers that were asked and have not come yet
         self._helping = 0
         self._checked = checked or deadline is not None
         self._lock = threading.Lock()
-        # a condition would keep its lock if Ctrl-C came while it is entered
+        # not a condition, which would keep its lock if Ctrl-C came while it is entered
         self._bell = threading.Lock()
         self._bell.acquire()
         self._sleeping = False  # the thread that runs the step, until the bell rings
         self._wake = wake
         self._caller = threading.get_ident()
         self._observation, self._verifies = step_of.observation, step_of.verifies
-        self._here: deque[Job] = deque()  # nodes for that thread only
+        self._here: deque[Job] = deque()  # nodes for the thread that runs the step only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
         here = self._here if wake is None else self._light
@@ -108,16 +108,16 @@ class ScheduledStep:
         self._held = StepValues(tier.frames)
         self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
-        #: of those for which a device only works when somebody waits, a piece of that work
+        #: for waits on a device that works only while a thread waits: a piece of that work
         self._work_for: dict[tuple[int, int], Callable[[], object]] = {}
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
-        self._stuck: list[Node] = []  # those that waited when the step was stopped
+        self._stuck: list[Node] = []  # nodes that waited when the step was stopped
         self._inside = Interruptible()  # waits within a node: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
-        self._action: Action | None = None  # that was begun last, if Ctrl-C comes behind it
-        self._over = False  # whether `serve` has told so
-        self._told: dict[int, float] = {}  # seconds that helpers spent telling instruments
+        self._action: Action | None = None  # begun last, in case Ctrl-C comes behind it
+        self._over = False  # whether `serve` has reported the end
+        self._told: dict[int, float] = {}  # seconds that helpers spent on instruments
         self._ended = False
 
     @property
@@ -126,20 +126,20 @@ class ScheduledStep:
 
     @property
     def outcome(self) -> str:
-        """How it has ended: ``"done"``, or why not; empty if it has not."""
+        """``"done"``, ``"failed"`` or ``"cancelled"``; empty while the step goes on."""
         return self._scheduler.outcome
 
     # --- the thread that runs the step ---
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run all of it, once.
+        """Run the whole step, once.
 
         Args:
             inputs: raw arrays and numbers.
 
         Raises:
-            CancelledError: it was cancelled, or its deadline passed.
-            EagerflowError: what eager code would raise.
+            CancelledError: the step was cancelled, or its deadline passed.
+            EagerflowError: the error that eager code would raise.
         """
         self._held.put(self._tier.inputs, self._tier.feed(inputs))
         token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
@@ -155,7 +155,7 @@ class ScheduledStep:
             told = step_of.told
             self._work(main=True)
             self._wait_for_helpers()
-            # what a thread spent on instruments counts once: the threads did it at the same time
+            # the maximum, not the sum: threads spent time on instruments concurrently
             step_of.told = max(step_of.told, told + max(self._told.values(), default=0.0))
             return self._result()
         except KeyboardInterrupt as error:
@@ -168,11 +168,11 @@ class ScheduledStep:
                 try:
                     self.end()
                     break
-                except KeyboardInterrupt as error:  # first the end, then this
+                except KeyboardInterrupt as error:  # raised once `end` is through
                     late = error
             self._inside.leave(outside)
             step_of.stopped, step_of.step = around, number
-            step_of.frames = frames  # set if an instrument listens, perhaps since a moment ago
+            step_of.frames = frames  # restored always: an instrument may have begun to listen
             error_state.reset(token)
             if late is not None:
                 raise late
@@ -180,7 +180,7 @@ class ScheduledStep:
     # --- without a thread of its own ---
 
     def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin it: ``wake`` is called, also if it was cancelled before."""
+        """Begin the step: ``wake`` is called, also if it was cancelled before."""
         self._held.put(self._tier.inputs, self._tier.feed(inputs))
         with self._lock:
             self._sleeping = True
@@ -190,7 +190,7 @@ class ScheduledStep:
                 self._tell(start())
 
     def serve(self) -> bool:
-        """Do what there is to do in this thread; whether that was the end, which is told once."""
+        """Run the nodes that are ready in this thread; True once, when the step has ended."""
         token, around = error_state.set(QUIET), step_of.stopped
         step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
         step_of.step, step_of.verifies = self._number, self._verifies
@@ -212,7 +212,7 @@ class ScheduledStep:
             error_state.reset(token)
 
     def take_result(self) -> tuple[Any, ...]:
-        """What it gives, once it has come to its end; it lets go of all else."""
+        """The outputs, once the step has ended; it lets go of all else."""
         try:
             return self._result()
         finally:
@@ -227,7 +227,7 @@ class ScheduledStep:
         action()
 
     def _work(self, *, main: bool) -> None:
-        """Run nodes as long as there are some; the main thread until the step has ended."""
+        """Run nodes until none is ready; in the main thread until the step has ended."""
         light, values, lock, done = self._light, self._values, self._lock, self._done
         timed = main and self._deadline is not None
         while True:
@@ -235,7 +235,7 @@ class ScheduledStep:
                 job: Job | None = light.popleft()
             except IndexError:
                 job = None
-            if job is None:  # not in the handler: Ctrl-C while it waits would show that error, too
+            if job is None:  # not in the handler: Ctrl-C while waiting would show IndexError, too
                 job = self._next(main)
                 if job is None:
                     return
@@ -264,7 +264,7 @@ class ScheduledStep:
             result = None  # it may be large
 
     def _next(self, main: bool) -> Job | None:
-        """A node to run; waits for it in the main thread, None if there is none."""
+        """The next node to run, for which the main thread waits; None if there is none."""
         while True:
             with self._lock:
                 if self._scheduler.outcome or self._ended:
@@ -298,7 +298,7 @@ class ScheduledStep:
             self._sleeping = False
             if self._wake is not None:
                 self._wake()
-            elif self._bell.locked():  # else it had given up waiting before
+            elif self._bell.locked():  # else the wait has timed out already
                 self._bell.release()
 
     def _wait_for_helpers(self) -> None:
@@ -315,7 +315,7 @@ class ScheduledStep:
         error, self._error = self._error, None
         if error is None:
             error = broken_off(self._scheduler.reason)
-            # what waits for another partition waits for what waits there
+            # a Recv only waits for another partition, so another waiting node is to blame
             stuck = min(self._stuck, key=lambda node: lead_of(node.op) == "receive", default=None)
             if stuck is not None:
                 relocate(error, stuck.source)
@@ -329,7 +329,7 @@ class ScheduledStep:
             del error
 
     def end(self) -> None:
-        """Let go of all that the step held; stop what still waits. It can be done again."""
+        """Let go of all that the step held, and stop its waits. May be called again."""
         with self._lock:
             self._ended = True
             self._work_for.clear()
@@ -347,21 +347,21 @@ class ScheduledStep:
                 self._stops.pop()()
 
     def _leave(self) -> None:
-        """Leave the rendezvous; where the step was broken off, its other ends are told why."""
+        """Leave the rendezvous; if the step was broken off, abort it at its other ends, too."""
         meeting = self.rendezvous
         if meeting is None:
             return
         if self._scheduler.outcome != "done":
             why = self._broken or broken_off(self._scheduler.reason or "it was interrupted")
             self._broken = None  # its traceback refers to the step
-            with suppress(Exception):  # of a callback: those of the step listen no more
+            with suppress(Exception):  # from a callback of another end; this one is over
                 meeting.abort(why)
         self.left += meeting.end()
 
     # --- helpers ---
 
     def _help(self) -> None:
-        """What a thread of the pool does for the step."""
+        """The job of a pool thread that helps with the step."""
         with self._lock:
             self._asked -= 1
             if self._ended:
@@ -384,7 +384,7 @@ class ScheduledStep:
                 self._ring()
 
     def _call_help(self) -> None:
-        """Ask for threads for heavy nodes, of which the main one takes one if it has time."""
+        """Ask for helpers, one per heavy node; the main thread takes one of them if it is free."""
         wanted = len(self._heavy) - (not self._here)
         while self._asked < wanted and self._free and shared.submit(self._help, self._helpers):
             self._free -= 1
@@ -403,7 +403,7 @@ class ScheduledStep:
         self, tag: int, node: int, iteration: FrameValues, action: Action, result: Any,
         given: Sequence[Any] = (),
     ) -> None:  # fmt: skip
-        """A node has run, and took what was ``given``. The lock is held."""
+        """Store the results of a node that ran on ``given``, and report it. The lock is held."""
         if self._ended:
             return
         slots = iteration.slots
@@ -422,7 +422,7 @@ class ScheduledStep:
         self._tell(event)
 
     def _failed(self, tag: int, node: int, error: BaseException) -> None:
-        """A node has raised."""
+        """Report a node that has raised."""
         with self._lock:
             if self._ended:
                 return
@@ -431,12 +431,12 @@ class ScheduledStep:
         self._inside.stop()
 
     def _blame(self, tag: int, node: int, error: BaseException) -> None:
-        """Remember the first error, and what there is to say of it."""
-        if not isinstance(error, Exception):  # Ctrl-C: it counts for more than an error
+        """Remember the first error, with notes about its node and its loops."""
+        if not isinstance(error, Exception):  # Ctrl-C takes precedence over an error
             self._error = error
             self._tell(cancel(type(error).__name__))
             return
-        if self._scheduler.reason:  # it was stopped, and says what it had written until then
+        if self._scheduler.reason:  # the node was stopped; its error says what it had written
             self._written.take(error)
             return
         if isinstance(error, CancelledError) and self._is_late():
@@ -444,30 +444,30 @@ class ScheduledStep:
             self._tell(cancel(LATE))
             return
         self._error = error
-        with suppress(Exception):  # of an error that cannot be worded: it is raised all the same
+        with suppress(Exception):  # an error that takes no notes is raised all the same
             self._values[tag].actions[node].blame(error)
             for iteration in self._held.around(tag):
                 note_place(error, iteration.iteration_note())
 
     def _give_up(self, tag: int, node: int) -> None:
-        """The deadline has passed before a node was run."""
+        """Cancel the step, as its deadline has passed before a node was run."""
         with self._lock:
             self._tell(cancel(LATE))
             self._tell(failed(tag, node))
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """End the step: nothing new is run. Any thread may ask."""
+        """End the step: no further nodes are run. For any thread."""
         with self._lock:
             if not self._ended:
                 self._tell(cancel(reason))
         self._inside.stop()
 
     def path(self, tag: int) -> tuple[tuple[str, int], ...]:
-        """The frames of an iteration and those around it, with the numbers of their iterations."""
+        """The frames around an iteration, its own included, each with the iteration number."""
         return self._held.path(tag) if tag else ()
 
     def interrupt(self) -> None:
-        """End it, as its caller is to stop."""
+        """End the step, as its caller is to stop."""
         self.cancel("it was interrupted")
 
     # --- nodes that wait without a thread ---
@@ -495,11 +495,11 @@ class ScheduledStep:
         with self._lock:
             if key in self._waits:
                 self._waits[key] = stop
-            elif stop is not None and not completion.answered:  # it was stopped before we had this
+            elif stop is not None and not completion.answered:  # stopped while it was begun
                 self._stops.append(stop)
 
     def _is_late_for(self, tag: int, node: int, action: Action, given: list[Any]) -> bool:
-        """Whether a node reads, in the memory of the host, what is not there yet; it waits then."""
+        """Whether a node has to wait for a value that the host reads and that is not there yet."""
         for position, backend in action.late:
             value = given[-1 - position]
             if type(value) is backend.array_type and not backend.ready(value):
@@ -507,7 +507,7 @@ class ScheduledStep:
         else:
             return False
         job = tag, node, given
-        late = LateValue(lambda error: self._go_on(job))  # the node finds out, and says its line
+        late = LateValue(lambda error: self._go_on(job))  # the node itself raises a late failure
         with self._lock:
             if self._scheduler.reason:  # stopped on its way here, unseen by `_stop`
                 self._tell(failed(tag, node))
@@ -519,14 +519,14 @@ class ScheduledStep:
         return True
 
     def bring_on(self, tag: int, node: int, work: Callable[[], object]) -> None:
-        """A thread that has nothing else to do may call ``work`` until a node has its value."""
+        """Let an idle thread call ``work`` until a node has its value."""
         with self._lock:
             if not self._ended and (tag, node) in self._waits:
                 self._work_for[tag, node] = work
                 self._ring()
 
     def _go_on(self, job: Job) -> None:
-        """A node can be run, as what it reads is there, or never will be."""
+        """Queue a node whose late value is there, or has failed."""
         tag, node, _ = job
         with self._lock:
             if self._ended or self._waits.pop((tag, node), None) is None:
@@ -541,7 +541,7 @@ class ScheduledStep:
     def complete(
         self, tag: int, node: int, values: tuple[Any, ...], error: BaseException | None
     ) -> bool:
-        """A node that waits has its results, or will have none (see `Completion`)."""
+        """End a waiting node with its results or an error (see `Completion`)."""
         with self._lock:
             if self._ended or (tag, node) not in self._waits:
                 return False
@@ -560,7 +560,7 @@ class ScheduledStep:
     # --- instructions ---
 
     def _tell(self, event: SchedulerEvent) -> None:
-        """Tell the scheduler, and do what it says. The lock is held."""
+        """Pass an event to the scheduler, and carry out its instructions. The lock is held."""
         values, queues, answers = self._values, self._queues, self._answers
         while True:
             for instruction in self._handle(event):
@@ -582,12 +582,12 @@ class ScheduledStep:
             self._ring()
 
     def _stop(self, instruction: SchedulerInstruction) -> None:
-        """A node that has not begun, or waits without a thread, is answered for."""
+        """Answer for a node that has not begun, or that waits without a thread."""
         _, tag, node = instruction
         for queue in self._queues:
             for job in tuple(queue):  # threads take nodes without the lock
                 if job[0] == tag and job[1] == node:
-                    with suppress(ValueError):  # one has just taken it, and will answer
+                    with suppress(ValueError):  # a thread has just taken it, and will answer
                         queue.remove(job)
                         self._answers.append(failed(tag, node))
                     return

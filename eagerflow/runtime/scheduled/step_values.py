@@ -1,4 +1,4 @@
-"""The values of a step: those of all iterations that are open, each with its slots."""
+"""The values of a step, in the slots of each open iteration."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from eagerflow.runtime.scheduled.scheduler import SchedulerInstruction
 
 @final
 class FrameValues:
-    """What one iteration of a frame holds.
+    """The values of one iteration of a frame.
 
     Attributes:
         slots: the values.
-        left: how many nodes are still to read each.
-        actions: what the nodes of the frame do.
+        left: for each slot the number of nodes that are still to read it.
+        actions: the actions of the nodes of the frame.
         frame: the frame.
         parent: the tag of the iteration around.
-        iteration: which one it is.
-        path: as `StepValues.path` gives it; None before somebody asks.
+        iteration: its number.
+        path: as `StepValues.path` gives it; None before the first call of that.
     """
 
     __slots__ = ("actions", "frame", "iteration", "left", "parent", "path", "slots")
@@ -36,7 +36,7 @@ class FrameValues:
         self.slots: list[Any] = [None] * len(self.left)
 
     def take(self, slots: Sequence[int]) -> list[Any]:
-        """What slots hold, for a node that reads it; the last reader empties the slot."""
+        """The values of slots, for a node that reads them; the last reader empties a slot."""
         taken = []
         left, values = self.left, self.slots
         for slot in slots:
@@ -47,7 +47,7 @@ class FrameValues:
         return taken
 
     def iteration_note(self) -> str:
-        """In which iteration of which loop this is, for errors."""
+        """A note that names the loop and the iteration, for errors."""
         return iteration_note(self.frame.op, self.counted(), self.frame.source)
 
     def counted(self) -> int:
@@ -58,10 +58,10 @@ class FrameValues:
 
 @final
 class StepValues:
-    """What a step holds.
+    """All values of a step.
 
     Attributes:
-        by_tag: the iterations that are open; 0 is the outermost.
+        by_tag: the open iterations; tag 0 is the graph itself.
     """
 
     __slots__ = ("_frames", "by_tag")
@@ -71,7 +71,7 @@ class StepValues:
         self.by_tag: dict[int, FrameValues] = {0: FrameValues(frames[0], -1, 0)}
 
     def put(self, slots: Sequence[int], inputs: Sequence[Any]) -> None:
-        """Take those inputs of the step that have a reader."""
+        """Store the inputs of the step that have a reader."""
         root = self.by_tag[0]
         for slot, value in zip(slots, inputs, strict=True):
             if root.left[slot]:
@@ -98,18 +98,18 @@ class StepValues:
             del self.by_tag[instruction[1]]
 
     def around(self, tag: int) -> Iterator[FrameValues]:
-        """The iterations of loops around an iteration, itself included, the innermost first."""
+        """Iterate over the iterations around an iteration, itself included, innermost first."""
         iteration = self.by_tag[tag]
         while iteration.parent >= 0:
             yield iteration
             iteration = self.by_tag[iteration.parent]
 
     def loops(self, tag: int) -> tuple[tuple[str, int], ...]:
-        """The same by the names of the loops and the numbers of iterations, the outermost first."""
+        """The loops around an iteration, by name and iteration as users count, outermost first."""
         return tuple([(p.frame.name, p.counted()) for p in self.around(tag)][::-1])
 
     def path(self, tag: int) -> tuple[tuple[str, int], ...]:
-        """The same by the keys of the frames, counted upwards: what partitions know them by."""
+        """As `loops`, by frame key and with upward counts, which all partitions agree on."""
         inner = self.by_tag[tag]
         if inner.path is None:
             known = (inner.frame.key, inner.iteration)
@@ -117,7 +117,7 @@ class StepValues:
         return inner.path
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Let go of all values."""
         for iteration in self.by_tag.values():
             iteration.slots.clear()
         self.by_tag.clear()

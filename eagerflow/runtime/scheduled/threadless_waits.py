@@ -1,6 +1,6 @@
-"""Ops that wait, such as those of queues, in the scheduled tier: they hold no thread.
+"""Waiting ops, such as those of queues, in the scheduled tier: they hold no thread.
 
-They are begun, with a callback that ends their node. Their kernels, which wait, are for eager code
+They are begun with a callback that ends their node. Their kernels, which block, are for eager code
 and programs, where the thread has nothing else to do.
 """
 
@@ -28,14 +28,14 @@ from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.waiting import Finish, begin, waiting
 
-#: an attempt that was begun and has not ended, what makes arrays of its value, and how many seconds
-#: it may wait
+#: an attempt that was begun and has not ended, the function that makes arrays of its value, and the
+#: number of seconds that it may wait
 Begun = tuple[AbstractAttempt, Finish, float | None]
 
 
 @final
 class _Wait:
-    """One op that waits."""
+    """A waiting op in one step."""
 
     __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_frames", "_inputs",
                  "_is_begun", "_node", "_runner", "_seconds", "_start", "_step",
@@ -66,13 +66,13 @@ class _Wait:
             raise _explained(node, inputs, device, error) from None
 
     def begin(self) -> Callable[[], object]:
-        """Begin it; gives what ends it when its result is no longer wanted."""
+        """Begin the wait; returns a function that ends it if its result is no longer wanted."""
         attempt, seconds = self._attempt, self._seconds
         if not self._is_begun:
             attempt.before_wait(sleeps=False)
         attempt.waiter = self._described
         if get_op(self._node.op).holds:
-            self._completion.at_end(attempt.abandon)  # no matter if it was released before
+            self._completion.at_end(attempt.abandon)  # has no effect if it was released before
         try:
             if self._is_begun:
                 if attempt.calls_back(self._ended):
@@ -85,7 +85,7 @@ class _Wait:
                     self._ended()
         except BaseException as error:  # of an instrument, or Ctrl-C
             if self._completion.failed(error):
-                attempt.abandon()  # what it takes would be lost
+                attempt.abandon()  # an element that it takes would be lost
         if seconds is not None and not attempt.done:
             self._timer = timers.call(seconds, self._late)
             if attempt.done:
@@ -102,7 +102,7 @@ class _Wait:
         attempt.cancel(lambda: attempt.late(seconds))
 
     def _ended(self) -> None:
-        """The attempt has ended: the step gets the values, or the error."""
+        """Pass the values or the error of the ended attempt to the step."""
         if self._timer is not None:
             self._timer.cancel()
         values: Sequence[Any] = ()
@@ -111,7 +111,7 @@ class _Wait:
             values = self._finish(self._attempt.result())
         except Exception as error:
             failed = _explained(self._node, self._inputs, self._device, error)
-        except BaseException as error:  # else the step would wait for ever
+        except BaseException as error:  # without an answer the step would wait for ever
             failed = error
         try:
             if failed is None and NodeEvent.listeners:
@@ -120,10 +120,10 @@ class _Wait:
             if failed is None:
                 self._completion.done(*values)
             elif self._completion.failed(failed) and self._attempt.failure is None:
-                self._attempt.abandon()  # what it took goes back
+                self._attempt.abandon()  # an element that it took goes back
 
     def _known(self) -> dict[str, Any]:
-        """What all its events say."""
+        """Fields of all its events."""
         return {
             "device": str(self._device), "executable": self._completion.tier.number, "thread": 0,
             "caller": self._caller, "runner": self._runner, "step": self._step,
@@ -131,7 +131,7 @@ class _Wait:
         }  # fmt: skip
 
     def _described(self) -> dict[str, Any]:
-        """What events of the operation and of its wait say."""
+        """Fields of the events of the operation and of its wait."""
         node, owner = self._node, self._attempt.owner
         return {
             **self._known(), "name": owner.label, "resource": owner.kind,
@@ -182,10 +182,11 @@ def _begin(
 
 
 def without_wait(node: Node) -> Callable[[Sequence[Any]], Any] | None:
-    """What runs an op that may have to wait as long as it need not; None for one that holds a lock.
+    """Return a function that runs a waiting op if it need not wait; None if the op holds a lock.
 
-    It gives a tuple of the results, or, where the op has to wait, what `_begin` goes on with: the
-    attempt that was begun, or None if there is somebody to be told of it from its beginning on.
+    The function returns a tuple of the results or, where the op has to wait, the argument with
+    which `_begin` continues: the attempt that was begun, or None if events have a listener, which
+    has to hear of the attempt from its beginning on.
     """
     device, attrs = _device_of(node), {k: v for k, v in node.attrs.items() if k != "device"}
     if get_op(node.op).holds or not device.holds_data or attrs.pop("timed", False):
@@ -204,7 +205,7 @@ def without_wait(node: Node) -> Callable[[Sequence[Any]], Any] | None:
             return finish(attempt.result())
         except BaseException as error:
             if attempt is not None:
-                attempt.abandon()  # what it took goes back
+                attempt.abandon()  # an element that it took goes back
             if isinstance(error, Exception):
                 raise _explained(node, inputs, device, error) from None
             raise
@@ -216,12 +217,12 @@ asynchronous.update(dict.fromkeys(waiting, _begin))
 at_once.update(dict.fromkeys(waiting, without_wait))
 
 
-# --- graphs with such ops -----------------------------------------------------------------------
+# --- graphs with waiting ops --------------------------------------------------------------------
 
 
 def has_free_waits(graph: Graph) -> bool:
-    """Whether ops that wait are not all in one order, so that one must not keep another waiting."""
-    before: dict[Node, int] = {}  # for each node those that wait and come before it, as bits
+    """Whether waiting ops are not totally ordered, so that one must not keep another waiting."""
+    before: dict[Node, int] = {}  # for each node the set of waiting ops before it, as bits
     count = 0
     for node in graph.nodes:
         known = 0
@@ -239,7 +240,7 @@ def has_free_waits(graph: Graph) -> bool:
 
 
 def _waits(node: Node) -> bool:
-    """Whether it may wait, or something in it."""
+    """Whether a node, or a node of its subgraphs, may wait."""
     if node.op in waiting:
         return True
     return any(_waits(n) for _, inner in node.subgraphs() for n in inner.nodes)

@@ -1,4 +1,4 @@
-"""Send and Recv in the scheduled tier: what goes from partition to partition holds no thread."""
+"""Send and Recv in the scheduled tier: transfers between partitions, which hold no thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eagerflow.types import TensorType
 def _send(
     node: Node, inputs: Sequence[Any], completion: Completion
 ) -> Callable[[], object] | None:  # fmt: skip
-    """Send a value when it is there, or that a node has run; holds no thread until then."""
+    """Send a value when it is there, or a signal; no thread waits for a late value."""
     data: Any = None
     if is_sent_late(node):
         (data,) = inputs
@@ -32,7 +32,7 @@ def _send(
         if "shape" in node.attrs:
             data = NullArray(data.dtype, data.shape)
         elif isinstance(node.inputs[0].type, TensorType):
-            data = completion.tier.sent.move(data, node, asked())  # no one waits for values here
+            data = completion.tier.sent.move(data, node, asked())  # the value is there already
     completion.rendezvous.send(_key(node, completion), data, sent=completion.end)
     return None
 
@@ -41,19 +41,19 @@ def _send_ready(
     node: Node, data: Any, completion: Completion, asked: Mapping[str, Any],
     error: Exception | None,
 ) -> None:  # fmt: skip
-    """Send a value that its device has made, or failed to make."""
+    """Send a late value that its device has made, or end the node with the error."""
     if error is not None or completion.answered:
         completion.end(error)
         return
     try:
         moved = completion.tier.sent.move(data, node, asked)
         completion.rendezvous.send(_key(node, completion), moved, sent=completion.end)
-    except BaseException as failure:  # else the step would wait for ever
+    except BaseException as failure:  # without an answer the step would wait for ever
         completion.end(failure)
 
 
 def _key(node: Node, completion: Completion) -> Key:
-    """What is sent, and in which iteration."""
+    """The rendezvous key of the edge of a node, in the present iteration."""
     return key_of(node.attrs, completion.rendezvous.step, completion.path())
 
 

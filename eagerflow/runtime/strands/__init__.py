@@ -1,1 +1,1 @@
-"""Light partitions that run in order, as generators that hand values to each other."""
+"""Strands: partitions that run in order, as generators that hand values to each other."""

@@ -1,4 +1,4 @@
-"""What strands do, in order, without code for it: for whoever wants to know how long that takes."""
+"""The acts of strands, in order and without generated code, for estimates of their time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from eagerflow.runtime.strands.pieces import PieceBlock
 
 
 def acts_of(order: OrderedCut, waiting: Container[str]) -> list[list[StrandAct]]:
-    """The acts of each partition; those of loops are there once.
+    """The acts of each partition; acts in a loop appear once.
 
     Args:
-        order: of the partitions.
+        order: the partitions, with a common order of their nodes.
         waiting: the ops that may have to wait.
 
     Raises:
-        GraphError: something is not made of loops as lowering makes them.
+        GraphError: a loop does not have the form that lowering gives it.
     """
     blocks = [PieceBlock(order, partition, waiting) for partition in order.partitions]
     return [list(_acts(block, order.items)) for block in blocks]
@@ -44,7 +44,7 @@ def _acts(block: PieceBlock, items: Sequence[Item]) -> Iterator[StrandAct]:
 
 
 def _read_late(node: Node) -> Iterator[Node]:
-    """What makes the values that the host reads for a node that steers tokens."""
+    """The producers of late values that the host reads for a steering node."""
     for i, _ in late_inputs([node], node.inputs):
         maker = node.inputs[i].node
         if maker is not None:

@@ -1,9 +1,9 @@
 """One order for the nodes of all partitions, in which a loop is one item.
 
 Partitions that run their nodes one after the other never wait for each other in a circle if all of
-them keep to one order. In that of a cut, nodes may lie between those of a loop that are not in it.
-Here each loop is one item of what is around it, for all partitions the same one; what it needs
-comes before it, and within an iteration the question whether there is another one comes first.
+them keep to one order. In the order of a cut, other nodes may lie between the nodes of a loop. Here
+each loop is one item of the block around it, the same one for all partitions. Its operands come
+before it, and within an iteration the predicate of the loop comes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eagerflow.graph.signatures import lead_of
 from eagerflow.placement.cut import Cut, Partition
 from eagerflow.runtime.late_values import values_for_the_host
 
-#: the parts of an iteration: whether there is one, what it does, and what leaves the loop
+#: the parts of an iteration: the predicate, the body, and the values that leave the loop
 TEST: Final = 0
 BODY: Final = 1
 LEAVE: Final = 2
@@ -29,11 +29,11 @@ LEAVE: Final = 2
 @final
 @dataclass(slots=True, eq=False)
 class LoopItem:
-    """A loop.
+    """A loop as one item of the order.
 
     Attributes:
         frame: its name, the same in all partitions.
-        items: what an iteration runs, in order.
+        items: the items of an iteration, in order.
     """
 
     frame: str
@@ -45,7 +45,7 @@ Item = Node | LoopItem
 
 @final
 class OrderedCut:
-    """The nodes of a cut in such an order, without constants.
+    """The nodes of a cut in a common order, without constants.
 
     Args:
         cut: the partitions.
@@ -57,12 +57,12 @@ class OrderedCut:
         size_values: of each node the values off which it reads sizes, besides its inputs.
         senders: of each Recv its Send.
         for_host: the values that are read once, into the memory of the host.
-        tests: by partition and frame the value that says whether there is another iteration.
-        enters: by partition and frame what goes into the loop.
-        items: what is in no loop, and the outermost loops.
+        tests: by partition and frame the predicate of the loop.
+        enters: by partition and frame the Enter nodes of the loop.
+        items: the nodes outside of loops, and the outermost loops.
 
     Raises:
-        GraphError: there is no such order.
+        GraphError: there is no common order.
     """
 
     def __init__(self, cut: Cut) -> None:
@@ -90,7 +90,7 @@ class OrderedCut:
 
     @property
     def has_common_loops(self) -> bool:
-        """Whether there are loops in several partitions."""
+        """Whether several partitions have loops."""
         return len({partition for partition, _ in self.enters}) > 1
 
     def path(self, node: Node) -> FramePath:
@@ -105,7 +105,7 @@ class OrderedCut:
             raise GraphError("a loop goes on by several predicates")
 
     def part(self, node: Node, depth: int) -> int:
-        """Which part of an iteration a node belongs to, of the loop with ``depth`` loops around."""
+        """The part of an iteration that a node belongs to, in the loop at nesting ``depth``."""
         path = self.path(node)
         place = _frame_places(path)[depth]
         frame = path[place][1]
@@ -117,7 +117,7 @@ class OrderedCut:
         return LEAVE if port else BODY
 
     def _items(self, nodes: Sequence[Node], depth: int) -> list[Item]:
-        """Nodes as items, those that lie in further loops within these."""
+        """Nodes as items; nodes of inner loops are within the items of these."""
         homes = dict[Node, Item]()
         inside = dict[str, list[Node]]()
         loops = dict[str, LoopItem]()
@@ -135,7 +135,7 @@ class OrderedCut:
         return self._sorted(nodes, homes, depth)
 
     def _sorted(self, nodes: Sequence[Node], homes: Mapping[Node, Item], depth: int) -> list[Item]:
-        """Items in an order in which they can run, as near as may be to that of the nodes."""
+        """Items in an order in which they can run, as near as possible to that of the nodes."""
         rank = dict[Item, tuple[int, int]]()
         before = dict[Item, set[Item]]()
         after = dict[Item, list[Item]]()
@@ -166,7 +166,7 @@ class OrderedCut:
         return result
 
     def _before(self, node: Node) -> Iterator[Node]:
-        """What must have run before a node, in all partitions."""
+        """The nodes, of any partition, that must have run before a node."""
         for value in (*node.inputs, *self.size_values.get(node, ())):
             if value.node is not None:
                 yield value.node
@@ -176,5 +176,5 @@ class OrderedCut:
 
 
 def _frame_places(path: FramePath) -> list[int]:
-    """Where in a frame path its loops stand."""
+    """The positions of loops in a frame path."""
     return [i for i, (what, _) in enumerate(path) if what == "frame"]

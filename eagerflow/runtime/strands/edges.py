@@ -12,17 +12,17 @@ from typing import Any, final
 
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, nbytes_of
 
-#: gives up control for what it waits for: an edge, a route, or what other threads bring
+#: a generator that yields the object that it waits for: an edge, a route, or an `Awaited`
 Strand = Generator[Any, None, tuple[Any, ...]]
 
 
 @final
 class RouteCount:
-    """What lies at the end of a route, from one device to another.
+    """The count of values at the end of a route, from one device to another.
 
     Attributes:
-        full: whether there is so much that who sends more has to wait for its receiver.
-        waiting: the strand that does.
+        full: whether the credit is used up, so that a sender has to wait for its receiver.
+        waiting: the strand that waits for credit.
         ready: the strands that can go on.
     """
 
@@ -36,7 +36,7 @@ class RouteCount:
         self._nbytes = 0
 
     def add(self, count: int, nbytes: int) -> None:
-        """So many values more lie there, with so many bytes."""
+        """Add to the number of values there, and to their bytes."""
         self._count += count
         self._nbytes += nbytes
         self.full = self._count >= CREDIT or self._nbytes >= CREDIT_BYTES
@@ -44,11 +44,11 @@ class RouteCount:
 
 @final
 class EdgeQueue:
-    """What was sent along an edge and not received yet.
+    """Values that were sent along an edge and not received yet.
 
     Attributes:
-        values: the values, with the bytes that they count for.
-        waiting: the strand that waits for one.
+        values: the values, each with its bytes as credit counts them.
+        waiting: the strand that waits for a value.
     """
 
     __slots__ = ("_route", "values", "waiting")
@@ -59,7 +59,7 @@ class EdgeQueue:
         self._route = route
 
     def send(self, value: Any) -> None:
-        """Put a value there."""
+        """Append a value."""
         nbytes = nbytes_of(value)
         self.values.append((value, nbytes))
         route = self._route
@@ -69,7 +69,7 @@ class EdgeQueue:
             self.waiting = None
 
     def take(self) -> Any:
-        """The value that was sent first."""
+        """Remove and return the oldest value."""
         value, nbytes = self.values.popleft()
         route = self._route
         route.add(-1, -nbytes)

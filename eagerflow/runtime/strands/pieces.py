@@ -1,7 +1,8 @@
-"""Pieces of partitions: which nodes a strand runs together, and in which order with what it sends.
+"""Pieces of partitions: the nodes that a strand runs together, and their order relative to Sends.
 
-Nodes with one frame path that follow each other are a *region*, until another one steers tokens,
-waits, or needs what was sent after them. What is sent follows the region that makes it.
+Consecutive nodes with one frame path are a *region*, which ends where another node steers tokens or
+waits, behind its Sends, or where the host reads a late value of it. A Send follows the region that
+makes its value.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ Kind = Literal["region", "send", "steer", "wait", "alias"]
 
 
 class Piece(NamedTuple):
-    """What a strand does as one.
+    """A part of a partition that a strand runs as one.
 
     Attributes:
-        kind: a region, a Send, a node that steers tokens or receives, one that may wait, or one
-            that is another name for a value.
-        nodes: those of the region, or the one node.
-        path: where in branches and loops that is.
+        kind: a region, a Send, a node that steers tokens or receives, an op that may wait, or a
+            node that only gives a value another name.
+        nodes: the nodes of the region, or the single node.
+        path: the frame path of the nodes.
     """
 
     kind: Kind
@@ -37,13 +38,13 @@ class Piece(NamedTuple):
 
 @final
 class PieceBlock:
-    """What is in no loop, or an iteration of one.
+    """The outermost block of a partition, or an iteration of a loop.
 
     Args:
-        order: of all partitions.
-        partition: the one whose pieces are wanted.
+        order: all partitions, with a common order of their nodes.
+        partition: the partition.
         waiting: the ops that may have to wait.
-        loop: the frame of the loop; empty for what is in none.
+        loop: the frame of the loop; empty for the outermost block.
         frame: the frame path of the loop.
     """
 
@@ -58,7 +59,7 @@ class PieceBlock:
         self.frame = frame
         self.depth = len([what for what, _ in frame if what == "frame"]) - 1
         self._nodes: list[Node] = []  # of the region that is being collected
-        self._path: FramePath = ()  # of these, and of what is sent after them
+        self._path: FramePath = ()  # of these, and of the Sends after them
         self._sends: list[Node] = []
 
     def pieces(self, items: Sequence[Item]) -> Iterator[Piece | LoopItem]:
@@ -77,7 +78,7 @@ class PieceBlock:
         yield from self._flush()
 
     def within(self, loop: LoopItem) -> PieceBlock:
-        """An iteration of a loop that the partition takes part in."""
+        """The block of an iteration of a loop that the partition takes part in."""
         (enter, *_) = self.order.enters[self.partition, loop.frame]
         frame = self.order.paths[self.partition].values[enter.outputs[0]]
         return PieceBlock(self.order, self.partition, self.waiting, loop.frame, frame)
@@ -99,7 +100,7 @@ class PieceBlock:
             yield Piece("steer" if is_steering(node.op) else "wait", [node], path)
         else:
             if self._sends or any(self._makes(node.inputs[i]) for i in late_reads(node)):
-                yield from self._flush()  # what was sent goes first; the host waits for the other
+                yield from self._flush()  # Sends go first; late values need a wait in between
             yield from self._continue(path)
             self._nodes.append(node)
 
@@ -108,7 +109,7 @@ class PieceBlock:
         return value.node in self._nodes
 
     def _continue(self, path: FramePath) -> Iterator[Piece]:
-        """Go on with a region, or begin one at another frame path."""
+        """Continue the present region, or begin a new one at another frame path."""
         if (self._nodes or self._sends) and path != self._path:
             yield from self._flush()
         self._path = path

@@ -1,8 +1,8 @@
-"""A run of strands: who goes on next, and what they wait for that no strand brings.
+"""A run of strands: which strand goes on next, and waits for results that no strand brings.
 
-That is an op that waits, such as one of a queue, a heavy region, which another thread may run while
-strands of other devices go on, and a value that its device is still making. The strand gives up
-control; what it waits for is called back from any thread.
+Such results come from a waiting op, such as one of a queue; from a heavy region, which another
+thread may run while strands of other devices go on; and from a device that is still making a
+value. The strand gives up control; a callback from any thread ends the wait.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from eagerflow.runtime.threads.workers import shared
 
 
 class RunsGraph(Protocol):
-    """What runs a graph.
+    """A tier that runs a graph.
 
     Attributes:
         number: of the executable, for events.
@@ -44,24 +44,24 @@ class RunsGraph(Protocol):
     def graph(self) -> Any: ...
 
 
-#: what starts an op that waits, as `eagerflow.runtime.scheduled.actions.asynchronous` has them
+#: starts an op that waits, as in `eagerflow.runtime.scheduled.actions.asynchronous`
 Begin = Callable[..., Callable[[], object] | None]
-#: gives for a node what runs it as long as it need not wait, as ``at_once`` there does
+#: gives for a node the function that runs it while it need not wait, as ``at_once`` there
 AtOnce = Mapping[str, Callable[[Node], Callable[[Sequence[Any]], Any] | None]]
 
 
 @final
 class Awaited:
-    """What a strand waits for, and another thread may bring: `done` or `failed`, once.
+    """A result that a strand waits for, and any thread may bring: `done` or `failed`, once.
 
     Attributes:
-        tier: that the node belongs to.
+        tier: the tier that the node belongs to.
         node: the node.
-        over: whether it has come to its end.
+        over: whether the result, or an error, is there.
         waiting: the strand that waits for it.
         stop: called when its result is no longer wanted.
-        work: a piece of what a device does for it only if somebody waits.
-        nbytes: what the value counts for that it brings.
+        work: a piece of the work that a device does for it only while a thread waits.
+        nbytes: the bytes of the value that it brings, as credit counts them.
     """
 
     __slots__ = ("_error", "_run", "_values", "nbytes", "node", "over", "stop", "tier", "waiting",
@@ -80,11 +80,11 @@ class Awaited:
         self._error: BaseException | None = None
 
     def done(self, *values: Any) -> None:
-        """The results are there: raw arrays and numbers."""
+        """End the wait with results: raw arrays and numbers."""
         self._end(values, None)
 
     def failed(self, error: BaseException) -> bool:
-        """There will be none; whether this was the first answer, and somebody wanted it."""
+        """End the wait with an error; whether this was the first answer, in a step under way."""
         return self._end((), error)
 
     def at_end(self, action: Callable[[], object]) -> None:
@@ -104,10 +104,10 @@ class Awaited:
         return True
 
     def take(self) -> tuple[Any, ...]:
-        """What it gives, once.
+        """The results; to be called once.
 
         Raises:
-            EagerflowError: it has failed.
+            EagerflowError: the node has failed.
         """
         values, self._values = self._values, ()
         error, self._error = self._error, None
@@ -119,27 +119,28 @@ class Awaited:
             del error
 
 
-#: a heavy region with what waits for it, its operands, what it writes, and the loops around it
+#: the wait for a heavy region, the region, its operands, its writes, and the loops around it
 _Heavy = tuple[Awaited, Callable[..., Any], list[Any], Written | None, Any]
 
 
 @final
 class StrandRun:
-    """One step, run in the thread that asks for it, with help of others for heavy regions.
+    """One step, run in its caller's thread, with help of others for heavy regions.
 
     Args:
-        tier: what is run.
-        helpers: how many threads of the pool may help.
+        tier: the tier with the graph.
+        helpers: number of pool threads that may help.
+        written: records what the step has written.
 
     Attributes:
         tier: the same.
         ready: the strands that can go on.
-        arrived: what has come to its end and was waited for, or soon will be.
-        written: what the step has written.
-        writing: what the region writes that was begun last in the thread of the step.
-        at_end: what is to be called when the step ends.
-        pending: what waits for values that devices are still making.
-        lock: for all that other threads touch.
+        arrived: waits that have ended, and whose strands are to go on.
+        written: the same.
+        writing: the writes of the region that was begun last in the thread of the step.
+        at_end: functions to be called when the step ends.
+        pending: waits for values that devices are still making.
+        lock: guards all state that other threads touch.
         ended: whether answers are no longer wanted.
     """
 
@@ -153,7 +154,7 @@ class StrandRun:
         self.pending: dict[Awaited, None] = {}
         self.lock = threading.Lock()
         self.ended = False
-        self._waits: dict[Awaited, None] = {}  # that strands wait for
+        self._waits: dict[Awaited, None] = {}  # results that strands wait for now
         self._heavy: deque[_Heavy] = deque()
         self._free = helpers  # threads that may still be asked for help
         self._helping = 0
@@ -166,7 +167,7 @@ class StrandRun:
     # --- for the code of strands ---
 
     def begin(self, start: Begin, node: Node, given: list[Any], begun: Any = None) -> Awaited:
-        """Begin an op that may have to wait, or go on with what has ``begun``."""
+        """Begin an op that may have to wait, or continue with the attempt that has ``begun``."""
         awaited = Awaited(self, node)
         stop = start(node, given, awaited, *([] if begun is None else [begun]))
         if not awaited.over:
@@ -177,14 +178,14 @@ class StrandRun:
         self, region: Callable[..., Any], node: Node, given: list[Any],
         writes: Written | None = None,
     ) -> Awaited:  # fmt: skip
-        """Run a heavy region, which ``writes`` something, while other strands go on."""
+        """Run a heavy region, with these ``writes``, while other strands go on."""
         awaited = Awaited(self, node)
         with self.lock:
             self._heavy.append((awaited, region, given, writes, step_of.frames))
         return awaited
 
     def late(self, node: Node, value: Any, backend: Backend) -> Awaited:
-        """Wait until a value is there, or never will be, which the host reads for a node."""
+        """Wait for a value that the host reads for a node, until it is there or has failed."""
         awaited = Awaited(self, node)
         if type(value) is not backend.array_type or backend.ready(value):
             awaited.over = True
@@ -193,7 +194,7 @@ class StrandRun:
         return awaited
 
     def read(self, node: Node, value: Any, device: Device) -> Awaited:
-        """Bring what a node makes on a device to the memory of the host, as soon as it is there."""
+        """Bring a value of a device to the memory of the host, as soon as it is there."""
         return self._moved(node, value, partial(to_host, value, device), device)
 
     def moved(self, node: Node, value: Any, move: Callable[[], Any]) -> Awaited:
@@ -203,7 +204,7 @@ class StrandRun:
     def _moved(
         self, node: Node, value: Any, move: Callable[[], Any], device: Device
     ) -> Awaited:  # fmt: skip
-        """Move a value as soon as it is there, in the thread that learns of that."""
+        """Move a value as soon as it is there, in the thread that is notified of that."""
         awaited = Awaited(self, node, nbytes_of(value))
 
         def ready(error: Exception | None) -> None:
@@ -211,7 +212,7 @@ class StrandRun:
                 try:
                     awaited.done(move())
                     return
-                except BaseException as failure:  # else its strand would wait for ever
+                except BaseException as failure:  # without an answer its strand waits for ever
                     awaited.failed(failure)
                     return
             awaited.failed(error)
@@ -233,11 +234,11 @@ class StrandRun:
     # --- the thread that runs the step ---
 
     def run(self, strands: Sequence[Strand]) -> list[tuple[Any, ...]]:
-        """Run strands to their end; gives what each gives, in order.
+        """Run strands to their end; returns the outputs of each, in order.
 
         Raises:
             CancelledError: the thread is to stop.
-            SchedulerError: they wait for each other.
+            SchedulerError: the strands wait for each other.
         """
         ready, arrived, ended = self.ready, self.arrived, dict[Strand, tuple[Any, ...]]()
         ready += strands
@@ -275,7 +276,7 @@ class StrandRun:
         """Raise if the step is to end.
 
         Raises:
-            CancelledError: it is.
+            CancelledError: the step is to end.
         """
         if self._interrupted or (step_of.stopped is not None and step_of.stopped()):
             error = CancelledError("the step was cancelled")
@@ -286,7 +287,7 @@ class StrandRun:
             raise error
 
     def _sleep(self) -> None:
-        """Wait until something has arrived, or the step is to end."""
+        """Wait until a result has arrived, or the step is to end."""
         end = deadline.moment() if deadline.active() else None
         holder = interruptible.holder
         with self.lock:
@@ -309,17 +310,17 @@ class StrandRun:
         """Wake the thread that runs the step. The lock is held."""
         if self._sleeping:
             self._sleeping = False
-            if self._bell.locked():  # else it had given up waiting before
+            if self._bell.locked():  # else the wait has timed out already
                 self._bell.release()
 
     def interrupt(self) -> None:
-        """End it, as the thread that waits is to stop."""
+        """End the step, as the thread that waits is to stop."""
         with self.lock:
             self._interrupted = True
             self.ring()
 
     def end(self) -> None:
-        """Let go of all that the step holds; nothing is wanted any more. Ctrl-C waits for that."""
+        """Let go of all that the step holds, and stop its waits. Ctrl-C is raised after that."""
         late: KeyboardInterrupt | None = None
         while True:
             try:
@@ -351,7 +352,7 @@ class StrandRun:
     # --- heavy regions ---
 
     def _call_help(self) -> None:
-        """Ask for threads for all heavy regions but the one that this thread runs."""
+        """Ask for a helper for each heavy region but the one that this thread runs."""
         caller = step_of.caller or threading.get_ident()
         known = step_of.step, caller, step_of.runner, step_of.observation, step_of.verifies
         for _ in range(min(len(self._heavy) - 1, self._free)):
@@ -361,14 +362,14 @@ class StrandRun:
                 return
 
     def _count(self, change: int) -> None:
-        """So many more threads help, or fewer."""
+        """Change the number of helping threads."""
         with self.lock:
             self._helping += change
             self._free -= change
             self.ring()
 
     def _help(self, step: int, caller: int, runner: str, observation: Any, verifies: str) -> None:
-        """What a thread of the pool does for the step."""
+        """The job of a pool thread that helps with the step."""
         token = error_state.set(QUIET)
         step_of.stopped, step_of.step, step_of.caller = (lambda: self.ended), step, caller
         step_of.runner, step_of.observation = runner, observation
@@ -382,7 +383,7 @@ class StrandRun:
             self._count(-1)
 
     def _run_heavy(self) -> None:
-        """Run the heavy region that was asked for first, if there is one left."""
+        """Run the oldest waiting heavy region, if any is left."""
         with self.lock:
             if not self._heavy:
                 return
@@ -394,7 +395,7 @@ class StrandRun:
             if not isinstance(error, Exception):
                 self.written.may_include(writes)
         else:
-            if writes is not None:  # though the strand that asked for it may never hear of it
+            if writes is not None:  # noted here, as the strand may never go on
                 with self.lock:
                     self.written.add(writes)
             awaited.done(*values)

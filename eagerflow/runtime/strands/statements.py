@@ -1,8 +1,8 @@
-"""The statements of a strand: what a partition does, one after the other.
+"""The statements of a strand: the work of a partition, in order.
 
-A *guard* says in which branches a statement lies, as pairs of a variable, which holds the number of
-the branch that was chosen, and the number that it has to have. Values are variables by name; what a
-steering node passes on has the name of what it takes.
+A *guard* names the branches that a statement lies in, as pairs of a variable, which holds the
+number of the branch that was chosen, and the number that it has to have. Values are variables by
+name; a value that a steering node passes on keeps its name.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class RunRegion:
     """Runs a region.
 
     Attributes:
-        guard: in which branches.
-        region: its number among those of the strand.
-        code: what it runs.
-        nodes: what that was made of.
-        reads: what it takes.
-        makes: what it gives.
+        guard: the branches that it lies in.
+        region: its number among the regions of all strands.
+        code: its generated code.
+        nodes: the nodes of the region.
+        reads: the variables that it reads.
+        makes: the variables that it sets.
         is_heavy: whether another thread may run it, while other strands go on.
-        late: what it reads in the memory of the host, and may have to wait for.
+        late: the variables that the host reads, and that it may have to wait for.
     """
 
     guard: Guard
@@ -52,11 +52,11 @@ class Await:
     """Runs an op that may have to wait, for an element of a queue, say.
 
     Attributes:
-        guard: in which branches.
-        node: the op.
-        number: of it among those of the strand.
-        reads: what it takes.
-        makes: what it gives.
+        guard: the branches that it lies in.
+        node: the node of the op.
+        number: its number among the statements of this kind in the strand.
+        reads: the variables that it reads.
+        makes: the variables that it sets.
     """
 
     guard: Guard
@@ -69,12 +69,12 @@ class Await:
 @final
 @dataclass(slots=True, eq=False)
 class ReadOnHost:
-    """Waits for a value of a device, which from there on is in the memory of the host.
+    """Waits for a value of a device, and brings it into the memory of the host.
 
     Attributes:
-        guard: in which branches.
-        node: what makes it.
-        device: where.
+        guard: the branches that it lies in.
+        node: the producer of the value.
+        device: the device of the value.
         reads: its variable.
         makes: the same.
     """
@@ -92,10 +92,10 @@ class PassOver:
     """Sends or receives a value, its shape, or the signal that a node has run.
 
     Attributes:
-        guard: in which branches.
+        guard: the branches that it lies in.
         node: the Send or the Recv.
-        reads: what is sent.
-        makes: what is received.
+        reads: the variable that is sent.
+        makes: the variables that are received.
         late: the Send, if its device may still be making the value then.
     """
 
@@ -112,12 +112,12 @@ class Assign:
     """Gives a variable a value.
 
     Attributes:
-        guard: in which branches.
+        guard: the branches that it lies in.
         node: the node that it is for.
         text: an expression.
-        reads: the variables in it.
-        makes: the one variable.
-        late: those of them that the host reads, and may have to wait for.
+        reads: the variables in the expression.
+        makes: the variable.
+        late: the variables that the host reads, and that it may have to wait for.
     """
 
     guard: Guard
@@ -135,7 +135,7 @@ class Leave:
 
     Attributes:
         guard: none.
-        reads: the variable that says so, as the number of a branch: 0 for another iteration.
+        reads: the variable of the predicate, as the number of a branch: 0 for another iteration.
         makes: none.
     """
 
@@ -147,12 +147,12 @@ class Leave:
 @final
 @dataclass(slots=True, eq=False)
 class Repeat:
-    """Ends an iteration: what is carried gets the values for the next one.
+    """Ends an iteration: loop-carried variables get their values for the next one.
 
     Attributes:
         guard: none.
         later: for each loop-carried variable that of its next value.
-        sends: what the iteration has sent.
+        sends: the Sends of the iteration.
         makes: none.
     """
 
@@ -170,15 +170,15 @@ class Repeat:
 @final
 @dataclass(slots=True, eq=False)
 class LoopStatement:
-    """Repeats statements.
+    """A loop, which repeats statements.
 
     Attributes:
-        guard: in which branches.
-        node: one of those that open it.
+        guard: the branches that it lies in.
+        node: one of its Enter nodes.
         number: the variable that counts its iterations.
         length: of a loop that counts backwards, the variable with the number of its iterations.
         merges: the loop-carried variables.
-        items: what an iteration does, `Leave` and, as the last, `Repeat` among it.
+        items: the statements of an iteration, with a `Leave` and, at the end, a `Repeat`.
     """
 
     guard: Guard
@@ -190,23 +190,23 @@ class LoopStatement:
 
     @property
     def name(self) -> str:
-        """What events call it."""
+        """The name of the loop in events."""
         return str(self.node.attrs.get("loop", (None, self.node.attrs["frame"]))[1])
 
     @property
     def counted(self) -> str:
-        """The number of an iteration as the program counts them."""
+        """An expression for the number of an iteration as the program counts."""
         return f"{self.length} - 1 - {self.number}" if self.length else self.number
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What is read in it, what it makes itself included."""
+        """The variables read in it, its own included."""
         inner = [name for one in self.items for name in one.reads]
         return (*inner, *([self.length] if self.length else []))
 
     @property
     def makes(self) -> tuple[str, ...]:
-        """What can be there when it has ended."""
+        """The variables that can be set when it has ended."""
         leave = next(i for i, one in enumerate(self.items) if type(one) is Leave)
         return (*self.merges, *[name for one in self.items[:leave] for name in one.makes])
 
@@ -215,7 +215,7 @@ Statement = RunRegion | Await | ReadOnHost | PassOver | Assign | LoopStatement |
 
 
 def all_of(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """All statements, those in loops included."""
+    """All statements, including the statements in loops."""
     for one in statements:
         yield one
         if isinstance(one, LoopStatement):

@@ -1,9 +1,9 @@
 """Strands: the partitions of a cut as generators, which one thread runs, one at a time.
 
 Where no part of a device is worth a thread beside another one, there is nothing to schedule:
-partitions only have to wait for each other, and for what devices take their time for. So each is
-a generator that runs its nodes in order, branches and loops as Python's own, until it needs what
-was not sent yet (``docs/decisions/0034-strands.md``).
+partitions only have to wait for each other, and for values of asynchronous devices. So each is a
+generator that runs its nodes in order, branches and loops as Python's own, until it needs a value
+that was not sent yet (``docs/decisions/0034-strands.md``).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from eagerflow.types import TensorType
 
 
 class CutGraph(RunsGraph, Protocol):
-    """What runs a graph that was cut.
+    """A tier that runs a graph that was cut.
 
     Attributes:
-        cut: its partitions.
+        cut: the partitions of the graph.
     """
 
     @property
@@ -49,18 +49,18 @@ class Strands:
     """The partitions of a cut, each as a strand.
 
     Args:
-        tier: whose cut it is: the partitions.
-        routes: for each edge from which device to which it goes.
-        sent: moves what is sent.
-        begins: for each op that may have to wait what begins it.
-        at_once: gives what runs a node of such an op as long as it need not wait.
+        tier: the tier with the cut.
+        routes: the route of each edge.
+        sent: moves the values that are sent.
+        begins: for each op that may have to wait the function that begins it.
+        at_once: gives for a node of such an op the function that runs it while it need not wait.
         is_heavy: whether nodes are worth a thread of their own.
 
     Attributes:
         has_loops: whether there is a loop over several partitions.
 
     Raises:
-        GraphError: it is not made of branches and loops as lowering makes them.
+        GraphError: branches or loops do not have the form that lowering gives them.
     """
 
     __slots__ = ("_at_once", "_begins", "_edges", "_for_host", "_outputs", "_routes", "_sent",
@@ -90,7 +90,7 @@ class Strands:
         self._routes = {edge: numbers[route] for edge, route in routes.items()}
         places = {translated.partition: i for i, translated in enumerate(self._translated)}
         seen = dict.fromkeys(cut.partitions, 0)
-        self._outputs: list[tuple[int, int]] = []  # the partition of each, and the number there
+        self._outputs: list[tuple[int, int]] = []  # of each its partition, and its number there
         for partition, _ in cut.outputs:
             self._outputs.append((places[partition], seen[partition]))
             seen[partition] += 1
@@ -107,7 +107,7 @@ class Strands:
 
     @property
     def regions(self) -> list[RegionCode]:
-        """The functions of their regions."""
+        """The generated functions of their regions."""
         return [one.code for translated in self._translated for one in translated.regions]
 
     def _codes(self, *, told: bool) -> list[StrandCode]:
@@ -128,7 +128,7 @@ class Strands:
         return known
 
     def _send(self, node: Node) -> Callable[[Any], Any] | None:
-        """What makes of a value that which a Send sends."""
+        """The function that gives the form in which a Send sends a value; None if unchanged."""
         if not node.inputs:
             return None
         if "shape" in node.attrs:
@@ -145,12 +145,12 @@ class Strands:
         """Run a step in this thread.
 
         Args:
-            inputs: for each partition what is fed to it.
-            written: is told what the step has written.
-            helpers: how many threads of the pool may help.
+            inputs: the inputs of each partition.
+            written: records what the step has written.
+            helpers: number of pool threads that may help.
 
         Raises:
-            EagerflowError: what eager code would raise, with the line of the node.
+            EagerflowError: the error that eager code would raise, with the line of the node.
             CancelledError: the thread is to stop.
         """
         run = StrandRun(self._tier, helpers, written)
@@ -178,7 +178,7 @@ class Strands:
 def _explain(
     error: Exception, codes: Sequence[StrandCode], waiting: Container[str]
 ) -> None:  # fmt: skip
-    """Let an error say in which iterations it was raised, and at which node."""
+    """Note in an error the node and the iterations in which it was raised."""
     by_file = {code.file: code for code in codes}
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename not in by_file:

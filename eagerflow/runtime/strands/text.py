@@ -1,7 +1,8 @@
 """The text of a strand: its statements as a generator of Python.
 
-It gives up control where it has to wait, by ``yield`` of what it waits for. A variable is set to
-None after its last use, and before it where that is a region, which may then write into its array.
+Where it has to wait it gives up control, by ``yield`` of the object that it waits for. A variable
+is set to None after its last use; before it where that is a region, which may then write into the
+array.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from eagerflow.runtime.strands.translation import TranslatedPartition
 
 _serial: Final = count()
 _INDENT: Final = "    "
-_CHOICE: Final = "c"  # what variables begin with that hold no value of the graph
+_CHOICE: Final = "c"  # the prefix of variables that hold the number of a branch
 
 
 @final
@@ -49,16 +50,16 @@ class StrandCode:
         translated: the partition.
         edges: the number of each edge.
         routes: the number of the route of each edge.
-        told: whether it says in which iterations it is, for events.
-        send: gives for a Send what makes of a value the one that is sent.
-        begins: for each op that may have to wait what begins it.
-        at_once: gives what runs a node of such an op as long as it need not wait.
+        told: whether it publishes its present iterations, for events.
+        send: gives for a Send the function that makes the value to send; None if unchanged.
+        begins: for each op that may have to wait the function that begins it.
+        at_once: gives for a node of such an op the function that runs it while it need not wait.
 
     Attributes:
-        start: the generator function: of edges, routes, the run, and the inputs. It gives the
+        start: the generator function, of edges, routes, the run, and the inputs. It returns the
             outputs.
         text: its source.
-        file: what its code object has for a file name.
+        file: the file name of its code object.
         lines: for each line the node that it belongs to, and the loops around.
     """
 
@@ -80,7 +81,7 @@ class StrandCode:
 
 
 def _constant(translated: TranslatedPartition, node: Node) -> Any:
-    """The value of a constant, as regions have it."""
+    """The raw value of a constant, as in regions."""
     graph, _, _ = region_graph(translated.partition.graph, [node], {}, {node.outputs[0]: [None]})
     return RegionCode(graph, translated.number, graph.name).plain().run()[0]
 
@@ -95,7 +96,7 @@ def _common(known: Guard | None, other: Guard) -> Guard:
 
 @final
 class _Writer:
-    """Writes one strand."""
+    """Writer of the text of one strand."""
 
     def __init__(
         self, translated: TranslatedPartition, edges: dict[str, int], routes: dict[str, int],
@@ -142,7 +143,7 @@ class _Writer:
             self.line(1, "inputs.clear()")
         self.block(translated.statements, translated.inputs, set(), 1)
         self.line(1, f"return ({''.join(f'{name}, ' for name in translated.outputs)})")
-        self.line(1, "yield")  # so that it is a generator, whether it waits or not
+        self.line(1, "yield")  # makes the function a generator even if it never waits
 
     def line(self, depth: int, text: str, node: Node | None = None) -> None:
         self.lines.append(_INDENT * depth + text)
@@ -153,12 +154,12 @@ class _Writer:
     def block(
         self, statements: Sequence[Statement], own: Iterable[str], after: Set[str], depth: int
     ) -> None:
-        """Write statements, and let go of what they make, and of ``own``, after the last use.
+        """Write statements, and drop their variables, and ``own``, after the last use.
 
         Args:
             statements: the statements.
-            own: more variables that can be let go of.
-            after: of a loop, what is read when it was left.
+            own: more variables that can be dropped.
+            after: of a loop, the variables that are read after it.
             depth: of the indentation.
         """
         around, self.guards = self.guards, dict.fromkeys(own, ())
@@ -194,7 +195,7 @@ class _Writer:
     # --- statements ---
 
     def statement(self, one: Statement, dying: list[str], depth: int) -> list[str]:
-        """Write one; gives those of the dying variables that are still to be let go of."""
+        """Write a statement; returns the dying variables that are still to be dropped."""
         if isinstance(one, RunRegion):
             return self.run(one, dying, depth)
         if isinstance(one, Await):
@@ -218,7 +219,7 @@ class _Writer:
         return dying
 
     def gone(self, one: RunRegion | Await, dying: list[str]) -> list[str]:
-        """The variables that nothing reads after it."""
+        """The operands of a statement that nothing reads after it."""
         return [n for n in dict.fromkeys(one.reads) if n in dying and self.guards[n] == one.guard]
 
     def run(self, one: RunRegion, dying: list[str], depth: int) -> list[str]:
@@ -279,26 +280,26 @@ class _Writer:
         return [name for name in dying if name not in gone]
 
     def late(self, late: Late, node: Node, depth: int) -> None:
-        """Wait for what the host reads next."""
+        """Wait for values that the host reads next."""
         for name, backend in late:
             reader, of = self.named("n", node), self.named("d", backend)
             self.line(depth, f"awaited = run.late({reader}, {name}, {of})", node)
             self.line(depth, "while not awaited.over: yield awaited")
 
     def named(self, letter: str, value: Any) -> str:
-        """A name for an object."""
+        """The name of a global variable that holds an object."""
         name = self.objects.setdefault(id(value), f"_{letter}{len(self.objects)}")
         self.names[name] = value
         return name
 
     def taken(self, makes: Sequence[str], node: Node, depth: int) -> None:
-        """Wait for what another thread may bring, and take it."""
+        """Wait for values that another thread may bring, and take them."""
         self.line(depth, "while not awaited.over: yield awaited")
         made = "".join(f"{name}, " for name in makes)
         self.line(depth, f"{made + '= ' if made else ''}awaited.take()", node)
 
     def writes(self, name: str, nodes: Sequence[Node]) -> str:
-        """A name for what nodes write; empty for nothing."""
+        """The name of the record of what nodes write; empty if they write nothing."""
         writes = Written.by(nodes)
         if writes is None:
             return ""
@@ -331,7 +332,7 @@ class _Writer:
         self.line(depth, f"{edge}.send({text})", one.node)
 
     def at(self, depth: int) -> None:
-        """Say in which iterations what follows is, if somebody listens."""
+        """Publish the present iterations, if events have listeners."""
         if not self.told:
             return
         self.names["step_of"] = step_of
@@ -349,7 +350,7 @@ class _Writer:
         self.loops = around
 
     def repeat(self, one: Repeat, depth: int) -> None:
-        """The end of an iteration: wait where too much was sent on a route and is still there."""
+        """End an iteration: wait for credit on full routes, then assign loop-carried variables."""
         routes: dict[int, list[str]] = {}
         for node in one.sends:
             edge = node.attrs["edge"]
@@ -362,7 +363,7 @@ class _Writer:
 
 
 def _leaves(statements: Iterable[Statement]) -> Iterator[str]:
-    """What statements read, each once for each of them."""
+    """The variables that statements read, once for each read."""
     for one in all_of(statements):
         if isinstance(one, LoopStatement):
             yield from (one.length,) if one.length else ()

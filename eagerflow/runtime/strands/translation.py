@@ -1,4 +1,4 @@
-"""Translates partitions: nodes of a lowered graph become statements, in one order for all."""
+"""Translation of partitions: nodes of a lowered graph become statements, in one common order."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ class TranslatedPartition:
 
     Args:
         partition: the partition.
-        order: of all partitions.
+        order: all partitions, with a common order of their nodes.
         number: of the executable, for events.
-        first: how many regions those before it have.
+        first: number of regions of the partitions before it.
         waiting: the ops that may have to wait.
         is_heavy: whether nodes are worth a thread of their own.
 
     Attributes:
         partition: the same.
         inputs: the variables of its inputs.
-        outputs: those of its outputs.
-        constants: by their variables, those that are taken by more than regions.
-        statements: what it does.
-        regions: the regions of it.
+        outputs: the variables of its outputs.
+        constants: by their variables, the constants that not only regions use.
+        statements: the statements of its outermost block.
+        regions: its regions.
 
     Raises:
-        GraphError: something in it is not made of loops and branches as lowering makes them.
+        GraphError: loops or branches do not have the form that lowering gives them.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class TranslatedPartition:
         self.choices: dict[tuple[FramePath, Value], str] = {}
         self.loops = 0
         self.waits = 0
-        #: by what goes back, and by frame, what is carried through a loop
+        #: the Merges of loop-carried values, by the name of their NextIteration and by frame
         self.back: dict[str, list[Node]] = {}
         self.merges: dict[str, list[Node]] = {}
         for node in partition.graph.nodes:
@@ -115,12 +115,12 @@ class _Statements:
         self.frame = block.frame
         self.test = whole.order.tests.get((whole.partition, block.loop))
         self.goes_on = ""  # the variable that says whether there is another iteration
-        self.later: dict[str, str] = {}  # what the loop-carried variables are in the next one
+        self.later: dict[str, str] = {}  # of loop-carried variables those of their next values
         self.made: list[Statement] = []
         self.late: list[Statement] = []  # of the body of a loop
 
     def fill(self, items: Sequence[Item]) -> list[Statement]:
-        """The statements of those items that the partition has."""
+        """The statements of the items that belong to the partition."""
         for piece in self.block.pieces(items):
             if isinstance(piece, LoopItem):
                 self.add_loop(piece)
@@ -134,7 +134,7 @@ class _Statements:
         return self.whole.guard(path, len(self.frame) + self.is_late(path))
 
     def is_late(self, path: FramePath) -> bool:
-        """Whether a frame path lies behind the question whether the loop goes on."""
+        """Whether a frame path lies behind the predicate of the loop."""
         if not self.loop or len(path) == len(self.frame):
             return False
         predicate, port = path[len(self.frame)]
@@ -166,7 +166,7 @@ class _Statements:
         if lead == "branch":
             self.switch(node, path)
         elif lead == "join":
-            if "back" not in node.attrs:  # else the loop has it
+            if "back" not in node.attrs:  # else `add_loop` handles it
                 self.merge(node)
         elif lead == "repeat":
             self.next(node)
@@ -243,7 +243,7 @@ class _Statements:
         return is_sent_late(send) and send.inputs[0] not in self.whole.order.for_host
 
     def read_on_host(self, values: Sequence[Value], path: FramePath) -> None:
-        """Read those of some values that are for the host alone."""
+        """Read those of ``values`` that only the host reads into its memory."""
         for value in values:
             if value in self.whole.order.for_host and value in self.whole.names:
                 name, node = (self.whole.name(value),), value.node

@@ -1,4 +1,4 @@
-"""Time for the runtime, so that tests can have their own."""
+"""Clocks for the runtime, which tests can replace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 
 
 class AbstractClock(ABC):
-    """Tells the time, and waits."""
+    """A clock that gives the time, and waits."""
 
     @abstractmethod
     def now(self) -> float:
@@ -17,7 +17,7 @@ class AbstractClock(ABC):
 
     @abstractmethod
     def wait(self, bell: threading.Lock, seconds: float | None) -> None:
-        """Wait until ``bell`` is released, and take it; at most for ``seconds``."""
+        """Wait until ``bell`` is released, and acquire it; at most for ``seconds``."""
 
 
 @final

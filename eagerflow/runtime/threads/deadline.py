@@ -1,4 +1,4 @@
-"""`deadline`: how long the graphs that are run in a block may take."""
+"""`deadline`: a time limit for the graphs that run in a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
 from eagerflow.events import step_of
 from eagerflow.resources.waiting_operations import limited
 
-#: why a step was cancelled whose deadline has passed
+#: the reason for which a step is cancelled when its deadline has passed
 LATE: Final = "its deadline has passed"
 
 _moment: Final[ContextVar[float]] = ContextVar("deadline", default=inf)
@@ -23,34 +23,34 @@ _lock: Final = threading.Lock()
 
 @final
 class _Blocks:
-    """The blocks of all threads.
+    """The open blocks of all threads.
 
     Attributes:
-        count: how many there are.
+        count: the number of open blocks.
     """
 
     count = 0
 
 
-#: what a step looks at before it asks `active`
+#: read by a step before it calls `active`
 blocks: Final = _Blocks()
 
 
 @final
 class deadline:
-    """Give what runs in a ``with`` block a number of seconds, from its beginning on.
+    """Limit the runs in a ``with`` block to a number of seconds, from its beginning on.
 
     A traced function, a gradient of one, or `Graph.run` that has not ended by then is broken off
-    between two ops and raises; one that is called later does so at once. What waits for a queue,
-    an accumulator, a barrier or a mutex, eager code too, ends then, and what it had taken goes
-    back. Nothing else that eager code does is watched. A runner that is spawned in the block has
-    the same deadline. Of nested blocks the earliest deadline counts.
+    between two ops and raises; a later call raises at once. A wait for a queue, an accumulator, a
+    barrier or a mutex, in eager code too, ends then, and what it had taken goes back. Nothing else
+    in eager code is limited. A runner that is spawned in the block has the same deadline. Of
+    nested blocks the earliest deadline counts.
 
     Args:
-        seconds: how many.
+        seconds: the limit.
 
     Raises:
-        TensorValueError: it is no positive number.
+        TensorValueError: the limit is no positive number.
 
     >>> @ef.trace
     ... def endless(x):
@@ -85,7 +85,7 @@ class deadline:
 
 @contextmanager
 def ends_at(moment: float) -> Iterator[None]:
-    """The same with the time (of ``time.monotonic``) at which it ends."""
+    """As `deadline`, given the time (of ``time.monotonic``) at which the block ends."""
     end = min(_moment.get(), moment)
     token = _moment.set(end)
     _count(1)
@@ -99,9 +99,9 @@ def ends_at(moment: float) -> Iterator[None]:
 
 @contextmanager
 def ends_when(stopped: Callable[[], bool]) -> Iterator[None]:
-    """Within the block the steps of this thread end as soon as ``stopped`` says so.
+    """End the steps of this thread within the block as soon as ``stopped`` returns True.
 
-    They ask it between two ops. Those that wait have to be woken besides.
+    They ask it between two ops. A waiting step has to be woken besides.
     """
     around, step_of.stopped = step_of.stopped, stopped
     _count(1)
@@ -122,7 +122,7 @@ def _waited_too_long(attempt: Any) -> DeadlineError:
 
 
 def active() -> bool:
-    """Whether steps of this thread may have to end early; it costs little where none has to."""
+    """Whether steps of this thread may have to end early; cheap where no block is open."""
     return blocks.count > 0 and (_moment.get() != inf or step_of.stopped is not None)
 
 
@@ -136,7 +136,7 @@ def check() -> None:
     """Raise if the deadline of this thread has passed.
 
     Raises:
-        DeadlineError: it has.
+        DeadlineError: the deadline has passed.
     """
     if blocks.count and monotonic() >= _moment.get():
         raise too_late()

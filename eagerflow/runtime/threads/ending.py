@@ -1,8 +1,8 @@
 """The end of the program: the threads of the framework end before the interpreter does.
 
 They are daemons, so that no program waits for them for ever. But when the interpreter ends, a
-daemon that wants its lock again is unwound wherever it is, and in C++ (of optree, say) that aborts
-the program. So before the end all are asked to stop, and waited for.
+daemon that acquires the interpreter's lock again is unwound wherever it is, and in C++ (of optree,
+say) that aborts the program. So before the end all threads are asked to stop, and waited for.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any, Final, TypeVar, final
 _T = TypeVar("_T")
 #: seconds in which threads may end by themselves
 _GRACE: Final = 0.5
-#: seconds for those that were interrupted; what sleeps in C for ever is left behind
+#: seconds for threads that were interrupted; a thread that sleeps in C for ever is left behind
 _LAST: Final = 1.0
 
 
 @final
 class Ending:
-    """Threads, and what makes them stop. It keeps neither alive.
+    """Threads, and the functions that stop them; both are held by weak references.
 
     Args:
         grace: seconds in which threads may end by themselves.
-        last: seconds more, after those that go on were interrupted.
+        last: further seconds, after the remaining threads were interrupted.
     """
 
     def __init__(self, grace: float = _GRACE, last: float = _LAST) -> None:
@@ -39,7 +39,7 @@ class Ending:
         self.forget()
 
     def forget(self) -> None:
-        """Know of nothing: threads do not survive a fork."""
+        """Forget all threads, as they do not survive a fork."""
         self._lock = threading.Lock()
         self._threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._stops: weakref.WeakKeyDictionary[Any, Callable[[Any], object]] = (
@@ -47,24 +47,24 @@ class Ending:
         )
 
     def before(self, thing: _T, stop: Callable[[_T], object]) -> None:
-        """Call ``stop`` with ``thing`` before the end, if it still lives; it must not wait."""
+        """Call ``stop`` with ``thing`` before the end, if that is alive; ``stop`` must not wait."""
         with self._lock:
             self._stops[thing] = stop
 
     def start(self, thread: threading.Thread) -> None:
-        """Start ``thread``, which is waited for."""
+        """Start ``thread``, for which the end of the program waits."""
         with self._lock:
             self._threads.add(thread)
-            if not self._registered:  # as late as that, to come before those of modules
+            if not self._registered:  # registered late, so as to run before modules' handlers
                 self._registered = True
                 atexit.register(self.end)
         thread.start()
 
     def end(self) -> None:
-        """Have all threads stop, and wait for them, though not for ever."""
+        """Ask all threads to stop, and wait for them for a limited time."""
         with self._lock:
             stops = list(self._stops.items())
-        for thing, stop in reversed(stops):  # what was made later may use what was made before
+        for thing, stop in reversed(stops):  # later objects may use earlier ones
             stop(thing)
         del stops
         with self._lock:
@@ -76,7 +76,7 @@ class Ending:
 
 
 def _wait(threads: list[threading.Thread], seconds: float) -> list[threading.Thread]:
-    """Wait for ``threads``; those that go on."""
+    """Wait for ``threads``; returns the threads that still run."""
     end = monotonic() + seconds
     others = [thread for thread in threads if thread is not threading.current_thread()]
     for thread in others:
@@ -91,6 +91,6 @@ def _interrupt(thread: threading.Thread) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(number, error)
 
 
-#: that of this process
+#: the instance of this process
 ending: Final = Ending()
 os.register_at_fork(after_in_child=ending.forget)

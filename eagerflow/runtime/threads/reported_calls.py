@@ -1,4 +1,4 @@
-"""How threads that serve many jobs run each of them: an error of one stays with that one."""
+"""Calls in threads that serve many jobs: the error of a job is reported, and ends no thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timers: what is to happen after some time if nothing else happens, with one thread for all."""
+"""Timers: calls after some time unless they are cancelled, with one thread for all."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any, Final, final
 from eagerflow.runtime.threads.clock import AbstractClock, SystemClock
 from eagerflow.runtime.threads.reported_calls import call_and_report
 
-#: how many cancelled calls may be kept until their time
+#: number of cancelled calls that may be kept until their time
 _SLACK: Final = 64
 
 
 @final
 class Timer:
-    """A call that is to come, unless it is cancelled.
+    """A scheduled call, which can be cancelled.
 
     Attributes:
-        action: what is called; None once it was, or was cancelled.
+        action: the function to call; None once it was called or cancelled.
     """
 
     __slots__ = ("_timers", "action")
@@ -31,16 +31,16 @@ class Timer:
         self.action: Callable[[], object] | None = action
 
     def cancel(self) -> None:
-        """It is not wanted any more."""
+        """Cancel the call."""
         self._timers.drop(self)
 
 
 @final
 class Timers:
-    """Calls at later times. There is a thread only as long as there are such calls.
+    """Calls at later times. There is a thread only as long as calls are scheduled.
 
     Args:
-        clock: tells the time.
+        clock: gives the time.
     """
 
     def __init__(self, clock: AbstractClock) -> None:
@@ -53,12 +53,12 @@ class Timers:
         self._bell = threading.Lock()
         self._bell.acquire()
         self._due: list[tuple[float, int, Timer]] = []
-        self._live = 0  # how many of those are not cancelled
+        self._live = 0  # entries of `_due` that are not cancelled
         self._numbers = count()
         self._thread: threading.Thread | None = None
 
     def call(self, seconds: float, action: Callable[[], object]) -> Timer:
-        """Call ``action`` after so many seconds, in the thread of the timers."""
+        """Call ``action`` after some seconds, in the thread of the timers."""
         timer = Timer(self, action)
         with self._lock:
             heappush(self._due, (self._clock.now() + seconds, next(self._numbers), timer))
@@ -72,7 +72,7 @@ class Timers:
         return timer
 
     def drop(self, timer: Timer) -> None:
-        """A call is not wanted any more. The thread ends with the last one."""
+        """Cancel a call. The thread ends with the last one."""
         with self._lock:
             if timer.action is None:
                 return
@@ -95,14 +95,14 @@ class Timers:
             action, seconds = self._next()
             if action is not None:
                 call_and_report(action)
-                del action  # it holds what it is for
+                del action  # its closure would keep objects alive
             elif seconds is None:
                 return
             else:
                 self._clock.wait(self._bell, seconds)
 
     def _next(self) -> tuple[Callable[[], Any] | None, float | None]:
-        """What is to be called now, or after how many seconds to look again; None for never."""
+        """The function to call now, or seconds until the next one is due; None for never."""
         with self._lock:
             due = self._due
             while due and due[0][2].action is None:
@@ -119,13 +119,13 @@ class Timers:
             return action, None
 
     def join(self) -> None:
-        """Wait until there is nothing left to call."""
-        with self._lock:  # else it may not have been started yet
+        """Wait until no calls are left."""
+        with self._lock:  # without it the thread may not have been started yet
             thread = self._thread
         if thread is not None:
             thread.join()
 
 
-#: those of this process
+#: the timers of this process
 timers: Final = Timers(SystemClock())
 os.register_at_fork(after_in_child=timers.reset)

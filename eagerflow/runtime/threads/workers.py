@@ -1,4 +1,4 @@
-"""Threads that help with steps: started when they are wanted, ended when they are idle."""
+"""Thread pools that help with steps; threads start on demand, and end when they are idle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Workers:
 
     Args:
         idle: seconds after which a thread that has nothing to do ends.
-        most: how many threads there may be; None for as many as there are jobs.
+        most: gives the maximal number of threads; None for as many as there are jobs.
         name: of the threads, before their numbers.
     """
 
@@ -36,14 +36,14 @@ class Workers:
         self.forget()
 
     def submit(self, job: Callable[[], object], most: int | None = None) -> bool:
-        """Run ``job`` in a thread of the pool; an error of it goes to ``threading.excepthook``.
+        """Run ``job`` in a thread of the pool; its error, if any, goes to ``threading.excepthook``.
 
         Args:
-            job: what to run.
-            most: it is refused if all threads are busy and there are as many as that.
+            job: the function to run.
+            most: the job is refused if all threads are busy and there are at least so many.
 
         Returns:
-            Whether it will be run.
+            Whether the job will be run.
         """
         with self._lock:
             enough = self._most is not None and len(self._threads) >= self._most()
@@ -83,7 +83,7 @@ class Workers:
             return self._jobs.popleft()
 
     def close(self) -> None:
-        """End all threads once they have done what they were given; more can be given later."""
+        """End all threads once they have done their jobs; more jobs can be submitted later."""
         for thread in self.stop():
             if thread.ident is not None:  # Ctrl-C may have come before it was started
                 thread.join()
@@ -91,14 +91,14 @@ class Workers:
             self._closed = False
 
     def stop(self) -> list[threading.Thread]:
-        """As `close`, but it does not wait for the threads, which it gives."""
+        """As `close`, but return the threads instead of waiting for them."""
         with self._lock:
             self._closed = True
             self._wake.notify_all()
             return list(self._threads)
 
     def forget(self) -> None:
-        """Have no threads: they do not survive a fork."""
+        """Forget all threads and jobs: they do not survive a fork."""
         self._jobs: deque[Callable[[], object]] = deque()
         self._lock = threading.Lock()  # entered itself: a condition would keep it after Ctrl-C
         self._wake = threading.Condition(self._lock)
@@ -107,7 +107,7 @@ class Workers:
         ending.before(self, Workers.stop)
 
     def __len__(self) -> int:
-        """How many threads there are."""
+        """Number of threads."""
         return len(self._threads)
 
 
