@@ -93,33 +93,33 @@ def _log_rest(f: mp.mpf) -> mp.mpf:
 
 
 def _erf_near(z: mp.mpf) -> mp.mpf:
-    """erf(x) / x of x**2."""
+    """erf(x) / x as a function of x**2."""
     return mp.erf(mp.sqrt(z)) / mp.sqrt(z)
 
 
 def _erf_far(t: mp.mpf) -> mp.mpf:
-    """(1 + 2 x) exp(x**2) erfc(x) of (x - 4) / (x + 4)."""
+    """(1 + 2 x) exp(x**2) erfc(x) as a function of (x - 4) / (x + 4)."""
     x = 4 * (1 + t) / (1 - t)
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
 
 
 def _sin(z: mp.mpf) -> mp.mpf:
-    """sin(x pi / 2) / x of x**2."""
+    """sin(x pi / 2) / x as a function of x**2."""
     return mp.sin(mp.sqrt(z) * mp.pi / 2) / mp.sqrt(z)
 
 
 def _cos(z: mp.mpf) -> mp.mpf:
-    """cos(x pi / 2) of x**2."""
+    """cos(x pi / 2) as a function of x**2."""
     return mp.cos(mp.sqrt(z) * mp.pi / 2)
 
 
 def _atan(z: mp.mpf) -> mp.mpf:
-    """atan(x) / x of x**2."""
+    """atan(x) / x as a function of x**2."""
     return mp.atan(mp.sqrt(z)) / mp.sqrt(z)
 
 
 def _tanh_rest(z: mp.mpf) -> mp.mpf:
-    """(tanh(x) / x - 1) / z of z = x**2."""
+    """(tanh(x) / x - 1) / z as a function of z = x**2."""
     x = mp.sqrt(z)
     return (mp.tanh(x) / x - 1) / z
 
@@ -131,7 +131,7 @@ def _tanh_weight(z: mp.mpf) -> mp.mpf:
 
 
 def _erf_rest(z: mp.mpf) -> mp.mpf:
-    """erf(x) / x - 1 of x**2."""
+    """erf(x) / x - 1 as a function of x**2."""
     return _erf_near(z) - 1
 
 

@@ -155,7 +155,7 @@ _Source: TypeAlias = tuple[Literal["argument", "constant", "node"], int]
 
 @final
 class _Writer:
-    """Writes one kernel."""
+    """Builds the kernel of a region."""
 
     def __init__(self, program: Program, space: Space, layout: Layout | None) -> None:
         self._program, self._space, self._layout = program, space, layout

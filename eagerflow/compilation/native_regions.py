@@ -62,7 +62,7 @@ class Region(Generic[_L]):
 
     @property
     def regions(self) -> tuple[Region[_L], ...]:
-        """Itself alone."""
+        """The region itself, as the only one."""
         return (self,)
 
 
@@ -81,7 +81,7 @@ class JointRegions(Generic[_L]):
 @final
 @dataclass(frozen=True)
 class KernelPlan(Generic[_L]):
-    """How a program runs with native kernels.
+    """The parts of a program with native kernels.
 
     Attributes:
         units: the regions and all other instructions, in an order in which they can run.

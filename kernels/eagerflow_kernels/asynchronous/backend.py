@@ -206,7 +206,7 @@ class AsyncBackend:
         return self.issue(partial(_noise, shape, dtype), (), dtype, shape, index)
 
     def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> DeviceArray:
-        """An array with the values of one of the host, copied later.
+        """A copy on a device of an array of the host, made later.
 
         Raises:
             NotEnoughError: there is not enough.
@@ -215,7 +215,7 @@ class AsyncBackend:
         return self._copied(lambda: held, array.dtype, array.shape, (), index, held)
 
     def copy_to_peer(self, data: DeviceArray, index: int, peer: int) -> DeviceArray:
-        """An array of another device with the same values, copied later.
+        """A copy of an array on another device, made later.
 
         Raises:
             NotEnoughError: there is not enough.

@@ -12,7 +12,7 @@ _MANY: Final = 64  # blocks
 
 
 class MemoryUse(NamedTuple):
-    """In bytes; see `eagerflow.hardware.MemoryStats`."""
+    """Memory of a device in bytes; see `eagerflow.hardware.MemoryStats`."""
 
     in_use: int
     reserved: int

@@ -15,7 +15,7 @@ _matmul = np.matmul
 
 @special("matmul", "cpu")
 def matmul(x1: Array, x2: Array) -> Any:
-    """NumPy's, with a batch times one matrix done as one product instead of one per batch."""
+    """NumPy's product; a batch times one matrix is one product instead of one per element of it."""
     if x1.ndim > 2 and 0 < x2.ndim < 3 and x1.flags.c_contiguous and x1.size:
         rows = x1.reshape((-1, x1.shape[-1]))
         return _product(rows, x2).reshape(x1.shape[:-1] + x2.shape[1:])
@@ -87,7 +87,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool, adjoint: bool, unit_dia
 
 @special("lu", "cpu")
 def lu(x: Array) -> tuple[Any, ...]:
-    """SciPy's LU factors, matrix by matrix; not for no elements, where its shapes differ."""
+    """SciPy's LU factors, matrix by matrix; portable without elements, as shapes differ."""
     if not x.size:
         return portable.lu(np, x)
     from scipy.linalg import lu as factored  # noqa: PLC0415 - 0.2 s, few need it

@@ -1,3 +1,3 @@
-"""GPUs of NVIDIA, by CuPy, which is imported, as a GPU is touched, only when a device is used."""
+"""GPUs of NVIDIA, by CuPy. No module here loads CuPy, or touches a GPU, before a device is used."""
 
 from eagerflow_kernels.cuda.backend import CudaBackend as CudaBackend

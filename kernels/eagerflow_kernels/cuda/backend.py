@@ -198,7 +198,7 @@ class CudaBackend:
         return self._remember(made, index)
 
     def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> Any:
-        """An array with the values of one of the host, which are staged before this returns.
+        """A copy on a GPU of an array of the host, whose values are staged before this returns.
 
         Raises:
             MemoryError: there is not enough.
@@ -220,7 +220,7 @@ class CudaBackend:
             return self.copies(index).copy_out(data)
 
     def copy_to_peer(self, data: Any, index: int, peer: int) -> Any:
-        """The same values on another GPU.
+        """A copy of an array on another GPU.
 
         Raises:
             MemoryError: there is not enough.
@@ -241,7 +241,7 @@ class CudaBackend:
             return GpuMemory(pool.used_bytes(), pool.total_bytes(), limit, total)
 
     def limit_memory(self, nbytes: int | None, index: int) -> None:
-        """Hold no more than so many bytes in the pool."""
+        """Limit the bytes of the pool; None for no limit."""
         with self.cupy.cuda.Device(index):
             # for CuPy 0 bytes mean no limit, so the least limit is one byte
             limit = 0 if nbytes is None else max(nbytes, 1)

@@ -80,7 +80,7 @@ class Copies:
                 del self._pending[start]
 
     def copy_in(self, array: HostArray) -> Any:
-        """An array of the GPU with the values of one of the host, which may change afterwards."""
+        """A copy on the GPU of an array of the host, which may be changed afterwards."""
         cupy = self._cupy
         inward, _ = self._streams()
         self.tidy()
@@ -131,7 +131,7 @@ class Copies:
         return np.asarray(_restored(host, order))
 
     def copy_to(self, other: Copies, data: Any) -> Any:
-        """An array of another GPU with the same values."""
+        """A copy of an array on another GPU."""
         cupy = self._cupy
         self.use([data])
         order = _axes(data)

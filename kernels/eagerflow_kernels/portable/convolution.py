@@ -250,7 +250,7 @@ def convolution_weights(
 def convolution_transpose(
     xp: Any, y: Array, w: Array, *, size: Sizes, groups: int, **sliding: Any
 ) -> Array:
-    """The transpose by the input: without strides a convolution with the kernel reversed."""
+    """The transpose by the input: without strides a convolution, kernel reversed; else by taps."""
     kernel = w.shape[2:]
     _check(y.ndim == w.ndim and y.shape[1] == w.shape[0] and w.shape[0] % groups == 0)
     windows = slide(size, kernel, **sliding)

@@ -1,4 +1,4 @@
-"""Kernels of the elementwise ops."""
+"""Kernels of elementwise ops."""
 
 from __future__ import annotations
 

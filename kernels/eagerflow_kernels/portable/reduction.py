@@ -122,7 +122,7 @@ def linear_recurrence(xp: Any, a: Array, b: Array, *, axis: int) -> Array:
 
 
 def running_position(xp: Any, x: Array, axis: int, extreme: Array, latest: Any) -> Array:
-    """The index of the last element equal to the running extreme; from a first NaN on, of the NaN.
+    """The last index at which the running extreme is met; from a NaN on, the index of the first.
 
     Args:
         xp: the array namespace.

@@ -40,7 +40,7 @@ def render_columns(loops: Loops, width: int, declared: set[str], weight: int = 0
 
 @final
 class _Columns:
-    """Writes the function.
+    """The writer of the function ``columns``.
 
     Attributes:
         e: the emitter of the function.

@@ -114,7 +114,7 @@ def _choice(loops: Loops, width: int, declared: set[str]) -> str:
 
 @final
 class _Rows:
-    """Writes the function.
+    """The writer of the function ``rows``.
 
     Attributes:
         e: the emitter of the function.

@@ -33,7 +33,7 @@ def render_short_rows(loops: Loops, declared: set[str]) -> str:
 
 @final
 class _ShortRows:
-    """Writes the function.
+    """The writer of the function ``short``.
 
     Attributes:
         e: the emitter of the function.
