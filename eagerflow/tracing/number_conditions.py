@@ -132,7 +132,7 @@ class Decisions:
 
 
 def stands_for_number(x: Any) -> bool:
-    """Whether ``x`` is a stand-in for a number, for which `isinstance` returns Python's type."""
+    """Whether ``x`` is a stand-in for a number, which `isinstance` takes for the number itself."""
     return issubclass(type(x), AbstractNumber)
 
 
