@@ -1,5 +1,5 @@
-"""Python's `if`, `while`, `for` and their like on tensors: converted into control flow of graphs.
+"""Conversion of Python's `if`, `while`, `for` and so on with tensors to control flow of graphs.
 
-A converted function does on Python values what it did before. Where the test of an `if` or `while`
-turns out to be a tensor of the trace under way, both branches, or the body, become subgraphs.
+On Python values, a converted function behaves as before. Where the test of an `if` or `while` is a
+tensor of the trace under way, both branches, or the body, become subgraphs.
 """

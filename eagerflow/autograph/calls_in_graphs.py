@@ -34,8 +34,8 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """``f(*args, **kwargs)``; in a traced function as one node, whose graph all calls share.
 
     A function that is called a hundred times is traced once, and its nodes are in the graph once,
-    as long as the tensors that it gets have the same types, other arguments are equal, and what it
-    uses from around it is the same; else it is traced again. Its derivatives are shared likewise.
+    as long as its tensor arguments have the same types, other arguments are equal, and the values
+    that it captures are the same; else it is traced again. Its derivatives are shared likewise.
     Results are those of a plain call, bit for bit.
 
     Args:
@@ -46,7 +46,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         kwargs: likewise.
 
     Raises:
-        TraceError: it changes something outside.
+        TraceError: the function changes state outside.
 
     >>> def layer(x, w):
     ...     return ef.tanh(x @ w)
@@ -74,7 +74,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if shared is None or not shared.holds(tracer):
         make = functools.partial(_Shared, f, leaves, treedef, tracer)
         made, _ = result_or_error(make, is_stated)
-        if made is None:  # it raises for any arguments: so does the trace around
+        if made is None:  # it raises for any arguments, and is to raise in the trace around
             args, kwargs = own_handles((args, kwargs))
             return converted(f)(*args, **kwargs)
         shared = known[key] = made
@@ -112,7 +112,7 @@ class _Capture(NamedTuple):
 
     Attributes:
         value: a tensor or a number; None if it is read from a variable at each call.
-        read: the node that reads.
+        read: the node that reads the variable.
     """
 
     value: Any
@@ -127,11 +127,11 @@ class _Shared:
         f: the function.
         leaves: of the arguments.
         treedef: their structure.
-        tracer: the trace that calls it first.
+        tracer: the trace of the first call.
     """
 
     def __init__(self, f: Any, leaves: Sequence[Any], treedef: Any, tracer: Tracer) -> None:
-        self._keeps = f, leaves  # the key has their ids
+        self._keeps = f, leaves  # kept alive, as the key has their ids
         users = f
         while not isinstance(users, FunctionType) and hasattr(users, "__wrapped__"):
             users = users.__wrapped__  # a traced function
@@ -228,8 +228,8 @@ def call_in_scope(
 ) -> Any:
     """``function(*args, **kwargs)``, whose nodes are in a name scope in a trace.
 
-    The function is the user's, or leads to such code: `if` and `for` on tensors become parts of
-    graphs there, as they do in what a traced function calls itself.
+    The function is the user's, or calls the user's code: `if` and `for` on tensors become parts of
+    graphs there, as they do in functions that a traced function calls itself.
 
     Args:
         function: the function to call.

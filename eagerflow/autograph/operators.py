@@ -1,4 +1,4 @@
-"""Runs converted functions. To import this is to define the operators that they call."""
+"""Runs converted functions. Importing this module defines the operators that they call."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ def run(
     Args:
         function: the function.
         args: its arguments.
-        kwargs: likewise.
+        kwargs: its keyword arguments.
         tracer: the trace.
 
     Raises:
-        TraceError: it uses a name that only one branch on a tensor binds, or the truth of a
-            tensor where no graph can have it; or code of a library refuses a number of the trace.
+        TraceError: the function uses a name that only one branch on a tensor binds, or the truth of
+            a tensor where that cannot be in a graph; or code of a library refuses a number of the
+            trace.
     """
     try:
         result = function(*args, **kwargs)
@@ -72,7 +73,7 @@ def _reason(error: BaseException, tracer: Tracer) -> TraceError | None:
 
 
 def _is_left_to_graph(error: BaseException, tracer: Tracer) -> bool:
-    """Let the graph raise an exception that leaves the function, if only a run can raise it."""
+    """Let the graph raise an exception that only a run can raise; return whether it does."""
     belongs = belongs_to_graph(error)
     if belongs:
         raise_in_graph(error)
@@ -81,10 +82,10 @@ def _is_left_to_graph(error: BaseException, tracer: Tracer) -> bool:
 
 
 def _as_lists(result: Any, function: Any) -> Any:
-    """A result with lists in place of those that loops of the graph made.
+    """A result with Python's lists in place of lists that loops of the graph made.
 
     Raises:
-        TraceError: one has a length that depends on data.
+        TraceError: the length of a list depends on data.
     """
     code = getattr(function, "__code__", None)
     return as_lists(
@@ -96,11 +97,11 @@ def _as_lists(result: Any, function: Any) -> Any:
 
 
 def _returning(code: CodeType) -> Source:
-    """The line where a function returns; if there are several, where it begins."""
+    """The line where a function returns; if there are several, its first line."""
     ends = [2 * i for i, op in enumerate(code.co_code[::2]) if op == _RETURN]
     if len(ends) == 1:
         return Source(code, ends[0])
-    # those instructions that bind cells have no line
+    # the instructions that bind cells have no line
     return Source(code, next((start for start, _, line in code.co_lines() if line), 0))
 
 

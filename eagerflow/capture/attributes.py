@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: methods that Python calls by itself when an object is made
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
-#: and those whose results do not get into a graph
+#: methods whose results do not get into a graph
 _IGNORED: Final = frozenset({"__del__", "__dir__", "__sizeof__"})
 #: methods whose results get into a graph only where code makes texts or copies
 _BY_LIBRARIES: Final = frozenset({

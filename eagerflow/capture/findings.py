@@ -87,7 +87,7 @@ _PLAIN_NAMES: Final = {
 }  # fmt: skip
 #: values in modules with rules that are no functions
 _MAPPINGS: Final = (("os", "environ"), ("sys", "modules"))
-#: names in those modules that give the same each time
+#: names in those modules that give the same value each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
 #: modules with classes, and classes derived from them, that have these effects when called

@@ -1,6 +1,6 @@
-"""What users of other frameworks write, and what is written here in its place.
+"""Hints for users of other frameworks: names used there, and their replacements here.
 
-Only errors speak of it, and the first of them loads it: `eagerflow/unknown_names.py`.
+Only errors use the hints, and the first such error loads them: `eagerflow/unknown_names.py`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ MODULE_NAMES: Final = {
     "eagerflow.optim": OPTIM,
     "eagerflow.random": RANDOM,
 }
-#: by module, what has no table
+#: by module, functions that make hints for names without a table
 _RULES: Final = {"eagerflow.nn": function_hint, "eagerflow.nn.init": initial_hint}
-#: by class; each class lists the names, of which `hint_at` makes attributes
+#: by class; each class lists the names, from which `hint_at` makes attributes
 ATTRIBUTES: Final = {
     "AbstractArray": ARRAYS,
     "AbstractDistribution": DRAWS,

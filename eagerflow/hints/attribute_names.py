@@ -1,7 +1,7 @@
-"""Attributes of arrays, queues and accumulators in other frameworks, and what is written here.
+"""Hints for attributes of arrays, queues and accumulators in other frameworks.
 
-Each name also goes where its class calls `hint_at`, mostly into `_HINTED`, so that importing loads
-no hints; a test holds the two together. Functions: `hints/function_names.py`.
+Each name is also listed where its class calls `hint_at`, mostly in `_HINTED`, so that importing
+loads no hints; a test compares the two. Functions: `hints/function_names.py`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ ARRAYS: Final = {
     "zero_": "x[...] = 0; of a variable, x.assign(ef.zeros(x.shape))",
 }
 
-#: what is no method everywhere
+#: methods that are functions in some frameworks
 ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "nelement", "numel")
 #: of queues
 QUEUES: Final = by_name(

@@ -1,4 +1,4 @@
-"""What other frameworks call datasets and their methods."""
+"""Hints for names of datasets and their methods in other frameworks."""
 
 from typing import Final
 

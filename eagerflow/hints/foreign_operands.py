@@ -1,4 +1,4 @@
-"""What to write where an operator has a tensor of eagerflow and one of another framework."""
+"""Remedies where an operator has a tensor of eagerflow and an array of another framework."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _REFUSAL: Final = re.compile(r"^unsupported operand type\(s\) for \S+: '(\w+)' a
 
 
 def remedy(error: TypeError) -> str | None:
-    """What to write where Python found no operator, if one operand is an array of somebody else.
+    """The remedy where Python found no operator, if one operand is an array of another framework.
 
-    Arrays of other frameworks are those that offer DLPack. Which variables the operands are is
-    found by the names of their types.
+    Arrays of other frameworks are recognised by DLPack, the variables that are the operands by the
+    names of their types.
 
     Args:
         error: as Python raised it, with its traceback.

@@ -1,4 +1,4 @@
-"""Names of NumPy, PyTorch, TensorFlow and JAX for functions, and what is written here.
+"""Hints for names of functions in NumPy, PyTorch, TensorFlow and JAX.
 
 Methods and attributes: `hints/attribute_names.py`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-#: in the place of three calls, so that whoever writes one of them learns of all
+#: the hint for three calls: a user who writes one of them needs all
 TRAINING: Final = (
     "zero_grad, backward and step are two lines: "
     "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y); optimiser.update(grads), "
@@ -23,14 +23,14 @@ _QUEUE: Final = 'ef.Queue(capacity, like, kind="{}")'
 
 
 def by_name(names: Mapping[str, str]) -> dict[str, str]:
-    """What is said of each name, of a table of the names that one thing is said of."""
+    """The hint for each name, from a table of names by hint."""
     return {name: said for said, each in names.items() for name in each.split()}
 
 
 DTYPES: Final = {
     "double": "float64", "float": "float32", "half": "float16", "int": "int32", "long": "int64",
 }  # fmt: skip
-#: names whose counterpart is spelled in another way, in whatever namespace
+#: names whose counterpart has another spelling, in any namespace
 SPELLINGS: Final = {
     **{
         name: f"linalg.{name}"
@@ -86,7 +86,7 @@ SPELLINGS: Final = {
     ),
 }
 
-#: of the package itself: what is said of names that have no counterpart
+#: of the package itself: hints for names without a counterpart
 FUNCTIONS: Final = {
     **dict.fromkeys(["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"], _SCOPED),
     "PaddingFIFOQueue": _QUEUE.format("padding"),
@@ -143,7 +143,7 @@ FUNCTIONS: Final = {
     "view": "ef.reshape(x, shape)",
 }
 
-#: of modules within ``torch`` that are not here
+#: of modules within ``torch`` that eagerflow lacks
 FUNCTIONS_OF_MODULES: Final = {
     "Function": "ef.custom_vjp(f) of a plain function f; "
     "f.defvjp(lambda x: (f(x), x), lambda x, g: (g * derivative(x),)): what the first gives beside "

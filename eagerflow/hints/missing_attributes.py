@@ -1,6 +1,6 @@
-"""What to write in the place of an attribute that an object of eagerflow does not have.
+"""Remedies for attributes that an object of eagerflow does not have.
 
-Names of other frameworks that have a hint of their own are attributes that tell it
+Names of other frameworks that have a hint of their own are attributes that raise it
 (`eagerflow.unknown_names.hint_at`). This is for all others: spellings, functions, updates in place.
 """
 
@@ -17,7 +17,7 @@ from eagerflow.hints.refused_calls import form_of
 
 
 def remedy(error: AttributeError) -> str | None:
-    """What to write in the place of the attribute, if its object is one of eagerflow.
+    """The remedy for a missing attribute, if its object is one of eagerflow.
 
     Args:
         error: as Python raised it.

@@ -1,4 +1,4 @@
-"""What to write in the place of an import of a name that eagerflow does not have."""
+"""Remedies for imports of names that eagerflow does not have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_NAME: Final = re.compile(r"^cannot import name '(?P<name>\w+)' from '(?P<mod
 
 
 def remedy(error: ImportError) -> str | None:
-    """What to write in the place of an import, if it is of a part of eagerflow.
+    """The remedy for a failed import, if it is of a part of eagerflow.
 
     Args:
         error: as Python raised it.
@@ -32,6 +32,6 @@ def remedy(error: ImportError) -> str | None:
 
 
 def _missing(path: str) -> tuple[str, str]:
-    """The innermost module of a path that is there, and the name that it lacks."""
+    """The module that a path names last but one, and the name that it lacks."""
     owner, _, name = path.rpartition(".")
     return owner, name

@@ -1,7 +1,7 @@
-"""What the names in a source stand for, found without running it.
+"""The values of names in a source, found by static analysis.
 
-An error ends a program before most of its names exist. What the source says itself is enough for
-most: `import eagerflow.nn as nn`, `opt = ef.optim.Adam(...)`, `self.fc = nn.Linear(2, 3)`.
+An error ends a program before most of its names exist. For most, the source itself is enough:
+`import eagerflow.nn as nn`, `opt = ef.optim.Adam(...)`, `self.fc = nn.Linear(2, 3)`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import eagerflow as ef
 
 __all__ = ["ABSENT", "UNKNOWN", "Instance", "Names", "hint_of", "is_ours"]
 
-#: what only a run would tell
+#: value of a name that only a run would show
 UNKNOWN: Final = object()
 #: a name that eagerflow lacks
 ABSENT: Final = object()
-#: in a hint, the name of a function to call in the place of another
+#: in a hint, the name of a function to call in place of another
 _SUGGESTION: Final = re.compile(r"^did you mean '([\w.]+)'\?$|^ef\.([\w.]+)\(")
-#: what layers have, if not before they are made
+#: attributes of layers that exist only once these are made
 _PARAMETERS: Final = ("weight", "bias")
-#: methods that give their module elsewhere
+#: methods that return their module elsewhere
 _FLUENT: Final = ("cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "to", "train")
 
 
 @final
 @dataclass(frozen=True)
 class Instance:
-    """Some object of a class."""
+    """An unknown object of a known class."""
 
     kind: type
 
@@ -53,7 +53,7 @@ def is_ours(value: object) -> bool:
 
 
 def hint_of(module: ModuleType, name: str) -> str | None:
-    """What is said of a name that a module of eagerflow lacks; None if it is there.
+    """The hint for a name that a module of eagerflow lacks; None if the module has it.
 
     Args:
         module: of eagerflow.
@@ -78,7 +78,7 @@ class Names:
 
     Args:
         tree: the source.
-        variables: what is there of its names where it ended.
+        variables: the names that exist where the error ended the program, with their values.
 
     >>> import ast
     >>> from eagerflow.hints.names_of_source import Names
@@ -91,7 +91,7 @@ class Names:
         self._variables = variables
         self._imported: dict[str, Any] = {}
         self._classes: dict[str, ast.ClassDef] = {}
-        self._assigned: dict[str, ast.expr] = {}  # the first for each name, and for each self.name
+        self._assigned: dict[str, ast.expr] = {}  # first assignment to each name and self.name
         self._under_way: set[str] = set()
         #: names of the functions and attributes that the source defines
         self.defined: set[str] = set()
@@ -122,9 +122,9 @@ class Names:
             self.defined.add(node.attr)
 
     def value(self, node: ast.expr) -> Any:
-        """The module, class or function that an expression stands for, or an `Instance`.
+        """The module, class or function that is the value of an expression, or an `Instance`.
 
-        `UNKNOWN` if only a run would tell, `ABSENT` if eagerflow lacks what it names.
+        `UNKNOWN` if only a run would show it, `ABSENT` if eagerflow lacks the name.
 
         Args:
             node: the expression.
@@ -148,7 +148,7 @@ class Names:
         return UNKNOWN
 
     def is_lacking(self, node: ast.expr) -> bool:
-        """Whether an expression names what a module of eagerflow lacks.
+        """Whether an expression is a name that a module of eagerflow lacks.
 
         Args:
             node: the expression.
@@ -159,7 +159,7 @@ class Names:
         return self.is_lacking(node.value) or (isinstance(owner, ModuleType) and is_ours(owner))
 
     def is_own(self, node: ast.expr) -> bool:
-        """Whether an expression names a class of the source, of which the bases alone are known.
+        """Whether an expression names a class defined in the source, whose bases alone are known.
 
         Args:
             node: the expression.
@@ -167,7 +167,7 @@ class Names:
         return isinstance(node, ast.Name) and node.id in self._classes
 
     def callee(self, call: ast.Call) -> Any:
-        """What is called: for a name that eagerflow lacks, the one that its hint suggests.
+        """The callee of a call; for a name that eagerflow lacks, the function its hint suggests.
 
         Args:
             call: the call.
@@ -221,10 +221,10 @@ class Names:
 
 
 def _module(path: str) -> Any:
-    """A module of eagerflow by its path; nothing else is imported for that."""
+    """A module of eagerflow by its path; other modules are not looked up."""
     first, *rest = path.split(".")
     if first != ef.__name__:
-        return ABSENT  # somebody else's
+        return ABSENT  # not eagerflow's
     owner: Any = ef
     for name in rest:
         owner = _member(owner, name)

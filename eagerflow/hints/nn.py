@@ -1,4 +1,4 @@
-"""What other frameworks call the layers, functions and methods of `eagerflow.nn`."""
+"""Hints for names of layers, functions and methods in other frameworks: `eagerflow.nn`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
 _SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
 _FREEZE: Final = "net.freeze() and net.unfreeze(); net.trainable has what is not frozen"
 
-#: of ``ef.nn``, what is no class here
+#: of ``ef.nn``, names that are no classes here
 NN: Final = {
     "BCELoss": "use the function ef.nn.functional.binary_cross_entropy",
     "BCEWithLogitsLoss": "use the function ef.nn.functional.binary_cross_entropy_with_logits",
@@ -95,14 +95,14 @@ MODULES: Final = by_name(
 
 
 def initial_hint(name: str) -> str | None:
-    """What is written for a function of ``ef.nn.init`` that elsewhere sets what it is given.
+    """The hint for a function of ``ef.nn.init`` that elsewhere sets its argument in place.
 
     >>> from eagerflow.hints.nn import initial_hint
     >>> initial_hint("zeros_")
     'it gives a value: v.assign(ef.nn.init.zeros(v.shape))'
 
     Args:
-        name: of what is no function there.
+        name: a name that is no function in ``ef.nn.init``.
     """
     plain = SPELLINGS.get(name, name.removesuffix("_"))
     if not name.endswith("_") or plain not in vars(ef.nn.init):
@@ -111,18 +111,18 @@ def initial_hint(name: str) -> str | None:
 
 
 def function_hint(name: str) -> str | None:
-    """The function that a class of this name would wrap elsewhere, or that has the name itself.
+    """The hint with the function that a class of this name wraps elsewhere, or of the same name.
 
     >>> from eagerflow.hints.nn import function_hint
     >>> function_hint("MSELoss").partition(";")[0]
     'use the function ef.nn.functional.mse_loss'
 
     Args:
-        name: of what is no class in `eagerflow.nn`.
+        name: a name that is no class in `eagerflow.nn`.
     """
     plain = name[:-2] if name.endswith(("1d", "2d", "3d")) else name
     if plain in vars(ef.nn) or name.lower() in map(str.lower, vars(ef.nn)):
-        return None  # the class is there, in another spelling
+        return None  # the class exists, in another spelling
     every = vars(ef.nn.functional).items()
     functions = {n.replace("_", ""): n for n, f in every if n[0] != "_" and callable(f)}
     plain = plain.lower().replace("_", "")

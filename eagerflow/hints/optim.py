@@ -1,4 +1,4 @@
-"""What other frameworks call optimisers, schedules and their methods."""
+"""Hints for names of optimisers, schedules and their methods in other frameworks."""
 
 from typing import Final
 

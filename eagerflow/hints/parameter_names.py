@@ -1,4 +1,4 @@
-"""What other frameworks call parameters, and what they are called here."""
+"""Names of parameters in other frameworks, and their counterparts here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from eagerflow.hints.attribute_names import ASKED
 from eagerflow.hints.function_names import by_name
 
-#: said of updates in place
+#: hint for updates in place
 VALUES: Final = "tensors are values, take the result instead: y = f(x), or x[...] = f(x)"
 _COMMON: Final = "leave it out: how elements lie in memory does not matter"
 
-#: what parameters are called here, and elsewhere
+#: names of parameters here -> names elsewhere
 _COUNTERPARTS: Final = {
     "axis axes": "dim dims axes axis reduction_indices",
     "keepdims": "keepdim keep_dims",
@@ -75,10 +75,10 @@ def _by_other_name() -> dict[str, tuple[str, ...]]:
     return by_other
 
 
-#: by a name that others use, those that the same thing may have here
+#: name elsewhere -> names that the parameter may have here
 NAMES: Final = _by_other_name()
 
-#: what has no counterpart in a parameter
+#: hints for parameters without a counterpart
 NOT_HERE: Final = by_name(
     {
         ASKED: "requires_grad",
@@ -116,7 +116,7 @@ NOT_HERE: Final = by_name(
     }
 )
 
-#: by a function, what is said of a wrong number of its arguments
+#: by function, hint for a wrong number of arguments
 COUNTS: Final = {
     **dict.fromkeys(
         ("Bernoulli", "Categorical"),
@@ -138,17 +138,17 @@ COUNTS: Final = {
     "where": "ef.nonzero(condition) gives the indices where it holds; ef.where(condition, a, b) "
     "chooses",
 }
-#: by a function, an example where its parameters do not say enough
+#: by function, an example where its parameters do not say enough
 EXAMPLES: Final = {
     "Queue": "ef.Queue(10, ef.tensor(0.0)), where like gives dtype and shape of an element",
 }
-#: said of functions whose first parameter is a shape
+#: hint for functions whose first parameter is a shape
 SHAPES: Final = "the shape is one tuple, such as (2, 3), and what follows has names"
 
-#: functions that give a pair elsewhere, and what is written
+#: functions that return a pair elsewhere, and the hint
 PAIRS: Final = ("max", "min", "sort")
 PAIR: Final = "values and indices are two calls: ef.{name}(x, axis), ef.arg{name}(x, axis)"
-#: modules that are functions elsewhere, and what is written
+#: modules that are functions elsewhere, with hints
 CALLED_MODULES: Final = {
     "checkpoint": "ef.remat(f) computes again what gradients need; ef.checkpoint.save(path, tree) "
     "writes files",
@@ -156,7 +156,7 @@ CALLED_MODULES: Final = {
     "function": "@ef.trace makes a graph of a function",
     "profiling": "ef.profile() is the block that measures",
 }
-#: attributes of tensors that are methods elsewhere, and what is written
+#: attributes of tensors that are methods elsewhere, with hints
 CALLED: Final = {
     "size": "x.shape is the sizes of all axes, x.shape[i] of one; x.size is how many elements",
     "shape": "x.shape is a tuple, without a call",
@@ -171,7 +171,7 @@ CALLED: Final = {
     "nbytes": "x.nbytes is a number, without a call",
     "itemsize": "x.itemsize is a number, without a call",
 }
-#: attributes of modules that are methods elsewhere, and what is written
+#: attributes of modules that are methods elsewhere, with hints
 CALLED_OF_MODULES: Final = {
     "parameters": "optimisers take net.trainable; net.parameters is a dict of all, without a call: "
     "net.parameters.values()",

@@ -1,4 +1,4 @@
-"""What to write in the place of a call whose arguments Python refused."""
+"""Remedies for calls whose arguments Python refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from eagerflow.hints.parameter_names import (
 
 __all__ = ["remedy"]
 
-#: Python's texts: the qualified name of the function, and the keyword if it is about one
+#: Python's texts: the qualified name of the function, and the keyword if one was refused
 _REFUSALS: Final = tuple(
     map(
         re.compile,
@@ -41,12 +41,12 @@ _POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
 )
 _NOT_CALLABLE: Final = re.compile(r"object is not callable$")
-#: where public functions and classes are, besides the package itself
+#: namespaces of public functions and classes, besides the package itself
 _SPACES: Final = ("nn", "nn.functional", "nn.init", "optim", "data", "random", "linalg", "fft")
 
 
 def remedy(error: TypeError) -> str | None:
-    """What to write in the place of the call that an error is about, if it is one of eagerflow.
+    """The remedy for the call that an error is about, if it is a call of eagerflow.
 
     Args:
         error: as Python raised it, with its traceback.
@@ -74,12 +74,12 @@ def remedy(error: TypeError) -> str | None:
 
 
 def of_argument(function: Any, keyword: str, name: str) -> str | None:
-    """What to write in the place of a keyword that a function or a class does not take.
+    """The remedy for a keyword that a function or a class does not take.
 
     Args:
         function: a function, a method, or a class.
-        keyword: empty if the error is about the number of arguments.
-        name: what to call the function.
+        keyword: the keyword; empty if the error is about the number of arguments.
+        name: the name of the function in the text.
 
     >>> ef.hints.refused_calls.of_argument(ef.random.uniform, "size", "uniform").partition(":")[0]
     'shape= is what size= is elsewhere'
@@ -111,13 +111,13 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
 def of_call(
     function: Any, positional: int | None, keywords: Sequence[str], name: str
 ) -> str | None:
-    """What to write in the place of a call, if its arguments would be refused.
+    """The remedy for a call, if its arguments would be refused.
 
     Args:
         function: a function, a class, or a method as its class holds it.
-        positional: how many arguments have no keyword; None if that is not known.
-        keywords: the other arguments.
-        name: what to call the function.
+        positional: number of positional arguments; None if unknown.
+        keywords: the names of keyword arguments.
+        name: the name of the function in the text.
 
     >>> ef.hints.refused_calls.of_call(ef.zeros, 3, [], "zeros").partition(":")[0]
     'the shape is one tuple, such as (2, 3), and what follows has names'
@@ -139,7 +139,7 @@ def of_call(
 
 
 def _of_count(form: str, name: str, parameters: Sequence[inspect.Parameter]) -> str:
-    """What to write in the place of a wrong number of arguments."""
+    """The remedy for a wrong number of arguments."""
     if name in COUNTS:
         return f"{COUNTS[name]}: {form}" if parameters else COUNTS[name]
     if parameters and parameters[0].name == "shape":
@@ -148,11 +148,11 @@ def _of_count(form: str, name: str, parameters: Sequence[inspect.Parameter]) -> 
 
 
 def form_of(function: Any, name: str) -> str:
-    """How a function is called: ``sum(x, /, axis=None, dtype=None, *, keepdims=False)``.
+    """The form of a call: ``sum(x, /, axis=None, dtype=None, *, keepdims=False)``.
 
     Args:
         function: a function of Python.
-        name: what to call it.
+        name: the name of the function in the text.
 
     >>> ef.hints.refused_calls.form_of(ef.exp, "exp")
     'exp(x, /)'
@@ -175,7 +175,7 @@ def _first_of(names: Sequence[str], among: Sequence[str]) -> str | None:
 
 
 def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
-    """What to write where a value or a module was called: ``x.size(0)``, ``ef.checkpoint(f)``."""
+    """The remedy where a value or a module was called: ``x.size(0)``, ``ef.checkpoint(f)``."""
     if path is None:
         return None
     called = type(value_of(path, frame))
@@ -198,7 +198,7 @@ def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
 
 
 def _last(trace: TracebackType | None) -> TracebackType | None:
-    """Where it was raised: in the frame of the caller, as the function itself has none yet."""
+    """The innermost traceback: of the caller's frame, as the refused function has none yet."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace
@@ -207,7 +207,7 @@ def _last(trace: TracebackType | None) -> TracebackType | None:
 def _callee(code: CodeType, offset: int) -> tuple[str, ...] | None:
     """The names by which a call names its function: ``("ef", "linalg", "norm")``.
 
-    They are the attributes that are loaded one of the other from where the text of the call begins.
+    They are the first name in the text of the call, and the attributes loaded from it in a chain.
     """
     steps = [step for step in dis.get_instructions(code) if step.offset <= offset]
     path: tuple[str, ...] | None = None
@@ -230,7 +230,7 @@ def _start(step: dis.Instruction) -> tuple[int | None, int | None]:
 
 
 def _function(path: tuple[str, ...] | None, name: str, frame: FrameType) -> Any:
-    """The function or class of eagerflow that was called, or None if it is of somebody else."""
+    """The function or class of eagerflow that was called; None if it is not eagerflow's."""
     callee = None if path is None else value_of(path, frame)
     if callable(callee):
         return callee if _is_ours(callee) and _fits(callee, name) else None
@@ -243,7 +243,7 @@ def _function(path: tuple[str, ...] | None, name: str, frame: FrameType) -> Any:
 
 
 def _mentioned(name: str, frame: FrameType) -> Any:
-    """The function of that name that a frame can mean: converted code has lines, no columns."""
+    """The function of that name that a frame can refer to: converted code has no columns."""
     names = frame.f_code.co_names
     own = frame.f_locals.get(name, frame.f_globals.get(name))
     if own is not None or name not in names:
@@ -254,7 +254,7 @@ def _mentioned(name: str, frame: FrameType) -> Any:
 
 
 def _fits(callee: Any, name: str) -> bool:
-    """Whether the error is about this function, and not one that it was to call."""
+    """Whether the error is about this function, and not about a function called in it."""
     if inspect.isclass(callee):
         return name.endswith(("__init__", "__new__", f"{callee.__name__}"))
     called = getattr(callee, "__qualname__", "").split(".")[-1]
@@ -270,7 +270,7 @@ def _is_ours_frame(frame: FrameType) -> bool:
 
 
 def _public(name: str) -> Any:
-    """The function or class of that name, wherever it is public."""
+    """The function or class of that name in any public namespace."""
     for space in ("", *_SPACES):
         owner: Any = ef
         for part in filter(None, space.split(".")):
@@ -281,10 +281,10 @@ def _public(name: str) -> Any:
 
 
 def value_of(path: tuple[str, ...], frame: FrameType) -> Any:
-    """What names stand for in a frame, ``("ef", "exp")``; nothing of the user runs to find it.
+    """The value of names in a frame, such as ``("ef", "exp")``, without running the user's code.
 
     Args:
-        path: the name, and the attributes of what it stands for.
+        path: a name, followed by attributes.
         frame: the frame.
     """
     scope: Mapping[str, Any] = frame.f_locals
@@ -311,7 +311,7 @@ def _parameters(function: Any) -> list[inspect.Parameter] | None:
 
 
 def _text(parameters: Sequence[inspect.Parameter]) -> str:
-    """The parameters as they are called: without types, objects without addresses."""
+    """The parameters as text, without types; defaults that are objects are left out."""
     plain = [
         p.replace(annotation=p.empty, default=p.default if _is_plain(p.default) else ...)
         for p in parameters

@@ -1,4 +1,4 @@
-"""What to write in the place of what Python itself refused: a call, an attribute, an import."""
+"""Remedies for calls, attributes and imports that Python itself refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from eagerflow.hints import foreign_operands, missing_attributes, missing_import
 
 
 def remedy(error: TypeError | AttributeError | ImportError) -> str | None:
-    """What to write instead, if the error is about something of eagerflow.
+    """The code to write instead, if the error is about a part of eagerflow.
 
     Args:
         error: as Python raised it, with its traceback.

@@ -1,4 +1,4 @@
-"""Names that NumPy, PyTorch, JAX and TensorFlow have, and programs that do the same."""
+"""Names in NumPy, PyTorch, JAX and TensorFlow, and programs that compute the same here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from eagerflow.hints.function_names import by_name
 _HOST: Final = "NumPy has it: {}; eagerflow takes and gives its arrays"
 _SETTING: Final = "dtypes and devices are arguments: ef.zeros(shape, dtype=..., device=...)"
 
-#: of the package: what is written in their place
+#: of the package: replacements by name
 PROGRAMS: Final = {
     **by_name(
         {

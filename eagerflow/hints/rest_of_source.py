@@ -1,7 +1,7 @@
-"""What else in the source of an error is written as elsewhere.
+"""Other lines in the source of an error that are written as in another framework.
 
-Who ports a program meets its names one by one, a run for each. The first error tells them all: it
-is shown with the lines further on in this file, or cell, that would be refused as well.
+In porting a program, a user meets unknown names one by one, a run for each. So the first error
+lists them all: it is shown with the other lines in this file, or cell, that would be refused.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from eagerflow.hints.refused_calls import of_call
 
 __all__ = ["rest_of_source"]
 
-#: methods of modules and optimisers that tell PyTorch, whatever the class of the object
+#: methods of modules and optimisers that show that code is PyTorch's, whatever the object
 _METHODS: Final = (
     "add_module", "load_state_dict", "named_buffers", "named_children", "named_modules",
     "named_parameters", "register_buffer", "register_parameter", "requires_grad_", "state_dict",
     "zero_grad",
 )  # fmt: skip
 _KINDS: Final = (str, bytes, list, dict, set, tuple, complex, int, type(ef.zeros(0).numpy()))
-#: what objects of many kinds have: to say something of these, their class must be known
+#: attributes that objects of many kinds have: a hint for them needs the class of the object
 _COMMON: Final = {name for kind in _KINDS for name in dir(kind)} | {
     "at",
     "diff",
@@ -62,7 +62,7 @@ _BELOW: Final = {
     **{name: text for table in MODULE_NAMES.values() for name, text in table.items()},
     **FUNCTIONS_OF_MODULES,
 }
-#: keywords of methods that tell a tensor of PyTorch
+#: keywords of methods that show that an object is a tensor of PyTorch
 _KEYWORDS: Final = ("dim", "keepdim")
 _CUDA: Final = re.compile(r"cuda(:\d+)?$")
 _LIMIT: Final = 30
@@ -70,10 +70,10 @@ _LENGTH: Final = 50
 
 
 def rest_of_source(error: BaseException, frame: FrameType | None) -> str | None:
-    """The lines of the same source that are written as elsewhere, each with what is written here.
+    """The lines of the same source that would be refused as well, each with its hint.
 
     Args:
-        error: what has been told already.
+        error: the error, whose own hints are left out.
         frame: of the user, where it was raised.
     """
     if frame is None:
@@ -91,7 +91,7 @@ def rest_of_source(error: BaseException, frame: FrameType | None) -> str | None:
 
 
 def _places(tree: ast.AST, frame: FrameType) -> list[tuple[str, str]]:
-    """Each hint, with the lines that it is for and what is written in the first of them."""
+    """The hints, each with its lines and the code in the first of them."""
     reader = _Reader(tree, frame.f_globals)
     lines: dict[str, list[int]] = {}
     written: dict[str, str] = {}
@@ -106,23 +106,23 @@ def _places(tree: ast.AST, frame: FrameType) -> list[tuple[str, str]]:
 
 
 def _short(node: ast.AST) -> str:
-    """What is written, without what comes before the last name of a long expression."""
+    """The code of a node; of a long expression only its last name."""
     text = ast.unparse(getattr(node, "func", node)).partition("\n")[0]
     return text if len(text) <= _LENGTH else f"….{text.rpartition('.')[2]}"
 
 
 @final
 class _Reader:
-    """Tells what eagerflow would refuse in a source."""
+    """Finds the code in a source that eagerflow would refuse."""
 
     def __init__(self, tree: ast.AST, variables: Mapping[str, Any]) -> None:
         self._names = Names(tree, variables)
         others = {"torch", "tensorflow", "jax"}.intersection(self._names.packages)
         self._anywhere = {} if others else _ANYWHERE
-        self._told: set[ast.expr] = set()  # modules, by what is below them
+        self._told: set[ast.expr] = set()  # owners of names that already have a hint
 
     def hint(self, node: ast.AST) -> str | None:
-        """What is written in the place of a part, if eagerflow would refuse it."""
+        """The hint for a node, if eagerflow would refuse it."""
         match node:
             case ast.ImportFrom():
                 return self._of_import(node)
@@ -137,7 +137,7 @@ class _Reader:
         return None
 
     def _of_import(self, node: ast.ImportFrom) -> str | None:
-        """Of the first name of an import that is not there."""
+        """The hint for the first name of an import that does not exist."""
         owner, *path = (node.module or "").split(".")
         if owner != ef.__name__:
             return None
@@ -180,12 +180,12 @@ class _Reader:
             return self._of_unknown(call)
         if not is_ours(called) or self._names.is_own(call.func):
             return None
-        if self._names.value(call.func) is ABSENT:  # its hint suggests what is called
+        if self._names.value(call.func) is ABSENT:  # ``called`` is the suggestion of its hint
             return _known(called, call)
         return self._of_shape(called, call) or _refusal(called, call, called.__name__)
 
     def _of_shape(self, called: Any, call: ast.Call) -> str | None:
-        """Of sizes that are not one tuple, where a dtype comes second: ``zeros(3, 4)``."""
+        """The hint for sizes that are not one tuple, where dtype comes second: ``zeros(3, 4)``."""
         first = list(inspect.signature(called).parameters)[:2]
         if first != ["shape", "dtype"] or len(call.args) < 2:
             return None
@@ -193,7 +193,7 @@ class _Reader:
         return f"{SHAPES}: {called.__name__}(shape, …)" if second == Instance(int) else None
 
     def _of_unknown(self, call: ast.Call) -> str | None:
-        """Of a method of an object whose class is not known: what all tensors of PyTorch have."""
+        """The hint for a method of an object of unknown class, if PyTorch's tensors have it."""
         if not isinstance(call.func, ast.Attribute) or not self._anywhere:
             return None
         name, owner = call.func.attr, self._names.value(call.func.value)
@@ -216,7 +216,7 @@ class _Reader:
         return None if method is None else _refusal(method, call, name, count=False)
 
     def _of_pair(self, call: ast.Call) -> str | None:
-        """Of ``values, indices = x.max(1)``."""
+        """The hint for ``values, indices = x.max(1)``."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in PAIRS:
             return None
         owner, name = self._names.value(call.func.value), call.func.attr
@@ -231,7 +231,7 @@ def _takes_arrays(call: ast.Call) -> bool:
 
 
 def _known(called: Any, call: ast.Call) -> str | None:
-    """What is said of the first keyword that a function does not take, whatever the function is."""
+    """The hint for the first keyword that a function does not take, whatever the function."""
     taken = inspect.signature(called).parameters
     names = [k.arg for k in call.keywords if k.arg is not None and k.arg not in taken]
     return next((NOT_HERE[name] for name in names if name in NOT_HERE), None)

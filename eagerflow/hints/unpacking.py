@@ -1,7 +1,7 @@
-"""Tensors that are unpacked where another framework gives several values.
+"""Check for tensors that are unpacked where another framework returns several values.
 
-``out, weights = attention(x)`` and ``loss, (dw, db) = ef.value_and_grad(f)(w, b)`` would divide the
-first axis of one tensor: with an error of Python's that does not say so, or without any if the
+``out, weights = attention(x)`` and ``loss, (dw, db) = ef.value_and_grad(f)(w, b)`` would unpack the
+first axis of one tensor: with an error of Python's that does not say so, or without an error if the
 sizes agree.
 """
 
@@ -25,21 +25,21 @@ from eagerflow.extending import Source
 from eagerflow.hints.parameter_names import PAIR, PAIRS
 from eagerflow.hints.refused_calls import value_of
 
-#: where a part of a result is: the numbers of what it is a part of, from the outermost on
+#: position of a part in a nested result: its indices, from the outermost on
 _Place: TypeAlias = tuple[int, ...]
 _AUX: Final = "has_aux"
-#: layers that give more elsewhere
+#: layers that return more values elsewhere
 _ALONE: Final = {
     "MultiHeadAttention": "the output comes alone, without the weights of attention: "
     "out = attention(x), of x [batch, length, embed_dim]"
 }
-#: references to a frame's dict of variables that `locals()` gave to nobody: of the frame, of a
+#: references to a frame's dict of variables that no `locals()` has returned: of the frame, of a
 #: variable here, and of an argument
 _OWN_REFERENCES: Final = 3
-#: how many lines a statement may have to be found, and how many before the names
+#: maximum number of lines of a statement that is found, and of lines before the names
 _LINES: Final = 12
 _LINES_BEFORE: Final = 4
-#: what was warned of, so that a loop says it once
+#: registry of warnings, so that a loop warns once
 _said: Final[dict[Any, Any]] = {}
 
 
@@ -47,7 +47,7 @@ def _square(x: Any) -> Any:
     return x * x
 
 
-#: the code of each function that gives gradients
+#: the code shared by all functions that return gradients
 _DERIVATIVE: Final = ef.grad(_square).__code__
 
 
@@ -56,14 +56,14 @@ def check(x: Any, count: int, frame: FrameType) -> None:
 
     Args:
         x: the tensor that is unpacked.
-        count: into how many parts.
-        frame: the frame that does.
+        count: number of parts.
+        frame: the frame that unpacks it.
 
     Raises:
-        TensorValueError: it is the output of an attention; or what `max` and its like gave, and
-            is not that long.
-        GradientError: it is the gradient by one argument, and is not that long. If it is, that
-            may be meant, and is only warned of where the parts are no numbers.
+        TensorValueError: it is the output of an attention; or the result of `max`, `min` or `sort`
+            with another length.
+        GradientError: it is the gradient by one argument, with another length. With the same
+            length this may be meant: there is only a warning, if the parts are no numbers.
     """
     fits = bool(x.shape) and x.shape[0] == count
     if fits and len(x.shape) == 1:  # numbers, which may be meant
@@ -97,7 +97,7 @@ def _check_result(
 
 
 def _let_go(frame: FrameType) -> None:
-    """Drop the copy of its variables that a frame keeps once it was asked for them, up to 3.12."""
+    """Drop the copy of its variables that ``f_locals`` makes a frame keep, up to Python 3.12."""
     scope, code = frame.f_locals, frame.f_code
     if type(scope) is not dict or not code.co_flags & CO_OPTIMIZED:
         return  # no copy: variables of a module, or of Python 3.13
@@ -117,7 +117,7 @@ def _check_gradient(x: Any, count: int, fits: bool, call: ast.Call, source: Sour
 
 
 def _gradient_at(func: ast.expr, callee: Any, frame: FrameType) -> _Place | None:
-    """Where the gradient by one argument is in the result of a call, if there is one in it."""
+    """The position of the gradient by one argument in the result of a call, if there is one."""
     if isinstance(func, ast.Call):  # ef.grad(f)(x, y)
         chosen = {k.arg for k in func.keywords}
         made = _value(func.func, frame)
@@ -128,18 +128,18 @@ def _gradient_at(func: ast.expr, callee: Any, frame: FrameType) -> _Place | None
     else:
         function = getattr(callee, "fn", None) if _is_ours(callee) else callee  # of a traced one
     if not isinstance(function, FunctionType) or function.__code__ is not _DERIVATIVE:
-        return None  # what wraps one has its attributes
+        return None  # a wrapper would have its attributes
     place: _Place | None = function.__dict__.get("gradient_at")
     return place
 
 
 def _is_ours(value: object) -> bool:
-    """Whether the class of an object is eagerflow's own: others may answer as they like."""
+    """Whether the class of an object is eagerflow's own: others may compute attributes."""
     return str(type(value).__module__).startswith("eagerflow.")
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """What a name with attributes stands for, None for any other expression."""
+    """The value of a name with attributes, None for any other expression."""
     path: list[str] = []
     while isinstance(node, ast.Attribute):
         path.append(node.attr)
@@ -154,13 +154,13 @@ def _unpacked(code: CodeType, offset: int, count: int) -> tuple[ast.Call, _Place
     Args:
         code: the code object.
         offset: of the instruction.
-        count: into how many parts.
+        count: number of parts.
 
     Returns:
-        The call, and where in its result what is unpacked is.
+        The call, and the position in its result of the unpacked part.
     """
     line, number = Source(code, offset).line, _number(code, offset)
-    for first in range(line, max(0, line - _LINES_BEFORE), -1):  # names may have lines of their own
+    for first in range(line, max(0, line - _LINES_BEFORE), -1):  # the names may be on lines before
         lines: list[str] = []
         for i in range(first, line + _LINES):
             lines.append(linecache.getline(code.co_filename, i))
@@ -172,7 +172,7 @@ def _unpacked(code: CodeType, offset: int, count: int) -> tuple[ast.Call, _Place
 
 
 def _number(code: CodeType, offset: int) -> int:
-    """How many instructions unpack the same result before one does: what is outside goes first."""
+    """Number of instructions that unpack the same result before this one; outer parts first."""
     number = 0
     for step in dis.get_instructions(code):
         if step.offset == offset:
@@ -185,7 +185,7 @@ def _number(code: CodeType, offset: int) -> int:
 
 
 def _calls(text: str, number: int, count: int) -> list[tuple[ast.Call, _Place]]:
-    """The calls in a text of whose results part ``number`` is unpacked into so many parts."""
+    """The calls in a text whose result's part ``number`` is unpacked into ``count`` parts."""
     try:
         tree = ast.parse(textwrap.dedent(text))
     except (SyntaxError, ValueError):  # a part of a statement
@@ -200,7 +200,7 @@ def _calls(text: str, number: int, count: int) -> list[tuple[ast.Call, _Place]]:
 
 
 def _places(target: ast.expr, at: _Place = ()) -> Iterator[tuple[_Place, int]]:
-    """What is unpacked to fill a target: where it is, and into how many parts."""
+    """The parts that are unpacked to fill a target: position and number of parts of each."""
     if isinstance(target, ast.Tuple | ast.List):
         yield at, len(target.elts)
         for i, part in enumerate(target.elts):

@@ -1,1 +1,1 @@
-"""Tracing: from a function to a graph, with symbolic tensors, numbers and sizes."""
+"""Tracing: makes the graph of a function, with symbolic tensors, numbers and sizes."""

@@ -17,7 +17,7 @@ from eagerflow.types import TensorType
 if TYPE_CHECKING:
     from eagerflow.tracing.tracer import Tracer
 
-#: what to do where Python asks a tensor of a trace for its value, by the operation that asks
+#: remedies where Python asks a tensor of a trace for its value, by the operation that asks
 _REMEDY: Final = (
     "return the tensor and look at it outside of the traced function, or use ef.py_call to run "
     "Python code on it in each step"
@@ -38,7 +38,7 @@ class NotConstantError(Exception):
     """A value depends on an input or an effect.
 
     Attributes:
-        value: the input, or what the effect gives.
+        value: the input, or the result of the effect.
         source: of the value.
     """
 
@@ -50,7 +50,7 @@ class NotConstantError(Exception):
 
 @final
 class Constants:
-    """The values of a graph that follow from constants alone, as far as they were asked for.
+    """The values of a graph that follow from constants alone, computed as needed.
 
     Args:
         tracer: the trace that makes the graph.
@@ -59,11 +59,11 @@ class Constants:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._known: dict[Value, Any] = {}
-        #: what each depends on; an exception would hold frames, and what is in them
+        #: the input or effect that each depends on; an exception would hold frames
         self._refused: dict[Value, Value] = {}
 
     def has(self, value: Value) -> bool:
-        """Whether a value is one of these."""
+        """Whether a value follows from constants alone."""
         try:
             self._evaluate(value)
         except NotConstantError:
@@ -78,7 +78,7 @@ class Constants:
             what: the operation that asks: ``"bool()"``.
 
         Raises:
-            TraceError: only a run of the graph knows it.
+            TraceError: only a run of the graph computes it.
         """
         try:
             return self._evaluate(value)
@@ -91,10 +91,10 @@ class Constants:
             ) from None
 
     def _evaluate(self, value: Value) -> Any:
-        """The array of a value; runs what it needs.
+        """The array of a value; runs the nodes that it depends on.
 
         Raises:
-            NotConstantError: it needs what is not pure, or works on numbers or on symbolic sizes.
+            NotConstantError: one of these is not pure, or works on numbers or symbolic sizes.
         """
         inputs: dict[Value, Any] = {}
         path = [value]  # no recursion: loops that are unrolled make long chains
@@ -112,7 +112,7 @@ class Constants:
         return inputs[value] if value in inputs else self._known[value]
 
     def _step(self, value: Value, inputs: dict[Value, Any]) -> Value | None:
-        """Find the array of a value; gives another value whose array is needed first, if any."""
+        """Compute the array of a value; return a value whose array is needed first, if any."""
         if value in self._known or value in inputs:
             return None
         if value in self._refused:
@@ -135,7 +135,7 @@ class Constants:
         return None
 
     def _given(self, value: Value) -> Any:
-        """The array of an input of the graph, if it is a constant around it."""
+        """The array of an input of the graph, if it is a constant outside."""
         tracer, around = self._tracer, self._tracer.parent
         for captured in tracer.captures.values():
             if captured.value is value and captured.fresh:
@@ -148,7 +148,7 @@ class Constants:
 
 
 def _check(node: Node) -> None:
-    """Refuse a node whose results are no constants, whatever its inputs are."""
+    """Refuse a node whose results are never constants, whatever its inputs."""
     if kind_of(node.op) != "op" or _has_dims(node) or next(node.subgraphs(), None) is not None:
         raise NotConstantError(node.outputs[0])
     if get_op(node.op).effect != "pure":

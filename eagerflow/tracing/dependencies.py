@@ -1,4 +1,4 @@
-"""What the nodes that are traced in a block wait for."""
+"""`control_dependencies`: control edges of the nodes that are traced in a block."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from eagerflow.tracing.tracer import Tracer, current_tracer
 class control_dependencies:
     """Make the nodes traced within a ``with`` block wait for values.
 
-    Reads and assignments of a variable are in the order of the program anyway; this is for what
-    no value and no variable connects. Eagerly it changes nothing, since there all is in order.
+    Reads and assignments of a variable are in the order of the program anyway; this is for effects
+    that no value and no variable connects. In eager code it does nothing, since ops run in order.
 
     Args:
         values: a tree of tensors of the traced function, such as the results of assignments.
 
     Raises:
-        TraceError: something among them is no tensor.
+        TraceError: a leaf of the tree is no tensor.
 
     >>> v = ef.Variable(0.0)
     >>> @ef.trace
@@ -46,7 +46,7 @@ class control_dependencies:
                     hint="an assignment gives its new value: with ef.control_dependencies("
                     "[v.assign(x)])",
                 )
-            if isinstance(x, Tensor):  # of a variable, reads and assignments are in order
+            if isinstance(x, Tensor):  # not of a variable: its reads and assignments are in order
                 self._values.append(x)
         self._before: list[tuple[Tracer | None, Any]] = []
 

@@ -1,4 +1,4 @@
-"""Errors for operands on wrong devices, with the lines that decided these."""
+"""Errors for operands on wrong devices, with the lines that decided the devices."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def with_decisions(error: DeviceError, operands: Sequence[Value], tracer: Tracer) -> DeviceError:
-    """The error, with the lines that decided where the operands of an op are.
+    """The error, with the lines that decided the devices of the operands of an op.
 
     Args:
-        error: what the rule of the op says.
+        error: the error of the op's device rule.
         operands: values of the graph that is traced.
-        tracer: the trace, a part of others perhaps, in which the lines may be.
+        tracer: the trace; the lines may also be in traces around it.
     """
     around: dict[Value, Value] = {}
     part: Tracer | None = tracer

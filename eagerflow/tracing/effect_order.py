@@ -19,7 +19,7 @@ _unordered: Final[ContextVar[bool]] = ContextVar("unordered", default=False)
 _FENCES: Final = ("fence", "blocks")
 
 
-#: what a node does to state, and to which resource
+#: effect of a node, with the resource
 Effectful = tuple[Effect, Any]
 
 
@@ -36,15 +36,15 @@ class _History:
 
 @final
 class EffectOrder:
-    """Knows of each op what it has to wait for."""
+    """The effects traced so far, from which control edges of later nodes follow."""
 
     def __init__(self) -> None:
         self._of: dict[int, _History] = {}
-        #: from before the last fence, for what does not wait for that
+        #: from before the last fence, for nodes that do not wait for the fence
         self._earlier: dict[int, _History] = {}
         self._fence: Node | None = None
         self._since: list[Node] = []  # the effects since the last fence
-        #: what control_dependencies asks all nodes to wait for
+        #: nodes for which all later nodes wait, by `control_dependencies`
         self.extra: tuple[Node, ...] = ()
 
     def before(self, effects: Iterable[Effectful]) -> tuple[Node, ...]:

@@ -1,7 +1,7 @@
-"""What Python decides by numbers of a trace, kept as conditions.
+"""Decisions of Python by numbers of a trace, kept as conditions of the trace.
 
-``if step % 100 == 0`` needs no other trace for each step, but for the two answers: the number goes
-on as an input, and a trace serves all numbers for which its conditions hold.
+``if step % 100 == 0`` needs a trace for each of the two answers, not for each step: the number
+stays an input, and a trace serves all numbers for which its conditions hold.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from eagerflow.graph.number_ops import NumberOp
     from eagerflow.tracing.numbers import NumberRoot
 
-#: conditions on one number from which on it is static, as where a loop of Python counts with it
+#: maximum number of conditions on one number, which is static beyond it, as in a loop of Python
+#: that counts with the number
 MOST: Final = 16
-#: operators in one condition, likewise
+#: maximum number of operators in one condition, likewise
 _LONG: Final = 32
 _BITS: Final = 64
 #: conditions which say that two numbers differ
@@ -32,7 +33,7 @@ _UNEQUAL: Final = {
 
 
 class Answer(NamedTuple):
-    """One answer that Python got.
+    """The answer to one question of Python about numbers.
 
     Attributes:
         text: the question as an expression, with ``{0}``, ``{1}``, … for the numbers.
@@ -46,13 +47,13 @@ class Answer(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A decision as later calls check it.
+    """A condition that later calls check.
 
     Attributes:
-        text: as of the decision.
-        sources: where its numbers are: what ``read`` takes.
-        result: the answer that it has to be.
-        described: the question in the user's words.
+        text: the question, as in `Answer`.
+        sources: the origins of its numbers: indices of leaves, or access paths.
+        result: the required answer.
+        described: the question with the users' names of the numbers.
     """
 
     text: str
@@ -62,9 +63,9 @@ class Condition(NamedTuple):
 
     @property
     def fails(self) -> str:
-        """The expression of the opposite.
+        """The expression of the negated condition.
 
-        Two that are unequal are two objects: to containers, one NaN is equal to itself.
+        Unequal numbers must be two objects: to containers, one NaN object is equal to itself.
         """
         fails = f"({self.text}) is not {self.result}"
         return f"{fails} or {{0}} is {{1}}" if (self.text, self.result) in _UNEQUAL else fails
@@ -72,11 +73,11 @@ class Condition(NamedTuple):
 
 @final
 class Decisions:
-    """Those of one trace.
+    """The decisions of one trace.
 
     Attributes:
-        handlers: how many blocks of `try` are under way, whose handlers decide by errors.
-        catches: whether there was one.
+        handlers: number of `try` blocks under way, whose handlers decide by errors.
+        catches: whether there was such a block.
     """
 
     def __init__(self) -> None:
@@ -86,10 +87,10 @@ class Decisions:
         self._counts: dict[int, int] = {}  # by id of the number
 
     def note(self, op: NumberOp | None, operands: Sequence[Any]) -> bool | None:
-        """The answer to a comparison, or of one operand its truth, which is noted.
+        """Note and return the answer to a comparison, or the truth of one operand.
 
-        None if the numbers have to be static: they are, or were asked too much, or the question is
-        no expression of numbers that are inputs.
+        None if the numbers have to be static: they are already, there are too many conditions, or
+        the question is no expression of numbers that are inputs.
         """
         roots = [r for x in operands if stands_for_number(x) for r in x.roots]
         if any(not hasattr(r, "number") for r in roots):  # sizes, which have rules of their own
@@ -115,11 +116,11 @@ class Decisions:
     def conditions(
         self, source_of: Callable[[NumberRoot], Any], name_of: Callable[[NumberRoot], str]
     ) -> Iterator[Condition]:
-        """What later calls have to check, but for what is static by now.
+        """The conditions that later calls have to check, without those on static numbers alone.
 
         Args:
-            source_of: where a number is read.
-            name_of: what users call it.
+            source_of: returns the origin of a number.
+            name_of: returns the users' name of it.
         """
         for text, roots, result in self._known.values():
             live = [root for root in roots if root.why is None]
@@ -131,19 +132,19 @@ class Decisions:
 
 
 def stands_for_number(x: Any) -> bool:
-    """Whether it stands for a number, which `isinstance` itself denies."""
+    """Whether ``x`` is a stand-in for a number, which `isinstance` takes for the number itself."""
     return issubclass(type(x), AbstractNumber)
 
 
 @final
 class _Expression:
-    """Spells numbers of a trace out.
+    """Writes numbers of a trace as expressions of inputs.
 
     Args:
         known: the numbers that are inputs, by their values in the graph.
 
     Attributes:
-        roots: those that it names, in the order of their numbers in the text.
+        roots: the inputs named, in the order of their numbers in the text.
     """
 
     def __init__(self, known: dict[Value, NumberRoot]) -> None:
@@ -152,7 +153,7 @@ class _Expression:
         self.roots: list[NumberRoot] = []
 
     def of(self, x: Any) -> str | None:
-        """The text of an operand, None if it has none, as a NaN, of which identity counts."""
+        """The text of an operand; None if it has none, such as a NaN, whose identity counts."""
         if stands_for_number(x):
             return self._of_value(x.value)
         return _spelled(x) if x == x else None
@@ -175,7 +176,7 @@ class _Expression:
 
 
 def _spelled(x: Any) -> str | None:
-    """A plain number in an expression, which no operator beside it takes apart."""
+    """A plain number as an operand in an expression, in parentheses where needed."""
     if type(x) is bool:
         return repr(x)
     if type(x) is int:  # `repr` refuses ints of thousands of digits
@@ -189,7 +190,7 @@ def _spelled(x: Any) -> str | None:
 
 
 def checker(conditions: Sequence[Condition]) -> Callable[[Sequence[Any]], bool]:
-    """What says whether all conditions hold, given the leaves of the arguments.
+    """A function that says whether all conditions hold, given the leaves of the arguments.
 
     The sources of the conditions are indices of leaves, and access paths.
     """

@@ -1,12 +1,12 @@
 """Python numbers in a trace: arithmetic with them appends nodes, and is Python's own.
 
-A `TracedNumber` knows the number that it is in the call that traces. As soon as Python asks for
-that (an index, formatting), all it was computed from becomes *static*: later calls with another
-number trace again. A comparison is a condition instead (`tracing/number_conditions.py`). Nothing is
-computed twice.
+A `TracedNumber` has a value in the call that traces. As soon as Python asks for that value (an
+index, formatting), all inputs from which it was computed become *static*: later calls with other
+numbers trace again. A comparison is a condition instead (`tracing/number_conditions.py`). Nothing
+is computed twice.
 
-Other threads may meet one, since it replaces a global or an attribute for the duration of the
-trace. To them it is the number that it stands for.
+Other threads may read a `TracedNumber`, since it replaces a global or an attribute for the duration
+of the trace. To them it behaves as the number that it stands for.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from eagerflow.hardware import Lane
     from eagerflow.tracing.tracer import Tracer
 
-#: what the error ends in for a number that differs from iteration to iteration or from branch to
-#: branch
+#: end of the error for a number that differs from iteration to iteration or from branch to branch
 VARIES: Final = "of a number that is known only when the graph runs"
 _KINDS: Final = frozenset({int, float, complex, bool})
 _DIVIDING: Final = frozenset({"/", "//", "%"})
@@ -44,17 +43,17 @@ _DIVIDING: Final = frozenset({"/", "//", "%"})
 
 @dataclass(slots=True, eq=False)
 class AbstractRoot(ABC):
-    """Where a number in a trace comes from: a number from outside, or a size.
+    """The origin of a number in a trace: a number from outside, a size, or a result.
 
     Attributes:
-        why: what made it static, None as long as it is not.
+        why: the operation that made it static; None as long as it is not.
     """
 
     why: str | None = field(default=None, init=False)
 
     @abstractmethod
     def specialise(self, why: str) -> None:
-        """Make it static; ``why`` says in Python's terms what asked."""
+        """Make it static; ``why`` names the operation in Python's terms."""
 
 
 @final
@@ -64,8 +63,8 @@ class NumberRoot(AbstractRoot):
 
     Attributes:
         value: the input.
-        number: what it is in the call that traces.
-        captured: whether it is bound to an access path, where other threads may meet it.
+        number: its value in the call that traces.
+        captured: whether it is put at an access path, where other threads may read it.
     """
 
     value: Value
@@ -84,7 +83,7 @@ class SizeRoot(AbstractRoot):
 
     Attributes:
         dim: the size.
-        tracer: the trace that knows it.
+        tracer: the trace that owns the size.
     """
 
     dim: Dim
@@ -101,7 +100,7 @@ class ResultRoot(AbstractRoot):
     """A number that may differ in another run: of a branch or of an iteration of a loop.
 
     Attributes:
-        value: what it is in the graph.
+        value: its value in the graph.
         tracer: of that graph.
     """
 
@@ -185,7 +184,7 @@ def _converted(what: str, function: Callable[..., Any]) -> Any:
 
 
 def _spelled(what: str, function: Callable[..., str]) -> Any:
-    """A text: only the graph knows that of a number which only the graph knows."""
+    """A text of a number; a placeholder if only the graph knows the number."""
 
     def method(self: TracedNumber, *args: Any) -> str:
         if not self.varies or self.elsewhere or not self.tracer.is_alive:
@@ -201,9 +200,9 @@ class TracedNumber(AbstractNumber):
 
     Attributes:
         tracer: the trace.
-        value: what it is in the graph.
-        number: what it is in the call that traces.
-        roots: what it was computed from.
+        value: its value in the graph.
+        number: the number in the call that traces.
+        roots: the origins from which it was computed.
     """
 
     __slots__ = ("kind", "number", "roots", "tracer", "value")
@@ -220,7 +219,7 @@ class TracedNumber(AbstractNumber):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether a thread other than that of the trace has it."""
+        """Whether the current thread is not the thread of the trace."""
         return get_ident() != self.tracer.thread
 
     def ask(self, what: str) -> Any:
@@ -228,7 +227,7 @@ class TracedNumber(AbstractNumber):
         if self.elsewhere:
             root = self.roots[0]
             if type(root) is NumberRoot and root.captured and root.value is self.value:
-                return self.number  # read at its access path: the trace does not depend on that
+                return self.number  # read at its access path: the trace does not depend on the read
             return self.fix("its use in another thread")
         self.tracer.check_alive(what)
         return self.fix(what)
@@ -245,7 +244,7 @@ class TracedNumber(AbstractNumber):
 
     @property
     def innermost(self) -> Tracer:
-        """The part of its trace that is being traced, a branch or the body of a loop perhaps."""
+        """The part of its trace that is under way, such as a branch or the body of a loop."""
         return self.tracer.root.innermost or self.tracer
 
     def to_tensor(self, lane: Lane) -> Tensor:
@@ -269,14 +268,14 @@ class TracedNumber(AbstractNumber):
             return self._plainly(sign, function, a, b)
         try:
             result = function(_number(a), _number(b))
-        except ArithmeticError:  # of a number that is another one when the graph runs?
-            if not (_varies(a) or _varies(b)):  # code that catches it decides by the number
+        except ArithmeticError:  # a number that varies may be another one when the graph runs
+            if not (_varies(a) or _varies(b)):  # code that catches the error decides by the number
                 return self._plainly(sign, function, a, b)
             result = function(type(_number(a))(1), type(_number(b))(1))
         return self.innermost.number(op.name, result, a, b)
 
     def _settle(self, op: NumberOp, b: Any) -> bool:
-        """Decide in a `try` what a handler may be for; False if that takes the numbers."""
+        """Make a possible error in a `try` a condition; return False if that takes the numbers."""
         decisions = self.tracer.root.decisions
         if decisions is None or not decisions.handlers or self.varies or _varies(b):
             return True
@@ -285,7 +284,7 @@ class TracedNumber(AbstractNumber):
         return op.sign != "**"
 
     def _decide(self, op: NumberOp | None, *operands: Any) -> bool | None:
-        """What Python decides by it, if the trace can keep that as a condition."""
+        """The answer to a question of Python, if the trace can keep it as a condition."""
         decisions = self.tracer.root.decisions
         if decisions is None or self.elsewhere:
             return None
@@ -293,7 +292,7 @@ class TracedNumber(AbstractNumber):
         return decisions.note(op, operands)
 
     def _plainly(self, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-        """What Python makes of the number itself: a result, or its own words for an error."""
+        """The result of Python with the number itself, or Python's own error."""
         other = b if a is self else a
         what = f"{sign} {other!r}" if type(other) in _KINDS else sign
         return function(_plain(a, what), _plain(b, what))
@@ -331,7 +330,7 @@ class TracedNumber(AbstractNumber):
                 return NotImplemented
             return self._plainly("divmod()", divmod, a, b)
         try:
-            divmod(_number(a), _number(b))  # words its errors itself
+            divmod(_number(a), _number(b))  # its errors have texts of their own
         except ArithmeticError:
             return self._plainly("divmod()", divmod, a, b)
         return a // b, a % b
@@ -368,7 +367,7 @@ class TracedNumber(AbstractNumber):
 def extreme(function: Callable[..., Any], values: Sequence[Any]) -> TracedNumber | None:
     """`max` or `min` of numbers of a trace, as a number of the trace.
 
-    None if there are none, or if they are not of one kind: which of them it is would say the kind.
+    None if there are none, or if they are of several kinds: the kind would depend on the values.
     """
     values = [number_of(x) if type(x) is Dim else x for x in values]
     traced = next((x for x in values if type(x) is TracedNumber), None)

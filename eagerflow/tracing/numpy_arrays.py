@@ -1,11 +1,11 @@
-"""Arrays of NumPy in a trace: what NumPy makes of them becomes part of the graph, or is refused.
+"""Arrays of NumPy in a trace: calls of NumPy become part of the graph, or are refused.
 
 A `TracedArray` is in the place of an array or a scalar of NumPy. Functions of eagerflow and
-operators with tensors take it as a tensor. What NumPy would do with it alone gives what NumPy
-gives, if an op computes that bit for bit (`tracing/numpy_functions.py`).
+operators with tensors take it as a tensor. Functions of NumPy give NumPy's results, if an op
+computes them bit for bit (`tracing/numpy_functions.py`).
 
-An array from outside has elements while tracing. NumPy computes with these what no tensor takes
-part in; then they were looked at, and the trace is for this content.
+An array from outside has elements while tracing. NumPy computes with these where no tensor takes
+part; then the elements were looked at, and the trace is for these elements only.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from eagerflow.tracing.numpy_functions import (
 from eagerflow.tracing.numpy_operators import AbstractArrayOperators
 from eagerflow.types import same_shape
 
-#: the classes of NumPy whose arrays do what those of `numpy.ndarray` do, and the kinds of dtypes
+#: the classes of NumPy whose arrays behave as `numpy.ndarray` does, and the kinds of dtypes
 _PLAIN: Final = (np.ndarray, np.memmap)
 _KINDS: Final = "biufc"
-#: what NumPy takes for an index that gives a view
+#: types of indices with which NumPy gives a view
 _BASIC: Final = (int, slice, type(None), type(...), Dim, AbstractNumber)
 _METHOD: Final = (MethodDescriptorType, FunctionType, BuiltinFunctionType)
-#: attributes that are those of the tensor
+#: attributes taken from the tensor
 _OF_TENSOR: Final = frozenset({"itemsize", "nbytes", "ndim", "shape", "size"})
 
 
@@ -54,7 +54,7 @@ def argument_tensor(name: str, array: Any) -> Tensor:
     """The elements of an argument of a traced function that is an array of another library.
 
     Raises:
-        TraceError: one of NumPy that does not behave as most do, such as a `numpy.matrix`.
+        TraceError: it is an array of NumPy with other behaviour, such as a `numpy.matrix`.
     """
     tensor = as_tensor(array)
     if isinstance(array, np.ndarray) and not (type(array) in _PLAIN and array.dtype.isnative):
@@ -68,7 +68,7 @@ def argument_tensor(name: str, array: Any) -> Tensor:
 
 
 def is_numpy(array: Any) -> bool:
-    """Whether ``array`` is an array or a scalar of NumPy, and nothing in its place."""
+    """Whether ``array`` is an array or a scalar of NumPy, and not a stand-in."""
     return issubclass(type(array), (np.ndarray, np.generic))
 
 
@@ -77,7 +77,7 @@ def can_be_watched(array: Any) -> bool:
     return type(array) is np.ndarray and array.dtype.kind in _KINDS and array.dtype.isnative
 
 
-#: what NumPy may do with an overflow or a division by zero, so that no result depends on it
+#: NumPy's reactions to an overflow or a division by zero on which no result depends
 _SILENT: Final = frozenset({"ignore", "warn"})
 
 
@@ -108,7 +108,7 @@ def _plain(value: Any) -> Any:
 
 
 def _weak(x: Any) -> Any:
-    """A type of Python for a number, which takes the dtype of the array; else None."""
+    """The type of a Python number, which takes the dtype of the array; None for other values."""
     if issubclass(type(x), AbstractNumber):
         return x.kind
     return int if type(x) is Dim else type(x) if type(x) in (int, float, complex) else None
@@ -123,7 +123,7 @@ def _dtype_of(x: Any) -> Any:
 
 
 def _common_dtype(values: Any) -> Any:
-    """The dtype that NumPy brings operands to, if there are any."""
+    """The dtype to which NumPy converts operands; None if there are no operands."""
     known = [_weak(x)(1) if _weak(x) else _dtype_of(x) for x in _leaves(values) if x is not None]
     return np.result_type(*known) if known else None
 
@@ -148,9 +148,9 @@ class TracedArray(AbstractArrayOperators):
     """An array, or a scalar, of NumPy in a trace.
 
     Args:
-        tensor: the elements, in a handle that nothing else has.
-        kind: the class of what it stands for.
-        name: what the user calls the array that it is made of, for messages.
+        tensor: the elements, in a handle of its own.
+        kind: the class of the array or scalar.
+        name: the user's name of the array from which it is made, for messages.
         shares: whether it stands for memory of the caller.
 
     Attributes:
@@ -165,13 +165,13 @@ class TracedArray(AbstractArrayOperators):
     looked: bool
 
     def __init__(self, tensor: Tensor, kind: type, name: str, *, shares: bool = False) -> None:
-        # whether nothing else can share its memory, so that it may be written
+        # whether no other array can share its memory, so that it may be written
         owns = not shares and not issubclass(kind, np.generic)
         self._set(tensor=tensor, _kind=kind, _name=name, shares=shares, looked=False, _owns=owns)
 
     @staticmethod
     def of(array: Any, name: str) -> TracedArray:
-        """In the place of an array from outside, whose elements nobody has looked at yet."""
+        """The stand-in for an array from outside, whose elements were not looked at yet."""
         lane = as_device("cpu:0").lanes[array.dtype]
         return TracedArray(make_tensor(array, lane), np.ndarray, name, shares=True)
 
@@ -190,7 +190,7 @@ class TracedArray(AbstractArrayOperators):
     def __tensor__(self) -> Tensor:
         self._set(_owns=False)
         device = current_device()
-        if self.tensor.device is not device:  # where all arrays of NumPy go
+        if self.tensor.device is not device:  # eagerly, arrays of NumPy are moved there
             return functions["to_device"](self.tensor, device)
         return handle_of(self.tensor)
 
@@ -240,7 +240,7 @@ class TracedArray(AbstractArrayOperators):
         self._set(tensor=cast(new, self.dtype))
 
     def _lends(self) -> bool:
-        """Whether a view of it shares memory of the caller; it has one from now on."""
+        """Note that there is a view of it; return whether that shares memory of the caller."""
         self._set(_owns=False)
         return self.shares
 
@@ -288,7 +288,7 @@ class TracedArray(AbstractArrayOperators):
         raise self.refusal(f"np.{function.__name__}()")
 
     def _call(self, counterpart: Counterpart, what: str, *args: Any, **kwargs: Any) -> Any:
-        """What a public function gives in the place of one of NumPy, or of a method."""
+        """The result of a public function in place of a function of NumPy, or of a method."""
         names = (*counterpart.operands, *counterpart.options)
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         if len(given) < len(args) + len(kwargs) or not given.keys() <= {*names}:
@@ -376,7 +376,7 @@ class TracedArray(AbstractArrayOperators):
         return self._call(counterpart, f".{name}()", self, *args, **kwargs)
 
     def astype(self, dtype: Any, *, copy: bool = True, **options: Any) -> TracedArray:
-        """A copy of another dtype."""
+        """A copy converted to another dtype."""
         if options:
             raise self.refusal(".astype()", f"no op takes {', '.join(options)}=")
         if not copy and self.dtype == dtype:

@@ -1,6 +1,6 @@
-"""What ops compute as NumPy does, to the last bit, and in which dtypes: `UFUNCS`, `FUNCTIONS`.
+"""Functions of NumPy that ops compute to the last bit, with their dtypes: `UFUNCS`, `FUNCTIONS`.
 
-`tests/tracing/test_numpy_arrays.py` compares all of it with NumPy.
+`tests/tracing/test_numpy_arrays.py` compares all of them with NumPy.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from eagerflow.ops.names.numpy_counterparts import (
     VIEWS,
 )
 
-#: the public functions for NumPy's, which compute the same in the dtypes of NumPy's loops
+#: public functions by NumPy's function, which compute the same in the dtypes of NumPy's loops
 UFUNCS: Final[dict[Any, str]] = {
     getattr(np, RENAMED.get(name, name)): name for name in (*RENAMED, *SAME_NAMES.split())
 }
-#: exponents of ``array ** number`` for which NumPy and the op do the same, by kind of dtype
+#: exponents of ``array ** number`` for which NumPy and the op compute the same, by kind of dtype
 _POWERS: Final[dict[str, Iterable[int]]] = {"i": range(64), "u": range(64), "f": (1, 2)}
 
 
 class Counterpart(NamedTuple):
-    """A public function for one of NumPy.
+    """A public function in place of a function of NumPy.
 
     Attributes:
-        name: of it.
-        operands: NumPy's names of the parameters that it takes by position.
-        common: the positions of those that are brought to one dtype.
-        options: the names of those that it takes by name.
+        name: of the function.
+        operands: NumPy's names of the positional parameters.
+        common: for each of them, whether it is converted to the common dtype.
+        options: the names of the keyword parameters.
         views: whether NumPy's result shares memory with the array.
         reduces: whether NumPy gives a scalar for a result without axes.
     """
@@ -54,7 +54,7 @@ class Counterpart(NamedTuple):
 
 
 def _counterparts() -> Iterator[Counterpart]:
-    """Those of the tables: names of parameters in capitals are of operands of one dtype."""
+    """The counterparts in the tables: parameters in capitals are operands of one common dtype."""
     for table in (VIEWS, REDUCTIONS, OTHERS):
         for row in table.replace("\n", "/").split("/"):
             if not row.strip():
@@ -81,7 +81,7 @@ def accumulator(name: str, dtype: Any) -> Any:
 
 
 def takes_power(dtype: Any, exponent: Any) -> bool:
-    """Whether ``array ** exponent``, a number, is what the op gives: NumPy has ways for some."""
+    """Whether the op gives NumPy's ``array ** exponent``, which is special for some numbers."""
     known = exponent in _POWERS.get(dtype.kind, ())
     return known and (dtype.kind == "f" or type(exponent) is int)
 
@@ -92,7 +92,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 def _mean(x: Tensor, **options: Any) -> Tensor:
-    """NumPy divides by a number of double precision."""
+    """`mean` as NumPy has it, which divides by a number of double precision."""
     total = functions["sum"](x, **options)
     count = x.size if total.size == 0 else x.size // total.size
     wide = np.dtype("c16" if x.dtype.is_complex else "f8")
@@ -106,13 +106,13 @@ _COMPOSED: Final[dict[str, Callable[..., Tensor]]] = {
 
 
 def function_of(name: str) -> Callable[..., Tensor]:
-    """The public function of that name, or what is composed of some."""
+    """The public function of that name, or a composition of several."""
     return _COMPOSED.get(name) or functions[name]
 
 
 @contextmanager
 def calls_of_numpy() -> Iterator[None]:
-    """Within the block, ops that are traced stand for a call of NumPy's and have its bits."""
+    """Within the block, traced ops stand for a call of NumPy's and have its bits."""
     tracer = tracer_among(current())
     before = tracer is not None and tracer.follows_numpy
     if tracer is not None:
@@ -125,7 +125,7 @@ def calls_of_numpy() -> Iterator[None]:
 
 
 def op_of_numpy(op: Op, inputs: Sequence[Tensor]) -> Op:
-    """The op that has the bits of NumPy: the portable form, if a native kernel has others."""
+    """The op with NumPy's bits: the portable form, if a native kernel gives other bits."""
     dtypes = [x.dtype.name for x in inputs]
     rules = import_module("eagerflow_kernels.native.op_rules")  # loaded where NumPy is called
     return portable_form(op) if rules.has_own_bits(op.name, dtypes) else op

@@ -1,4 +1,4 @@
-"""Operators and conversions of what stands for an array of NumPy in a trace."""
+"""Operators and conversions of the stand-ins for arrays of NumPy in a trace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _unary(ufunc: Any) -> Any:
 
 
 def _in_place(sign: str, written: Callable[..., Any], made: Callable[..., Any]) -> Any:
-    """What the array itself does if it is known; else its own elements become others."""
+    """An operator in place: of a known array its own; else the stand-in gets new elements."""
 
     def method(self: AbstractArrayOperators, other: Any) -> Any:
         if self.is_scalar:
@@ -54,7 +54,7 @@ def _converted(what: str, function: Callable[..., Any]) -> Any:
 
 
 def _spelled(function: Callable[..., str]) -> Any:
-    """A text: if only the graph knows the elements, it spells them."""
+    """A text of an array: if only the graph knows the elements, a placeholder."""
 
     def method(self: AbstractArrayOperators, *args: Any) -> Any:
         if self.is_known:
@@ -66,7 +66,7 @@ def _spelled(function: Callable[..., str]) -> Any:
 
 
 class AbstractArrayOperators(AbstractTracedArray):
-    """The operators; they go by NumPy's functions, and conversions by the elements.
+    """The operators, implemented by NumPy's functions, and conversions, by the elements.
 
     Attributes:
         tensor: the elements.
@@ -78,7 +78,7 @@ class AbstractArrayOperators(AbstractTracedArray):
     @property
     @abstractmethod
     def is_scalar(self) -> bool:
-        """Whether it stands for a scalar, which nothing writes."""
+        """Whether it stands for a scalar, which is immutable."""
 
     @property
     @abstractmethod
@@ -87,7 +87,7 @@ class AbstractArrayOperators(AbstractTracedArray):
 
     @abstractmethod
     def apply(self, ufunc: Any, *inputs: Any) -> Any:
-        """What a function of NumPy gives."""
+        """The result of a function of NumPy."""
 
     @abstractmethod
     def elements(self, what: str) -> Any:
@@ -99,11 +99,11 @@ class AbstractArrayOperators(AbstractTracedArray):
 
     @abstractmethod
     def refusal(self, what: str, why: str = "") -> TraceError:
-        """The error for what cannot become part of a graph."""
+        """The error for an operation that cannot become part of a graph."""
 
     @abstractmethod
     def check_power(self, exponent: Any) -> None:
-        """Refuse exponents for which NumPy has a way that no op takes."""
+        """Refuse exponents for which no op computes as NumPy does."""
 
     @abstractmethod
     def __getitem__(self, key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The symbolic sizes of a trace: their names, and what they are in the call that traces."""
+"""The symbolic sizes of a trace: their names, and their values in the call that traces."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from eagerflow.tracing.symbols import unknown_size
 
 @final
 class Sizes:
-    """Those of the trace of a whole function, which its parts share.
+    """The symbolic sizes of the trace of a whole function, which its parts share.
 
     Args:
-        owner: the number of the trace, by which dims know theirs.
+        owner: the number of the trace, by which dims are assigned to it.
 
     Attributes:
-        known: the sizes in the call that traces, by name; those that depend on data are not there.
-        static: the names of those that Python asked for, with what asked and where.
+        known: the sizes in the call that traces, by name; without sizes that depend on data.
+        static: the names of sizes that Python asked for, with the operation and its line.
     """
 
     def __init__(self, owner: int) -> None:
@@ -41,7 +41,7 @@ class Sizes:
         return Dim(name, self._owner)
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Let no new size have one of these names."""
+        """Exclude names for new sizes."""
         self._taken.update(names)
 
     @property
@@ -50,11 +50,11 @@ class Sizes:
         return frozenset(self.known) | self._taken
 
     def knows(self, dim: Dim) -> bool:
-        """Whether the size is one that the call knows, and does not depend on data."""
+        """Whether the size is known in the call that traces, as it does not depend on data."""
         return dim.symbols <= self.known.keys()
 
     def ask(self, dim: Dim, why: str) -> int:
-        """The size in the call that traces; static from then on."""
+        """The size in the call that traces; it is static from then on."""
         for name in dim.symbols:
             if name not in self.known or self._owner not in dim.owners:
                 raise unknown_size(dim, why)

@@ -1,4 +1,4 @@
-"""What a trace knows of tensors: symbolic ones, and those from outside."""
+"""Data of symbolic tensors, records of tensors from outside, and errors for leaked values."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from eagerflow.source import Source
 if TYPE_CHECKING:
     from eagerflow.tracing.tracer import Tracer
 
-#: how a branch or a body keeps a composite with a derivative of its own; a module above fills it:
-#: ``composites["keep"](tracer, composite, inputs)`` gives the outputs
+#: hook that keeps a composite with a derivative of its own in a branch or a body, set by a module
+#: above: ``composites["keep"](tracer, composite, inputs)`` returns the outputs
 composites: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {}
-#: the traces of whole functions that somebody holds
+#: the traces of whole functions that are still referred to
 traces: Final[WeakSet[Tracer]] = WeakSet()
 
 
@@ -35,7 +35,7 @@ class Symbol(AbstractSymbol):
 
     Attributes:
         tracer: the trace that made it.
-        value: what it is in the graph.
+        value: its value in the graph.
     """
 
     __slots__ = ("tracer", "value")
@@ -63,7 +63,7 @@ class Symbol(AbstractSymbol):
 
 
 def living() -> list[Any]:
-    """What is still held of traces that have ended: tensors' data and numbers."""
+    """Tensors' data and numbers of ended traces that are still held."""
     ended = [trace for trace in list(traces) if not trace.is_alive]
     return [x for trace in ended for one in trace.handed_out if (x := one()) is not None]
 
@@ -76,7 +76,7 @@ class Capture:
     Attributes:
         value: the input of the graph that stands for it.
         handle: a handle that holds it.
-        fresh: whether it was made of data while tracing, so that it is a constant.
+        fresh: whether it was made from data while tracing, so that it is a constant.
         source: the line where it was used first.
     """
 
@@ -87,7 +87,7 @@ class Capture:
 
 
 class Operand(NamedTuple):
-    """A value of the graph around a branch or a body that it uses.
+    """A value of the surrounding graph that a branch or a body uses.
 
     Attributes:
         value: the input that stands for it.
@@ -99,7 +99,7 @@ class Operand(NamedTuple):
 
 
 def device_scope(device: Device | None) -> DeviceName | Value | str | None:
-    """The scope, as `Node.within` has it, by which the op runs on ``device`` that is traced."""
+    """The scope, as `Node.within` has it, by which the op being traced runs on ``device``."""
     within = current_within()
     if within is None and stack.scoped:
         within = said_by_scope(device)
@@ -114,8 +114,8 @@ def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedT
     Args:
         value: the value.
         what: the use.
-        function: what was traced.
-        alive: whether that goes on.
+        function: name of the traced function.
+        alive: whether the trace is still under way.
     """
     where = value.node.source if value.node is not None else None
     made = f", made at {where}" if where is not None else f", an argument of {function}"
@@ -134,7 +134,7 @@ def foreign_error(value: Value, what: str, function: str) -> LeakedTensorError:
     Args:
         value: the value.
         what: the use.
-        function: what is traced.
+        function: name of the traced function.
     """
     return LeakedTensorError(
         f"{what}: a thread works on a tensor of {function}, which is traced in another thread",
@@ -149,8 +149,8 @@ def leaked_number(what: str, owner: str, here: str | None = None) -> LeakedTenso
 
     Args:
         what: the use.
-        owner: what was traced there.
-        here: what is traced where it is used; None if its trace has ended.
+        owner: the function of its trace.
+        here: the function of the trace that uses it; None if its own trace has ended.
     """
     trace = "another trace" if here else "a trace which has ended"
     return LeakedTensorError(
@@ -161,11 +161,11 @@ def leaked_number(what: str, owner: str, here: str | None = None) -> LeakedTenso
 
 
 def unknown_size(dim: Dim, why: str) -> TraceError:
-    """The error for what needs a size that depends on data.
+    """The error for an operation that needs a size that depends on data.
 
     Args:
         dim: the size.
-        why: what needs it.
+        why: the operation.
     """
     return TraceError(
         f"{why}: this size depends on data, so it is not known while tracing",

@@ -1,8 +1,8 @@
 """Tracing: the interpreter that appends a node for each op instead of running it.
 
-In a trace a tensor is *symbolic*: its lane is the symbolic one of its dtype and device, and its
-data is a `Symbol`, a value of the graph. All the rest (operators, methods, public functions, rules
-of derivatives) is what runs eagerly.
+In a trace a tensor is *symbolic*: its lane is the symbolic lane of its dtype and device, and its
+data is a `Symbol`, a value of the graph. All other code (operators, methods, public functions,
+rules of derivatives) is the same as in eager mode.
 """
 
 from __future__ import annotations
@@ -68,35 +68,35 @@ _owners: Final = itertools.count(1)
 
 @final
 class Tracer(AbstractTracer):
-    """One trace. It is a context manager: within the block ops are traced, and nothing else runs.
+    """One trace. It is a context manager: within the block ops are traced, and none is run.
 
     Args:
         name: of the function.
         parent: of a branch or the body of a loop, the trace that it is a part of.
 
     Attributes:
-        graph: what was traced so far.
-        parent: the trace that it is a part of, None if of none.
-        operands: what a part uses of the trace around it.
-        begins: of a part, what inputs that are its own begin with in the trace around it.
-        thread: that of the trace.
+        graph: the graph traced so far.
+        parent: the trace that it is a part of, if any.
+        operands: values of the trace around it that a part uses.
+        begins: of a part, the initial values, in the trace around it, of the part's own inputs.
+        thread: the id of the thread that traces.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
         sizes: the symbolic sizes.
-        updated: the handles from outside that got another value, with what they held before.
+        updated: the handles from outside that got another value, with their old contents.
         looked_at: the concrete tensors whose elements Python has seen, by id of their data.
-        follows_updates: of a part, whether its maker looks after handles from outside that change.
-        pinned: the handles that nothing may update in place, each with what makes the error.
+        follows_updates: of a part, whether its maker handles updates of handles from outside.
+        pinned: the handles that must not be updated in place, each with the maker of an error.
         opens: of a part, whether composites in it become their ops alone.
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
-        structures: what walks over the parts of objects found, if there were any.
-        raises: the node that raises the exception with which the function ended, if one does.
-        foreign: the error of a thread that the function let work on its tensors.
-        stand_ins: what the function gets for tensors and containers among its arguments.
-        decisions: what Python decided by numbers, where that is kept; else they are static then.
-        outside: what is known of the world outside of the function, while that runs.
-        calls: the functions that are graphs of their own in it, of that of the whole function.
-        handed_out: all tensors' data and numbers that belong to it, while something holds them.
+        structures: the results of walks over the parts of objects, if there were any.
+        raises: the node that raises the exception with which the function ended, if any.
+        foreign: the error of another thread that the function let work on its tensors.
+        stand_ins: the stand-ins for tensors and containers among the function's arguments.
+        decisions: the decisions of Python by numbers; None if such numbers become static.
+        outside: the interface with state outside of the function, while that runs.
+        calls: of the whole function's trace, the shared graphs of functions (`ef.call`).
+        handed_out: weak references to all tensors' data and numbers that belong to it.
     """
 
     def __init__(self, name: str = "", parent: Tracer | None = None) -> None:
@@ -138,7 +138,7 @@ class Tracer(AbstractTracer):
         self.foreign: LeakedTensorError | None = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
-        """Share with the trace around it what belongs to the whole function."""
+        """Share state of the whole function with the trace around this one."""
         self.graph.resources, self._resources = parent.graph.resources, parent._resources
         self.own_rules, self.looked_at = parent.own_rules, parent.looked_at
         self.handed_out = parent.handed_out
@@ -146,7 +146,7 @@ class Tracer(AbstractTracer):
     # --- the block ---
 
     def run(self, call: Callable[[], _T]) -> _T:
-        """``call()`` within the block, which is open no more whatever ends the call: `isolated`."""
+        """``call()`` within the block, which is closed whatever ends the call: see `isolated`."""
         root, before = self.root, self.root.innermost
         try:
             return isolated(lambda: self._within(call))
@@ -160,8 +160,8 @@ class Tracer(AbstractTracer):
     def __enter__(self) -> Tracer:
         self._alive, root = True, self.root
         resolver = resolving(self.sizes.ask, self.size_number, self.sizes.fresh, self.size_text)
-        with ExitStack() as opened:  # if one fails, where the stack of Python ends, none stays
-            # what is installed outside sees the step when it runs, not when it is traced
+        with ExitStack() as opened:  # if one fails, as at the end of Python's stack, all are closed
+            # outer interpreters see the step when it runs, not when it is traced
             if stack.scoped:
                 self._open_scope(opened)
             opened.enter_context(use(BASE))
@@ -172,7 +172,7 @@ class Tracer(AbstractTracer):
         return self
 
     def _open_scope(self, opened: ExitStack) -> None:
-        """Open the device scope anew: what is moved in the trace belongs to it."""
+        """Open the device scope anew: moves in the trace belong to the trace."""
         again = anew() if self.parent is None else part_of_trace(current())
         if again is not None:
             opened.enter_context(again)
@@ -184,11 +184,11 @@ class Tracer(AbstractTracer):
         del self._opened
 
     def forget(self) -> None:
-        """Let go of tensors and resources; what has leaked still knows where it comes from."""
+        """Drop references to tensors and resources; leaked values still know their origin."""
         self.captures, self.operands, self.updated, self.begins = {}, {}, {}, {}
         self.pinned, self.looked_at, self.structures, self.outside = {}, {}, None, None
         self.created_resources, self.calls, self.stand_ins = [], {}, ()
-        self._texts.clear()  # they know this list
+        self._texts.clear()  # the texts refer to this list
         self._fresh, self._tensors, self._constants = {}, {}, None
 
     @property
@@ -199,7 +199,7 @@ class Tracer(AbstractTracer):
         return self._effects
 
     def restore_updated(self) -> None:
-        """Give handles from outside back what they held."""
+        """Restore the contents of updated handles from outside."""
         for handle, data, lane, mark in self.updated.values():
             handle._data, handle._lane, handle._mark = data, lane, mark
         self.updated.clear()
@@ -210,12 +210,12 @@ class Tracer(AbstractTracer):
 
     @property
     def is_held(self) -> bool:
-        """Whether something holds a tensor's data or a number that belongs to it."""
+        """Whether an object still holds a tensor's data or a number that belongs to the trace."""
         return any(one() is not None for one in self.handed_out)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is under way."""
+        """Whether the trace is under way."""
         return self._alive
 
     def check_alive(self, what: str) -> None:
@@ -238,12 +238,12 @@ class Tracer(AbstractTracer):
         return tracer
 
     def is_within(self, other: Tracer) -> bool:
-        """Whether ``other`` is this trace, or one that it is a part of."""
+        """Whether ``other`` is this trace, or a trace that it is a part of."""
         return other is self or (self.parent is not None and self.parent.is_within(other))
 
     @property
     def function(self) -> str:
-        """What it is a trace of, for messages."""
+        """The traced function, for messages."""
         return f"the traced function {self.graph.name}" if self.graph.name else "a traced function"
 
     # --- inputs ---
@@ -260,7 +260,7 @@ class Tracer(AbstractTracer):
         Args:
             number: the number.
             name: of the input.
-            captured: whether it will be bound to an access path, where other threads may meet it.
+            captured: whether it will be put at an access path, where other threads may read it.
         """
         kind: Any = type(number)
         root = NumberRoot(self.graph.add_input(NumberType(kind), name), number, captured)
@@ -275,7 +275,7 @@ class Tracer(AbstractTracer):
         return make_tensor(symbol, device.lanes[kind.dtype].twin)
 
     def value_of(self, x: Tensor) -> Value:
-        """What a tensor is in the graph; a concrete one becomes an input."""
+        """The value of a tensor in the graph; a concrete tensor becomes an input."""
         data = x._data
         if type(data) is Symbol:
             if data.tracer is self:
@@ -295,7 +295,7 @@ class Tracer(AbstractTracer):
         return entry.value
 
     def _operand(self, key: Any, x: Any) -> Value:
-        """What stands for a value of the graph around it."""
+        """The input that stands for a value of the graph around this one."""
         operand = self.operands.get(key)
         if operand is None:
             if type(x) is Tensor:
@@ -312,7 +312,7 @@ class Tracer(AbstractTracer):
         return operand.value
 
     def add_operand(self, x: Tensor) -> Tensor:
-        """A tensor of the graph around it, as one of its own that may be updated in place."""
+        """A tensor of the graph around this one, in a handle that may be updated in place."""
         return self._symbolic(self.value_of(x))
 
     def made(self, value: Tensor) -> None:
@@ -324,7 +324,7 @@ class Tracer(AbstractTracer):
         self.looked_at[id(value._data)] = make_tensor(value._data, value._lane)
 
     def owns(self, x: Tensor) -> bool:
-        """Whether ``x`` was made in it, and not in a trace around it or outside."""
+        """Whether ``x`` was made in this trace, and not in a trace around it or outside."""
         data = x._data
         return data.tracer is self if type(data) is Symbol else self.is_fresh(x)
 
@@ -371,7 +371,7 @@ class Tracer(AbstractTracer):
             self.graph.resources[name] = resource
 
     def created(self, resource: Any, value: Tensor) -> None:
-        """A variable that the function makes gets its first value again in each run."""
+        """Note a variable that the function makes; each run assigns its first value again."""
         if self.parent is not None:
             raise TraceError(
                 "a variable is made inside a branch or a loop of a traced function",
@@ -409,7 +409,7 @@ class Tracer(AbstractTracer):
     # --- numbers ---
 
     def number(self, op: str, result: Any, *operands: Any) -> TracedNumber:
-        """The number that ``op`` makes of others, ``result`` in the call that traces."""
+        """The number that ``op`` computes, ``result`` in the call that traces."""
         values, roots = [], dict[AbstractRoot, None]()
         for x in operands:
             if type(x) is TracedNumber:
@@ -421,7 +421,7 @@ class Tracer(AbstractTracer):
         return TracedNumber(self, output, result, tuple(roots))
 
     def number_value(self, x: Any, what: str) -> Value:
-        """What a number is in the graph."""
+        """The value of a number in the graph."""
         if type(x) is Dim:
             x = self.size_number(x)
         if type(x) is not TracedNumber:
@@ -430,11 +430,11 @@ class Tracer(AbstractTracer):
         return x.value if x.tracer is self else self._operand(x.value, x)
 
     def graph_value(self, x: Any, what: str = "a result") -> Value:
-        """What a tensor or a number is in the graph."""
+        """The value of a tensor or a number in the graph."""
         return self.value_of(x) if type(x) is Tensor else self.number_value(x, what)
 
     def compare(self, op: str, *operands: Any) -> Tensor:
-        """A comparison of numbers of which one is known only when the graph runs."""
+        """A comparison of numbers some of which are known only when the graph runs."""
         values = [self.number_value(x, op) for x in operands]
         kind = TensorType(DTYPES["bool"], ())
         node = self._number_node(op, values, kind, as_device(None))
@@ -444,7 +444,7 @@ class Tracer(AbstractTracer):
         self, op: str, operands: Sequence[Any], attrs: dict[str, Any],
         specs: Sequence[ValueSpec], effects: Iterable[Effectful],
     ) -> tuple[Any, ...]:  # fmt: skip
-        """Append a node with subgraphs; gives its outputs, tensors and numbers."""
+        """Append a node with subgraphs; return its outputs, tensors and numbers."""
         values = [self.graph_value(x, op) for x in operands]
         effects = tuple(effects)
         waits = effects or self._effects is not None
@@ -456,7 +456,7 @@ class Tracer(AbstractTracer):
         )  # fmt: skip
         if effects:
             self.effects.add(node, effects)
-        for _, resource in effects:  # subgraphs of derivatives may call it otherwise
+        for _, resource in effects:  # subgraphs of derivatives may use another name
             self._name_resource(resource)
         return tuple([self.result(v) for v in node.outputs])
 
@@ -474,7 +474,7 @@ class Tracer(AbstractTracer):
         return self.result(self._number_node("python_item", (self.value_of(x),), kind).outputs[0])
 
     def result(self, value: Value) -> Any:
-        """A value of the graph as a tensor, or as a number that is known when the graph runs."""
+        """A value of the graph as a tensor, or as a number known only when the graph runs."""
         if isinstance(value.type, NumberType):
             root = ResultRoot(value, self)
             return TracedNumber(self, value, value.type.kind(1), (root,))
@@ -497,7 +497,7 @@ class Tracer(AbstractTracer):
         tensor = self._tensors.get(key)
         if tensor is None:
             if not x.varies:
-                as_tensor(x.number, lane.dtype, lane.device)  # refuses now what does not fit
+                as_tensor(x.number, lane.dtype, lane.device)  # raises now if it does not fit
             node = self._number_node("python_tensor", (value,), kind, lane.device)
             tensor = self._tensors[key] = self._symbolic(node.outputs[0])
         return make_tensor(tensor._data, tensor._lane)
@@ -547,13 +547,13 @@ class Tracer(AbstractTracer):
             raise leaked_error(value, what, self.function, self._alive)
         held = (x._data for x, *_ in list(self.root.updated.values()))
         if not any(type(data) is Symbol and data.value is value for data in held):
-            # no thread but those that the function has to do with has it
+            # only a thread that the function works with can have the value
             self.root.foreign = foreign_error(value, what, self.function)
         raise foreign_error(value, what, self.function)
 
 
 def current_tracer() -> Tracer | None:
-    """The trace that this thread is in, the innermost one."""
+    """The innermost trace of this thread, if any."""
     return tracer_of(current()) if stack.installed else None
 
 

@@ -1,1 +1,1 @@
-"""From the source of a function to converted code."""
+"""Conversion of code: the source of a function, its rewriting, and the converted function."""

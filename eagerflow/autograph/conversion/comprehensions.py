@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from eagerflow.autograph.conversion.syntax import function, own_nodes
 
-#: functions of one iterable that stop at the first item which decides, with what decides
+#: functions of one iterable that stop at the first deciding item -> the truth that decides
 _DECIDED: Final = {"any": True, "all": False}
 #: functions that are converted if they are called with a comprehension in parentheses
 REDUCTIONS: Final = frozenset({"any", "all", "list", "max", "min", "sorted", "sum", "tuple"})
@@ -27,7 +27,7 @@ _ITEMS: Final = "@items"
 
 
 def is_plain(node: ast.ListComp | ast.GeneratorExp) -> bool:
-    """Whether there is nothing asynchronous in it."""
+    """Whether a comprehension has no asynchronous `for`."""
     return not any(g.is_async for g in node.generators)
 
 

@@ -1,7 +1,7 @@
-"""The function that runs in place of another in a trace: converted, replaced, or itself.
+"""The choice of the function to call in a trace: converted, replaced, or the function itself.
 
-The user's own functions are converted: the code once, then a new function for each that shares its
-cells and globals. Library code is taken as it is, but for functions that have a replacement.
+The user's own functions are converted: the code once, then each function as a new one that shares
+its cells and globals. Library code is not converted, but some functions have a replacement.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from eagerflow.dims.number_stand_ins import AbstractAsked, asked
 operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
-#: by id of a code object, which the weak reference shows to be the same: the code to run in its
-#: place, or why there is none
+#: by id of a code object, with a weak reference to check it: the code to run in its place, or the
+#: reason for which there is none
 _known: Final[dict[int, tuple[ref[CodeType], CodeType | str]]] = {}
 
-#: modules of eagerflow whose functions keep user functions, to be called when the graph runs
+#: modules of eagerflow whose functions keep user functions, which are called when the graph runs
 _LATE: Final = (
     "eagerflow.ops", "eagerflow.function", "eagerflow.runners", "eagerflow.data",
     "eagerflow.profiling",
@@ -46,7 +46,7 @@ _PLAIN: Final = (FunctionType, BuiltinFunctionType, type)
 #: functions that do more in converted code, with their replacements
 replacements: Final[dict[Any, Callable[..., Any]]] = {}
 #: likewise for all functions of a module, a method of a builtin class by its name, or objects of a
-#: class, each with a function that gives the replacement
+#: class, each with a function that makes the replacement
 wrappers: Final[dict[Any, Callable[[Any], Callable[..., Any]]]] = {}
 
 
@@ -67,7 +67,7 @@ def call(function: Any) -> Any:
         return _function(function)
     if kind is MethodType:
         if issubclass(type(function.__self__), AbstractAsked):
-            return function  # numbers look at who calls them
+            return function  # methods of numbers inspect their caller
         inner = call(function.__func__)
         return function if inner is function.__func__ else MethodType(inner, function.__self__)
     if kind is BuiltinFunctionType or kind is type:
@@ -108,7 +108,7 @@ def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
 
 
 def does_more_in_graphs(value: Any) -> bool:
-    """Whether a value is a function of which converted code calls another one in its place."""
+    """Whether a value is a function in whose place converted code calls a replacement."""
     kind = type(value)
     if kind in wrappers or (kind in _PLAIN and value in replacements):
         return True
@@ -116,7 +116,7 @@ def does_more_in_graphs(value: Any) -> bool:
 
 
 def with_numbers(function: Any) -> Callable[..., Any]:
-    """A function that gets numbers in the place of what stands for them in a trace."""
+    """A function that gets numbers in place of their stand-ins in a trace."""
     what = f"{getattr(function, '__name__', type(function).__name__)}()"
 
     def caller(*args: Any, **kwargs: Any) -> Any:
@@ -126,7 +126,7 @@ def with_numbers(function: Any) -> Callable[..., Any]:
 
 
 def _with_converted_cells(function: FunctionType) -> FunctionType:
-    """A function with converted ones in place of those that it was made for."""
+    """A function with converted functions in its closure."""
     before = [cell.cell_contents for cell in function.__closure__ or ()]
     after = [converted_argument(x) for x in before]
     if all(a is b for a, b in zip(before, after, strict=True)):
@@ -138,7 +138,7 @@ def _with_converted_cells(function: FunctionType) -> FunctionType:
 
 
 def _object(function: Any) -> Any:
-    """A callable object: its class determines the call."""
+    """The replacement for a callable object, by the ``__call__`` of its class."""
     method = getattr(type(function), "__call__", None)  # noqa: B004 - not a test
     if type(method) is not FunctionType or is_library(method.__globals__):
         return _wrapped(function)
@@ -166,10 +166,10 @@ def converted_argument(value: Any) -> Any:
 
 
 def converted(function: FunctionType) -> FunctionType:
-    """A function in which control flow on tensors becomes that of the graph.
+    """A function in which control flow on tensors becomes control flow of the graph.
 
-    It is ``function`` itself if that is library code, cannot be converted, or has nothing in it
-    that could depend on tensors.
+    It is ``function`` itself if that is library code, cannot be converted, or contains no control
+    flow or call that could depend on tensors.
     """
     code = function.__code__
     made = _made_of(code)
@@ -182,13 +182,13 @@ def converted(function: FunctionType) -> FunctionType:
 
 
 def why_not(code: CodeType) -> str | None:
-    """Why the function of a code object was not converted, where that was tried."""
+    """The reason for which the function of a code object was not converted, if that was tried."""
     made = _made_of(code)
     return made if isinstance(made, str) else None
 
 
 def _made_of(code: CodeType) -> CodeType | str | None:
-    """The code to run in place of another, or why there is none; None if that was not tried."""
+    """The code to run in place of another, or the reason for its lack; None if it was not tried."""
     known = _known.get(id(code))
     return known[1] if known is not None and known[0]() is code else None
 
@@ -216,7 +216,7 @@ def _is_given(namespace: dict[str, Any]) -> bool:
 
 
 def _renamed(made: CodeType, name: str, qualname: str) -> CodeType:
-    """Code under the name that the user knows: branches have that of their function."""
+    """Code under the name that the user knows: branches have the name of their function."""
     constants = []
     for one in made.co_consts:
         if isinstance(one, CodeType):
@@ -224,7 +224,7 @@ def _renamed(made: CodeType, name: str, qualname: str) -> CodeType:
             rest = _MADE.sub("", one.co_qualname[len(made.co_qualname) :])
             one = _renamed(one, *((name, qualname) if own else (one.co_name, qualname + rest)))
         elif type(one) is str and one == made.co_qualname:
-            one = qualname  # as the body of a class notes it
+            one = qualname  # the constant for ``__qualname__`` in the body of a class
         constants.append(one)
     return made.replace(co_consts=tuple(constants), co_name=name, co_qualname=qualname)
 

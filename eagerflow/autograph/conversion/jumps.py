@@ -1,7 +1,7 @@
-"""Takes `return`, `break` and `continue` out of branches and loops: names that say so, and tests.
+"""Replaces `return`, `break` and `continue` in branches and loops by flags, and tests of flags.
 
-What follows an `if` of which one branch always jumps moves into the other branch, so that both
-give a value; elsewhere what follows is guarded by the names that were set. (Names that begin with
+If one branch of an `if` always jumps, the statements after the `if` move into the other branch, so
+that both give a value; elsewhere such statements are guarded by the flags. (Names that begin with
 ``@`` belong to the converter: user code cannot contain them.)
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final, final
 from eagerflow.autograph.conversion.source_code import NotConvertible
 from eagerflow.autograph.conversion.syntax import JUMPS, LOOPS, is_always, located, operator_call
 
-#: the result of the function, and whether it has returned
+#: names of the result of the function, and of the flag that it has returned
 RESULT: Final = "@result"
 _RETURNED: Final = "@returned"
 
@@ -24,7 +24,7 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.La
 def lower_jumps(body: Sequence[ast.stmt], at: ast.AST) -> list[ast.stmt]:
     """The body of a function without jumps but for a `return` at the end, located at ``at``.
 
-    Loops get an attribute ``flags``: the names of which each ends the loop once it is true.
+    Loops get an attribute ``flags``: the names of flags each of which ends the loop.
 
     Raises:
         NotConvertible: a `finally` block jumps.
@@ -81,13 +81,13 @@ class _Jumps:
             if flags:
                 if rest:
                     statements.append(self._guarded(self.block(rest, brk, cont), flags, node))
-                    if flags == [_RETURNED] and _returns(rest):  # whichever of them it was
+                    if flags == [_RETURNED] and _returns(rest):  # returned before or in the rest
                         statements.append(_assign(_RETURNED, ast.Constant(True), node))
                 return statements
         return statements
 
     def _flags(self, node: ast.stmt, brk: str, cont: str) -> list[str]:
-        """The flags that a statement may set and that concern what follows it."""
+        """The flags that a statement may set and that concern the statements after it."""
         flags = [_RETURNED] if self.early and _jumps(node, ast.Return) else []
         flags += [brk] if _jumps(node, ast.Break) else []
         return flags + ([cont] if _jumps(node, ast.Continue) else [])
@@ -170,7 +170,7 @@ def _jumps(node: ast.AST, kind: type[ast.stmt]) -> bool:
         return True
     if isinstance(node, (*_FUNCTIONS, ast.expr)):
         return False
-    if kind is not ast.Return and isinstance(node, LOOPS):  # its `else` is not in that loop
+    if kind is not ast.Return and isinstance(node, LOOPS):  # only its `else` jumps outside of it
         return any(_jumps(part, kind) for part in node.orelse)
     return any(_jumps(part, kind) for part in ast.iter_child_nodes(node))
 
@@ -186,7 +186,7 @@ def _ends(body: Sequence[ast.stmt]) -> bool:
 
 
 def _returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether a block ends by a `return`, or an exception."""
+    """Whether a block always ends by a `return` or an exception."""
     return _ends(body) and not any(_jumps(s, ast.Break) or _jumps(s, ast.Continue) for s in body)
 
 
@@ -198,7 +198,7 @@ def _is_endless(node: ast.stmt) -> bool:
 
 
 def _never(body: list[ast.stmt], at: ast.stmt) -> list[ast.stmt]:
-    """Statements that are never reached: their names stay names of the function."""
+    """Statements as dead code, so that names bound in them stay local names of the function."""
     return [located(ast.If(ast.Constant(False), body, []), at)] if body else []
 
 

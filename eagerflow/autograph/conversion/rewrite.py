@@ -1,4 +1,4 @@
-"""Rewrites statements and expressions into calls of operators, which look at values when they run.
+"""Rewrites statements and expressions as calls of operators, which test values at run time.
 
 ``if x > 0: y = 1`` becomes::
 
@@ -7,8 +7,8 @@
         y = 1
     operators.if_(x > 0, body, orelse, ...)
 
-The variables stay the cells that they share with such functions, so no value is copied; a
-name that is not bound is an empty cell, as in Python. Lines and columns stay those of the user.
+Variables are cells shared with such functions, so no value is copied; an unbound name is an empty
+cell, as in Python. Lines and columns stay those of the user.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LATER: Final = "@later"
 
 _ITEM: Final = "@item"
 _GENERATORS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
-#: builtins that look at the variables of the frame that calls them
+#: builtins that read the variables of the calling frame
 _FRAMES: Final = frozenset({"eval", "exec", "locals"})
 _FRAMES_BARE: Final = frozenset({"vars", "dir"})
 _PYTHON_TESTS: Final = frozenset({"isinstance", "issubclass", "hasattr", "callable"})
@@ -56,7 +56,7 @@ def rewrite(node: ast.FunctionDef | ast.Lambda) -> Any:
     """The function with operators in place of control flow.
 
     Raises:
-        NotConvertible: it contains something that cannot be converted; the text names it.
+        NotConvertible: it contains code that cannot be converted; the text names it.
     """
     body = [] if isinstance(node, ast.Lambda) else node.body
     return _Function(node.args, body).function(node)
@@ -74,12 +74,12 @@ def _check(body: Sequence[ast.AST]) -> None:
 
 @final
 class _Function(ast.NodeTransformer):
-    """Rewrites one function; those within it get their own.
+    """Rewrites one function; each nested function is rewritten by another instance.
 
     Args:
         arguments: its parameters.
         body: its statements.
-        me: the object of `super()`, by default the first parameter.
+        me: the name of the object of `super()`, by default the first parameter.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class _Function(ast.NodeTransformer):
         return [body, self._run("for_", arguments, node)]
 
     def _going(self, node: Any) -> ast.expr:
-        """A function that says whether no `break` or `return` has ended the loop."""
+        """The lambda that says whether no `break` or `return` has ended the loop, or None."""
         flags = _flags(node)
         if not flags:
             return ast.Constant(None)
@@ -174,7 +174,7 @@ class _Function(ast.NodeTransformer):
         return _later(operator_call("going", read, node))
 
     def _where(self, node: Any, lines: dict[str, int]) -> ast.expr:
-        """The names that a loop binds, with a line, and whether they are read later."""
+        """The names that a loop binds, in the form of `carry.Names`."""
         after, plus = self._liveness.after[id(node)], augmented(node.body)
         names: Any = tuple(
             (name, lines[name], name in after, name in plus) for name in sorted(lines)
@@ -191,7 +191,7 @@ class _Function(ast.NodeTransformer):
         inner = self._block(body) or [located(ast.Pass(), at)]
         _declare(names & self._globals, names - self._globals, inner, at)
         self._count += 1
-        # located at the statement: to define it is no line of the body
+        # located at the statement, as the definition is no line of the body
         return function(f"@{name}{self._count}", arguments, inner, at)
 
     def _run(self, name: str, arguments: list[ast.expr], at: ast.stmt) -> ast.stmt:
@@ -243,7 +243,7 @@ class _Function(ast.NodeTransformer):
     visit_TryStar = visit_Try
 
     def _finally(self, node: Any, last: Sequence[ast.stmt]) -> Any:
-        """A `try` that is told where its `finally` block begins and ends, if it has one."""
+        """A `try` with calls of operators at the begin and end of its `finally` block, if any."""
         if not last:
             return node
         node.finalbody.insert(0, self._run("ended", [], last[0]))
@@ -348,7 +348,7 @@ class _Function(ast.NodeTransformer):
         return self._before is None and any(map(binds, nodes))
 
     def _later(self, node: ast.expr) -> ast.expr:
-        """A function that gives the value of an expression."""
+        """A function that returns the value of an expression."""
         if not binds(node):
             return _later(self.visit(node))
         assert self._before is not None
@@ -379,7 +379,7 @@ class _Function(ast.NodeTransformer):
         return self._comprehension(node, "list")
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, of: str) -> ast.expr:
-        """The call of the function that a comprehension is."""
+        """The call of the function made from a comprehension."""
         assert self._before is not None
         over, names = self._source(node.generators[0].iter), set(binds(node))
         self._count += 1
@@ -391,7 +391,7 @@ class _Function(ast.NodeTransformer):
         return located(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)
 
     def _reduction(self, node: ast.Call) -> ast.expr:
-        """Calls such as `any(x > 0 for x in xs)`, if the name is that of the builtin."""
+        """The operator call for `any(x > 0 for x in xs)` and the like, if it calls the builtin."""
         plain: Any = copy.deepcopy(node)
         plain.args = [self.generic_visit(plain.args[0])]
         self._plain_call(plain)
@@ -473,7 +473,7 @@ def _later(node: ast.expr) -> ast.Lambda:
 
 
 def _flags(loop: Any) -> Sequence[str]:
-    """The names of which each ends a loop once it is true."""
+    """The names of flags each of which ends a loop."""
     return getattr(loop, "flags", ())
 
 

@@ -1,6 +1,6 @@
-"""Finds the syntax tree of a function by its code object, and verifies that it is the right one.
+"""Finds the syntax tree of a function by its code object, and verifies the match.
 
-The source is compiled again as it is, and has to give the same instructions: a file that changed
+The source is compiled again unchanged, and has to give the same instructions: a file that changed
 since it was imported is never taken for the source of the function.
 """
 
@@ -24,7 +24,7 @@ _OWN: Final = "@function"
 _FUTURES: Final = sum(
     getattr(__future__, name).compiler_flag for name in __future__.all_feature_names
 )  # fmt: skip
-#: why a function without source is not converted
+#: reason for which a function without source is not converted
 NO_SOURCE: Final = "its source is not at hand (it was made by exec, or typed at a plain prompt)"
 _CHANGED: Final = "its source has changed since it was imported"
 
@@ -33,7 +33,7 @@ Definition = ast.FunctionDef | ast.Lambda
 
 @final
 class NotConvertible(Exception):
-    """A function cannot be converted; the text says why."""
+    """Raised if a function cannot be converted; the text is the reason."""
 
 
 def definition(code: CodeType, namespace: dict[str, Any]) -> Definition:
@@ -44,7 +44,7 @@ def definition(code: CodeType, namespace: dict[str, Any]) -> Definition:
         namespace: its globals, which know how to load the source of a module in an archive.
 
     Raises:
-        NotConvertible: there is no source, or it is that of something else.
+        NotConvertible: there is no source, or no function in it has this code.
     """
     lines = linecache.getlines(code.co_filename, namespace)
     if not lines:
@@ -93,7 +93,7 @@ def _block(code: CodeType, lines: list[str]) -> ast.Module | None:
 
 
 def _ends(code: CodeType, lines: list[str], indent: int) -> Iterator[int]:
-    """Where the block may end: at lines that are not indented deeper than it is."""
+    """Lines before which the block may end: lines that are not indented deeper than the block."""
     for i in range(_last_line(code), len(lines)):
         text = lines[i].strip()
         if text and not text.startswith("#") and _indent(lines[i]) <= indent:
@@ -120,7 +120,7 @@ def _definitions(tree: ast.Module, code: CodeType) -> Iterator[Definition]:
 
 
 def _plain_name(code: CodeType) -> str:
-    """The name of a function as it is written: `__f` for `_A__f` in the class `A`."""
+    """The name of a function as in its source: `__f` for `_A__f` in the class `A`."""
     return code.co_qualname.rpartition(".")[2]
 
 
@@ -153,14 +153,14 @@ def _same(a: CodeType, b: CodeType) -> bool:
 
 
 def _extent(code: CodeType) -> set[Any]:
-    """Where the text of code begins and ends: several lambdas may be on one line."""
+    """Begin and end of the text of code: several lambdas may be on one line."""
     spans = [p for p in code.co_positions() if None not in p and p[3]]
     return {min((p[0], p[2]) for p in spans), max((p[1], p[3]) for p in spans)} if spans else (
         set())  # fmt: skip
 
 
 def _instructions(code: CodeType) -> list[tuple[str, Any]]:
-    """The effect of code, whether or not a module imports the names whose methods it calls."""
+    """The instructions of code, normalised where they depend on a module's imports."""
     return [
         (one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), None if _is_offset(one) else one.argval)
         for one in dis.get_instructions(code) if one.opname not in ("PUSH_NULL", "CALL", "PRECALL")
@@ -168,18 +168,18 @@ def _instructions(code: CodeType) -> list[tuple[str, Any]]:
 
 
 def _is_offset(instruction: dis.Instruction) -> bool:
-    """Whether the argument says where to jump, or a constant, which is compared elsewhere."""
+    """Whether the argument is a jump target, or a constant, which is compared elsewhere."""
     return instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasconst
 
 
 def compiled(node: Definition, code: CodeType) -> CodeType:
     """``node`` compiled as a replacement of ``code``: with its closure, class and file."""
     names = [n for n in code.co_freevars if n not in ("__class__", OPERATORS)]
-    bare = copy(node)  # the values of defaults are known; lambdas among them are in the way here
+    bare = copy(node)  # defaults are taken from the function; lambdas in them would disturb `_find`
     bare.args = _without_defaults(node.args)
     body: Any = ast.Expr(bare) if isinstance(bare, ast.Lambda) else bare
     if isinstance(bare, ast.FunctionDef):
-        bare.name = _OWN  # its own name is no variable of the factory
+        bare.name = _OWN  # its own name must be no variable of the factory
     owner = _class_name(code)
     if owner is not None:
         outer: Any = ast.parse("class C: pass").body[0]
@@ -203,7 +203,7 @@ def _without_defaults(arguments: ast.arguments) -> ast.arguments:
 
 
 def _class_name(code: CodeType) -> str | None:
-    """The class whose name mangles private names in the code."""
+    """The class by whose name private names in the code are mangled."""
     parts = code.co_qualname.split(".")
     for part, following in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         if part != "<locals>" and following != "<locals>":

@@ -1,4 +1,4 @@
-"""Syntax trees: new nodes, and the names that statements bind, read, and read later (liveness)."""
+"""Syntax trees: making nodes, names that statements bind and read, and liveness of names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.Generator
 
 
 def located(node: _Node, at: ast.AST) -> _Node:
-    """``node``, with the location of ``at`` for it and all nodes within it that have none."""
+    """``node``, with the location of ``at`` for it and for all nodes in it without a location."""
     ast.copy_location(node, at)
     for child in ast.iter_child_nodes(node):
         if not hasattr(child, "lineno"):
@@ -58,7 +58,7 @@ def holds_jumps(body: Sequence[ast.stmt]) -> bool:
 
 
 def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes of a scope, in order; of functions and classes within it, only they themselves."""
+    """The nodes of a scope, in order, without the contents of functions and classes in it."""
     for node in nodes:
         yield node
         if not isinstance(node, _SCOPES):
@@ -105,7 +105,7 @@ def _bound_by(node: Any) -> Iterator[str]:
 
 
 def declared(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
-    """The names that a scope declares global, and nonlocal."""
+    """The names that a scope declares global, and those it declares nonlocal."""
     outside: tuple[set[str], set[str]] = (set(), set())
     for node in own_nodes(nodes):
         if isinstance(node, ast.Global):
@@ -116,7 +116,7 @@ def declared(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
 
 
 def _reads(*nodes: ast.AST | None) -> set[str]:
-    """All names that are read in ``nodes``, by functions within them as well."""
+    """All names that are read in ``nodes``, also in functions within them."""
     names: set[str] = set()
     for node in nodes:
         for one in ast.walk(node) if node is not None else ():
@@ -127,13 +127,14 @@ def _reads(*nodes: ast.AST | None) -> set[str]:
 
 @final
 class Liveness:
-    """Finds for each `if` and loop of a function which names may be read after it.
+    """The names that may be read after each `if` and loop of a function (live names).
 
     Args:
-        body: the statements of the function, without jumps but those at its end.
+        body: the statements of the function, with jumps at its end only.
 
     Attributes:
-        after: the names, by id of the statement; of a loop also those read by its next iteration.
+        after: the live names, by id of the statement; for a loop also names read by its next
+            iteration.
     """
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
@@ -184,7 +185,7 @@ class Liveness:
             head = live
 
     def _compound(self, node: Any, after: set[str]) -> set[str]:
-        """Statements that may stop anywhere: no name counts as overwritten there."""
+        """The same for statements that may stop anywhere, so that no name counts as overwritten."""
         before = self._always
         self._always = self._always | _reads(node)
         for part in ("body", "orelse", "finalbody"):

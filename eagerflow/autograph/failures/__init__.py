@@ -1,1 +1,1 @@
-"""Exceptions, handlers and ends of blocks in converted code."""
+"""Exceptions, handlers, and `finally` and `with` blocks in converted code."""

@@ -1,8 +1,8 @@
 """`try` and `with` in converted code: exceptions that only a trace, or only the graph, raises.
 
-Handlers must not catch them. Of `finally` and `with` the trace runs the ends: their nodes come
-after the block in the graph, which a run that fails in the block does not reach, so that the user
-is warned. What `contextlib.suppress` names is treated like what a handler names.
+Handlers must not catch these exceptions. The trace runs the ends of `finally` and `with`: their
+nodes come after the block in the graph, and are not reached by a run that fails in the block, of
+which the user is warned. Exceptions in `contextlib.suppress` are treated like those of a handler.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HINTS: Final[dict[type[BaseException], str]] = {
 
 @final
 class Escaped(BaseException):
-    """An error of a trace that passes by the handlers of the user.
+    """Carries an error of a trace past the handlers of the user.
 
     Args:
         error: the error.
@@ -61,7 +61,7 @@ class Escaped(BaseException):
 
 @final
 class _OpenBlocks(threading.local):
-    """The blocks that this thread is in, the innermost last; other threads may run such code."""
+    """The blocks under way in this thread, the innermost last."""
 
     def __init__(self) -> None:
         self.handlers: list[catching] = []
@@ -69,7 +69,7 @@ class _OpenBlocks(threading.local):
 
 
 _open: Final = _OpenBlocks()
-#: by trace, what handlers and ends of blocks will not do, though they do eagerly
+#: by trace, notes on effects of handlers and ends of blocks that will not happen, unlike eagerly
 missed: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
 
 
@@ -82,7 +82,7 @@ class catching:
     """The block of a `try`.
 
     Args:
-        kinds: gives what the handlers catch.
+        kinds: returns the exceptions that the handlers catch.
     """
 
     def __init__(self, kinds: Callable[[], Any]) -> None:
@@ -108,14 +108,14 @@ class catching:
             self._look_at(self._nodes[self._before :])
 
     def _look_at(self, nodes: Sequence[Node]) -> None:
-        """Refuse nodes of the block that raise, when the graph runs, what a handler is for."""
+        """Refuse nodes of the block that raise, when the graph runs, an exception of a handler."""
         for node in all_nodes(nodes):
             raised = next(filter(self._catching, _raised_by(node)), None)
             if raised is not None:
                 self._tell(node, raised)
 
     def _catching(self, raised: type[BaseException]) -> set[type[BaseException]]:
-        """The classes that the handlers name, perhaps in tuples, and that are for an exception."""
+        """The classes for an exception among those that the handlers name, perhaps in tuples."""
         kinds: list[Any] = [self._kinds()]
         while any(type(x) is tuple for x in kinds):
             kinds = [y for x in kinds for y in (x if type(x) is tuple else (x,))]
@@ -131,12 +131,12 @@ class catching:
         raise Escaped(error) if self.catches(error) else error
 
     def catches(self, error: BaseException) -> bool:
-        """Whether a handler is for ``error``."""
+        """Whether a handler catches ``error``."""
         return isinstance(error, self._kinds())
 
     @property
     def line(self) -> str:
-        """Where the handlers are, for messages."""
+        """The line of the handlers, for messages."""
         code = code_of(self._kinds)
         return line_text(code, code.co_firstlineno)
 
@@ -148,7 +148,7 @@ def _nodes_here() -> list[Node]:
 
 
 def _note(text: str) -> None:
-    """Note what runs of the graph will do otherwise than eager ones, for people."""
+    """Note, for the user, a difference between runs of the graph and eager runs."""
     missed.setdefault(tracer_here().root, []).append(text)
 
 
@@ -162,7 +162,7 @@ def refuse_caught(error: BaseException) -> None:
     """Refuse an exception that only the graph raises, if a handler of Python is to catch it.
 
     Raises:
-        TraceError: one is.
+        TraceError: there is such a handler.
     """
     handler = next((one for one in reversed(_open.handlers) if one.catches(error)), None)
     if handler is None:
@@ -186,7 +186,7 @@ class leaving:
     """A statement with a block and an end that runs whatever happens in the block.
 
     Args:
-        line: gives the line of its end, for messages.
+        line: a function in whose code the line of the end is, for messages.
     """
 
     def __init__(self, line: Callable[[], Any]) -> None:
@@ -220,7 +220,7 @@ class leaving:
 
 @operator
 def ended() -> None:
-    """Say that the block of a `try` has ended."""
+    """Note that the block of a `try` has ended."""
     _open.ends[-1].end()
 
 
@@ -246,7 +246,7 @@ def managed() -> Iterator[None]:
 
 
 def _with_effects(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The nodes that do more than compute values; what frees a mutex happens in any case."""
+    """The nodes with effects, but for releases of mutexes, which happen in any case."""
     for node in all_nodes(nodes):
         if any(e in _EFFECTS for e, _ in effects_of([node])) and not get_op(node.op).releases:
             yield node
@@ -258,7 +258,7 @@ def _that_may_fail(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _checks(node: Node) -> bool:
-    """Whether a node is an exception of the user's code."""
+    """Whether a node raises an exception of the user's code."""
     op = find_op(node.op) if kind_of(node.op) == "op" else None
     return op is not None and op.calls_user and getattr(node.attrs["resource"], "checks", False)
 

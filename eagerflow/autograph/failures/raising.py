@@ -1,7 +1,7 @@
 """Exceptions that a graph raises: each run makes a new one, whose texts show the values of the run.
 
-What an exception is made of (its `args`, its attributes, what it comes from) is taken apart when it
-is raised in a trace, and its tensors and texts become inputs of the node that raises it.
+An exception raised in a trace is taken apart (its `args`, its attributes, its cause and context),
+and the tensors and texts in it become inputs of the node that raises it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def raise_in_graph(error: BaseException) -> None:
 
 
 def check_in_graph(check: Callable[[Any], object], value: Any) -> None:
-    """Append a node that calls what may raise an exception, given the value of ``value`` then."""
+    """Append a node that calls ``check``, which may raise, with the run's value of ``value``."""
     callbacks.check(check, value)
     _raising.add(tracer_here().root)
 
@@ -49,7 +49,7 @@ def check_in_graph(check: Callable[[Any], object], value: Any) -> None:
 def belongs_to_graph(error: BaseException) -> bool:
     """Whether only a run of the graph can raise an exception that leaves the traced function.
 
-    It may show values, or come after another one that the graph raises or not.
+    It may show values of a run, or follow another exception that the graph may raise.
     """
     if not is_users(error):
         return False
@@ -77,9 +77,9 @@ def result_or_error(
 def is_users(error: BaseException) -> bool:
     """Whether the user's code raises an exception, in a trace as in an eager call.
 
-    What eagerflow raises while it traces is none of these, nor are names that are not there, a
-    recursion without end (it may be that of the branches, which are all traced), and an interrupt
-    from the keyboard; unless the user's code itself raises such a one.
+    Errors of eagerflow while it traces do not count, nor do unbound names, infinite recursion
+    (which may be due to branches that are all traced), and an interrupt from the keyboard; unless
+    a `raise` of the user's code raises them.
     """
     if isinstance(error, (EagerflowError, NameError, RecursionError)):
         return is_stated(error)
@@ -87,7 +87,7 @@ def is_users(error: BaseException) -> bool:
 
 
 def is_stated(error: BaseException) -> bool:
-    """Whether a `raise` of the user's code has raised an exception, and no mistake in it."""
+    """Whether a `raise` statement of the user's code, not a failing operation, has raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -98,7 +98,7 @@ def is_stated(error: BaseException) -> bool:
 
 @final
 class _Kept:
-    """An object that is the same in each run, and is not treated as a tree.
+    """A wrapper of an object that is the same in each run, and is not treated as a tree.
 
     Args:
         value: the object.
@@ -117,7 +117,7 @@ class _Parts:
 
     Attributes:
         kind: its class.
-        args: as exceptions have them.
+        args: its ``args``.
         links: to other exceptions.
         fields: the fields that the class keeps outside `__dict__`.
         attributes: the `__dict__`.
@@ -141,7 +141,7 @@ class _Parts:
         for name, value in _put_together(self.fields).items():
             try:
                 members[name].__set__(error, value)
-            except (AttributeError, TypeError):  # set by the class, which refuses others
+            except (AttributeError, TypeError):  # only the class may set it
                 continue
         error.__dict__.update(_put_together(self.attributes))
         for name, value in _put_together(self.links).items():
@@ -150,7 +150,7 @@ class _Parts:
 
 
 def _members(kind: type) -> Mapping[str, Any]:
-    """The attributes that a class keeps in locations."""
+    """The member descriptors of a class: attributes that are not in ``__dict__``."""
     members: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         members.update((k, v) for k, v in vars(base).items() if type(v) is MemberDescriptorType)

@@ -1,4 +1,4 @@
-"""Numbers of a trace that code of C, or of a library, refuses: their types are not Python's."""
+"""Errors for numbers of a trace whose types C code or a library refuses, as not Python's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.source import Source, is_framework_frame, variables_of
 
 _STAND_IN: Final = re.compile(r"\b(TracedNumber|Dim)\b")
-#: what Python says without the type: of a result of `__hash__`, of ``"%*d"``, of `str.translate`
+#: Python's errors that do not name the type: for `__hash__`, ``"%*d"`` and `str.translate`
 _UNTYPED: Final = frozenset({
     "__hash__ method should return an integer", "* wants int",
     "character mapping must return integer, None or str",
@@ -20,7 +20,7 @@ _UNTYPED: Final = frozenset({
 
 
 def refused_number(error: TypeError) -> TraceError | None:
-    """The error in the user's words for a number that was not taken; None if it was another thing.
+    """The error in the user's terms for a refused number of a trace; None for other errors.
 
     Args:
         error: as it leaves the traced function.
@@ -47,7 +47,7 @@ def refused_number(error: TypeError) -> TraceError | None:
 
 
 def _has_number(trace: TracebackType) -> bool:
-    """Whether code of a library that raised has a number of a trace among its variables."""
+    """Whether the library code that raised has a number of a trace among its variables."""
     frame = trace.tb_frame
     return is_library(frame.f_globals) and any(
         issubclass(type(x), AbstractAsked) for x in variables_of(frame).values()

@@ -1,7 +1,7 @@
-"""Python's builtins in converted code, of values that only the graph knows.
+"""Python's builtins in converted code, for values that only the graph knows.
 
 `any`, `all`, `sum`, `max`, `min`, `pow`, `type`, `list`, `print`, `id` and `next`. For `range`,
-`zip`, `enumerate` and `reversed` see `autograph/flow/iterables.py`, for those of texts
+`zip`, `enumerate` and `reversed` see `autograph/flow/iterables.py`, for builtins that make texts
 `autograph/values/formatting.py`.
 """
 
@@ -48,13 +48,13 @@ _printed: Final[WeakKeyDictionary[Tracer, set[tuple[str, int]]]] = WeakKeyDictio
 
 @operator
 def reduced(function: Any, made: Callable[[], Any], plain: Callable[[], Any]) -> Any:
-    """The call of a builtin with a comprehension, or of another function under its name."""
+    """A call of a builtin with a comprehension, or of another function of the builtin's name."""
     known = any(function is one for one in _KNOWN)
     return made() if known else plain()
 
 
 def _all(items: Iterable[Any], /) -> Any:
-    """`all`; a bool tensor if an item that decides is one."""
+    """`all`; a bool tensor if a tensor among the items decides."""
     return not_(_any(items, wanted=False))
 
 
@@ -66,7 +66,7 @@ def _any(items: Iterable[Any], /, *, wanted: bool = True) -> Any:
         return (rows != 0 if wanted else rows == 0).any()
     result: Any = False
     nodes = tracer_here().graph.nodes if interpreter.is_traced() else []
-    known = -1  # how many nodes there were when a tensor decided first
+    known = -1  # number of nodes when a tensor first decided
     for x in items:
         if known >= 0 and hasattr(items, "__next__"):
             _refuse_effects(nodes[known:])
@@ -129,10 +129,10 @@ def _extreme(
     """`max` or `min`; where tensors decide, the graph computes it.
 
     Args:
-        plain: that of Python.
+        plain: Python's builtin.
         beats: whether a key is better than another.
-        items: as Python's takes them.
-        options: likewise.
+        items: the positional arguments of the builtin.
+        options: its keyword arguments.
     """
     if not options and set(map(type, items)) == {Dim, int}:
         return reduce(minimum if plain is builtins.min else maximum, items)
@@ -171,7 +171,7 @@ def _extreme(
 def _best(
     first: Any, rest: Any, key: Callable[[Any], Any], beats: Callable[[Any, Any], Any]
 ) -> Any:
-    """The item of ``first`` and ``rest`` with the best key; of equal ones the first."""
+    """The item of ``first`` and ``rest`` with the best key; the first of equal ones."""
     best = first, key(first)
 
     def body(x: Any) -> None:
@@ -200,7 +200,7 @@ def printed(tracer: Tracer, source: Source | None) -> bool:
 
 
 def _print(*args: Any, **options: Any) -> None:
-    """`print`; in each run of the graph if only that knows the text, or whether to print."""
+    """`print`; in each run of the graph if only the graph knows the text, or whether to print."""
     if not interpreter.is_traced():
         builtins.print(*args, **options)  # noqa: T201 - the user calls it
         return
@@ -223,20 +223,20 @@ def _shown(x: Any) -> Any:
 
 
 def _next(iterator: Any, /, *default: Any) -> Any:
-    """`next`; an error where the graph repeats it, or decides whether it happens."""
+    """`next`; an error where the graph repeats the call, or decides whether it happens."""
     refuse_reached(iterator, "next()")
     return builtins.next(iterator, *default)
 
 
 def _pow(*args: Any, **options: Any) -> Any:
-    """`pow`; with a modulus Python's own, which leaves the right operands no say."""
+    """`pow`; with a modulus Python's own, which calls no method of the right operands."""
     if len(args) + len(options) == 3:
         args, options = asked(args, "pow()"), asked(options, "pow()")
     return builtins.pow(*args, **options)
 
 
 def _type(*args: Any, **options: Any) -> Any:
-    """`type`; of what stands for a number or an array of NumPy that of these."""
+    """`type`; of a stand-in for a number or an array of NumPy, the type of that."""
     if len(args) == 1 and issubclass(type(args[0]), AbstractAsked):
         return args[0].kind
     if len(args) == 1 and type(args[0]) is TracedArray:
@@ -245,7 +245,7 @@ def _type(*args: Any, **options: Any) -> Any:
 
 
 def _id(x: Any, /) -> int:
-    """`id`; a note if it is that of what stands for an argument or a number."""
+    """`id`; with a note if its argument is a stand-in for an argument or a number."""
     if interpreter.is_traced():
         root = tracer_here().root
         if any(one is x for one in root.stand_ins):

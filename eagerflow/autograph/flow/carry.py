@@ -1,4 +1,4 @@
-"""A loop whose number of iterations only the graph knows: its loop-carried values."""
+"""`Loop`: loops whose number of iterations only the graph knows, and their loop-carried values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from eagerflow.tracing.numpy_arrays import TracedArray
 
 _Result = TypeVar("_Result")
 
-#: how often a part is traced until its effects on Python are known
+#: maximum number of times that a part is traced until its effects on Python are known
 _TRIALS: Final = 8
 
 #: a name, a line that binds it, whether it is read later or in the next iteration, and whether all
@@ -56,9 +56,9 @@ def until_known(
     Args:
         what: the construct, for messages.
         functions: the user's code in it.
-        trace: traces it; raises `Again` or `NeedsArray` where it has learned of an effect.
+        trace: traces the construct; raises `Again` or `NeedsArray` when it finds a new effect.
     """
-    grown: list[tuple[Location, list[Any]]] = []  # the lists that are stood for meanwhile
+    grown: list[tuple[Location, list[Any]]] = []  # the lists replaced by stand-ins meanwhile
     try:
         for _ in range(_TRIALS):
             try:
@@ -81,13 +81,13 @@ class _Carried:
 
     Attributes:
         location: the location.
-        in_place: whether the tensor in it is itself updated.
+        in_place: whether the tensor in it is updated in place.
         text: its name in the carry; empty if it is not loop-carried.
         start: its value before the first iteration.
-        alone: whether nothing else refers to that.
-        like: what an iteration gives for a name not bound before, else GONE.
-        alias: a tensor that an iteration gives it and that other handles may share.
-        left: whether no iteration binds it for certain.
+        alone: whether nothing else refers to that value.
+        like: the value after an iteration, for a name not bound before; else GONE.
+        alias: a tensor that an iteration stores in it and that other handles may share.
+        left: whether an iteration may leave it unbound.
     """
 
     location: Location
@@ -105,11 +105,11 @@ class Loop:
     """A loop whose number of iterations only the graph knows.
 
     Args:
-        functions: the user's code in it.
+        functions: the user's code in the loop.
         body: its body.
         names: the names that it binds.
         known: whether at least one iteration is certain.
-        size: the axis that it goes over, if it goes over one of unknown size.
+        size: the symbolic size of the axis that it iterates over, if any.
     """
 
     def __init__(
@@ -141,11 +141,12 @@ class Loop:
         self, goes: Callable[[Any], Any], iteration: Callable[..., dict[str, Any]],
         extra: dict[str, Any], *, endless: bool = False,
     ) -> None:  # fmt: skip
-        """Trace it as a `while_loop`, and set what it sets.
+        """Trace the loop as a `while_loop`, and set the locations that it sets.
 
         Args:
             goes: whether there is another iteration, given the carry.
-            iteration: runs one, given the carry; returns the next carry without the locations.
+            iteration: runs an iteration, given the carry; returns the next carry without the
+                locations.
             extra: the initial carry without the locations.
             endless: whether only an error ends it.
         """
@@ -153,7 +154,7 @@ class Loop:
         def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
             body = UserCode(self._code, lambda carry: step(carry)[0])
             last: dict[str, Any] = trace_while_loop(UserCode(self._code, goes), body, start)
-            if endless:  # it has to run, although no result is needed
+            if endless:  # the loop has to run, although no result is needed
                 callbacks.check(_unreachable, last)
             return last
 
@@ -164,14 +165,14 @@ class Loop:
         self, iteration: Callable[..., dict[str, Any]], extra: dict[str, Any], rows: list[Tensor],
         length: Any, over: Sequence[Tensor] = (),
     ) -> None:  # fmt: skip
-        """Trace it as a `scan`, and set what it sets.
+        """Trace the loop as a `scan`, and set the locations that it sets.
 
         Args:
             iteration: as for `run`, given the rows of the iteration as well.
             extra: the initial carry without the locations.
             rows: the tensors of which each iteration gets a row.
             length: the number of iterations.
-            over: the tensors whose rows they are, which no iteration may update.
+            over: the tensors from which the rows are taken, which no iteration may update.
         """
         self._over = over
         stacked: list[Any] = []
@@ -183,7 +184,7 @@ class Loop:
 
         self._trace(make, iteration, extra)
         for (owner, text), parts in zip(self._lists.values(), stacked, strict=True):
-            # Python's own lists outside get their items in each run: then that size is static
+            # Python's own lists outside get their items in each run, so the size becomes static
             if type(length) is int or is_outside(owner):
                 owner += [tree.map(itemgetter(i), p) for i in range(length) for p in parts]
                 continue
@@ -212,7 +213,7 @@ class Loop:
     def _begin(self, extra: dict[str, Any]) -> dict[str, Any]:
         """The carry before the first iteration.
 
-        Locations are loop-carried that have a value, or whose type an iteration determines.
+        A location is loop-carried if it has a value, or if an iteration determines its type.
         """
         carry = dict(extra)
         for one in self._locations.values():
@@ -221,7 +222,7 @@ class Loop:
                 continue
             text = one.location.text.removeprefix("@")
             one.text = f"{text}#{len(carry)}" if text in carry or not text else text
-            # the location and what the loop starts with refer to it
+            # two known references: of the location and of ``start``
             one.alone = not is_shared([one.start], 2)
             carry[one.text] = own_handles(zeros_as(one.like) if one.start is GONE else one.start)
         return carry
@@ -239,7 +240,7 @@ class Loop:
         saved: list[tuple[Tensor, Any, Any, Any]] = []
         ends: dict[_Carried, Any] = {}
         holds: dict[_Carried, Any] = {}  # the tensors that this iteration may update in place
-        stood: list[tuple[Location, Any]] = []  # where stand-ins are, with their lists
+        stood: list[tuple[Location, Any]] = []  # locations with stand-ins, and their lists
         taken: list[list[Any]] = []
 
         def run() -> dict[str, Any]:
@@ -274,14 +275,14 @@ class Loop:
         return result, taken
 
     def _note_alias(self, one: _Carried, end: Any, holds: dict[_Carried, Any]) -> None:
-        """Note that an iteration gives a location a tensor that may be from outside the loop."""
+        """Note that an iteration stores a tensor that may be from outside the loop."""
         if is_pinned(end) or (
             is_from_outside(end) and not any(end is own for own in holds.values())
         ):
             one.alias = end
 
     def _put(self, one: _Carried, value: Any, saved: list[Any]) -> Any:
-        """Store a loop-carried value; gives the tensor that may be updated in place."""
+        """Store a loop-carried value; return the tensor that may be updated in place."""
         location = one.location
         if one.in_place:
             handle = location.get()
@@ -289,7 +290,7 @@ class Loop:
             BASE.rebind(handle, value)
             return handle
         if one.like is not GONE:
-            return None  # an iteration binds it, and does not see the binding of the last one
+            return None  # each iteration binds it anew, and does not read it before
         own = _arrays_as(one.start, own_handles(value))
         location.set(own)
         if type(own) is not Tensor:
@@ -396,16 +397,16 @@ class Loop:
                 location.set(_arrays_as(one.start if one.like is GONE else one.like, value))
 
     def _may_skip(self) -> bool:
-        """Whether there may be no iteration, which an axis knows once its size is static."""
+        """Whether there may be no iteration; for an axis its size decides, and becomes static."""
         if not self._known and self._size is not None:
             self._known = self._size > 0
         return not self._known
 
     def _check_device(self, one: _Carried, value: Any) -> None:
-        """Refuse a loop that leaves a tensor elsewhere only if there is an iteration.
+        """Refuse a loop that leaves a tensor on another device only if there is an iteration.
 
-        In a graph the loop begins where iterations leave it. Eager code that goes through none
-        leaves it where it was.
+        In a graph the tensor is on that device from the beginning of the loop. Eager code without
+        an iteration leaves it where it was.
         """
         for before, after in zip(tree.leaves(one.start), tree.leaves(value), strict=True):
             if type(before) is not Tensor or before.device is after.device:
@@ -427,7 +428,7 @@ class Loop:
             return
         old = [] if one.alias is None else [one.alias]
         box = [one.start]
-        # its location and what the loop starts with refer to it
+        # two known references: of the location and of ``start``
         if not self._known and is_shared(box, 2):
             old += box
         if old:
@@ -451,7 +452,7 @@ def _unreachable(carry: Any) -> NoReturn:
 
 
 def _arrays_as(like: Any, values: Any) -> Any:
-    """A tree with arrays of NumPy in the place of the tensors that the graph chooses for such."""
+    """A tree with stand-ins for arrays of NumPy where ``like`` has them, in place of tensors."""
     if not any(type(x) is TracedArray for x in tree.flatten(like, whole=True)[0]):
         return values
     return tree.map(

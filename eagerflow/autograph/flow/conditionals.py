@@ -42,7 +42,7 @@ _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": python.ge, "is": is_, "is not": is_not,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
-#: nested branches of one function from which on it is taken for an infinite recursion
+#: depth of nested branches of one function at which it is taken for an infinite recursion
 _DEEP: Final = 32
 
 #: a name, the lines that bind it in the branches (0: none does), whether it is read later
@@ -83,7 +83,7 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
 
 
 def _first(said: str, wanted: bool, first: Any, rest: Sequence[Callable[[], Any]]) -> Any:
-    """The first operand whose truth is ``wanted``, or the last one; those after it are not made."""
+    """The first operand whose truth is ``wanted``, or the last; later ones are not evaluated."""
     if not rest:
         return first
 
@@ -117,7 +117,7 @@ def compare(signs: Sequence[str], left: Any, second: Any, *rest: Callable[[], An
 
 @operator
 def flag(x: Any) -> Any:
-    """``x`` in ``x is True``; refused where it may be a flag that only the graph knows."""
+    """The operand ``x`` in ``x is True``; refused if it is a flag that only the graph knows."""
     if type(x) is Tensor and x.dtype.kind == "bool" and x.ndim == 0 and as_test(x) is not None:
         raise TraceError(
             "`is True` and `is False` of what is known only when the graph runs",
@@ -135,7 +135,7 @@ def going(*flags: Any) -> Any:
 
 @operator
 def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
-    """Whether an assertion fails now; that of a tensor becomes a check in the graph."""
+    """Whether an assertion fails now; an assertion on a tensor becomes a check in the graph."""
     predicate = as_test(test)
     if predicate is None:
         return not test
@@ -164,10 +164,10 @@ def _message(message: Callable[[], Any] | None) -> tuple[Any, ...]:
 
 @final
 class Raised(BaseException):
-    """A branch raises an exception.
+    """Signal that a branch raises an exception.
 
     Args:
-        branch: which one.
+        branch: the number of the branch.
         error: the exception.
     """
 
@@ -196,7 +196,7 @@ class Branches:
     Args:
         test: a bool tensor.
         functions: the branches.
-        names: the names that they bind.
+        names: the names that the branches bind.
         roots: the user's code in them, by default the branches.
         said: a description of their result, for messages.
     """
@@ -216,7 +216,7 @@ class Branches:
         self._like: dict[Any, Any] = {}  # the value of a name in the other branch, to fill it in
         self._raw: list[dict[Any, Any]] = [{}, {}]  # the values of the locations after each branch
         self._added: list[list[Any]] = [[], []]  # the new items of dicts, in their order
-        self._made: list[Any] = [None, None]  # and the results of the branches
+        self._made: list[Any] = [None, None]  # the results of the branches
         self._texts: dict[Any, str] = {}  # the names of the locations among the outputs
         cells = cells_of(*self._roots)
         for name, (_, _, live) in self.names.items():
@@ -226,7 +226,7 @@ class Branches:
                 note_read(location)
 
     def run(self) -> Any:
-        """Trace both branches, set the names that they set, and return their result."""
+        """Trace both branches, set the locations that they set, and return the chosen result."""
         _enter(self._codes[0])
         try:
             return until_known("an `if` on a tensor", self._roots, self._trace)
@@ -253,7 +253,7 @@ class Branches:
         return UserCode(self._codes[i], branch, self._said)
 
     def _check(self, raised: Raised) -> Any:
-        """Where one branch raises, the graph raises; execution goes on with the other branch."""
+        """Let the graph raise where one branch raises, and go on with the other branch."""
         refuse_caught(raised.error)
         functions = [UserCode(code, lambda: None) for code in self._codes]
         functions[raised.branch] = self._raising(raised.branch)
@@ -262,7 +262,7 @@ class Branches:
         return self.functions[1 - raised.branch]()
 
     def _raising(self, i: int) -> UserCode:
-        """A branch that raises, as a function that lets the graph do so."""
+        """A branch that raises, as a function that lets the graph raise."""
 
         def fails() -> None:
             try:
@@ -325,7 +325,7 @@ class Branches:
                 )
 
     def _compare(self) -> None:
-        """Find locations that cannot become values of the graph."""
+        """Refuse locations whose values after the branches cannot become values of the graph."""
         again = False
         for key, b in self._raw[1].items():
             location = self._locations[key]
@@ -376,7 +376,7 @@ class Branches:
                 continue
             box = [location.get()]
             old = [x for x in pair if type(x) is Tensor and not is_new(x)]
-            # the location, and for each branch that did not change it its values here and there
+            # references of the location, and two for each branch that did not change the location
             uses = 1 + 2 * sum(x is box[0] for x in pair) + sum(x is box[0] for x in old)
             uses += self._updates(box)
             alone = not is_shared(box, uses)

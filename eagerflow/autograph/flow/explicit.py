@@ -42,13 +42,13 @@ def _tried(
     functions: Sequence[_Function], run: Callable[[], Any], known: Callable[[BaseException], bool],
     otherwise: Callable[[Any], Any],
 ) -> Any:  # fmt: skip
-    """The result of tracing functions; if that raises an exception, another one.
+    """The result of tracing functions; if that raises an exception, an alternative result.
 
     Args:
         functions: the user's code, whose effects are undone if it raises an exception.
-        run: traces them.
-        known: whether an exception is one that the graph is to raise.
-        otherwise: gives the other result, given the exception.
+        run: traces the functions.
+        known: whether the graph is to raise an exception.
+        otherwise: returns the alternative result, given the exception.
     """
     before = Reachable(functions)
 
@@ -102,7 +102,7 @@ def _raising_switch(index: Any, branches: Sequence[_Function], operands: Any) ->
 
 
 def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any) -> int:
-    """Which branch raises."""
+    """The number of the first branch that raises."""
 
     def told(i: int, branch: _Function) -> _Function:
         return lambda *args: telling(i, branch, *args)
@@ -118,7 +118,7 @@ def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any)
 
 
 def _branches(test: Tensor, body: _Function, orelse: _Function) -> Any:
-    """The same as an `if` with a branch that raises."""
+    """The branches as those of an `if`, of which one may raise."""
     functions = [UserCode(_code(f), f) for f in (body, orelse)]
     return Branches(test, functions, (), (body, orelse), "what the branches give").run()
 
@@ -164,7 +164,7 @@ def _map(f: _Function, xs: Any) -> Any:
 def _loop(
     functions: Sequence[_Function], run: Callable[[], Any], first: Callable[[BaseException], Any]
 ) -> Any:
-    """The result of a loop; if its iterations raise an exception, that of its first iteration."""
+    """The result of a loop; if its iterations raise an exception, the result of ``first``."""
     return _tried(functions, run, is_stated, first) if interpreter.is_traced() else run()
 
 

@@ -1,4 +1,4 @@
-"""`is` and `id` of numbers in converted code, where one that is passed anew stands for all."""
+"""`is` and `id` of numbers in converted code, where a stand-in takes the place of a number."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.source import capture
 
 _NUMBERS: Final = (int, float, complex)
-#: the first and the last int of which CPython has one object only
+#: the first and the last int of which CPython has a single object
 _FIRST, _LAST = -5, 256
 
 
 @operator
 def is_(a: Any, b: Any) -> bool:
-    """``a is b``; of numbers as Python has them, not of what stands for them in the trace."""
+    """``a is b``; for numbers the identity of Python's objects, not of their stand-ins."""
     if a is b or not (issubclass(type(a), AbstractAsked) or issubclass(type(b), AbstractAsked)):
         return a is b
     kind = _kind(a)
@@ -39,7 +39,7 @@ def is_not(a: Any, b: Any) -> bool:
 
 
 def note(what: str, instead: str) -> None:
-    """Warn of something at the line of the user's code, when the trace is done."""
+    """Warn of a use at the line of the user's code, when the trace is done."""
     missed.setdefault(tracer_here().root, []).append(f"{what}, at {capture()}; {instead}")
 
 

@@ -1,6 +1,6 @@
 """Sources for a `for` on tensors: rows of tensors, ranges, and zips and enumerations of them.
 
-What Python iterates over, such as a dict, is left to it: `autograph/flow/loop_statements.py`.
+Other iterables, such as a dict, are left to Python: `autograph/flow/loop_statements.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AbstractSource(ABC):
     """A source of one item for each iteration of a loop in the graph.
 
     Attributes:
-        length: the number of items, None if unlimited. A tensor where only the graph knows it.
+        length: the number of items, None if unlimited; a tensor if only the graph knows it.
     """
 
     length: Any
@@ -37,7 +37,7 @@ class AbstractSource(ABC):
         """The item of iteration ``i``, a number or an int."""
 
     def rows(self) -> list[Tensor]:
-        """The tensors of which each iteration gets one row, as long as the source."""
+        """The tensors, as long as the source, of which each iteration gets one row."""
         return []
 
     def pick(self, rows: Iterator[Tensor], i: Any) -> Any:
@@ -81,7 +81,7 @@ class _Items(AbstractSource):
 
 @final
 class _Range(AbstractSource):
-    """``start``, ``start + step``, …."""
+    """The numbers ``start``, ``start + step``, …."""
 
     def __init__(self, start: Any, step: Any, length: Any) -> None:
         self._start = start
@@ -114,7 +114,7 @@ class _Zip(AbstractSource):
 
 @final
 class _Reversed(AbstractSource):
-    """The items of another source, from the last one on."""
+    """The items of another source, in reverse order."""
 
     def __init__(self, part: AbstractSource) -> None:
         self._part = part
@@ -131,7 +131,7 @@ class _Reversed(AbstractSource):
 
 
 def is_askable(length: Any) -> bool:
-    """Whether a length is a size that Python can have: none that depends on data."""
+    """Whether a length is a symbolic size that Python can ask for, as it depends on no data."""
     return type(length) is Dim and tracer_here().sizes.knows(length)
 
 
@@ -168,7 +168,7 @@ def as_source(x: Any, *, concrete: bool = False) -> AbstractSource | None:
 
 
 def as_range(x: range) -> AbstractSource:
-    """A range of Python."""
+    """The source for a range of Python."""
     return _Range(x.start, x.step, len(x))
 
 
@@ -183,7 +183,7 @@ def _range(*args: Any) -> Any:
     if not interpreter.is_traced() or not 1 <= len(args) <= 3:
         return range(*args)
     if not any(map(_is_open, args)):
-        known = range(*args)  # of a tensor whose value is known a loop of the graph, too
+        known = range(*args)  # with a tensor whose value is known, also a loop of the graph
         return as_range(known) if any(isinstance(x, AbstractArray) for x in args) else known
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     start, stop = (_whole(x) for x in (start, stop))
@@ -218,7 +218,7 @@ def _whole(x: Any) -> Any:
     if isinstance(x, AbstractArray):
         x = tensor_of(x)
         x._check_index()
-    elif isinstance(x, float):  # also one of a trace
+    elif isinstance(x, float):  # also a number of a trace
         raise TypeError("'float' object cannot be interpreted as an integer")
     return x
 
@@ -244,7 +244,7 @@ def _reversed(items: Any) -> Any:
 
 
 def _parts(items: Sequence[Any]) -> list[AbstractSource] | None:
-    """Sources for all iterables, if one of them is made of tensors."""
+    """Sources for all iterables, if any of them needs a source; else None."""
     sources = [as_source(x, concrete=True) for x in items]
     if not any(x is not None for x in sources):
         return None

@@ -1,7 +1,7 @@
 """`while` and `for` in converted code: loops of the graph, and loops of Python, which are unrolled.
 
-An unrolled loop is one whose iterations are traced one by one and put their nodes into the graph.
-What is loop-carried in a loop of the graph: `autograph/flow/carry.py`.
+The iterations of an unrolled loop are traced one by one and put their nodes into the graph. The
+loop-carried values of a loop of the graph: `autograph/flow/carry.py`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from eagerflow.graph.ir import Graph
 from eagerflow.runtime.threads import deadline
 from eagerflow.tracing.tracer import Tracer, current_tracer
 
-#: nodes of an unrolled loop from which on the user is told
+#: number of nodes of an unrolled loop from which on there is a warning
 LARGE: Final = 3000
-#: the most iterations that are traced one by one where their number is unknown
+#: maximum number of iterations that are traced one by one where their number is unknown
 _MOST: Final = 1000
-#: the same where Python says when they end
+#: the same where Python decides when the loop ends
 _MOST_OF_PYTHON: Final = 10_000
 _COUNT: Final = "iteration"
 _GOES_ON: Final = "goes on"
@@ -68,7 +68,7 @@ class _Unrolled:
 
     @property
     def warning(self) -> str:
-        """The warning if there are many."""
+        """The warning for a large loop."""
         return (
             f"{self}; to make it one loop of the graph, go over a tensor (`for x in xs`, "
             "`for i in ef.arange(1000)`) or `range(x.shape[0])`, and index no Python list in it"
@@ -80,8 +80,8 @@ class _Unrolled:
 
 
 def unrolled_loops(tracer: Tracer) -> list[_Unrolled]:
-    """The loops whose iterations put nodes into its graph, those with the most nodes first."""
-    parts = {tracer.graph}  # others were given up, and traced in another way
+    """The loops whose iterations put nodes into the graph, loops with the most nodes first."""
+    parts = {tracer.graph}  # other graphs were given up, and traced in another way
     parts.update(g for node in all_nodes(tracer.graph.nodes) for _, g in node.subgraphs())
     by_code: dict[CodeType, _Unrolled] = {}
     for (part, code), one in loops[tracer].items():
@@ -98,10 +98,10 @@ class _Iterations:
     """The iterations of a loop of Python: a context manager around them, which are added to it.
 
     Args:
-        code: of which the first line is that of the loop.
-        done: iterations that there were before, and the nodes that they made.
-        most: after how many iterations that made nodes it is taken for one without an end; None:
-            never.
+        code: code whose first line is the line of the loop.
+        done: number of earlier iterations, and of the nodes that they made.
+        most: number of iterations that made nodes after which the loop is taken to be endless;
+            None: never.
 
     Attributes:
         count: their number.
@@ -123,11 +123,11 @@ class _Iterations:
         return self
 
     def add(self) -> None:
-        """Note one.
+        """Note an iteration.
 
         Raises:
-            DeadlineError: it is too late.
-            TraceError: there seems to be no end.
+            DeadlineError: the deadline has passed.
+            TraceError: the loop seems to be endless.
         """
         self.count += 1
         if self._tracer is None:
@@ -201,10 +201,10 @@ def _run_or_raise(
     """Trace a loop; if its iterations raise an exception of the user, let the graph raise it.
 
     Args:
-        run: traces it.
+        run: traces the loop.
         test: whether there is another iteration.
         first: runs the first iteration.
-        code: of its body.
+        code: of the body.
         names: as for `while_`.
     """
     _, raised = result_or_error(run, is_stated)
@@ -215,17 +215,17 @@ def _run_or_raise(
 def raise_in_first_iteration(
     test: Any, iteration: Callable[[], Any], error: BaseException, code: Any, names: Names = ()
 ) -> None:
-    """A loop whose iterations raise an exception whatever the carry: the first, if there is one.
+    """Trace a loop whose iterations raise whatever the carry: only the first iteration, if any.
 
     Args:
         test: whether there is an iteration.
-        iteration: runs it.
+        iteration: runs an iteration.
         error: the exception that the iterations raise.
         code: the user's.
-        names: the names that it binds.
+        names: the names that an iteration binds.
 
     Raises:
-        TraceError: the first iteration does not.
+        TraceError: the first iteration does not raise.
     """
     first = partial(first_iteration, iteration, error, code)
     predicate = as_test(test)
@@ -257,7 +257,7 @@ def _as_bool(x: Any) -> Any:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Whether it is eagerflow that refuses to make a loop one of the graph."""
+    """Whether an exception is a refusal by eagerflow to make a loop of the graph."""
     return isinstance(error, EagerflowError) and not is_stated(error)
 
 
@@ -325,9 +325,9 @@ class _For:
     Args:
         over: a source, or an iterable of Python.
         body: the user's.
-        going: whether the loop goes on; None if it goes over all items.
-        names: the names that it binds.
-        start: the first iteration.
+        going: whether the loop goes on; None if it iterates over all items.
+        names: the names that the loop binds.
+        start: the number of the first iteration.
     """
 
     def __init__(
@@ -342,10 +342,10 @@ class _For:
         self._start = start
 
     def run(self) -> None:
-        """Trace it as a loop; if the length is known, iterations may be traced one by one.
+        """Trace a loop of the graph; if the length is known, iterations may be traced one by one.
 
-        The choice depends on the body alone, whatever the length. A size that is the length of a
-        loop which cannot be one of the graph becomes static.
+        The choice depends on the body alone, not on the length. A symbolic size becomes static if
+        it is the length of a loop that cannot be a loop of the graph.
         """
         over, start, code = self._over, self._start, self._body.__code__
         if type(over.length) is not int:
@@ -362,7 +362,7 @@ class _For:
             holds = self._going()
             if as_test(holds) is None and not holds:
                 return
-            # with the types after the first iteration it may be a loop
+            # with the types after the first iteration it may be a loop of the graph
             if start + 1 >= over.length or self._is_loop(start + 1):
                 return
             _no_loops[tracer_here().root].add(code)
@@ -388,7 +388,7 @@ class _For:
         self.unroll()
 
     def _is_loop(self, start: int) -> bool:
-        """Trace it as a loop, if it can be one."""
+        """Trace a loop of the graph, if possible; return whether it was."""
         _, error = result_or_error(
             partial(self._trace, start), lambda error: _is_refused(error) or is_stated(error)
         )
@@ -445,7 +445,7 @@ class _For:
 
 
 def _scan(over: AbstractSource, body: Callable[[Any], None], loop: Loop, start: int) -> None:
-    """A loop whose number of iterations is known when it begins."""
+    """Trace a loop whose number of iterations is known when it begins."""
     whole = over.rows()
     rows = [x[start:] for x in whole] if start else whole
 

@@ -1,1 +1,1 @@
-"""State that Python code can reach, and the changes that a part of the code made to it."""
+"""Tracking of Python state in traced blocks: changes of state, and unbound names."""

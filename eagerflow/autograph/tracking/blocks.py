@@ -20,14 +20,14 @@ from eagerflow.errors import ShapeError, TraceError
 from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-#: the effects of a block: the locations by their identities, with their values, in handles of their
-#: own and as they were
+#: the effects of a block: the locations by their identities, with their new values, once in handles
+#: of their own and once as they are
 Found = dict[Any, tuple[Location, Any, Any]]
 
 
 @final
 class Again(BaseException):
-    """A block had other effects on Python than expected."""
+    """Signal that a block had other effects on Python than expected, and is to be traced again."""
 
 
 def tracer_here() -> Tracer:
@@ -64,11 +64,11 @@ def as_test(x: Any) -> Tensor | None:
 
 @final
 class UserCode:
-    """Runs a branch or a body; messages name the line of the user's code.
+    """A branch or a body as a function; messages name the line of the user's code.
 
     Args:
         code: the user's.
-        run: runs it.
+        run: runs the branch or body.
         said: the construct that the code is a part of, such as ``"`and`"``, for messages.
     """
 
@@ -83,7 +83,7 @@ class UserCode:
 
 
 def code_of(function: Any) -> CodeType:
-    """The code of a function of the user's, or that of which a `UserCode` is a part."""
+    """The code of a function of the user's, or the user's code of a `UserCode`."""
     code: CodeType = function.__code__
     return code
 
@@ -98,13 +98,13 @@ def is_reached(value: Any) -> bool:
 
 
 def reach(value: Any, text: str) -> None:
-    """Let the blocks that are traced now see what is done to an object found meanwhile."""
+    """Let the blocks that are traced now track changes of an object found meanwhile."""
     for block in _under_way:
         block.snapshot.follow(text, value)
 
 
 def note_read(location: Location) -> None:
-    """Note that the graph reads a location that code may only set: what is there stays perhaps."""
+    """Note that the graph reads a location that code may only set: its value may stay."""
     outside = tracer_here().root.outside
     if outside is not None:
         outside.read_at(location)
@@ -136,7 +136,7 @@ class TracedBlock:
 
     Args:
         functions: the code.
-        dead: the names of variables that it binds and that are not read later.
+        dead: the names of variables that the code binds and that are not read later.
     """
 
     def __init__(self, functions: Sequence[Callable[..., Any]], dead: Sequence[str]) -> None:
@@ -150,14 +150,14 @@ class TracedBlock:
         return line_text(self._code, self._code.co_firstlineno)
 
     def run(self, function: Callable[[], Any]) -> tuple[Any, Any, Found]:
-        """Run it within the part of a trace that is under way; Python is as it was then.
+        """Run the code in the part of a trace that is under way, and undo its effects on Python.
 
         Returns:
-            The result in handles of its own, the result as it is, and its other effects.
+            The result in handles of its own, the result as it is, and the other effects.
 
         Raises:
-            TraceError: it changes something that no value of a graph can stand for, or reads a
-                variable that need not be bound.
+            TraceError: the code changes an object that no value of a graph can stand for, or reads
+                a variable that may be unbound.
         """
         tracer = tracer_here()
         tracer.follows_updates = True
@@ -196,7 +196,7 @@ def _run(function: Callable[[], Any], tracer: Tracer) -> Any:
 
 
 def _detached(x: Any) -> Any:
-    """A tensor in a handle of its own, which nothing updates."""
+    """A tensor in a handle of its own, which no code updates."""
     return handle_of(x) if type(x) is Tensor else x
 
 

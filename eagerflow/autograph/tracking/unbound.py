@@ -14,7 +14,7 @@ from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.errors import TraceError
 from eagerflow.tracing.tracer import Tracer
 
-#: why names are not bound in a trace, by their texts
+#: errors for names that are unbound in a trace, by name
 _reasons: Final[WeakKeyDictionary[Tracer, dict[str, TraceError]]] = WeakKeyDictionary()
 _NAME: Final = re.compile(r"'([^']+)'")
 
@@ -28,7 +28,7 @@ def forget_name(tracer: Tracer, location: Location, error: TraceError) -> None:
 
 
 def unbound_reason(tracer: Tracer, error: NameError) -> TraceError | None:
-    """Why a name is not bound, if that is because of a branch or a loop on tensors."""
+    """The error for an unbound name, if a branch or a loop on tensors is the reason."""
     match = _NAME.search(str(error))
     return _reasons.get(tracer.root, {}).get(match[1]) if match else None
 
@@ -37,7 +37,7 @@ def early_read(error: NameError) -> TraceError | None:
     """The error for a variable that a branch or an iteration reads before it is bound elsewhere.
 
     Args:
-        error: what Python raised, with its traceback.
+        error: as Python raised it, with its traceback.
     """
     match, trace = _NAME.search(str(error)), error.__traceback__
     if match is None or trace is None:
@@ -62,7 +62,7 @@ def early_read(error: NameError) -> TraceError | None:
 
 
 def _owner(frame: FrameType, name: str) -> CodeType | None:
-    """The code of the running function that owns the variable of a name."""
+    """The code of the running function that owns the variable of a name; None without one."""
     inner, outer = frame.f_code, frame
     while name not in outer.f_code.co_cellvars or not _holds(outer.f_code, inner):
         if outer.f_back is None:
@@ -72,7 +72,7 @@ def _owner(frame: FrameType, name: str) -> CodeType | None:
 
 
 def _holds(code: CodeType, inner: CodeType) -> bool:
-    """Whether a function is ``code``, or one within it."""
+    """Whether ``inner`` is ``code``, or nested in it."""
     return code is inner or any(
         _holds(one, inner) for one in code.co_consts if isinstance(one, CodeType)
     )

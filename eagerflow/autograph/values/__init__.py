@@ -1,1 +1,1 @@
-"""Values in converted code: kinds that a graph can choose among, texts, lists, calls."""
+"""Values in converted code: kinds of values, texts, lists, and updates in place."""

@@ -37,14 +37,14 @@ def shown(value: Any, conversion: str) -> Any:
 
     Args:
         value: the value.
-        conversion: ``"r"``, ``"s"``, ``"a"`` as after the exclamation mark, or nothing.
+        conversion: ``"r"``, ``"s"`` or ``"a"`` as after the exclamation mark, or empty.
     """
     if conversion == "s":
         return _str(value)
     within = any(x is not value and _is_unknown(x) for x in tree.leaves(value))
     if conversion or within:
         return _spelled(value, _SPELLINGS[conversion])
-    return value  # tensors and numbers know how they are spelled
+    return value  # tensors and numbers have texts of their own
 
 
 @operator
@@ -54,7 +54,7 @@ def percent(pattern: Any, values: Any) -> Any:
 
 
 def is_symbolic(x: Any) -> bool:
-    """Whether there are values of a trace in a tree: tensors, numbers, texts that show some."""
+    """Whether a tree holds values of a trace: tensors, numbers, or texts that show them."""
     leaves = tree.leaves(x)
     return any(issubclass(type(leaf), AbstractAsked) or _is_unknown(leaf) for leaf in leaves)
 
@@ -96,7 +96,7 @@ def _formatted(function: Any) -> Callable[..., str]:
 
 
 def _without_texts(function: Any, wrong: str, hint: str) -> Callable[..., Any]:
-    """A function of Python that looks into texts at once: those that show values are refused."""
+    """A function of Python that reads texts at once, so that placeholders in them are refused."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         text = next((x for x in tree.leaves((args, kwargs)) if holds_placeholder(x)), None)

@@ -46,7 +46,7 @@ def is_new(x: Tensor) -> bool:
 
 
 def is_from_outside(x: Any) -> bool:
-    """Whether a value is a tensor that the part of the trace that is under way has not made."""
+    """Whether a value is a tensor not made by the part of the trace that is under way."""
     if type(x) is not Tensor:
         return False
     tracer, data = tracer_here(), x._data
@@ -62,10 +62,10 @@ def is_pinned(x: Any) -> bool:
 def pin_choice(
     location: Location | None, old: list[Tensor], value: Tensor, what: str, lines: str
 ) -> None:
-    """Refuse from here on to update a tensor in place, or those that it may be.
+    """Refuse from here on to update in place a tensor, or the tensors that it may be.
 
     Args:
-        location: where the tensor is, for messages; None if it is the value of an expression.
+        location: of the tensor, for messages; None if it is the value of an expression.
         old: the tensors that it may be.
         value: the tensor.
         what: the construct that decides, for messages.
@@ -103,7 +103,7 @@ def _is_followed() -> bool:
 
 
 def _rewritten(name: str) -> str:
-    """How to write the current update in place as an assignment."""
+    """The advice to write the current update in place as an assignment."""
     source = capture()
     try:
         node = ast.parse(source.text).body[0] if source is not None else None
@@ -117,6 +117,6 @@ def _rewritten(name: str) -> str:
 
 
 def _names(x: Tensor) -> list[str]:
-    """The variables of the user's functions under way that hold a tensor."""
+    """The names of variables, in the user's functions under way, that hold a tensor."""
     every = (pair for _, known in users_variables() for pair in known.items())
     return [name for name, value in every if value is x and name.isidentifier()]

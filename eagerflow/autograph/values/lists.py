@@ -1,4 +1,4 @@
-"""Stand-ins for Python lists in loops of the graph, and where only it knows their length."""
+"""Stand-ins for Python lists in loops of the graph, and for lists of unknown length."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def is_outside(owner: list[Any]) -> bool:
 
 @final
 class NeedsArray(BaseException):
-    """A list gets another length in each run of the graph.
+    """Signal that the length of a list may differ in each run of the graph.
 
     Args:
         owner: the list.
@@ -62,14 +62,14 @@ class NeedsArray(BaseException):
     def satisfied(
         self, functions: Sequence[Callable[..., Any]]
     ) -> list[tuple[Location, list[Any]]]:
-        """Put a `Grown` in place of the list; gives the locations that held it, and the list.
+        """Put a `Grown` in place of the list; return the locations that held it, with the list.
 
         Args:
             functions: the user's code, which can reach the list.
 
         Raises:
-            NeedsArray: a block around reaches the list, and has to do this.
-            TraceError: the list gets something other than tensors.
+            NeedsArray: a block around reaches the list, and has to replace it.
+            TraceError: an element is no tensor or number.
         """
         if is_reached(self.owner):
             raise self
@@ -110,7 +110,7 @@ class Appended(AbstractStandIn, list[Any]):
         """The appended values.
 
         Raises:
-            TraceError: something other than tensors, of which the graph makes no rows.
+            TraceError: a value is no tensor, so that the graph cannot stack it.
         """
         items = [list.__getitem__(self, i) for i in range(list.__len__(self))]
         for x in tree.flatten(items)[0]:
@@ -138,7 +138,7 @@ class Grown(AbstractStandIn, list[Any]):
 
     Args:
         array: its items.
-        rows: its items, stacked, if these are known already.
+        rows: its items, stacked, if known already.
     """
 
     def __init__(self, array: TensorArray, rows: Tensor | None = None) -> None:
@@ -148,13 +148,13 @@ class Grown(AbstractStandIn, list[Any]):
 
     @property
     def array(self) -> TensorArray:
-        """All its items."""
+        """All items, as a `TensorArray`."""
         array: TensorArray = self.held[_ARRAY]
         return array
 
     @property
     def length(self) -> Any:
-        """The number of items: an int that only the graph knows, weak as that of `len`."""
+        """The number of items: an int that only the graph knows, weak as the result of `len`."""
         array, rows = self._rows
         if rows is not None and array is self.array:
             return rows.shape[0]
@@ -162,7 +162,7 @@ class Grown(AbstractStandIn, list[Any]):
 
     @property
     def rows(self) -> Tensor:
-        """All its items, as the rows of a tensor."""
+        """All items, as the rows of a tensor."""
         array, rows = self._rows
         return rows if rows is not None and array is self.array else self.array.stack()
 
@@ -216,7 +216,7 @@ def grow(
     functions: Sequence[Callable[..., Any]], owner: list[Any], like: TensorSpec,
     rows: Tensor | None = None,
 ) -> list[Location]:  # fmt: skip
-    """Put a `Grown` in place of a list; gives the locations that hold it.
+    """Put a `Grown` in place of a list; return the locations that hold it.
 
     Args:
         functions: the user's code, which can reach the list.
@@ -253,7 +253,7 @@ def grow(
 
 
 def _check_frames(owner: list[Any], text: str, line: str) -> None:
-    """Refuse a list that a function around has in a variable of its own."""
+    """Refuse a list that a local variable of another running function holds."""
     for frame, known in users_variables():
         if any(x is owner for x in known.values()):
             raise _from_outside(text, f"in {frame.f_code.co_qualname}", line)
@@ -270,7 +270,7 @@ def _from_outside(text: str, where: str, line: str) -> TraceError:
 
 
 def as_lists(value: Any, what: str, hint: str, source: Any = None) -> Any:
-    """A tree that leaves the trace, with lists in place of those that loops of the graph made.
+    """A tree that leaves the trace, with Python's lists in place of lists made by graph loops.
 
     Args:
         value: the tree.
@@ -293,7 +293,7 @@ def one_each(values: list[Any], text: str) -> Tensor:
     """The one tensor that each iteration appends to a list of unknown length.
 
     Raises:
-        TraceError: an iteration appends another number of things, or no tensor.
+        TraceError: an iteration appends no tensor, or more than one value.
     """
     if len(values) == 1 and isinstance(values[0], AbstractArray):
         return tensor_of(values[0])

@@ -1,4 +1,4 @@
-"""Kinds of values that branches and iterations give: which of them a graph can choose among."""
+"""Kinds of values of branches and iterations among which a graph can choose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eagerflow.tracing.numpy_arrays import TracedArray
 
 
 def are_alike(a: Any, b: Any) -> bool:
-    """Whether a graph can choose: of one structure, but for values of a graph the same objects."""
+    """Whether a graph can choose between two values: of one structure, with equal constants."""
     a_leaves, a_tree = tree.flatten(a, whole=True)
     b_leaves, b_tree = tree.flatten(b, whole=True)
     return a_tree == b_tree and all(map(_are_alike, a_leaves, b_leaves))
@@ -48,7 +48,7 @@ def kind_text(x: Any) -> str:
 
 
 def zeros_as(x: Any) -> Any:
-    """Zeros in the structure of ``x``, in place of a value that is not known yet."""
+    """Zeros in the structure of ``x``, in place of a value that is still unknown."""
     return tree.map(_zero, x, whole=True)
 
 
