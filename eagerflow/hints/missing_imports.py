@@ -32,6 +32,6 @@ def remedy(error: ImportError) -> str | None:
 
 
 def _missing(path: str) -> tuple[str, str]:
-    """The module that a path names last but one, and the name that it lacks."""
+    """The parent module in the path of a missing module, and the name that the parent lacks."""
     owner, _, name = path.rpartition(".")
     return owner, name

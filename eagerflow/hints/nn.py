@@ -1,4 +1,4 @@
-"""Hints for names of layers, functions and methods in other frameworks: `eagerflow.nn`."""
+"""Hints for other frameworks' names of layers, functions and methods of `eagerflow.nn`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def initial_hint(name: str) -> str | None:
 
 
 def function_hint(name: str) -> str | None:
-    """The hint with the function that a class of this name wraps elsewhere, or of the same name.
+    """The hint naming a function that a class of this name wraps elsewhere, or of the same name.
 
     >>> from eagerflow.hints.nn import function_hint
     >>> function_hint("MSELoss").partition(";")[0]

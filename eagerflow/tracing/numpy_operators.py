@@ -32,7 +32,7 @@ def _unary(ufunc: Any) -> Any:
 
 
 def _in_place(sign: str, written: Callable[..., Any], made: Callable[..., Any]) -> Any:
-    """An operator in place: of a known array its own; else the stand-in gets new elements."""
+    """An in-place operator: a known array applies its own; else the stand-in gets new elements."""
 
     def method(self: AbstractArrayOperators, other: Any) -> Any:
         if self.is_scalar:

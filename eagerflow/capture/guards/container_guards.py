@@ -23,7 +23,7 @@ LIMIT: Final = 1000
 _LONG: Final = 32
 _SETS: Final = (set, frozenset)
 
-#: types of dicts whose lookups do not run code of the user
+#: types of dicts whose methods run no code of the user
 _TESTED: Final = (dict, OrderedDict, defaultdict)
 #: methods that change a container without reading it, whatever it holds
 _BLIND: Final = frozenset({"append", "extend"})
