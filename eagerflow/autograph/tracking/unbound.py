@@ -56,7 +56,7 @@ def early_read(error: NameError) -> TraceError | None:
         f"{name} is read where it may not be bound yet",
         given=f"read at {line_text(frame.f_code, line)}\n    and bound at "
         f"{line_text(owner, later[0])}",
-        expected="a value whether or not branches are taken and loops iteration: all are traced",
+        expected="a value on every path: all branches are traced, and loops may have no iteration",
         hint=f"bind it before: {name} = ...",
     )
 
