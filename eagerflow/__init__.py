@@ -92,7 +92,7 @@ _op.functions.update(
 globals().update(_DTYPES, bytes=_BYTES)
 
 
-#: what programs of plain ops do without, and where it is: gradients, graphs, control flow
+#: names that programs of plain ops do not need, by module: gradients, graphs, control flow
 _LATER = {
     "vmap": "batching.vmap",
     "check_grads": "autodiff.check_grads",
@@ -132,7 +132,7 @@ _LATER = {
     "deadline": "runtime.threads.deadline",
 }
 _PACKAGES = {"placement", *[home.partition(".")[0] for home in _LATER.values()]}
-#: families of ops that few programs need; loaded one by one
+#: families of ops that few programs need, loaded one by one
 _FAMILIES = {
     "Accumulator": "ops.state.accumulators",
     "Barrier": "ops.state.accumulators",
@@ -142,20 +142,20 @@ _FAMILIES = {
     "py_call": "ops.state.callbacks",
     "snapshot": "ops.state.snapshots",
 }
-#: likewise modules: of more ops, and libraries, which are written with all the names above
+#: modules of more ops, loaded one by one
 _NAMESPACES = {"fft": "ops.names.fft", "io": "ops.names.io", "linalg": "ops.names.linalg"}
-#: views, which draw with modules of Python that nothing else needs
+#: views, which draw with modules of Python that are not needed elsewhere
 _VIEWS = ("dashboard", "load_ipython_extension", "show")
 _LIBRARIES = ("checkpoint", "cluster", "data", "distributions", "extending", "nn", "optim")
 _loading = _RLock()
 
 
 def _load_later() -> None:
-    """Load all of `_LATER`: modules there fill slots of others, and half of them is of no use.
+    """Load all of `_LATER` together, as its modules fill slots of each other.
 
-    Graphs may have any op, so that all families come with them. One thread does it at a time. Two
-    that import parts of one package at once may each wait for the other, of which Python makes an
-    error.
+    Graphs may have any op, so that all families come with them. One thread does it at a time: two
+    threads that import parts of one package at once may wait for each other, which Python reports
+    as an error.
     """
     with _loading:
         _load_families()
@@ -191,7 +191,7 @@ _op.load_families_by(_load_families)
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for, or word the error for an unknown name, with the nearest there is."""
+    """Load a name on demand, or raise an error that suggests the nearest known name."""
     if name in _LATER or name in _PACKAGES:
         _load_later()
         return globals()[name]
@@ -211,9 +211,9 @@ def __getattr__(name: str) -> object:
     raise _unknown_names.unknown_name("eagerflow", name, known)
 
 
-#: modules that users call; all others are where what they call is made
+#: modules that users call; the others define the names that users call
 _OPEN = {"errors", "events", "hardware", "random", "types", *_NAMESPACES, *_LIBRARIES}
-#: ops that `ef.nn` is made of, and what IPython calls
+#: ops that `ef.nn` uses, and the hook that IPython calls
 _FOR_LIBRARIES = {
     *("adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "check_labels", "convolution"),
     *("convolution_transpose", "convolution_weights", "linear_recurrence", "max_pool", "resize"),
@@ -222,7 +222,7 @@ _FOR_LIBRARIES = {
 
 
 def _listed(name: str) -> bool:
-    """Whether completion shows a name: those that users call."""
+    """Whether completion shows a name, as one that users call."""
     if name.startswith("_"):
         return name.startswith("__array") or name == "__version__"
     if name in _FOR_LIBRARIES:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all and are on the disk then; the error where they cannot."""
+"""Atomic, durable writing of files, and the errors of files that cannot be written."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _ADVICE: Final = {
 
 
 def advice(error: OSError) -> str | None:
-    """What to do about an error of the disk, None for other errors."""
+    """The advice for an error of the disk; None for other errors."""
     return _ADVICE.get(error.errno) if error.errno is not None else None
 
 
 def unwritable(
     error: OSError, what: str, path: str | os.PathLike[str], kept: str, size: int | None = None
 ) -> OSError:
-    """The error to raise for one of the system, which may not even name the file.
+    """The error to raise for a system error, which may not even name the file.
 
     Args:
-        error: of the system. One that has a class of its own, such as PermissionError, is given
-            back, with a note.
+        error: of the system. An error with a class of its own, such as PermissionError, is
+            returned, with a note.
         what: the function that writes.
-        path: what the user calls the file or folder.
-        kept: what is there now.
-        size: how many bytes are to be written, if that is known.
+        path: the user's name of the file or folder.
+        kept: the state of the files now, in words.
+        size: the number of bytes to be written, if known.
 
     >>> from eagerflow.extending import unwritable
     >>> error = unwritable(OSError(27, "File too large"), "save", "a.bin", "nothing was written")
@@ -49,7 +49,7 @@ def unwritable(
         return error
     given = [] if size is None else [f"{size:,} bytes to write"]
     if error.errno == errno.ENOSPC:
-        with suppress(OSError, AttributeError):  # Windows has another way to ask
+        with suppress(OSError, AttributeError):  # Windows has no `statvfs`
             disk = os.statvfs(os.path.dirname(path) or ".")
             given.append(f"{disk.f_bavail * disk.f_frsize:,} bytes free")
     hint = advice(error)
@@ -67,19 +67,19 @@ def replaced(
     what: str, path: str | os.PathLike[str], size: int | None = None, *, mode: int = 0o666,
     follows: bool = True,
 ) -> Iterator[Callable[[Any], Any]]:  # fmt: skip
-    """Gives a function that appends bytes to a new file, the file ``path`` when the block ends.
+    """Give a function that appends bytes to a new file, which replaces ``path`` at the block's end.
 
-    If the block raises, what was there before is still there. A device is written to directly.
+    If the block raises, an existing file stays as it was. A device is written to directly.
 
     Args:
         what: the function that writes, for the error.
         path: of the file.
-        size: how many bytes there will be, if that is known.
-        mode: its permissions from the first moment on, less those that the umask takes away.
-        follows: whether of a link the file that it leads to is replaced, and not the link.
+        size: the number of bytes of the file, if known.
+        mode: its permissions from the first moment on, without those masked by the umask.
+        follows: whether to replace the target of a link, and not the link.
 
     Raises:
-        FileError: the disk is full, for one.
+        FileError: the file cannot be written, as on a full disk.
 
     >>> import pathlib, tempfile
     >>> from eagerflow.extending import replaced
@@ -102,7 +102,7 @@ def replaced(
             return call(*arguments)
         except OSError as error:
             if error.filename is not None:
-                error.filename = os.fspath(path)  # not that of the part
+                error.filename = os.fspath(path)  # not the name of the temporary file
             raise unwritable(error, what, path, kept, size) from None
 
     def create(name: str, flags: int) -> int:
@@ -130,14 +130,14 @@ def replaced(
 def new_file(
     path: str | os.PathLike[str], mode: int = 0o666
 ) -> Iterator[Callable[[memoryview | bytes], None]]:
-    """Gives a function that appends to a new file, which is on the disk when the block ends.
+    """Give a function that appends to a new file, which is on the disk when the block ends.
 
     Args:
-        path: where no file is, nor a link.
-        mode: its permissions from the first moment on, less those that the umask takes away.
+        path: of the file, which must not exist, not even as a link.
+        mode: its permissions from the first moment on, without those masked by the umask.
 
     Raises:
-        FileExistsError: there is one.
+        FileExistsError: the file exists.
 
     >>> import pathlib, tempfile
     >>> from eagerflow.extending import new_file, sync_folder
@@ -164,7 +164,7 @@ def new_file(
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Bring the names of the files of ``folder`` to the disk, so that they outlive a crash.
+    """Sync the names of the files of ``folder`` to the disk, so that they survive a crash.
 
     >>> from eagerflow.extending import sync_folder
     >>> sync_folder(".")

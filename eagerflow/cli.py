@@ -15,7 +15,7 @@ import eagerflow as ef
 from eagerflow.hardware import kernel_library
 from eagerflow_kernels.cuda.library import STATUS
 
-#: what `eagerflow info` lists, by the extra that brings it ("" for the base install)
+#: the packages that `eagerflow info` lists, by the extra that installs them ("" for the base)
 _PACKAGES = {
     "": ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "threadpoolctl", "pyzmq",
          "msgspec"),
@@ -148,7 +148,7 @@ def _serve(options: argparse.Namespace) -> None:
         if options.keys is not None or options.plain_tcp:
             sys.exit("--folder needs no keys: nobody else enters it")
         listening.check_folder(options.folder)
-        where = listening.doors_in(options.folder.resolve(), task)  # clients may name it otherwise
+        where = listening.doors_in(options.folder.resolve(), task)  # clients may use another path
     else:
         where = listening.doors_at(options.listen)
         if options.keys is not None:
@@ -158,10 +158,10 @@ def _serve(options: argparse.Namespace) -> None:
     grants = ServerGrants(options.allow_files, options.allow_python)
     server = TaskServer(task, where, ef.__version__, credentials, plain=options.plain_tcp,
                         grants=grants)  # fmt: skip
-    gc.freeze()  # what is loaded stays: collections of garbage need not look at it
+    gc.freeze()  # loaded objects stay: garbage collections need not visit them
     print("ready", *server.doors, flush=True)
     left = options.with_parent
-    if left is not None:  # nobody reads what functions print there, but the log
+    if left is not None:  # stdout is not read: print to the log
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     sys.stdout = OverheardOutput(sys.stdout, server.hears)
     sys.stderr = OverheardOutput(sys.stderr, server.hears)

@@ -1,7 +1,7 @@
 """The backend by which plain einops takes tensors; einops is not imported for it.
 
-einops asks the subclasses of its ``AbstractBackend`` whether a tensor is theirs. Ours is made once
-the module with that class is there: now, or when somebody imports it.
+einops asks the subclasses of its ``AbstractBackend`` whether a tensor is theirs. Ours is defined
+once the module with that class is imported: now, or later by the user.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def register() -> None:
 
 @final
 class _Finder:
-    """Finds that one module, as Python would, and removes itself."""
+    """A finder of the backends module of einops, which then removes itself."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -46,7 +46,7 @@ class _Finder:
 
 @final
 class _DefiningLoader:
-    """Loads a module, and then defines the backend with it."""
+    """A loader that defines the backend after the module is loaded."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -62,13 +62,13 @@ class _DefiningLoader:
 def _define(einops: ModuleType) -> None:
     """Define the backend; einops finds it among the subclasses."""
     base: Any = getattr(einops, "AbstractBackend", None)
-    if base is None:  # an einops that has none goes without ours
+    if base is None:  # a version of einops without backends
         return
     ef = sys.modules["eagerflow"]
 
     @final
     class EagerflowBackend(base):  # type: ignore[misc]  # einops has no types
-        """What einops does with tensors and variables."""
+        """The operations of einops on tensors and variables."""
 
         framework_name = "eagerflow"
 

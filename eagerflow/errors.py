@@ -1,7 +1,7 @@
-"""Every exception that eagerflow raises on purpose, and the one form of their messages.
+"""All exceptions that eagerflow raises on purpose, and the form of their messages.
 
-A message says, in this order: what is wrong in the user's terms; what was given; what was
-expected; what to do; and the user's own line. All classes are subclasses of `EagerflowError` and
+A message states, in this order: the mistake in the user's terms; the values given; the values
+expected; a hint; and the user's own line. All classes are subclasses of `EagerflowError` and
 of the builtin that a user would catch.
 """
 
@@ -42,11 +42,11 @@ class EagerflowError(Exception):
     """The base of all exceptions of eagerflow.
 
     Args:
-        wrong: what is wrong, in the user's terms.
-        given: what was given (types with shapes).
-        expected: what would have been right.
-        hint: what to do about it.
-        source: the user's line; found by walking the stack if not given. A string where only its
+        wrong: the mistake, in the user's terms.
+        given: the values given (types with shapes).
+        expected: the values that would have been right.
+        hint: the advice.
+        source: the user's line; found by walking the stack if not given. A string if only its
             text is known.
 
     >>> try:
@@ -82,12 +82,12 @@ class EagerflowError(Exception):
         return "\n".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # code objects cannot be written
+        # code objects cannot be pickled
         state = {**self.__dict__, "source": None if self.source is None else str(self.source)}
         return _restored, (type(self), self.args, state)
 
     def reword(self, wrong: str, given: str | None = None) -> None:
-        """Say in other words what is wrong, and what was given if that is told."""
+        """Replace the description of the mistake, and of the values given if ``given`` is."""
         self.wrong, self.given = wrong, given or self.given
         self.args = (self._message(), *self.args[1:])
 
@@ -96,7 +96,7 @@ class EagerflowError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the user's frames and the message, no frames of eagerflow."""
+        """The lines that IPython shows: the user's frames and the message, no eagerflow frames."""
         frames = shown_frames(self)
         lines = ["Traceback (most recent call last):\n"] if frames else []
         lines += frames.format()
@@ -105,17 +105,17 @@ class EagerflowError(Exception):
 
 
 def _restored(kind: type[_E], args: tuple[object, ...], state: dict[str, object]) -> _E:
-    base: Any = kind  # of several bases in C this is the one that objects are laid out by
+    base: Any = kind  # the builtin base that determines the layout of objects
     while base.__module__ != "builtins":
         base = base.__base__
-    made: _E = base.__new__(kind)  # not its __init__, which may take something else
+    made: _E = base.__new__(kind)  # without __init__, which may take other arguments
     made.args = args
     made.__dict__.update(state)
     return made
 
 
 class ShapeError(EagerflowError, ValueError):
-    """Shapes do not fit together.
+    """Shapes that do not fit together.
 
     >>> ef.tensor([[1.0, 2.0]]) @ ef.tensor([[1.0, 2.0]])
     Traceback (most recent call last):
@@ -149,7 +149,7 @@ class DataDependentError(ShapeError):
 
 
 class DTypeError(EagerflowError, TypeError):
-    """A dtype that the op does not take, or two that have no common one.
+    """A dtype that the op does not take, or two dtypes without a common one.
 
     >>> ef.tensor([1.5, 2.5]) & ef.tensor([1, 2])
     Traceback (most recent call last):
@@ -173,7 +173,7 @@ class TensorValueError(EagerflowError, ValueError):
 
 
 class DeviceError(EagerflowError, ValueError):
-    """An unknown device, or operands that sit on different ones.
+    """An unknown device, or operands on different devices.
 
     >>> ef.device("cpu:x")
     Traceback (most recent call last):
@@ -183,7 +183,7 @@ class DeviceError(EagerflowError, ValueError):
 
 
 class PlacementError(EagerflowError, ValueError):
-    """Something cannot be where it was asked for; says which devices could.
+    """A placement that is impossible; the message names the possible devices.
 
     >>> f = ef.trace(lambda x: ef.exp(x))
     >>> f.place({"*": "cpu:9"})
@@ -197,24 +197,24 @@ class PlacementError(EagerflowError, ValueError):
 
 
 class PlacementWarning(UserWarning):
-    """Something is not where rules of placement ask for.
+    """Nodes are not on the devices that rules of placement ask for.
 
     Either ``soft_placement`` allows that, or a function that has rules is called in the trace of
-    another one, whose rules count. Results are the same. ``f.explain("placement")`` tells what is
-    where, and why.
+    another function, whose rules count. Results are the same. ``f.explain("placement")`` lists the
+    devices of nodes with reasons.
     """
 
 
 class PrecisionWarning(UserWarning):
-    """Float64, as NumPy makes it, came into layers with float32 parameters: all runs in float64."""
+    """Float64 inputs, as NumPy makes them, let layers with float32 parameters run in float64."""
 
 
 class TraceError(EagerflowError, TypeError):
-    """Something that a traced function cannot do."""
+    """An operation that a traced function does not support."""
 
 
 class VmapError(EagerflowError, TypeError):
-    """Something that the rows of `eagerflow.vmap` cannot do, since all of them run at once.
+    """An operation that `eagerflow.vmap` does not support, since all rows run at once.
 
     >>> ef.vmap(lambda x: x if x > 0 else -x)(ef.tensor([1.0, -2.0]))
     Traceback (most recent call last):
@@ -224,26 +224,26 @@ class VmapError(EagerflowError, TypeError):
 
 
 class TraceWarning(UserWarning):
-    """Something that a traced function does only while it is traced, or that it does too often.
+    """An effect or a read of a traced function that takes place only while it is traced.
 
-    A `print` in it, or a value of ``time.time()`` that is frozen: later calls may differ from eager
-    ones. ``ef.trace(strict=True)`` makes errors of these. What costs time alone is a
+    Examples are a `print`, or a frozen value of ``time.time()``: later calls may differ from eager
+    ones. ``ef.trace(strict=True)`` makes errors of these. A mere loss of time is a
     `RetraceWarning`.
     """
 
 
 class RetraceWarning(TraceWarning):
-    """A function is traced too often, or not run as a graph: its results are right, and it is slow.
+    """A function is traced too often, or not run as a graph: its results are right, but it is slow.
 
-    ``f.explain()`` tells why, and ``max_traces=`` of `eagerflow.trace` makes an error of it. To
-    hide it: ``warnings.simplefilter("ignore", ef.errors.RetraceWarning)``.
+    ``f.explain()`` gives the reason, and ``max_traces=`` of `eagerflow.trace` makes an error of it.
+    To hide it: ``warnings.simplefilter("ignore", ef.errors.RetraceWarning)``.
     """
 
 
 class CompileWarning(UserWarning):
-    """A traced function could not be compiled: its results are right, and it is slower.
+    """A traced function could not be compiled: its results are right, but it is slower.
 
-    ``f.explain()`` tells why; ``compile="off"`` of `eagerflow.trace` does not try.
+    ``f.explain()`` gives the reason; ``compile="off"`` of `eagerflow.trace` does not try.
     """
 
 
@@ -252,7 +252,7 @@ class LeakedTensorError(EagerflowError, RuntimeError):
 
 
 class GradientError(EagerflowError, TypeError):
-    """A gradient that does not exist, or was not asked for in a way that makes sense.
+    """A gradient that does not exist, or a request for a gradient that makes no sense.
 
     >>> ef.grad(lambda x: x * 2)(ef.tensor([1, 2]))
     Traceback (most recent call last):
@@ -262,9 +262,9 @@ class GradientError(EagerflowError, TypeError):
 
 
 class GradientWarning(UserWarning):
-    """A gradient is zero or missing, and a number was taken out on the way: perhaps it was lost so.
+    """A gradient is zero or missing, perhaps because a tensor was converted to a Python number.
 
-    To look at a number that no gradient is meant to flow through: ``ef.stop_gradient(x).item()``.
+    To read a number that no gradient is meant to flow through: ``ef.stop_gradient(x).item()``.
     """
 
 
@@ -308,7 +308,7 @@ class SettingError(EagerflowError, ValueError, TypeError):
 
 
 class VariableError(EagerflowError, TypeError):
-    """A change of a variable that is none of its assignments.
+    """A change of a variable other than by its assignment methods.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> v *= 2
@@ -321,7 +321,7 @@ class VariableError(EagerflowError, TypeError):
 
 
 class DimError(EagerflowError, ValueError):
-    """A symbolic size where its value is needed and not known, or a text that is no size.
+    """A symbolic size whose value is needed and not known, or a text that is no size.
 
     >>> n = ef.Dim("n")
     >>> range(n)
@@ -334,11 +334,11 @@ class DimError(EagerflowError, ValueError):
 
 
 class GraphError(EagerflowError, ValueError):
-    """A graph that is not well formed, or lacks what is asked of it."""
+    """A graph that is not well formed, or lacks a requested value, node or input."""
 
 
 class SchedulerError(EagerflowError, RuntimeError):
-    """An event that cannot follow what has happened in a step; tells the story of the entry."""
+    """An event that contradicts the earlier ones of a step; shows the history of the entry."""
 
 
 class RendezvousError(EagerflowError, RuntimeError):
@@ -346,13 +346,13 @@ class RendezvousError(EagerflowError, RuntimeError):
 
 
 class ResourceError(EagerflowError, ValueError):
-    """A name of a container that stands for something else than was asked for, or for nothing."""
+    """A name in a container that belongs to another kind of resource than requested, or to none."""
 
 
 class ProtocolError(EagerflowError, ValueError):
     """A message of another process that is malformed, too large, or of another protocol.
 
-    It was dropped or answered with this error; whoever got it goes on.
+    It was dropped or answered with this error; its receiver goes on.
     """
 
 
@@ -376,11 +376,11 @@ class GraphFileError(GraphError):
 
 
 class OpDefinitionError(EagerflowError, TypeError):
-    """An op record that is incomplete or contradicts another."""
+    """An op record that is incomplete or contradicts another one."""
 
 
 class KernelError(EagerflowError, RuntimeError):
-    """A kernel failed in a way that no rule foresaw, or is missing for a device."""
+    """A kernel that failed in a way that no rule foresaw, or is missing for a device."""
 
 
 class OutOfMemoryError(EagerflowError, MemoryError):
@@ -388,11 +388,11 @@ class OutOfMemoryError(EagerflowError, MemoryError):
 
 
 class QueueClosedError(EagerflowError, RuntimeError):
-    """A queue or barrier that is closed cannot take or give what was asked."""
+    """A closed queue or barrier cannot take an element, or give as many as requested."""
 
 
 class CancelledError(EagerflowError, RuntimeError):
-    """The step was cancelled, or an operation that waited."""
+    """A step, or an operation that waited, was cancelled."""
 
 
 class EnqueueCancelledError(QueueClosedError, CancelledError):
@@ -404,13 +404,13 @@ class WaitTimeoutError(EagerflowError, TimeoutError):
 
 
 class MutexError(EagerflowError, RuntimeError):
-    """A mutex that a thread would acquire twice, or releases without holding it."""
+    """A mutex that a thread would acquire twice, or that it releases without a hold."""
 
 
 class DeadlineError(CancelledError, TimeoutError):
-    """A step, or what waits for a queue, took longer than its `eagerflow.deadline` allowed.
+    """A step, or a wait for a queue, took longer than its `eagerflow.deadline` allowed.
 
-    It is broken off between two ops, or where it waits; a call after the deadline does nothing.
+    A step ends between two ops, or where it waits; a call after the deadline does nothing.
 
     >>> f = ef.trace(lambda x: ef.exp(x))
     >>> with ef.deadline(1e-9):
@@ -437,7 +437,7 @@ class FileError(EagerflowError, OSError):
 
 
 class RecordError(EagerflowError, ValueError):
-    """A record, picture or group of rows of a file that is damaged, or a line that is no text."""
+    """A damaged record, picture or row group of a file, or a line that cannot be decoded."""
 
 
 class WorkerError(EagerflowError, RuntimeError):
@@ -445,11 +445,11 @@ class WorkerError(EagerflowError, RuntimeError):
 
 
 class TaskLost(EagerflowError, RuntimeError):
-    """A task server died or fell silent."""
+    """A task server that died or stopped answering."""
 
 
 class ClusterWarning(UserWarning):
-    """A task of a cluster that runs other versions, or was started anew and has lost its state."""
+    """A task of a cluster that runs other versions, or was restarted and has lost its state."""
 
 
 class AuthenticationError(EagerflowError, PermissionError):
@@ -461,20 +461,20 @@ class CheckpointError(EagerflowError, RuntimeError):
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint that was passed over because it is damaged, or taken only in part."""
+    """A checkpoint that was skipped because it is damaged, or was loaded only in part."""
 
 
 class MoveWarning(UserWarning):
     """A variable that crosses to another device in each step, because of a scope or a rule.
 
-    Results are right, and each step waits for the bytes; `eagerflow.move` moves the variable. To
+    Results are right, but each step waits for the bytes; `eagerflow.move` moves the variable. To
     hide it: ``warnings.simplefilter("ignore", ef.errors.MoveWarning)``;
     ``ef.config(moves="error")`` makes errors of all moves that scopes ask for.
     """
 
 
 def traceback(mode: Literal["full", "short"]) -> None:
-    """Choose what notebooks show of an error raised by eagerflow.
+    """Choose the frames that notebooks show of an error raised by eagerflow.
 
     Args:
         mode: ``"short"`` (the default) hides eagerflow's own frames, ``"full"`` shows all.
@@ -490,7 +490,7 @@ def traceback(mode: Literal["full", "short"]) -> None:
 
 
 def relocate(error: _E, source: Source | str | None, *, settled: bool = False) -> _E:
-    """Say that ``error`` is about another line than that of the call, if ``source`` is one.
+    """Set the line of ``error`` to ``source``, if that is given.
 
     A line that is ``settled`` stays: a late failure is about the line that issued the work.
     """
@@ -502,9 +502,9 @@ def relocate(error: _E, source: Source | str | None, *, settled: bool = False) -
 
 
 def note_place(error: BaseException, note: str) -> None:
-    """Say at which node of a graph, or in which iteration, an error was raised.
+    """Add a note on the node or the iteration in which an error was raised.
 
-    One whose line is settled says that itself: who reads what failed is not where it failed.
+    An error with a settled line names the node itself, as it is raised at the reader of the value.
     """
     if not getattr(error, "_settled", False):
         error.add_note(note)

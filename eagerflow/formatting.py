@@ -1,4 +1,4 @@
-"""Texts for people: times, and tables for terminals and for notebooks, as HTML in their colours."""
+"""Formatting for people: times, and tables for terminals and, as HTML, for notebooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 Cells = Sequence[str]
 
-#: light or dark, with lines half as strong as the text
+#: for light and dark themes, with lines weaker than the text
 _STYLE: Final = (
     "border-collapse:collapse;color:inherit;background:transparent;"
     "font-variant-numeric:tabular-nums"
@@ -16,11 +16,12 @@ _LINE: Final = ";border-bottom:1px solid color-mix(in srgb, currentColor 30%, tr
 
 
 def table_lines(rows: Iterable[Cells], left: int) -> list[str]:
-    """The rows with columns of one width each.
+    """The rows of a table as lines of text with aligned columns.
 
     Args:
         rows: cells; the headings are a row.
-        left: how many columns are flush left, from the first; the others are flush right.
+        left: the number of columns, from the first, that are flush left; the others are flush
+            right.
 
     >>> from eagerflow.extending import table_lines
     >>> table_lines([("op", "calls"), ("add", "3")], left=1)
@@ -37,17 +38,17 @@ def table_lines(rows: Iterable[Cells], left: int) -> list[str]:
 
 
 def escape(text: str) -> str:
-    """``text`` as HTML that shows it."""
-    import html  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
+    """``text`` escaped for HTML."""
+    import html  # noqa: PLC0415 - notebooks have loaded it; 1 ms of a script's first trace
 
     return html.escape(text)
 
 
 def table_html(caption: Iterable[str], headings: Cells, rows: Iterable[Cells], left: int) -> str:
-    """The same as HTML.
+    """A table as HTML.
 
     Args:
-        caption: lines above it.
+        caption: the lines above the table.
         headings: of the columns.
         rows: cells, plain text.
         left: as for `table_lines`.
@@ -73,7 +74,7 @@ def table_html(caption: Iterable[str], headings: Cells, rows: Iterable[Cells], l
 
 
 def seconds_text(seconds: float, *, precise: bool = False) -> str:
-    """A time with its unit, to two or three places; ``precise`` to three wherever they say more.
+    """A time with its unit, to two or three significant digits; ``precise`` gives three.
 
     >>> from eagerflow.formatting import seconds_text
     >>> seconds_text(0.00472), seconds_text(0.0000123), seconds_text(2.5), seconds_text(0.25)

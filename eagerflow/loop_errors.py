@@ -1,10 +1,10 @@
-"""What errors that are raised in loops say of the iteration, in whichever way the loop is run."""
+"""Notes of errors in loops on the iteration, the same for all ways to run a loop."""
 
 from __future__ import annotations
 
 
 def iteration_note(op: str, iteration: int, source: object = None) -> str:
-    """What an error that is raised in a loop says of the iteration.
+    """The note on the iteration for an error that is raised in a loop.
 
     Args:
         op: the function that made the loop.

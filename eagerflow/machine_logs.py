@@ -1,4 +1,4 @@
-"""Logs of state machines: what happened, which a new machine can go through again."""
+"""Logs of state machines, which can be replayed by a new machine."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def go_through(
     handle: Callable[..., Iterable[Any]],
     error: type[EagerflowError],
 ) -> None:
-    """Let a new machine go through the events of a log; its instructions must be the same.
+    """Replay the events of a log in a new machine, whose instructions must be the same.
 
     Args:
-        log: for each event what the machine was told, the event first, and its instructions.
-        handle: tells the new machine, and gives its instructions.
-        error: the class of the error, if they are others.
+        log: for each event the arguments of the machine, the event first, and its instructions.
+        handle: passes an event to the new machine, and returns its instructions.
+        error: the class of the error, if instructions differ.
 
     Raises:
-        EagerflowError: they are not the same.
+        EagerflowError: the instructions differ.
 
     >>> from eagerflow.errors import SchedulerError
     >>> from eagerflow.machine_logs import go_through

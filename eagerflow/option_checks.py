@@ -10,12 +10,12 @@ from eagerflow.errors import TensorValueError
 
 
 class OptionKind(NamedTuple):
-    """What an option may be.
+    """A kind of option: its valid values.
 
     Attributes:
-        wrong: what is said of one that is something else, after its name.
-        expected: what it should be.
-        fits: whether a value is.
+        wrong: the text for an invalid value, after the name of the option.
+        expected: the valid values, in words.
+        fits: whether a value is valid.
 
     >>> from eagerflow.extending import OptionKind, require
     >>> even = OptionKind("is odd", "an even number", lambda x: x % 2 == 0)
@@ -46,7 +46,7 @@ COUNT: Final = SIZE._replace(wrong="is no count")
 
 
 def one_of(*choices: Any) -> OptionKind:
-    """One of some values.
+    """The kind of options with these values.
 
     >>> from eagerflow.extending import one_of
     >>> one_of("mean", "sum").expected
@@ -57,7 +57,7 @@ def one_of(*choices: Any) -> OptionKind:
 
 
 def require(who: str, kind: OptionKind, **options: Any) -> None:
-    """Refuse an option that is not of its kind.
+    """Refuse options that are not of a kind.
 
     Args:
         who: the class or function that has the options.
@@ -65,7 +65,7 @@ def require(who: str, kind: OptionKind, **options: Any) -> None:
         options: their values by their names.
 
     Raises:
-        TensorValueError: one of them is something else.
+        TensorValueError: an option is not of the kind.
 
     >>> from eagerflow.extending import SIZE, require
     >>> require("Linear", SIZE, n_in=3, n_out=4)

@@ -1,7 +1,7 @@
-"""What installed packages add to eagerflow: the entry points by which they say so.
+"""The entry points by which installed packages extend eagerflow.
 
-Python's own search for them takes 20 ms, most of it to load what reads metadata, and most people
-have no such package. So the files in which one would announce itself are looked through first.
+Python's own search for them takes 20 ms, most of it to load the reader of metadata, and most users
+have no such package. So the files that would declare an entry point are searched first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def entry_points(*groups: str) -> list[EntryPoint]:
 
 
 def _may_have(groups: tuple[str, ...]) -> bool:
-    """Whether Python's own search may find something; False only where it surely does not."""
+    """Whether Python's own search may find an entry point; False only if it certainly does not."""
     if any(f is not PathFinder and hasattr(f, "find_distributions") for f in sys.meta_path):
         return True
     headings = [f"[{group}]".encode() for group in groups]
@@ -37,9 +37,9 @@ def _may_have(groups: tuple[str, ...]) -> bool:
 
 
 def _texts() -> Iterator[bytes]:
-    """What installed packages say of their entry points."""
+    """The contents of the files ``entry_points.txt`` of installed packages."""
     for folder in sys.path:
-        if not isinstance(folder, str):  # Python's own search passes it by
+        if not isinstance(folder, str):  # ignored by Python's own search, too
             continue
         if folder.endswith((".egg", ".egg-link")):
             raise NotADirectoryError(folder)
@@ -52,6 +52,6 @@ def _texts() -> Iterator[bytes]:
                 try:
                     with open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
                         text = file.read()
-                except OSError:  # it has none
+                except OSError:  # the package has no entry points
                     continue
                 yield text

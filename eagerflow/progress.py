@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Advance(Protocol):
-    """Tells a bar that so much more is done, and what is to stand behind it."""
+    """Advances a bar by ``done`` units, with a note behind it."""
 
     def __call__(self, done: int, note: str = "") -> object: ...
 
@@ -19,16 +19,16 @@ class Advance(Protocol):
 def progress_bar(
     what: str, total: int, unit: str, *, delay: float = 0.0, show: bool = True
 ) -> Iterator[Advance]:
-    """Show how far something is, while the block runs.
+    """Show the progress of some work, while the block runs.
 
-    Bars are drawn anew in their place, which only a terminal or a notebook does. A pipe or a file
-    would keep each state of it: there, one line tells what was done, and nothing if it failed.
+    Bars are redrawn in place, which only a terminal or a notebook can do. A pipe or a file would
+    keep each state of a bar: it gets one line at the end, and none if the block fails.
 
     Args:
         what: the label.
-        total: how much there is to do, in all.
-        unit: what is counted, such as ``"step"``; ``"B"`` is bytes.
-        delay: nothing is shown of what takes fewer seconds.
+        total: the total number of units.
+        unit: the name of the unit, such as ``"step"``; ``"B"`` is bytes.
+        delay: the seconds before anything is shown.
         show: False for no bar and no line.
 
     >>> from eagerflow.extending import progress_bar
@@ -56,8 +56,8 @@ def _notebook() -> bool:
 def _bar(what: str, total: int, unit: str, delay: float) -> Iterator[Advance]:
     from tqdm import tqdm  # noqa: PLC0415 - a package that few programs need
 
-    # a terminal is clean again afterwards; a notebook would keep an output with nothing in it, and
-    # shows what goes to stderr as if it were an error
+    # a terminal is clean again afterwards; a notebook would keep an empty output, and shows stderr
+    # as an error
     notebook = _notebook()
     with tqdm(
         total=total, desc=what, unit=unit, unit_scale=unit == "B", delay=delay, leave=notebook,

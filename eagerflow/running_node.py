@@ -1,7 +1,7 @@
-"""At which node of a graph a thread is, found from its stack when it is asked for.
+"""The node of a graph that a thread runs, found from its stack on demand.
 
 Code that is generated for a graph is registered under its file name. So nothing is noted while it
-runs, and only the caller that asks pays.
+runs, and only callers of this module pay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from eagerflow.source import Source, capture, is_framework_frame
 
-#: how the names of files of generated code begin
+#: the prefix of file names of generated code
 CODE_FILE: Final = "<program "
 #: frames that a kernel may have above the code that calls it
 _DEEP: Final = 64
@@ -25,16 +25,16 @@ _ENTRY: Final = "run"  # the function that generated code begins with
 @final
 @dataclass(frozen=True, slots=True)
 class RunningNode:
-    """Where a thread is.
+    """The position of a thread in user code and graphs.
 
     Attributes:
         source: the user's line.
-        executable: the number of what runs the graph; 0 in eager code.
+        executable: the number of the executable that runs the graph; 0 in eager code.
         graph: the name of the graph.
         node: the name of the node.
-        frames: the loops of generated code that it is in, the outermost first, each by its name and
+        frames: the enclosing loops of generated code, the outermost first, each by its name and
             the number of the iteration.
-        progress: how much of a native kernel has run, from 0 to 1; 0 where that is not known.
+        progress: the fraction of a native kernel that has run; 0 where not known.
     """
 
     source: Source | None = None
@@ -46,30 +46,30 @@ class RunningNode:
 
 
 class CodeWithNodes(Protocol):
-    """What knows the nodes of generated code."""
+    """An owner of generated code, which knows the nodes of its lines."""
 
     def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
-        """The node at which a thread is that has these frames of its code, the innermost first."""
+        """The node that a thread with these frames of its code runs, the innermost frame first."""
 
     def node_at_line(self, file: str, line: int) -> RunningNode | None:
-        """The node that a line of its code runs."""
+        """The node that a line of the code runs."""
 
 
-#: what to ask for nodes of the code of a file name, as long as it lives
+#: the living owners of generated code by file name
 codes_by_file: Final[WeakValueDictionary[str, CodeWithNodes]] = WeakValueDictionary()
 
 
 def running_node(depth: int = 1) -> RunningNode:
-    """Where this thread is: at a node of the innermost graph that it runs, or in eager code.
+    """The position of this thread: a node of the innermost graph that it runs, or eager code.
 
     Args:
-        depth: how many frames above the caller to start at.
+        depth: the number of frames above the caller to start at.
     """
     return _in_graph(sys._getframe(depth)) or RunningNode(capture(depth + 1))
 
 
 def node_of_thread(thread: int) -> RunningNode:
-    """Where a thread is that sleeps, found from another one.
+    """The position of another thread, which sleeps.
 
     Args:
         thread: its identifier.
@@ -91,7 +91,7 @@ def _in_graph(frame: FrameType | None) -> RunningNode | None:
 def _in_code(
     frame: FrameType | None, goes_on: Callable[[FrameType], bool]
 ) -> RunningNode | None:  # fmt: skip
-    """The node of the innermost graph on a stack, as far up as ``goes_on`` says."""
+    """The node of the innermost graph on a stack, searched upwards while ``goes_on`` holds."""
     while frame is not None and goes_on(frame):
         file = frame.f_code.co_filename
         owner = codes_by_file.get(file)
@@ -114,21 +114,21 @@ def _of_one_run(frame: FrameType) -> list[FrameType]:
 
 
 def nodes_of_threads() -> dict[int, RunningNode]:
-    """Where the threads are that are at a node of a graph, by their identifiers.
+    """The nodes that threads run, by thread identifier; threads outside of graphs are left out.
 
-    Within a function of the user that a node calls they are at that node.
+    Within a user's function that a node calls, a thread is at that node.
     """
     frames = sys._current_frames().items()
     nodes = {thread: _in_code(frame, lambda _: True) for thread, frame in frames}
     return {thread: node for thread, node in nodes.items() if node is not None}
 
 
-#: the file name of code that was generated for a graph, and the line that a thread is at
+#: a file name of generated code, and the line that a thread is at
 PlaceInCode = tuple[str, int]
 
 
 def places_of_threads() -> dict[int, PlaceInCode]:
-    """In which generated code threads are, by their identifiers, as quickly as that can be told."""
+    """The places of threads in generated code, by thread identifier, found as fast as possible."""
     places = {}
     for thread, top in sys._current_frames().items():
         frame: FrameType | None = top
@@ -144,6 +144,6 @@ def places_of_threads() -> dict[int, PlaceInCode]:
 
 
 def node_at(place: PlaceInCode) -> RunningNode | None:
-    """The node that generated code was at, without its loops; None if that is gone."""
+    """The node of a place in generated code, without its loops; None if the code is gone."""
     owner = codes_by_file.get(place[0])
     return None if owner is None else owner.node_at_line(*place)

@@ -1,6 +1,7 @@
-"""Settings and how they are changed: ``ef.config``.
+"""Settings and their changes: ``ef.config``.
 
-This module holds values and calls the hooks that act on a change; it imports none of them.
+This module holds values and calls the hooks that act on a change; it does not import the modules
+that register hooks.
 """
 
 from __future__ import annotations
@@ -21,18 +22,17 @@ class Settings:
     """The values that ``ef.config`` changes.
 
     Attributes:
-        cpu_devices: how many virtual CPU devices ``cpu:0 … cpu:n-1`` there are.
+        cpu_devices: the number of virtual CPU devices ``cpu:0 … cpu:n-1``.
         threads: threads of the linear algebra libraries and of native kernels; None leaves the
-            former as they are, and the latter as many as there are cores.
+            former unchanged, and gives the latter a thread per core.
         check_nan: raise at the op that first makes a NaN or an infinity from finite inputs.
         verify: check each op's result against its type rule, and native kernels of graphs against
             the ops that they stand for.
         moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
-        soft_placement: leave nodes where the program says if rules of placement ask for what is
-            impossible.
+        soft_placement: leave nodes where the program says if rules of placement cannot be met.
         kernels: the library that computes: ``"native"``, ``"portable"`` (NumPy's functions), or
             ``"auto"``, the native one where this machine can run it.
-        gpu_memory_limit: bytes that eagerflow may hold on each GPU; None for all there are.
+        gpu_memory_limit: bytes that eagerflow may hold on each GPU; None for no limit.
     """
 
     cpu_devices: int = 1
@@ -49,12 +49,12 @@ _NAMES: Final = tuple(f.name for f in fields(Settings))
 _USUAL: Final[Mapping[str, Any]] = {f.name: f.default for f in fields(Settings)}
 #: settings that a block changes for its own thread only; the others belong to the process
 _PER_THREAD: Final = frozenset({"check_nan", "verify", "moves", "soft_placement"})
-#: settings that are one of these texts; the first is the usual one
+#: settings with a fixed set of texts as values; the first is the default
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "moves": ("allow", "error"),
     "kernels": ("auto", "native", "portable"),
 }
-#: settings that no block can change, since it could not change them back
+#: settings that no block may change, since it could not restore them
 _FOR_GOOD: Final = frozenset({"kernels"})
 _MAY_BE_NONE: Final = frozenset({"threads", "gpu_memory_limit"})
 
@@ -63,13 +63,13 @@ Hook = Callable[[Settings, Settings], None]
 
 
 class _State(NamedTuple):
-    """What calls and blocks have set.
+    """The settings made by calls and by blocks.
 
     Attributes:
-        called: what calls set, for good.
-        blocks: what the blocks set that now run, of all threads, in the order of entry.
+        called: the settings made by calls, for good.
+        blocks: the changes of the running blocks of all threads, in the order of entry.
         process: the settings of a thread with no block of its own.
-        anywhere: the same with each per-thread setting that some thread has changed.
+        anywhere: ``process`` with each per-thread setting that some thread has changed.
     """
 
     called: Settings
@@ -91,11 +91,11 @@ def _state_of(called: Settings, blocks: tuple[Changes, ...]) -> _State:
 _lock: Final = threading.RLock()
 _hooks: Final[list[Hook]] = []
 _state = _state_of(Settings(), ())
-#: the calls that may turn out to be blocks, in their order
+#: calls that may still become blocks (`with`), in their order
 _calls: Final[list[ref[config]]] = []
-#: what `current` made last: settings of the process, those of a thread, and both together
+#: the last result of `current`: settings of the process, changes of a thread, and both combined
 _last: tuple[Settings, Changes, Settings] = (_state.process, {}, _state.process)
-#: what the blocks of this thread set, of the per-thread settings
+#: the per-thread settings that the blocks of this thread changed
 _own: ContextVar[Changes] = ContextVar("settings", default={})  # noqa: B039 - never changed
 
 
@@ -114,8 +114,8 @@ def current() -> Settings:
 def on_change(hook: Hook) -> None:
     """Call ``hook(old, new)`` before each change; an exception in it refuses the change.
 
-    Per-thread settings are on in these if any thread has them on. What was changed before, by who
-    loads the caller's module within a block, is told at once.
+    Per-thread settings are on in ``old`` and ``new`` if any thread has them on. For changes made
+    before, as when the caller's module is loaded within a block, the hook is called at once.
     """
     with _lock:
         if _state.anywhere != Settings():
@@ -134,7 +134,7 @@ def _change(called: Settings, blocks: tuple[Changes, ...]) -> None:
                 hook(old.anywhere, new.anywhere)
                 done.append(hook)
     except BaseException:
-        for hook in reversed(done):  # what they did is undone
+        for hook in reversed(done):  # undo the hooks that ran
             hook(new.anywhere, old.anywhere)
         raise
     _state = new
@@ -172,24 +172,24 @@ class config:
     Args:
         cpu_devices: number of virtual CPU devices (at least 1).
         threads: threads of the linear algebra libraries that are loaded, and of native kernels;
-            None for what they had, and one for each core.
+            None restores the former, and gives the latter a thread per core.
         check_nan: raise at the op that first makes a NaN or an infinity.
         verify: check every op's result against its type rule; where native kernels are in force,
-            traced functions also run in both tiers, and what differs in a bit is an error that
-            names the first node which does.
-        moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
-        soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
-            nodes where the program says, with a warning.
+            traced functions also run in both tiers, and a difference in a bit is an error that
+            names the first node with one.
+        moves: ``"error"`` refuses the moves of `device` scopes; ``"allow"`` by default.
+        soft_placement: where rules of `TracedFunction.place` cannot be met, leave nodes where the
+            program says, with a warning.
         kernels: ``"native"`` computes with eagerflow's own kernels, ``"portable"`` with NumPy's
-            functions, whose bits results then have. ``"auto"``, the default, is native where the
-            processor runs it (x86-64 with AVX2 and FMA, or AArch64), and portable elsewhere;
-            ``"native"`` is an error there. `eagerflow info` says which one it is. It is for the
+            functions, so that results have NumPy's bits. ``"auto"``, the default, is native if the
+            processor supports it (x86-64 with AVX2 and FMA, or AArch64), and portable elsewhere;
+            ``"native"`` is an error there. `eagerflow info` shows the choice. It holds for the
             whole process, and cannot change after the first op on floats.
         gpu_memory_limit: bytes that eagerflow may hold on each GPU, from now on; None for no limit.
             `eagerflow.hardware.limit_memory` is for one device.
 
     Raises:
-        SettingError: an unknown setting, or a value that it cannot take.
+        SettingError: an unknown setting, or an invalid value.
 
     >>> with ef.config(cpu_devices=4):
     ...     print([str(d) for d in ef.devices("cpu")])
@@ -204,7 +204,7 @@ class config:
         self._tokens: list[Token[Changes]] = []
         with _lock:
             called = _state.called
-            #: what the call replaced; None once it has turned out to be a block
+            #: the values that the call replaced; None once it has become a block
             self._before: Changes | None = {n: getattr(called, n) for n in changes}
             _calls[:] = [*(one for one in _calls if one() is not None), ref(self)]
             _change(replace(called, **changes), _state.blocks)
@@ -215,7 +215,7 @@ class config:
             with _lock:
                 _change(replace(_state.called, **(self._before or {})), _state.blocks)
             raise SettingError(f"config: {min(fixed)} is for the whole process, not for a block")
-        # until here it could not be known that this is no call: that much is taken back
+        # only here is it known that this is a block, not a call: the call is undone
         with _lock:
             called = replace(_state.called, **self._taken_back())
             _change(called, (*_state.blocks, self._changes))
@@ -225,10 +225,10 @@ class config:
         return self
 
     def _taken_back(self) -> Changes:
-        """The settings as they were before the call, but for those that a later call has changed.
+        """The settings before this call, without those that a later call has changed.
 
-        Such a call, of another thread, say, may turn out to be a block as well: so it has to take
-        back to what was before this one.
+        A later call, say of another thread, may become a block as well: so it inherits the values
+        before this call as the ones to restore.
         """
         others = [one for one in (reference() for reference in _calls) if one is not None]
         back = dict(self._before or {})
@@ -242,7 +242,7 @@ class config:
         _own.reset(self._tokens.pop())
         with _lock:
             rest = list(_state.blocks)
-            # from the end, and by identity: two blocks may set the same
+            # from the end, and by identity: two blocks may make the same changes
             last = max(i for i, changes in enumerate(rest) if changes is self._changes)
             del rest[last]
             _change(_state.called, tuple(rest))

@@ -1,8 +1,8 @@
-"""Where in the user's own code something happened, and which frames of an error are shown.
+"""Sources: instructions in the user's own code; and the frames of an error that are shown.
 
 A source is kept as (code object, instruction offset), never as a frame: a frame would keep every
-local variable of the user alive. It costs one walk up the stack, and is turned into a file name
-and a line only when it is read.
+local variable of the user alive. It costs one walk up the stack, and its file name and line are
+computed only when they are read.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Any, Final, ParamSpec, TypeVar, final
 
 from eagerflow.wrong_calls import add_remedy
 
-#: no user's; threads of ours begin in the last one
+#: packages that are not the user's code; threads of eagerflow begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
-_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # that of Python
+_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # Python's standard library
 _INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")
-_OPTIMIZED: Final = 1  # the flag of code whose variables have slots of their own
+_OPTIMIZED: Final = 1  # the flag of code whose variables are in slots
 _STORES: Final = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
-_CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
+_CACHE_LIMIT: Final = 10_000  # every run of a notebook cell has a file name of its own
 
 #: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
 #: graphs, the name of the local variable that holds the source of the node
 _by_file: dict[str, bool | str] = {}
-#: the files of libraries, whose lines say little to the user
+#: the files of libraries, whose lines are of little use to the user
 _libraries: set[str] = set()
 _E = TypeVar("_E", bound=BaseException)
 _P = ParamSpec("_P")
@@ -45,11 +45,11 @@ _all_frames = False
 @final
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One instruction of the user's code.
+    """An instruction of the user's code.
 
     Attributes:
         code: the code object that was running.
-        offset: the offset of the instruction in it, in bytes.
+        offset: the byte offset of the instruction in ``code``.
 
     >>> from eagerflow.extending import capture
     >>> source = capture()
@@ -67,7 +67,7 @@ class Source:
 
     @property
     def line(self) -> int:
-        """The line number, counted from 1 (0 where the code object has none)."""
+        """The line number, counted from 1 (0 if the code object has none)."""
         for start, end, line in self.code.co_lines():
             if start <= self.offset < end:
                 return line or 0
@@ -80,7 +80,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The source line itself, stripped; empty where the source is not at hand."""
+        """The source line itself, stripped; empty if the source is not available."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -93,10 +93,10 @@ class Source:
 def capture(depth: int = 1) -> Source | None:
     """The innermost instruction of the user, or None if there is none.
 
-    It is neither eagerflow's nor, if there is another one, of a library that knows nothing of it.
+    It is not in eagerflow, and in a library that does not use eagerflow only as a last resort.
 
     Args:
-        depth: how many frames above the caller to start at.
+        depth: the number of frames above the caller to start at.
 
     >>> from eagerflow.extending import capture
     >>> class Setting:
@@ -111,10 +111,10 @@ def capture(depth: int = 1) -> Source | None:
 
 
 def position(depth: int = 1) -> tuple[CodeType | None, int]:
-    """What `capture` gives, as the bare arguments of `Source`: for calls at each op."""
+    """As `capture`, but the bare arguments of `Source`: for calls at each op."""
     frame: FrameType | None = sys._getframe(depth)
     known = _by_file
-    library: tuple[CodeType | None, int] = None, 0  # the best there is if no user's is found
+    library: tuple[CodeType | None, int] = None, 0  # the fallback if there is no user's frame
     while frame is not None:
         code = frame.f_code
         internal = known.get(code.co_filename)
@@ -126,7 +126,7 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
                     return code, frame.f_lasti
                 if library[0] is None:
                     library = code, frame.f_lasti
-            elif internal in code.co_varnames:  # to ask a frame for its variables keeps them alive
+            elif internal in code.co_varnames:  # reading f_locals of a frame keeps them alive
                 source = frame.f_locals.get(internal)
                 if type(source) is Source:
                     return source.code, source.offset
@@ -154,8 +154,8 @@ def warn(text: str, category: type[Warning], call: CodeType | None = None) -> No
     Args:
         text: the message.
         category: its class.
-        call: code of eagerflow that calls itself by way of the user's; then the line is that of
-            its outermost call.
+        call: code of eagerflow that is reentered through user code; then the line is that of its
+            outermost call.
 
     >>> import warnings
     >>> from eagerflow.extending import warn
@@ -173,7 +173,7 @@ def warn(text: str, category: type[Warning], call: CodeType | None = None) -> No
 
 
 def _depth_of(call: CodeType) -> int:
-    """How many frames above its caller the outermost one of some code is."""
+    """The number of frames from the caller up to the outermost frame of some code."""
     frame: FrameType | None = sys._getframe(1)
     level = depth = 0
     while frame is not None:
@@ -191,12 +191,12 @@ def is_framework_frame(frame: FrameType) -> bool:
 
 
 def is_framework_code(code: CodeType) -> bool:
-    """Whether ``code``, at which a line was captured before, is of eagerflow."""
+    """Whether ``code``, of a captured source, is of eagerflow."""
     return bool(_by_file.get(code.co_filename))
 
 
 def variables_of(frame: FrameType) -> dict[str, Any]:
-    """The variables of a frame, which does not keep their values alive because it was asked."""
+    """The variables of a frame, read such that the frame does not keep their values alive."""
     known = frame.f_locals
     variables = dict(known)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & _OPTIMIZED:
@@ -205,7 +205,7 @@ def variables_of(frame: FrameType) -> dict[str, Any]:
 
 
 def users_variables() -> Iterator[tuple[FrameType, dict[str, Any]]]:
-    """The frames of the user's functions under way, the innermost first, and their variables."""
+    """The frames of the user's running functions, the innermost first, with their variables."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not is_framework_frame(frame):
@@ -214,10 +214,9 @@ def users_variables() -> Iterator[tuple[FrameType, dict[str, Any]]]:
 
 
 def assignment_of(x: Any) -> tuple[str, Source] | None:
-    """The name that the user has for an object, and where it was assigned.
+    """The user's name for an object, and the line that assigned it; None if no frame has a name.
 
-    Nothing is noted for that while programs run. An argument is looked for in the frame that passed
-    it. None if no frame has a name for it.
+    It costs running programs nothing. An argument is looked for in the frame that passed it.
     """
     for frame, variables in users_variables():
         for name in [name for name, value in variables.items() if value is x]:
@@ -228,20 +227,21 @@ def assignment_of(x: Any) -> tuple[str, Source] | None:
 
 
 def _stored(code: CodeType, name: str, now: int) -> int | None:
-    """Where a name was set last before the instruction ``now``; in a loop, perhaps behind it."""
+    """The offset of the last store of a name before ``now``; in a loop, perhaps behind it."""
     last = None
     for before, after in pairwise(dis.get_instructions(code)):
         if after.opname not in _STORES or after.argval != name or before.argrepr.endswith("="):
-            continue  # `+=` and its like leave a tensor where it is
+            continue  # `+=` and other in-place operators keep the object
         if last is None or after.offset < now:
             last = after.offset
     return last
 
 
 def users_context(error: BaseException) -> BaseException | None:
-    """What was being handled when ``error`` was raised, but for what eagerflow tells itself.
+    """The exception that was being handled when ``error`` was raised, unless it is internal.
 
-    That is an exception of ours that code of ours has caught: its traceback begins there.
+    An internal one is an exception of eagerflow that its own code has caught: there its traceback
+    begins.
     """
     context = error.__context__
     while context is not None and type(context).__module__.partition(".")[0] in _FRAMEWORK:
@@ -267,13 +267,13 @@ def _classify(frame: FrameType) -> bool | str:
             internal = str(frame.f_globals.get("REPLAYS", "")) or True
     if not internal and _is_library(name, frame.f_globals):
         _libraries.add(name)
-    if name != "<string>":  # dataclasses of ours write such code, and users run such code
+    if name != "<string>":  # the file name of code of our dataclasses, and of users' `exec`
         _by_file[name] = internal
     return internal
 
 
 def _is_library(file: str, names: Mapping[str, Any]) -> bool:
-    """Whether a file is of Python's library, or of an installed one that does not use eagerflow."""
+    """Whether a file is of Python's library, or of a package that does not use eagerflow."""
     if "site-packages" not in file and "dist-packages" not in file:
         return file.startswith(_LIBRARY)
     modules = [
@@ -295,7 +295,7 @@ def cell_name(file: str) -> str:
 
 
 def user_line(error: BaseException) -> Source | None:
-    """Where the user's code raised an exception."""
+    """The line of the user's code that raised an exception."""
     trace = _users_last(error)
     return None if trace is None else Source(trace.tb_frame.f_code, trace.tb_lasti)
 
@@ -314,24 +314,24 @@ def _users_last(error: BaseException) -> TracebackType | None:
     return last
 
 
-# --- what is shown of an error ------------------------------------------------------------------
+# --- the frames that are shown of an error ------------------------------------------------------
 
 
 def show_all_frames(choice: bool) -> None:
-    """Whether errors show the frames of eagerflow as well, from now on."""
+    """Choose whether errors show the frames of eagerflow as well, from now on."""
     global _all_frames
     _all_frames = choice
 
 
 def strip(error: _E) -> _E:
-    """Drop the frames below the caller from ``error``, so that they free what they hold."""
+    """Drop the frames below the caller from ``error``, so that their variables are freed."""
     return error if _all_frames else error.with_traceback(None)
 
 
 def hide_frames(error: BaseException) -> None:
-    """Leave only the user's own frames in the traceback of ``error``, and what they handled.
+    """Leave only the user's own frames, and exceptions that they handled, in ``error``.
 
-    To be followed by a bare ``raise``, which adds none to them: any other adds its own frame.
+    To be followed by a bare ``raise``, which adds no frame: any other raise adds its own frame.
     """
     add_remedy(error)
     if _all_frames:
@@ -367,7 +367,7 @@ def shown_frames(error: BaseException) -> traceback.StackSummary:
             f for f, tb in zip(frames, _walk(trace), strict=True) if not _hidden(tb)
         )
     for frame in frames:
-        _ = frame.line  # of the file, before it gets the name of the cell
+        _ = frame.line  # loads the text, before the file name becomes that of the cell
         frame.filename = cell_name(frame.filename)
     return frames
 

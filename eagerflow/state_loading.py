@@ -1,4 +1,4 @@
-"""What a state has to be to fit a module or an optimiser, and how it gets there: all or nothing."""
+"""Loading of a state into the variables of a module or an optimiser: all or nothing."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def put_state(
         variables: by their first paths.
         names: the first path of the variable at each path.
         state: values by path.
-        strict: whether ``state`` must be complete and have nothing else.
+        strict: whether ``state`` must have all paths and no others.
         owner: the class of the module, for messages.
 
     Raises:
-        CheckpointError: it does not fit; nothing is assigned then.
+        CheckpointError: the state does not fit; then nothing is assigned.
 
     >>> from eagerflow.extending import put_state
     >>> w = ef.Variable([1.0, 2.0])
@@ -70,7 +70,7 @@ def put_state(
 
 
 def _hint(missing: list[str], unexpected: list[str]) -> str:
-    """What to do about paths that do not meet."""
+    """The advice for paths that do not match."""
     pair = renaming(missing, unexpected)
     meant = f"is {pair[0]!r} there {pair[1]!r} here? " if pair else ""
     return f"{meant}strict=False leaves out what is missing or unexpected"
@@ -80,8 +80,8 @@ def _fitting(variable: ef.Variable, value: Any) -> ef.Tensor:
     """``value`` as a tensor that can be assigned.
 
     Raises:
-        ShapeError: another shape.
-        DTypeError: another dtype.
+        ShapeError: the shape or dtype differs.
+        DTypeError: the value cannot be converted.
     """
     tensor = ef.tensor(value, device=variable.device)
     weak = isinstance(value, (bool, int, float, complex, list))
@@ -93,7 +93,7 @@ def _fitting(variable: ef.Variable, value: Any) -> ef.Tensor:
 
 
 def _check_one(value: ef.Tensor, other: ef.Tensor, path: str) -> None:
-    """Refuse two values of one variable, as two of its paths may give it."""
+    """Refuse different values for one variable, which has several paths."""
     if value is not other and not _same(value, other):
         raise CheckpointError(f"another value than {path}, which is the same variable")
 
@@ -107,7 +107,7 @@ def _listed(title: str, names: list[str]) -> str:
 
 
 def first_names(names: list[str]) -> str:
-    """The first of some names, and how many more there are.
+    """The first of some names, and the number of others.
 
     >>> from eagerflow.extending import first_names
     >>> first_names([f"layer{i}" for i in range(10)])
@@ -118,11 +118,11 @@ def first_names(names: list[str]) -> str:
 
 
 def renaming(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
-    """What paths that are missing are called elsewhere: the parts in which the first two differ.
+    """The probable renaming of missing paths: the parts in which a path and its match differ.
 
     Args:
         here: the paths that are missing, their parts joined by dots.
-        there: the paths that are not asked for.
+        there: the paths that are unexpected.
 
     Returns:
         The name there and the name here, such as ``("encoder", "backbone")``.

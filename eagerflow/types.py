@@ -27,7 +27,7 @@ from eagerflow_kernels.lists import LIST_DTYPE
 
 #: One size per axis. A size is an int, or in a trace a `eagerflow.dims.Dim`.
 Shape = tuple[int, ...]
-#: what names a shape: one size, or a sequence of them
+#: an argument for a shape: one size, or a sequence of sizes
 ShapeLike = SupportsIndex | Sequence[SupportsIndex]
 
 
@@ -35,15 +35,15 @@ ShapeLike = SupportsIndex | Sequence[SupportsIndex]
 class DType:
     """The type of one element. There is one object per dtype: compare with ``is`` or ``==``.
 
-    ``==`` also accepts what NumPy understands (``x.dtype == np.float32``, ``== "float32"``).
+    ``==`` also accepts NumPy's names of dtypes (``x.dtype == np.float32``, ``== "float32"``).
 
     Attributes:
         name: the name in the array API standard, such as ``"float32"``.
-        short: how types print it, such as ``"f32"``.
+        short: the name in printed types, such as ``"f32"``.
         kind: ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"real floating"``,
             ``"complex floating"`` or ``"bytes"``.
-        dtype: NumPy's dtype object (NumPy itself looks here: ``np.zeros(3, ef.float32)``).
-        itemsize: bytes per element; of bytes, those of a reference to them.
+        dtype: NumPy's dtype object (NumPy itself reads it: ``np.zeros(3, ef.float32)``).
+        itemsize: bytes per element; for dtype bytes, the size of a reference.
 
     >>> ef.float32, ef.float32.itemsize, ef.float32 == "float32"
     (float32, 4, True)
@@ -72,7 +72,7 @@ class DType:
 
     @property
     def byteorder(self) -> str:
-        """NumPy's sign of the order of bytes in memory, which is always that of the machine."""
+        """NumPy's sign of the byte order in memory, which is always that of the machine."""
         return self.dtype.byteorder
 
     def __repr__(self) -> str:
@@ -107,13 +107,13 @@ _TABLE: Final = (
     DType("complex128", "c128", "complex floating", np.complex128),
 )
 
-#: the dtype of lists of tensors (`eagerflow.ops.state.lists`): no array has it, and users meet it
+#: the dtype of lists of tensors (`eagerflow.ops.state.lists`): no array has it, and users see it
 #: in graphs only. Derivatives flow through lists.
 LIST: Final = DType("list", "list", "list", LIST_DTYPE)
 LIST.is_inexact = True
 
-#: the dtype of byte strings of any length, such as the contents of files. It is none of numbers,
-#: so it is not among `DTYPES`; its arrays hold Python's ``bytes``.
+#: the dtype of byte strings of any length, such as the contents of files. It is not numeric, so it
+#: is not among `DTYPES`; its arrays hold Python's ``bytes``.
 BYTES: Final = DType("bytes", "bytes", "bytes", np.object_)
 
 #: every dtype by its name
@@ -135,7 +135,7 @@ _aliases: Final[dict[Any, DType]] = {
     bytes: BYTES,
     np.bytes_: BYTES,
     "bytes": BYTES,
-    # by name as by type; NumPy's own reading would differ
+    # names mean the same as types here; NumPy reads them in another way
     "int": DTYPES["int64"],
     "float": DTYPES["float32"],
     "complex": DTYPES["complex64"],
@@ -152,7 +152,7 @@ _DEFAULTS: Final = {
 }
 
 
-#: what names a dtype (see `as_dtype`), or leaves it open
+#: an argument for a dtype (see `as_dtype`); None leaves it open
 DTypeLike = DType | np.dtype[Any] | type[Any] | str | None
 
 
@@ -160,8 +160,8 @@ def as_dtype(value: Any) -> DType:
     """The `DType` that ``value`` names.
 
     Args:
-        value: a `DType`, a name (``"float32"``, ``"f32"``), a NumPy dtype or scalar type, or one
-            of Python's ``bool``, ``int`` (int64), ``float`` (float32), ``complex`` (complex64),
+        value: a `DType`, a name (``"float32"``, ``"f32"``), a NumPy dtype or scalar type, or
+            Python's ``bool``, ``int`` (int64), ``float`` (float32), ``complex`` (complex64) or
             ``bytes``.
 
     Raises:
@@ -202,7 +202,7 @@ def number_dtype(value: Any) -> DType:
     """The dtype of numbers or bool that ``value`` names, as for `as_dtype`.
 
     Raises:
-        DTypeError: there is no such dtype, or it is that of bytes.
+        DTypeError: there is no such dtype, or it is bytes.
     """
     dtype = as_dtype(value)
     if dtype is BYTES:
@@ -211,7 +211,7 @@ def number_dtype(value: Any) -> DType:
 
 
 def default_dtype(kind: str) -> DType:
-    """The dtype that values of a kind get when nothing else says one (float32, int64, …)."""
+    """The default dtype of values of a kind (float32, int64, …)."""
     return _DEFAULTS[kind]
 
 
@@ -225,11 +225,11 @@ _promoted: dict[tuple[DType, DType], DType] = {}
 def promote_dtypes(*dtypes: DType) -> DType:
     """The dtype that all of ``dtypes`` promote to (array API standard, "Type promotion").
 
-    Beyond the standard: bool with anything gives the other; an integer with a floating dtype
-    gives the floating one; two 16-bit floats of different kinds give float32.
+    Beyond the standard: bool with another dtype gives the other one; an integer with a floating
+    dtype gives the floating one; two 16-bit floats of different kinds give float32.
 
     Raises:
-        DTypeError: two dtypes have no common one (int64 with uint64, two kinds of float8).
+        DTypeError: two dtypes have no common dtype (int64 with uint64, two kinds of float8).
 
     >>> ef.types.promote_dtypes(ef.int8, ef.uint8), ef.types.promote_dtypes(ef.int64, ef.float32)
     (int16, float32)
@@ -296,7 +296,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     """The shape that ``shapes`` broadcast to (array API standard, "Broadcasting").
 
     Raises:
-        ShapeError: they do not broadcast.
+        ShapeError: the shapes do not broadcast.
 
     >>> ef.types.broadcast_shapes((3, 1), (4,))
     (3, 4)
@@ -309,7 +309,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def same_shape(a: Shape, b: Shape) -> bool:
-    """Whether two shapes are equal whatever the names in them stand for; asks for no size.
+    """Whether two shapes are equal for all values of the names in them; resolves no size.
 
     >>> n = ef.Dim("n")
     >>> ef.types.same_shape((n, 3), (n, 3)), ef.types.same_shape((n, 3), (4, 3))
@@ -322,7 +322,7 @@ def same_shape(a: Shape, b: Shape) -> bool:
 
 
 def may_be_same_shape(a: Shape, b: Shape) -> bool:
-    """Whether two shapes may be equal, for all that is known of symbolic sizes.
+    """Whether two shapes may be equal, as far as symbolic sizes are known.
 
     >>> n = ef.Dim("n")
     >>> ef.types.may_be_same_shape((n, 3), (4, 3)), ef.types.may_be_same_shape((n, 3), (n + 1, 3))
@@ -356,7 +356,7 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
 @final
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """What a type rule knows of a value: dtype and shape. Where the value is stands beside it.
+    """The type of a value, as type rules take it: dtype and shape, without the device.
 
     >>> ef.types.TensorType(ef.float32, (8, 128))
     f32[8,128]
@@ -402,11 +402,11 @@ class TensorType:
 
 
 def text_of(type: Any, device: Any) -> str:
-    """A type and a device as everything prints them: ``f32[8,128]@gpu:0``.
+    """The text of a type and a device: ``f32[8,128]@gpu:0``.
 
     Args:
         type: of a value.
-        device: where the value is; None if that is not known, and for numbers.
+        device: of the value; None if not known, and for numbers.
     """
     return str(type) if device is None else f"{type}@{device}"
 
@@ -414,7 +414,7 @@ def text_of(type: Any, device: Any) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What is known of a value without its data: its type and its device.
+    """The type and the device of a value.
 
     >>> spec = ef.ones((8, 128)).type
     >>> spec, spec.type, spec.device
@@ -455,7 +455,7 @@ class TensorSpec:
         return self.type.nbytes
 
     def like(self, shape: Shape | None = None, dtype: DType | None = None) -> TensorSpec:
-        """The same device, and a type with another shape or dtype."""
+        """The same spec with another shape or dtype."""
         return TensorSpec(self.type.like(shape, dtype), self.device)
 
 

@@ -1,6 +1,6 @@
-"""Names of modules and classes: which are listed, and errors for those that are not there.
+"""Names of modules and classes: the listed ones, and errors for unknown ones.
 
-What there is in the place of names of other frameworks: `eagerflow/hints`, which an error loads.
+The replacements for names of other frameworks are in `eagerflow/hints`, which an error loads.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from eagerflow.errors import UnknownNameError
 
 
 def _no_hint(owner: str, name: str) -> str | None:
-    """What `find_hints_by` replaces."""
+    """The default, which `find_hints_by` replaces."""
 
 
 _find: Callable[[str, str], str | None] = _no_hint
 
 
 def find_hints_by(find: Callable[[str, str], str | None]) -> None:
-    """Let hints be found by a function from above: they may name whatever there is.
+    """Register the function that finds hints, of a module above, as hints may name anything.
 
     Args:
         find: takes a module or a class, by name, and the name that it lacks.
@@ -35,10 +35,10 @@ def unknown_name(
     """The error for a name that ``owner`` does not have; names the nearest one of ``known``.
 
     Args:
-        owner: whose name it would be.
-        name: the name.
-        known: the names that there are, and what they stand for.
-        hints: what to do in the place of names that other frameworks have.
+        owner: the module or class.
+        name: the unknown name.
+        known: the known names with their objects.
+        hints: the advice for names that other frameworks have.
 
     >>> from eagerflow.extending import unknown_name
     >>> hints = {"Dense": "use Linear"}
@@ -47,7 +47,7 @@ def unknown_name(
     >>> unknown_name("layers", "Dense", {"Linear": object}, hints).hint
     'use Linear'
     """
-    if name.startswith("_"):  # tools ask for such; nothing public is like it
+    if name.startswith("_"):  # tools look up such names; no public one is similar
         return UnknownNameError(f"{owner} has no {name!r}")
     hint = (hints or {}).get(name) or _find(owner, name)
     if hint is None:
@@ -63,13 +63,13 @@ def unknown_name(
 def module_dir(
     namespace: Mapping[str, Any], modules: Sequence[str] = ()
 ) -> Callable[[], list[str]]:
-    """The ``__dir__`` of a module: ``__all__`` if it has that, else what it has of eagerflow's.
+    """The ``__dir__`` of a module: ``__all__`` if it has that, else its objects of eagerflow.
 
-    The modules of a package are not listed, nor is what a module imports from elsewhere for itself.
+    The modules of a package are not listed, nor are imports from other packages.
 
     Args:
         namespace: ``globals()`` of the module.
-        modules: those of its modules that are public.
+        modules: the public ones of its modules.
 
     >>> module_dir({"exp": ef.exp, "sequence": list, "layers": ef.nn, "_rule": ef.exp})()
     ['exp']
@@ -95,7 +95,7 @@ def module_getattr(owner: str, namespace: Mapping[str, object]) -> Callable[[str
     """The ``__getattr__`` of a module, which raises `unknown_name`.
 
     Args:
-        owner: what users call the module.
+        owner: the users' name of the module.
         namespace: its ``globals()``. Names in its ``__all__`` are suggested, if it has one.
 
     >>> from eagerflow.extending import module_getattr
@@ -116,12 +116,12 @@ def module_getattr(owner: str, namespace: Mapping[str, object]) -> Callable[[str
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.65) -> str | None:
-    """The one of some names that is most like ``name``, if one is like it at all.
+    """The most similar of some names to ``name``; None if none is similar enough.
 
     Args:
         name: the name.
-        known: the names.
-        likeness: from 0 to 1, how alike they must be.
+        known: the candidates.
+        likeness: the least similarity, from 0 to 1.
 
     >>> from eagerflow.extending import nearest
     >>> nearest("wieght", ["bias", "weight"]), nearest("scale", ["bias", "weight"])
@@ -134,10 +134,10 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.65) -> str | No
 
 
 class AbstractAbsent:
-    """An attribute that objects of other frameworks have, and those here do not.
+    """An attribute that objects of other frameworks have, and eagerflow's do not.
 
-    To look for it raises `AttributeError`, as if it were not there. In a class it is found only
-    when the name is missing; a ``__getattr__`` would make all other attributes slower.
+    Access raises `AttributeError`, as for any missing attribute. As a member of a class it costs
+    other attributes nothing; a ``__getattr__`` would make them slower.
     """
 
     def __init__(self, owner: str, name: str, hint: str | None) -> None:
@@ -150,7 +150,7 @@ class AbstractAbsent:
 
     @property
     def hint(self) -> str | None:
-        """What there is in its place."""
+        """The replacement, in words."""
         return self._hint or _find(self._owner, self._name)
 
     def _unknown(self, owner: type) -> UnknownNameError:
@@ -162,24 +162,24 @@ class AbstractAbsent:
 
 @final
 class _Absent(AbstractAbsent):
-    """One that objects may set for themselves."""
+    """An absent attribute that objects may set for themselves."""
 
 
 @final
 class _NeverPresent(AbstractAbsent):
-    """One of objects that have no attributes but those of their class."""
+    """An absent attribute of objects without a ``__dict__``, which cannot set it."""
 
     def __set__(self, instance: object, value: object) -> None:
         raise self._unknown(type(instance))
 
 
 def hint_at(owner: type, hints: Iterable[str]) -> None:
-    """Let the error for an attribute that a class does not have say what there is instead.
+    """Let errors for missing attributes of a class name the replacement.
 
     Args:
         owner: the class.
-        hints: what to do in the place of attributes that other frameworks have, by name; or only
-            the names, if `eagerflow/hints` has the texts.
+        hints: the advice for attributes that other frameworks have, by name; or only the names, if
+            `eagerflow/hints` has the texts.
 
     >>> from eagerflow.extending import hint_at
     >>> class Layer:
@@ -201,7 +201,7 @@ def hint_at(owner: type, hints: Iterable[str]) -> None:
 
 
 def hint_about(kind: type, name: str) -> str | None:
-    """What there is in the place of an attribute that objects of a class lack, if a hint says it.
+    """The hint on the replacement of an attribute that objects of a class lack, if there is one.
 
     Args:
         kind: the class.
@@ -216,11 +216,11 @@ def hint_about(kind: type, name: str) -> str | None:
 
 
 def _names(value: object) -> list[str]:
-    """What ``dir`` lists, and completion in notebooks: only names that are there."""
+    """The result of ``dir``, also for completion in notebooks, without absent attributes."""
     return [n for n in object.__dir__(value) if not isinstance(_static(value, n), AbstractAbsent)]
 
 
 def _static(value: object, name: str) -> object:
-    """An attribute as its owner holds it; the instance goes before its class."""
+    """An attribute without the descriptor protocol; the instance goes before its class."""
     owners = (getattr(value, "__dict__", {}), *map(vars, type(value).__mro__))
     return next((names[name] for names in owners if name in names), None)

@@ -1,9 +1,9 @@
-"""What is said of calls, attributes and operators that Python itself refuses.
+"""Remedies for calls, attributes and operators that Python itself refuses.
 
-It raises these errors before any code of eagerflow runs, in the frame of the user. A
-catch-all parameter in each function would see them, and cost each call the time that its dict
-takes. So the remedy is a note that the error gets later: where it passes a frame of eagerflow, or
-where it is shown (docs/decisions/0051-wrong-calls.md).
+Python raises these errors before any code of eagerflow runs, in the frame of the user. A catch-all
+parameter in each function would see them, and cost each call the time of a dict. So the remedy is a
+note that is added to the error later: where it passes a frame of eagerflow, or where it is shown
+(docs/decisions/0051-wrong-calls.md).
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ _Check = Callable[[Any, int, FrameType], None]
 _find: _Find | None = None
 _find_rest: _Find | None = None
 _check_parts: _Check | None = None
-#: where the note begins, as in errors of eagerflow
+#: the beginning of the note, as in errors of eagerflow
 _LABEL: Final = "  hint: "
-#: what Python raises; subclasses of others have words of their own
+#: the errors that Python raises; subclasses have messages of their own
 _KINDS: Final = (TypeError, AttributeError, ImportError, ModuleNotFoundError)
 _UNPACK: Final = opmap["UNPACK_SEQUENCE"]
 _CALLS: Final = {opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") if name in opmap}
-#: what takes the parts of a result
+#: the instructions that take the parts of a result
 _PARTS: Final = {_UNPACK, *(number for name, number in opmap.items() if name.startswith("STORE_"))}
 _Shown = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
 
 def find_remedies_by(find: _Find, rest: _Find, parts: _Check) -> None:
-    """Let remedies be found by functions from above, which may name whatever there is.
+    """Register the functions that find remedies, of modules above, as remedies may name anything.
 
     Args:
-        find: gives what to write in the place of what Python refused, by its `TypeError`,
-            `AttributeError` or `ImportError`; None for what is not of eagerflow.
-        rest: gives what else in the source of an error would be refused.
-        parts: refuses to unpack a tensor into some parts, if what a frame calls gives several
-            values elsewhere.
+        find: gives the replacement for code that Python refused, from its `TypeError`,
+            `AttributeError` or `ImportError`; None for errors not about eagerflow.
+        rest: lists other code in the source of an error that would be refused.
+        parts: refuses to unpack a tensor into parts, if the function that a frame calls returns
+            several values in other frameworks.
     """
     global _find, _find_rest, _check_parts
     _find, _find_rest, _check_parts = find, rest, parts
@@ -48,7 +48,7 @@ def add_remedy(error: BaseException) -> None:
     """Add a note with the remedy to an error that Python raised, once.
 
     Args:
-        error: any; only those of Python about something of eagerflow get a note.
+        error: any error; only Python's errors about eagerflow get a note.
     """
     if type(error) not in _KINDS or _find is None:
         return
@@ -63,14 +63,15 @@ def add_remedy(error: BaseException) -> None:
 
 
 def check_unpacking(x: Any, frame: FrameType) -> None:
-    """See whether a tensor that is iterated over is the result of a call that is unpacked.
+    """Check a tensor that is iterated over: it may be the result of a call that is unpacked.
 
-    ``out, weights = attention(x)`` would divide the batch, without a word if there are two. Python
-    asks for an iterator first: what asks tells how many parts it is to be, and what made it.
+    ``out, weights = attention(x)`` would split the batch, silently if it has two rows. Python
+    requests an iterator first: the requesting instruction has the number of parts, and the one
+    before made the tensor.
 
     Args:
         x: the tensor.
-        frame: the one that asks for an iterator.
+        frame: the frame that requests the iterator.
     """
     if _check_parts is None:
         return
@@ -80,7 +81,7 @@ def check_unpacking(x: Any, frame: FrameType) -> None:
 
 
 def _is_result(code: bytes, at: int) -> bool:
-    """Whether it is the result of a call that an instruction unpacks, or a part of the result."""
+    """Whether the instruction at ``at`` unpacks the result of a call, or a part of the result."""
     before = _before(code, at)
     while code[before] in _PARTS:
         before = _before(code, before)
@@ -96,7 +97,7 @@ def _before(code: bytes, at: int) -> int:
 
 
 def _add_all(error: BaseException) -> None:
-    """Add the remedy, and what else in the source of the error is written as elsewhere."""
+    """Add the remedy, and a note on other code in the error's source that would be refused."""
     add_remedy(error)
     notes = getattr(error, "__notes__", ())
     if _find_rest is None or not (getattr(error, "hint", None) or any(map(_is_remedy, notes))):
@@ -114,9 +115,9 @@ def _is_remedy(note: str) -> bool:
 
 
 def add_remedies_where_shown() -> None:
-    """Add remedies to errors that nobody catches, if it is Python or IPython that shows them.
+    """Add remedies to uncaught errors, if Python or IPython shows them.
 
-    Whatever else shows errors in this process stays as it is.
+    Other handlers of uncaught errors in this process stay as they are.
     """
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show

@@ -1,7 +1,7 @@
 """Checkpoints: ``ef.checkpoint``.
 
 A checkpoint is a folder: safetensors files with the elements of tensors, and ``manifest.json``
-with the rest. It is complete or it is not there, and every byte of it is covered by a checksum.
+with the rest. It is either complete or absent, and every byte of it is covered by a checksum.
 """
 
 from eagerflow.checkpoint.loading import load

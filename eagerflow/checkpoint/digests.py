@@ -1,7 +1,7 @@
-"""Checksums of tensors: SHA-256 in pieces, on the side of reading and writing.
+"""Checksums of tensors: SHA-256 in pieces, concurrently with reading and writing.
 
 The checksum of some bytes is the SHA-256 of the SHA-256 digests of their pieces of 4 MiB, in
-order. So several cores share the work on one tensor, while the disk has the next piece.
+order. So several cores share the work on one tensor, while the disk transfers the next piece.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from hashlib import sha256
 from typing import Final, final
 
 PIECE: Final = 1 << 22
-_SMALL: Final = 1 << 15  # less is quicker done than handed to another thread
+_SMALL: Final = 1 << 15  # smaller pieces are hashed faster than handed to another thread
 _WORKERS: Final = 8
 
 
 def pieces(data: memoryview) -> Iterator[memoryview]:
-    """The bytes in the portions of which the checksum is made."""
+    """The pieces of some bytes that the checksum is made of."""
     return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
 
 
@@ -29,7 +29,7 @@ def _digest(piece: memoryview) -> bytes:
 
 @contextmanager
 def hashing() -> Iterator[ThreadPoolExecutor]:
-    """Threads for checksums; hashing lets go of the interpreter's lock."""
+    """A pool of threads for checksums; hashing releases the interpreter's lock."""
     others = max(1, (os.cpu_count() or 1) - 1)  # one core reads or writes
     with ThreadPoolExecutor(min(_WORKERS, others), "checksum") as pool:
         yield pool
@@ -50,7 +50,7 @@ class Checksum:
         self._digests: list[bytes | Future[bytes]] = []
 
     def add(self, piece: memoryview) -> None:
-        """Take the next of the `pieces`, which must not change until `text` is called."""
+        """Add the next of the `pieces`, which must not change until `text` is called."""
         small = len(piece) < _SMALL
         self._digests.append(_digest(piece) if small else self._pool.submit(_digest, piece))
 

@@ -1,10 +1,10 @@
-"""Files and folders of checkpoints: locks, durable writing, and what a killed process left.
+"""Files and folders of checkpoints: locks, durable writing, and leftovers of killed processes.
 
 Their formats: `eagerflow.checkpoint.shards` and `eagerflow.checkpoint.manifest`.
 
-No file is looked at before a manifest names it, so that the rename of a manifest is the moment
-in which a checkpoint appears. Only the holder of the lock of a folder writes in it; locks end with
-their process, however it ends. What lies there unnamed while the lock is held is left over.
+No file is read before a manifest names it, so a checkpoint appears at the moment in which its
+manifest is renamed. Only the holder of the lock of a folder writes in it; locks end with their
+process, however it ends. For the holder of the lock, files that no manifest names are leftovers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ START: Final = b'{\n "checksum": "'  #: of a manifest
 LOCK: Final = ".lock"
 #: the names of files that only a manifest makes part of a checkpoint
 _OWN: Final = re.compile(r"shard-\d+-of-\d+-[0-9a-f]{8}\.safetensors|manifest-[0-9a-f]{8}\.tmp")
-#: how file systems say that they have no locks
+#: the errors of file systems without locks
 _NO_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
 
 
@@ -39,7 +39,7 @@ class Damaged(Exception):
 
     Args:
         path: of the file or folder.
-        wrong: what is wrong with it.
+        wrong: the defect, in words.
     """
 
     def __init__(self, path: Path, wrong: str) -> None:
@@ -50,7 +50,7 @@ class Damaged(Exception):
 
 @contextmanager
 def reported(path: Path) -> Iterator[None]:
-    """Failures to read ``path`` that are those of its medium are damage."""
+    """Report failures of the medium of ``path`` as damage."""
     try:
         yield
     except OSError as error:
@@ -68,8 +68,8 @@ class Lock:
     """The lock of a folder.
 
     Attributes:
-        created: whether the folder is as new as the lock.
-        exclusive: False on a file system without locks, where nothing is known of others.
+        created: whether the folder was made together with the lock.
+        exclusive: False on a file system without locks, where other holders are not known.
     """
 
     created: bool
@@ -78,14 +78,14 @@ class Lock:
 
 @contextmanager
 def locked(folder: Path, wait: bool = True) -> Iterator[Lock | None]:
-    """Hold the lock of ``folder``, which is made where there is none.
+    """Hold the lock of ``folder``, which is made if it does not exist.
 
     Args:
-        folder: whose lock; its parents are made as well.
-        wait: for its holder; otherwise None is given then.
+        folder: the folder; its parents are made as well.
+        wait: whether to wait for another holder; else the context gives None.
 
     Raises:
-        CheckpointError: it is a file.
+        CheckpointError: ``folder`` is a file.
         OSError: the folder cannot be made or written in.
     """
     created = False
@@ -111,7 +111,7 @@ def locked(folder: Path, wait: bool = True) -> Iterator[Lock | None]:
 
 
 def _make(folder: Path) -> bool:
-    """Whether the folder had to be made."""
+    """Make the folder; returns whether it did not exist."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         os.mkdir(folder)
@@ -123,7 +123,7 @@ def _make(folder: Path) -> bool:
 
 
 def _take(descriptor: int, wait: bool) -> bool | None:
-    """Whether locking is known to the file system; None where another process has the lock."""
+    """Lock a file; returns whether the file system has locks, None if another process has it."""
     if sys.platform == "win32":
         return False
     try:
@@ -145,14 +145,14 @@ def _is_of(descriptor: int, path: Path) -> bool:
         return False
 
 
-# --- what is there ------------------------------------------------------------------------------
+# --- existing files -----------------------------------------------------------------------------
 
 
 def check_folder(folder: Path) -> None:
     """Refuse to make a checkpoint of a folder that is used for something else.
 
     Raises:
-        CheckpointError: it has other files, or is one.
+        CheckpointError: the folder has other files, or is a file.
     """
     try:
         names = set(os.listdir(folder))
@@ -187,7 +187,7 @@ def named(folder: Path) -> list[str] | None:
 
 
 def token() -> str:
-    """What tells the files of one save from those of all others."""
+    """A random token that distinguishes the files of one save from all others."""
     return os.urandom(4).hex()
 
 
@@ -197,7 +197,7 @@ def shard_name(index: int, count: int, unique: str) -> str:
 
 
 def publish(temporary: Path, folder: Path) -> None:
-    """Make the manifest of ``folder`` the file ``temporary``: all of it at one moment."""
+    """Rename the file ``temporary`` to the manifest of ``folder``, atomically."""
     os.replace(temporary, folder / MANIFEST)
 
 
@@ -219,8 +219,8 @@ def remove_left_over(
 
     Args:
         folder: of the checkpoint.
-        keep: those that the manifest names.
-        among: the candidates, where the lock excludes no other process.
+        keep: the files that the manifest names.
+        among: the candidates, if the lock excludes no other process.
     """
     for name in os.listdir(folder) if among is None else among:
         if _OWN.fullmatch(name) and name not in keep:
@@ -231,11 +231,11 @@ def remove_left_over(
 def remove(folder: Path, unfinished: bool = False) -> None:
     """Remove a checkpoint, the manifest first, unless it is in use.
 
-    Files of others stay, and then the folder does.
+    Other files in the folder stay, and then so does the folder.
 
     Args:
         folder: of the checkpoint.
-        unfinished: remove it only if it never was finished.
+        unfinished: remove it only if it was never finished.
     """
     with locked(folder, wait=False) as lock:
         if lock is None or (unfinished and (folder / MANIFEST).exists()):

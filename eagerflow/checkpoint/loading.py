@@ -1,4 +1,4 @@
-"""Loading: the manifest, what fits where, the tensors, and only then any change."""
+"""Loading: the manifest, the plan, the tensors, and only then any change of state."""
 
 from __future__ import annotations
 
@@ -30,28 +30,27 @@ def load(
 ) -> Any:
     """Load a checkpoint, checking every byte that is read.
 
-    With ``like=``, variables, generators, modules, optimisers and other objects with a state that
-    are in it get their values in place, once all has been read and checked: an error changes
-    nothing. What is saved and what is in ``like`` meet by path (keys joined by dots).
+    With ``like=``, variables, generators, modules, optimisers and other objects with a state in it
+    get their values in place, once all values have been read and checked: an error changes
+    nothing. Values of the checkpoint and of ``like`` are matched by path (keys joined by dots).
 
     Args:
         path: of the folder.
         like: a tree like the saved one.
-        partial: take what is there and leave the rest of ``like`` as it is, with a warning that
-            lists it; or a function that is given each path of ``like`` and says whether it is
-            taken.
-        rename: paths of the checkpoint that are other ones in ``like``: a mapping of prefixes,
-            such as ``{"encoder": "backbone"}``, or a function of the path that gives the new one,
-            None for what is not wanted.
+        partial: whether to take the values that are there and leave the rest of ``like`` as it is,
+            with a warning that lists the rest; or a predicate of the paths of ``like`` to take.
+        rename: paths of the checkpoint that differ in ``like``: a mapping of prefixes, such as
+            ``{"encoder": "backbone"}``, or a function from a path to the new one, or to None for a
+            value that is not wanted.
 
     Returns:
         Without ``like``, dicts, lists and tuples of tensors on the current device and of plain
         values; dataclasses and objects with a state are dicts. Else a tree like ``like``, with
-        tensors on the devices of those in it.
+        tensors on the devices of its tensors.
 
     Raises:
         CheckpointError: the checkpoint is missing, torn, changed, foreign or newer (the message
-            names the file, and the newest intact checkpoint beside it), or it does not fit.
+            names the file, and the newest intact checkpoint beside it), or does not fit ``like``.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "latest")
@@ -77,11 +76,11 @@ def load(
 def read_into(
     folder: Path, like: Any, partial: Partial = False, rename: Rename = None
 ) -> tuple[Manifest, Any]:
-    """`load`, with the manifest.
+    """As `load`, with the manifest.
 
     Raises:
-        Damaged: a file is.
-        CheckpointError: it does not fit.
+        Damaged: a file is damaged.
+        CheckpointError: the checkpoint does not fit ``like``.
     """
     manifest = read_manifest(folder)
     while True:
@@ -91,7 +90,7 @@ def read_into(
             now = read_manifest(folder)
             if now.text == manifest.text:
                 raise
-            manifest = now  # it was replaced during the reading, and its files removed
+            manifest = now  # the checkpoint was replaced during the read, and its files removed
 
 
 def _read_once(
@@ -122,18 +121,18 @@ def _tensors(folder: Path, manifest: Manifest, names: Collection[str]) -> dict[s
 
 
 def _report(plan: RestorePlan, folder: Path) -> None:
-    """Say what was not taken."""
+    """Warn of the values that were not taken."""
     lists = (("left as it was", plan.left), ("not used of the checkpoint", plan.unused))
     parts = [f"{title}: {first_names(names)}" for title, names in lists if names]
     if parts:
         warn(f"{folder} was loaded in part; {'; '.join(parts)}", CheckpointWarning)
 
 
-# --- what is beside it --------------------------------------------------------------------------
+# --- neighbouring checkpoints -------------------------------------------------------------------
 
 
 def checkpoints_in(folder: Path) -> list[tuple[Path, Manifest | None]]:
-    """Checkpoints in a folder, the newest first; those whose manifest is damaged before all."""
+    """Checkpoints in a folder: those with a damaged manifest, then the others, newest first."""
     pairs: list[tuple[Path, Manifest | None]] = []
     with suppress(OSError):
         for path in sorted(p.parent for p in folder.glob(f"*/{MANIFEST}")):
@@ -146,7 +145,7 @@ def checkpoints_in(folder: Path) -> list[tuple[Path, Manifest | None]]:
 
 
 def newest_intact(paths: Iterable[Path]) -> Path | None:
-    """The first of some checkpoints, given with the newest first, of which every byte is right."""
+    """The first intact one of some checkpoints, which are given newest first; None if none is."""
     for path in paths:
         with suppress(Damaged, OSError):
             verify_all(path)
@@ -155,7 +154,7 @@ def newest_intact(paths: Iterable[Path]) -> Path | None:
 
 
 def _worded(damage: Damaged, folder: Path) -> CheckpointError:
-    """The error for a damaged checkpoint; it names the newest intact one beside it."""
+    """The error for a damaged checkpoint, which names the newest intact one beside it."""
     hint = "there is no intact checkpoint beside it"
     steps = checkpoints_in(folder)
     if steps and damage.path == folder:

@@ -1,4 +1,4 @@
-"""`Manager`: the checkpoints of a run in one folder; which are made, kept, and restored."""
+"""`Manager`: the checkpoints of a run in one folder, with policies for making and keeping them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Best = str | tuple[str, Literal["max", "min"]]
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class Restored:
-    """What `Manager.restore` found.
+    """The result of `Manager.restore`.
 
     Attributes:
         step: of the checkpoint.
-        tree: what was saved, like ``like``.
-        metrics: what was given to `Manager.save` with it.
+        tree: the restored tree, like ``like``.
+        metrics: the metrics given to `Manager.save`.
 
     >>> ef.checkpoint.Restored(3, {"w": 1.0}, {"loss": 0.5}).step
     3
@@ -62,15 +62,15 @@ class Manager:
 
     A checkpoint holds the step, the metrics and the state of ``ef.random``'s own generator besides
     the tree. Several managers, also of several processes, may share a folder: they wait for each
-    other. What a killed process left behind is removed by the next one.
+    other. Leftovers of a killed process are removed by the next manager.
 
     Args:
-        directory: the folder, made where there is none.
+        directory: the folder, made if it does not exist.
         every: steps from one checkpoint to the next; None if only time counts.
-        seconds: time from one to the next; with both, whichever is over first.
-        keep: how many to keep, the newest; None for all.
-        best_by: the metric by which the best is kept as well: ``"accuracy"`` (the larger the
-            better) or ``("loss", "min")``.
+        seconds: time from one checkpoint to the next; with both, whichever is over first.
+        keep: the number of newest checkpoints to keep; None for all.
+        best_by: the metric by which the best checkpoint is kept as well: ``"accuracy"`` (the larger
+            the better) or ``("loss", "min")``.
 
     Raises:
         TensorValueError: a setting that makes no sense.
@@ -113,7 +113,7 @@ class Manager:
             with files.locked(self.directory, wait=False) as lock:
                 if lock is not None and lock.exclusive:
                     self._clear()
-        except OSError as error:  # of a folder that is full or read-only one can still restore
+        except OSError as error:  # a full or read-only folder can still be restored from
             if not self.directory.is_dir():
                 kept = "there is no such folder"
                 raise unwritable(error, "Manager", self.directory, kept) from None
@@ -142,7 +142,7 @@ class Manager:
 
         Raises:
             CheckpointError: see `eagerflow.checkpoint.save`; or ``best_by`` is not in ``metrics``.
-            OSError: the disk is full, say. The other checkpoints are as they were.
+            OSError: the files cannot be written, as on a full disk. Other checkpoints are intact.
 
         >>> import tempfile
         >>> manager = ef.checkpoint.Manager(tempfile.mkdtemp(), every=100)
@@ -187,23 +187,23 @@ class Manager:
         )
 
     def _clear(self) -> None:
-        """Remove what was never finished. The caller holds the lock."""
+        """Remove unfinished checkpoints. The caller holds the lock."""
         for path in self.directory.iterdir():
             ours = _NAME.fullmatch(path.name) and path.is_dir()
             if ours and not (path / files.MANIFEST).exists():
                 files.remove(path, unfinished=True)
 
     def _retain(self) -> None:
-        """Remove what need not be kept. The caller holds the lock."""
+        """Remove checkpoints that need not be kept. The caller holds the lock."""
         best = self.best()
         for path, manifest in self._entries()[self._keep :]:
             if manifest.note["step"] != best:
                 try:
                     files.remove(path)
-                except OSError as error:  # not worth the run
+                except OSError as error:  # no reason to end the run
                     warn(f"{path} could not be removed: {error.strerror}", CheckpointWarning)
 
-    # --- what there is ---
+    # --- existing checkpoints ---
 
     def path(self, step: int) -> Path:
         """The folder of the checkpoint of a step.
@@ -215,9 +215,9 @@ class Manager:
         return self.directory / f"step-{step:08}"
 
     def steps(self) -> list[int]:
-        """The steps of which there is a checkpoint, the last saved at the end.
+        """The steps with a checkpoint, the last saved at the end.
 
-        Tensors are not looked at; `restore` does that.
+        Tensors are not checked; `restore` does that.
         """
         return [m.note["step"] for _, m in reversed(self._entries())]
 
@@ -226,7 +226,7 @@ class Manager:
         return next(reversed(self.steps()), None)
 
     def best(self) -> int | None:
-        """The step with the best metric, the earliest of several; None if no metric was saved."""
+        """The step with the best metric, the earliest of equals; None if no metric was saved."""
         scored = [
             (self._sign * value, -manifest.saved, manifest.note["step"])
             for _, manifest in self._entries()
@@ -241,7 +241,7 @@ class Manager:
         return [(p, m) for p, m in pairs if _NAME.fullmatch(p.name) and (not m or "step" in m.note)]
 
     def _entries(self) -> list[tuple[Path, Manifest]]:
-        """Those whose manifest is intact, the newest first."""
+        """Checkpoints with an intact manifest, the newest first."""
         return [(path, manifest) for path, manifest in self._found() if manifest is not None]
 
     # --- restoring ---
@@ -250,9 +250,9 @@ class Manager:
     def restore(self, like: object = None, *, step: int | None = None) -> Restored | None:
         """Load the newest intact checkpoint, and with it the state of ``ef.random``.
 
-        Damaged ones are passed over, with a warning that names them and the one loaded instead.
-        Training goes on with the bits that it would have had where the same kernel library computes
-        (``ef.config(kernels=)``), with the same settings of BLAS; another library is a warning.
+        Damaged checkpoints are skipped, with a warning that names them and the one loaded instead.
+        Training continues bit for bit if the same kernel library computes
+        (``ef.config(kernels=)``), with the same settings of BLAS; another library gives a warning.
 
         Args:
             like: see `eagerflow.checkpoint.load`.
@@ -262,8 +262,8 @@ class Manager:
             Step, tree and metrics; None if there is no checkpoint.
 
         Raises:
-            CheckpointError: all are damaged, or the newest intact one does not fit ``like``; with
-                ``step``, there is none of this step, or it is damaged.
+            CheckpointError: all checkpoints are damaged, or the newest intact one does not fit
+                ``like``; with ``step``, that checkpoint is missing or damaged.
         """
         outside_traces("Manager.restore")
         damaged: list[Damaged] = []
@@ -284,7 +284,7 @@ class Manager:
             self._last = (manifest.note["step"], monotonic())
             return Restored(manifest.note["step"], tree, manifest.note["metrics"])
         if step is None and not all((path / files.MANIFEST).exists() for path in paths):
-            return self.restore(like)  # another manager has newer ones, and removed these
+            return self.restore(like)  # another manager has removed these for newer ones
         if step is not None:
             raise self._not_restored(step, damaged[0])
         if damaged:
@@ -296,7 +296,7 @@ class Manager:
         return None
 
     def _not_restored(self, step: int, damage: Damaged) -> CheckpointError:
-        """The error for the checkpoint of one step."""
+        """The error for a missing or damaged checkpoint of ``step``."""
         if not (self.path(step) / files.MANIFEST).exists():
             return CheckpointError(
                 f"Manager.restore: there is no checkpoint of step {step}",
@@ -320,7 +320,7 @@ class Manager:
 
 
 def _other_kernels(path: Path, kernels: str) -> str:
-    """That a run will not go on with the bits that it would have had."""
+    """The warning that a run will not continue bit for bit."""
     return (
         f"{path} was computed by {kernels} kernels, and this process computes with {in_force()} "
         f"ones: training goes on, with other last bits; ef.config(kernels={kernels!r}) at the "

@@ -1,12 +1,12 @@
-"""The manifest of a checkpoint: ``manifest.json``, which names all the rest.
+"""The manifest of a checkpoint: ``manifest.json``, which names all other files.
 
 ::
 
     {"checksum": the SHA-256 of this file with 64 zeros in its place,
      "format": "eagerflow checkpoint", "version": 1,
      "saved": nanoseconds since 1970, increasing among the checkpoints of a `Manager`,
-     "kernels": the kernel library that computed what is saved, "native" or "portable",
-     "note": what a `Manager` writes down: step, metrics, random state,
+     "kernels": the kernel library that computed the saved values, "native" or "portable",
+     "note": the data of a `Manager`: step, metrics, random state,
      "tree": see `eagerflow.checkpoint.nodes`,
      "tensors": {name: {"dtype": "bfloat16", "shape": [2, 3], "shard": 0, "checksum": …}, …},
      "shards": [{"file": name, "bytes": size, "header": checksum of its header}, …]}
@@ -41,10 +41,10 @@ class Manifest:
 
     Attributes:
         text: the content of the file.
-        saved: when, in nanoseconds.
-        kernels: the kernel library in force then; None where an older eagerflow did not say.
-        note: of the code that asked for it: plain values.
-        tree: what was saved.
+        saved: the time of the save, in nanoseconds.
+        kernels: the kernel library in force then; None if an older eagerflow did not record it.
+        note: plain values of the code that asked for the save.
+        tree: the saved tree.
         tensors: by name.
         shards: the files.
     """
@@ -87,7 +87,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of the checkpoint ``folder``.
 
     Raises:
-        Damaged: there is none, or it is changed, foreign, or of a newer format.
+        Damaged: the manifest is missing, changed, foreign, or of a newer format.
     """
     path = folder / MANIFEST
     with reported(path):
@@ -121,7 +121,7 @@ def _parsed(text: bytes, path: Path) -> Manifest:
     try:
         return _of_json(text, fields)
     except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        # the checksum is right: it was written so
+        # the checksum is right: the file was written like this
         raise Damaged(path, f"holds no checkpoint: {error!r}") from None
 
 
@@ -146,7 +146,7 @@ def _of_json(text: bytes, fields: dict[str, Any]) -> Manifest:
 
 
 def verify_all(folder: Path) -> Manifest:
-    """The manifest of ``folder``, after every byte of its files was checked.
+    """Check every byte of the files of ``folder``; returns the manifest.
 
     Raises:
         Damaged: a file is missing, truncated, changed, foreign, or of a newer format.

@@ -1,7 +1,7 @@
-"""What a checkpoint says of a tree: nodes, made of live objects or read from a manifest.
+"""The nodes of a tree in a checkpoint, made from live objects or read from a manifest.
 
 In a manifest, a value of JSON stands for itself: null, true, numbers, strings; a list for a list.
-All else is an object whose first key says what it is::
+Other nodes are objects whose first key is their kind::
 
     {"tuple": [...]}   {"dict": {"name": ...}}   {"items": [[key, value], ...]}
     {"fields": {"name": ...}, "class": "Batch"}          a dataclass or a named tuple
@@ -36,7 +36,7 @@ _LEAF_KINDS: Final[dict[type, str]] = {
     ef.random.Generator: "generator",
 }
 _EXACT: Final = 2**53
-_DEPTH: Final = 64  # as deep as any reader of JSON goes
+_DEPTH: Final = 64  # all readers of JSON support this depth
 _SHOWN: Final = 4
 
 
@@ -50,9 +50,9 @@ class TreeNode:
             ``"list"``, ``"tuple"``, ``"dict"``, ``"fields"``, ``"slices"`` or ``"state"``, which
             has one child.
         value: the live object; in a manifest a plain value, the name of a tensor, the seed and
-            ticket of a generator, the shape of slices, or nothing.
+            ticket of a generator, the shape of slices, or None.
         children: by key.
-        path: keys joined by dots; no two leaves have the same.
+        path: keys joined by dots; no two leaves have the same path.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class TreeNode:
 
 
 def walk(node: TreeNode) -> Iterator[TreeNode]:
-    """All nodes, containers before what they contain."""
+    """All nodes, in pre-order."""
     yield node
     for _, child in node.children:
         yield from walk(child)
@@ -74,7 +74,7 @@ def leaves(node: TreeNode) -> list[TreeNode]:
 
 
 def _name(node: TreeNode, path: str, taken: set[str]) -> None:
-    """Give ``node`` and all below their paths; a number tells leaves apart that would share one."""
+    """Set the paths of ``node`` and its descendants; a number separates leaves of equal paths."""
     node.path, count = path, 1
     if node.kind in LEAVES:
         while node.path in taken:
@@ -93,7 +93,7 @@ def describe(tree: Any) -> TreeNode:
     """The nodes of a live tree.
 
     Raises:
-        CheckpointError: there is something in it that cannot be saved.
+        CheckpointError: an object in the tree cannot be saved.
     """
     root = _live(tree, ())
     _name(root, "", set())
@@ -141,7 +141,7 @@ def _children(
 
 
 def _fields(x: Any) -> tuple[str, ...] | None:
-    """The names of the fields of a dataclass or a named tuple; None of anything else."""
+    """The names of the fields of a dataclass or a named tuple; None for other objects."""
     if is_dataclass(x) and not isinstance(x, type):
         return tuple([f.name for f in fields(x)])
     return getattr(x, "_fields", None) if isinstance(x, tuple) else None
@@ -212,10 +212,10 @@ def _encode_plain(value: Any) -> Any:
 
 
 def from_json(encoded: Any) -> TreeNode:
-    """The node that was encoded, with all below it.
+    """The node that was encoded, with its descendants.
 
     Raises:
-        KeyError, TypeError, ValueError, RecursionError: this is none.
+        KeyError, TypeError, ValueError, RecursionError: ``encoded`` is no node.
     """
     root = _read(encoded)
     _name(root, "", set())
@@ -276,11 +276,11 @@ def build(node: TreeNode, tensors: Mapping[str, ef.Tensor]) -> Any:
 
 
 def assembled(kind: str, parts: dict[Any, Any], shape: Any) -> Any:
-    """A container of this kind; a dict of fields where its class is not known.
+    """A container of this kind; a dict for dicts, and for fields, whose class is not known.
 
     Args:
         kind: of a node.
-        parts: what it holds.
+        parts: its children by key.
         shape: of slices.
     """
     match kind:

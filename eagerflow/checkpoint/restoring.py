@@ -1,7 +1,7 @@
-"""How a checkpoint fits a live tree, and putting it there once everything has been read.
+"""Matching of a checkpoint with a live tree, and restoring once all values have been read.
 
-What is saved and what is live meet by path: a list of two layers fits a dict with keys 0 and 1,
-the state of a module fits the module.
+Saved and live values are matched by path: a list of two layers fits a dict with keys 0 and 1, the
+state of a module fits the module.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Rename = Mapping[str, str] | Callable[[str], str | None] | None
 @final
 @dataclass(slots=True)
 class RestorePlan:
-    """What goes where.
+    """The matching of saved nodes with a live tree.
 
     Attributes:
         like: the live tree.
-        taken: what was saved, for the leaves of ``like`` and for the objects that restore
+        taken: the saved nodes for the leaves of ``like`` and for the objects that restore
             themselves, by the ids of their nodes.
-        left: paths of ``like`` that stay as they are, though they were not excepted.
-        unused: paths of the checkpoint that go nowhere.
+        left: paths of ``like`` without a saved value, except those excluded by ``partial``.
+        unused: paths of the checkpoint without a target.
     """
 
     like: TreeNode
@@ -43,14 +43,14 @@ class RestorePlan:
 
     @property
     def names(self) -> set[str]:
-        """The tensors that have to be read."""
+        """The names of the tensors that have to be read."""
         return {n.value for root in self.taken.values() for n in leaves(root) if n.kind in ARRAYS}
 
 
 def fit(
     like: TreeNode, saved: TreeNode, stored: Mapping[str, Stored], partial: Partial, rename: Rename
 ) -> RestorePlan:
-    """What goes where.
+    """Match a saved tree with a live one.
 
     Raises:
         CheckpointError: the two do not fit; all differences are listed.
@@ -82,7 +82,7 @@ def fit(
 
 
 def _renamed(saved: TreeNode, rename: Rename) -> tuple[dict[str, TreeNode], dict[str, TreeNode]]:
-    """Leaves and containers of a checkpoint by the paths that they have here."""
+    """Leaves and containers of a checkpoint by their renamed paths."""
     to = _renamer(rename, saved)
     there: dict[str, TreeNode] = {}
     folders: dict[str, TreeNode] = {}
@@ -129,11 +129,11 @@ def _below(path: str, prefix: str) -> bool:
     return not prefix or path == prefix or path.startswith(f"{prefix}.")
 
 
-# --- what fits ----------------------------------------------------------------------------------
+# --- matching -----------------------------------------------------------------------------------
 
 
 def _targets(node: TreeNode) -> Iterator[TreeNode]:
-    """The leaves of a live tree, and in place of theirs the objects that restore themselves."""
+    """The leaves of a live tree; objects that restore themselves stand in place of their leaves."""
     if node.kind == "state" and _restores_itself(node):
         yield node
         return
@@ -151,7 +151,7 @@ def _restores_itself(node: TreeNode) -> bool:
 
 def _in_place(node: TreeNode) -> bool:
     if node.kind == "state":
-        return True  # sees to itself
+        return True  # restores itself
     if node.children:
         return all(_in_place(child) for _, child in node.children)
     return node.kind not in ("tensor", "plain")
@@ -165,7 +165,7 @@ def _hook_misfit(node: TreeNode) -> str:
 
 
 def _hook(owner: Any) -> Callable[[dict[str, Any]], None] | None:
-    """What gives ``owner`` a state."""
+    """The function that sets the state of ``owner``; None if there is none."""
     load: Callable[[dict[str, Any]], None] | None = getattr(owner, "load_state", None)
     if callable(load):
         return load
@@ -178,7 +178,7 @@ def _hook(owner: Any) -> Callable[[dict[str, Any]], None] | None:
 def _misfit(
     target: TreeNode, source: TreeNode, stored: Mapping[str, Stored], shared: dict[int, Stored]
 ) -> str:
-    """What keeps ``source`` from going to a leaf; empty if nothing does."""
+    """The reason why ``source`` does not fit a leaf, in words; empty if it fits."""
     if target.kind in ARRAYS and source.kind in ARRAYS:
         here, there = target.value, stored[source.value]
         if here.dtype is not there.dtype or tuple(here.shape) != there.shape:
@@ -227,14 +227,14 @@ def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
         )
 
 
-# --- putting it there ---------------------------------------------------------------------------
+# --- restoring ----------------------------------------------------------------------------------
 
 
 def put(plan: RestorePlan, tensors: Mapping[str, ef.Tensor]) -> Any:
-    """Restore what can be restored in place; gives a tree like ``plan.like``.
+    """Restore in place all that can be; returns a tree like ``plan.like``.
 
-    Objects with a hook come first, since their own code may refuse: what they had is then given
-    back to those that were done.
+    Objects with a hook come first, since their own code may refuse: then the objects already
+    restored get their old state back.
     """
     moved: dict[int, ef.Tensor] = {}
     hooks: list[tuple[TreeNode, dict[str, Any]]] = []
@@ -269,13 +269,13 @@ def _run(hooks: list[tuple[TreeNode, dict[str, Any]]]) -> None:
         for node in reversed(done):
             hook = _hook(node.value)
             if hook is not None:
-                with suppress(Exception):  # the first error is the one to tell
+                with suppress(Exception):  # the first error is the one to report
                     hook(_rebuilt(node.children[0][1], {}, {}))
         raise
 
 
 def _rebuilt(node: TreeNode, taken: Mapping[int, TreeNode], moved: Mapping[int, ef.Tensor]) -> Any:
-    """A tree like that of ``node``, with the leaves that are taken."""
+    """A tree like that of ``node``, with the leaves that are taken from the checkpoint."""
     if not node.children:
         source = taken.get(id(node))
         if source is None or node.kind not in ("tensor", "plain"):
@@ -288,7 +288,7 @@ def _rebuilt(node: TreeNode, taken: Mapping[int, TreeNode], moved: Mapping[int, 
         return assembled(node.kind, parts, getattr(node.value, "shape", None))
     if isinstance(node.value, tuple):
         return type(node.value)(*parts.values())
-    made = copy.copy(node.value)  # of the class that it was, with what it has besides
+    made = copy.copy(node.value)  # keeps its class and other attributes
     if node.kind == "dict":
         made.update(parts)
     else:

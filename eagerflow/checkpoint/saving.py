@@ -1,4 +1,4 @@
-"""Saving: shards under names that are not known yet, then the manifest that names them."""
+"""Saving: shards under new names, then the manifest that names them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GIGABYTE: Final = 10**9
 
 
 def outside_traces(name: str) -> None:
-    """Refuse to be called in a traced function."""
+    """Refuse a call in a traced function."""
     if is_traced():
         raise TraceError(
             f"{name}: files cannot be read or written by a traced function",
@@ -37,21 +37,21 @@ def outside_traces(name: str) -> None:
 def save(path: str | os.PathLike[str], tree: object, *, shard_bytes: int = GIGABYTE) -> None:
     """Save ``tree`` as the checkpoint ``path``, a folder.
 
-    A checkpoint that is there is replaced at one moment, once the new one is complete and on the
-    disk; until then it can be loaded, also if the process is killed or the disk is full. All
-    variables are read at one instant, at the start (see `eagerflow.snapshot`), so other threads
-    may go on training. What several assignments do together, or with the position of an iterator,
-    is saved as a whole if they and this are in sections of one `eagerflow.Mutex`.
+    An existing checkpoint is replaced atomically, once the new one is complete and on the disk;
+    until then it can be loaded, also if the process is killed or the disk is full. All variables
+    are read at one instant, at the start (see `eagerflow.snapshot`), so other threads may continue
+    training. Several assignments, or assignments and the position of an iterator, are saved as a
+    whole if they and this call are in sections of one `eagerflow.Mutex`.
 
     Args:
         path: of the folder; parents are made.
         tree: nested lists, tuples, dicts and dataclasses of tensors, variables, indexed slices,
             NumPy arrays, generators, None, numbers and strings; objects whose ``state`` is a
-            mapping, such as modules and optimisers, are saved as that.
-        shard_bytes: about how large a file becomes; a larger tensor has a file of its own.
+            mapping, such as modules and optimisers, are saved as that mapping.
+        shard_bytes: the approximate size of a file; a larger tensor has a file of its own.
 
     Raises:
-        CheckpointError: something in the tree cannot be saved, the folder has other files, or
+        CheckpointError: an object in the tree cannot be saved, the folder has other files, or
             ``path`` is no path.
         FileError: the files cannot be written; what was written is removed. It is an OSError.
 
@@ -82,14 +82,14 @@ def save_noted(
     shard_bytes: int = GIGABYTE,
     after: int = 0,
 ) -> None:
-    """`save`, with a note to be saved with it.
+    """As `save`, with a note that is saved in the manifest.
 
     Args:
         path: of the folder.
-        tree: what is saved.
+        tree: the tree to save.
         note: plain values.
-        shard_bytes: about how large a file becomes.
-        after: a time that the new one must be later than.
+        shard_bytes: the approximate size of a file.
+        after: a time that the time of this save must exceed.
     """
     files.check_folder(path)
     root = describe(tree)
@@ -99,7 +99,7 @@ def save_noted(
     before: list[str] | None = None
     try:
         with files.locked(path) as lock:
-            assert lock is not None  # it was waited for
+            assert lock is not None  # `locked` waits for it
             before = files.named(path)
             written: list[Path] = []
             try:
@@ -120,7 +120,7 @@ def save_noted(
 
 
 def _snapshot(nodes: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tensor]]:
-    """Names of tensors and variables by their ids, and their values by name; each once."""
+    """Names of tensors and variables by their ids, and their values by name, without duplicates."""
     names: dict[int, str] = {}
     tensors: dict[str, ef.Tensor] = {}
     variables: dict[str, ef.Variable] = {}
@@ -135,7 +135,7 @@ def _snapshot(nodes: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tenso
 
 
 def _tensor_name(path: str, taken: Mapping[str, object]) -> str:
-    """A name that every reader of safetensors takes: Unicode, and not that of the metadata."""
+    """A free name that all readers of safetensors accept: valid Unicode, not ``__metadata__``."""
     name = (path or "value").encode(errors="backslashreplace").decode()
     free = (f"{name}~{n}" if n > 1 else name for n in count(1))
     return next(n for n in free if n not in taken and n != "__metadata__")
@@ -144,7 +144,7 @@ def _tensor_name(path: str, taken: Mapping[str, object]) -> str:
 def _write_shards(
     path: Path, tensors: Mapping[str, ef.Tensor], shard_bytes: int, written: list[Path]
 ) -> tuple[dict[str, shards.Stored], list[shards.Shard]]:
-    """Write all shards; notes each file in ``written`` before it is made."""
+    """Write all shards, adding each file to ``written`` before it is made."""
     stored = shards.assign(tensors, shard_bytes)
     parts: dict[int, dict[str, shards.Stored]] = {}
     for name, one in stored.items():
@@ -163,7 +163,7 @@ def _write_shards(
 
 
 def _undo(path: Path, written: list[Path], lock: files.Lock, text: bytes) -> None:
-    """Remove what was written, unless it was published after all and then interrupted."""
+    """Remove the written files, unless the interruption came after the publication."""
     if text and files.is_published(path, text):
         return
     for file in written:
@@ -176,7 +176,7 @@ def _undo(path: Path, written: list[Path], lock: files.Lock, text: bytes) -> Non
 
 
 def _settle(path: Path, lock: files.Lock, before: Collection[str], now: list[str]) -> None:
-    """Once the new checkpoint is surely on the disk, remove the files of the one before."""
+    """Sync the new checkpoint to the disk, then remove the files of the previous one."""
     sync_folder(path)
     if lock.created:
         sync_folder(path.parent)

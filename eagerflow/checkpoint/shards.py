@@ -2,8 +2,8 @@
 
 A shard is 8 bytes with the length of a header, the header in JSON, and the elements of its tensors
 in row-major order, little-endian, without gaps. Every byte is covered: the header by a checksum of
-its own, the elements by that of their tensor. Any reader of safetensors can open it. complex64
-and complex128, which most of them lack, are stored as pairs of their parts along one more axis,
+its own, the elements by that of their tensor. Any reader of safetensors can open a shard. complex64
+and complex128, which most readers lack, are stored as pairs of their parts along one more axis,
 byte strings as `eagerflow.core.byte_arrays` packs them.
 """
 
@@ -40,14 +40,14 @@ _LETTERS: Final = {"signed integer": "I", "unsigned integer": "U", "real floatin
 @final
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a manifest says of a tensor.
+    """The entry of a tensor in a manifest.
 
     Attributes:
-        dtype: the true one.
-        shape: the true one.
+        dtype: the true dtype.
+        shape: the true shape.
         shard: the number of its shard.
         checksum: of its elements; empty until they are written.
-        packed: the size of byte strings, 0 of other dtypes.
+        packed: the packed size of byte strings, 0 for other dtypes.
     """
 
     dtype: DType
@@ -58,14 +58,14 @@ class Stored:
 
     @property
     def nbytes(self) -> int:
-        """The size of the elements."""
+        """The size of the elements in bytes."""
         if self.dtype is BYTES:
             return self.packed
         return prod(self.shape) * self.dtype.itemsize
 
     @property
     def alignment(self) -> int:
-        """The multiple of bytes at which the elements had best begin."""
+        """The alignment of the elements in bytes."""
         return 1 if self.dtype is BYTES else self.dtype.itemsize
 
     @property
@@ -82,12 +82,12 @@ class Stored:
 @final
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What a manifest says of a shard.
+    """The entry of a shard in a manifest.
 
     Attributes:
         file: its name.
-        nbytes: its size.
-        header: the SHA-256 of all before the elements.
+        nbytes: its size in bytes.
+        header: the SHA-256 of all bytes before the elements.
     """
 
     file: str
@@ -96,14 +96,14 @@ class Shard:
 
 
 def watched(what: str, total: int) -> AbstractContextManager[Callable[..., object]]:
-    """A progress bar over ``total`` bytes, if they are many and take a second."""
+    """A progress bar over ``total`` bytes, if they are many and take over a second."""
     if total <= _LARGE:
         return nullcontext(lambda done, note="": None)
     return progress_bar(what, total, "B", delay=_DELAY)
 
 
 def assign(tensors: Mapping[str, ef.Tensor], shard_bytes: int) -> dict[str, Stored]:
-    """The shard of each tensor: as many in a row as fit; a larger one has a shard of its own."""
+    """The entries of tensors, packed into shards in order; a larger tensor has its own shard."""
     assigned: dict[str, Stored] = {}
     shard = used = 0
     for name, tensor in tensors.items():
@@ -127,16 +127,16 @@ def write(
     pool: ThreadPoolExecutor,
     advance: Callable[[int], object],
 ) -> tuple[Shard, dict[str, str]]:
-    """Write one shard; gives it, and the checksums of its tensors.
+    """Write one shard; returns its entry, and the checksums of its tensors.
 
     Args:
         path: of the new file.
-        tensors: all that are saved.
-        stored: those of this shard.
+        tensors: all tensors of the checkpoint.
+        stored: the entries of the tensors of this shard.
         pool: of `eagerflow.checkpoint.digests.hashing`.
-        advance: is told how many bytes are written.
+        advance: called with the number of bytes written.
     """
-    # large elements first, so that each tensor is aligned to its own
+    # tensors with large elements first, so that each tensor is aligned to its element size
     order = sorted(stored, key=lambda name: -stored[name].alignment)
     header = _header({name: stored[name] for name in order})
     checksums: dict[str, Checksum] = {}
@@ -167,7 +167,7 @@ def _header(stored: Mapping[str, Stored]) -> bytes:
 
 
 def _elements(tensor: ef.Tensor) -> memoryview:
-    """The elements in row-major order as bytes; those of the tensor itself where they are so."""
+    """The elements in row-major order as bytes; a view of a tensor that has this layout."""
     if tensor.dtype is BYTES:
         return memoryview(pack(tensor.numpy()))
     return _bytes(np.ascontiguousarray(tensor.numpy()))
@@ -189,15 +189,15 @@ def read(
     pool: ThreadPoolExecutor,
     advance: Callable[[int], object],
 ) -> dict[str, ef.Tensor]:
-    """Tensors of one shard, on the current device; what is read is checked.
+    """Read and check tensors of one shard, on the current device.
 
     Args:
         folder: of the checkpoint.
-        shard: which.
-        stored: all tensors of the shard.
-        names: those to be read.
+        shard: the entry of the shard.
+        stored: the entries of all tensors of the shard.
+        names: of the tensors to read.
         pool: of `eagerflow.checkpoint.digests.hashing`.
-        advance: is told how many bytes are read.
+        advance: called with the number of bytes read.
 
     Raises:
         Damaged: the file is missing, truncated or changed.
@@ -230,7 +230,7 @@ def _raw(dtype: DType) -> np.dtype[Any]:
 def _opened(
     path: Path, shard: Shard, stored: Mapping[str, Stored]
 ) -> Iterator[tuple[FileIO, dict[str, int]]]:
-    """The file, and where in it each tensor begins, once its size and header are right."""
+    """The file, and the offset of each tensor in it, after a check of its size and header."""
     with reported(path):
         try:
             file = FileIO(path)

@@ -1,9 +1,9 @@
-"""What libraries are written with, beside the public names of `eagerflow` itself.
+"""The API for libraries, beside the public names of `eagerflow` itself.
 
 `eagerflow.nn`, `optim`, `data` and `checkpoint` use this and nothing else of the framework, and so
-may any library. `docs/extending.md` tells what each name is for. What has to do with traces
-(`extending/tracing.py`) and what pipelines are made of (`extending/pipelines.py`) loads more of the
-framework, when one of these names is asked for.
+may any library. `docs/extending.md` explains each name. The names for traces
+(`extending/tracing.py`) and for pipelines (`extending/pipelines.py`) load more of the framework
+when one of them is first used.
 """
 
 from importlib import import_module as _import_module
@@ -50,7 +50,7 @@ if _TYPE_CHECKING:
     from eagerflow.extending.pipelines import *
     from eagerflow.extending.tracing import *
 
-#: what loads more of the framework, by the module that does
+#: names that load more of the framework, by their module
 _LATER: _Final = {
     "pipelines": ("FifoStore", "QueueState", "SequenceStore", "ShuffleStore", "begin_told",
                   "ending", "slept", "to_html"),

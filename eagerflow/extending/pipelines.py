@@ -1,4 +1,4 @@
-"""For libraries with threads of their own: queues of any objects, waits, the program's end."""
+"""The API for libraries with threads: queues of any objects, waits, the end of the program."""
 
 from eagerflow.resources.attempt_events import begin_told
 from eagerflow.resources.queue_kinds import FifoStore, SequenceStore, ShuffleStore

@@ -1,6 +1,6 @@
-"""For libraries of layers and optimisers: parts by path, and what traces do with them."""
+"""The API for libraries of layers and optimisers: walks over parts by path, and their traces."""
 
-# what is public comes first: it loads all that is imported below, at once and in one thread
+# public names come first: they load all that is imported below, at once and in one thread
 from eagerflow import trace as _trace  # noqa: F401 - for what its import does
 from eagerflow.autograph.calls_in_graphs import call_in_scope
 from eagerflow.capture.modules.walk import children, walk

@@ -1,1 +1,1 @@
-"""State that outlives ops: variables, generators, queues. Arrays and numbers, no tensors."""
+"""State that outlives ops: variables, generators, queues, in terms of arrays, not tensors."""

@@ -1,4 +1,4 @@
-"""The state of an accumulator: a sum of what was added since the last take, and its step."""
+"""The state of an accumulator: the sum of values added since the last take, and its step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eagerflow.types import TensorType
 
 @final
 class _Take(AbstractAttempt):
-    """Wait for enough values, and take the sum of all there are, with their count."""
+    """The attempt that waits for enough values, and takes the sum and count of all values."""
 
     __slots__ = ("_count", "_taken")
 
@@ -40,7 +40,7 @@ class _Take(AbstractAttempt):
 
     def retract(self) -> None:
         taken, state = self._taken, self.owner
-        if taken is not None and not state.count:  # else what came later is of the next step
+        if taken is not None and not state.count:  # else later values belong to the next step
             step = state.step - 1
             self._taken = None
             state.total, state.count = taken
@@ -53,17 +53,17 @@ class _Take(AbstractAttempt):
 
 @final
 class AccumulatorState(AbstractMeeting):
-    """A sum, how many values it is of, and a step: values of an earlier one are dropped.
+    """A sum, the number of its values, and a step: values of an earlier step are dropped.
 
     Args:
         types: of the parts of a value.
         sparse: whether the parts are rows and their indices.
-        device: where they are.
+        device: the device of the parts.
         name: for display.
 
     Attributes:
-        total: the sum, None if it is of nothing.
-        count: of how many values.
+        total: the sum, None if there are no values.
+        count: the number of values in the sum.
         step: of the next take.
     """
 
@@ -94,12 +94,12 @@ class AccumulatorState(AbstractMeeting):
         return ", ".join(parts + ([f"{waiting} waiting to take"] if waiting else []))
 
     def add(self, step: int, value: Any, plus: Callable[[Any, Any], Any]) -> bool:
-        """Add a value, unless it is of an earlier step; whether it was added.
+        """Add a value, unless it is of an earlier step; returns whether it was added.
 
         Args:
-            step: that the value was computed for.
-            value: what to add; it becomes the sum if there is none yet.
-            plus: gives the sum of two.
+            step: the step that the value was computed for.
+            value: the value; it becomes the sum if there is none yet.
+            plus: gives the sum of two values.
         """
         if QueueEvent.listeners:
             tell_operation(self, "add")
@@ -116,7 +116,7 @@ class AccumulatorState(AbstractMeeting):
         """Wait for ``count`` values or more; the value is the sum and the count.
 
         Raises:
-            TensorValueError: it is not positive.
+            TensorValueError: the count is not positive.
         """
         check_count("take", count)
         if not count:
@@ -124,10 +124,10 @@ class AccumulatorState(AbstractMeeting):
         return _Take(self, count)
 
     def set_step(self, step: int) -> None:
-        """Go on with this step."""
+        """Set the current step."""
         with self.lock:
             self.step = step
 
     def size(self) -> int:
-        """How many values the sum is of."""
+        """The number of values in the sum."""
         return self.count

@@ -1,4 +1,4 @@
-"""Events of operations on queues and their like, and of the waits in them."""
+"""Events of operations on queues and other meetings, and of the waits in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def operation_event(resource: AbstractMeeting, operation: str) -> QueueEvent:
-    """The event of an operation that this thread does now."""
+    """The event of an operation that begins now in this thread."""
     return QueueEvent(**_described(resource, operation))
 
 
@@ -30,7 +30,7 @@ def wait_event(resource: AbstractMeeting, operation: str) -> WaitEvent:
 
 
 def end_wait(event: WaitEvent, done: bool, failure: Callable[[], Exception] | None) -> None:
-    """Tell that a wait is over: the attempt is done, or was given up by Ctrl-C."""
+    """Report the end of a wait: the attempt is done, or was interrupted by Ctrl-C."""
     if failure is not None:
         event.error = events.describe(failure())
     elif not done:
@@ -56,11 +56,11 @@ def _at(resource: AbstractMeeting, operation: str, at: RunningNode) -> dict[str,
     }
 
 
-# --- waits that began when nobody listened ------------------------------------------------------
+# --- waits that began without a listener --------------------------------------------------------
 
 
 def late_event(attempt: AbstractAttempt) -> WaitEvent:
-    """The event of a wait that goes on, made on request; its beginning is not told."""
+    """The event of a wait in progress, made on request; its beginning is not reported."""
     if callable(attempt.waiter):
         known = attempt.waiter()
     else:
@@ -75,17 +75,17 @@ def late_event(attempt: AbstractAttempt) -> WaitEvent:
 
 
 _serial: Final = count(1)
-#: by number; it needs no lock, as each access of it is one operation of a dictionary
+#: the living meetings by number; no lock is needed, as each access is one dictionary operation
 _meetings: Final[WeakValueDictionary[int, AbstractMeeting]] = WeakValueDictionary()
 
 
 def know(meeting: AbstractMeeting) -> None:
-    """Ask a resource, as long as it lives, for the waits that go on in it."""
+    """Register a resource, as long as it lives, to be asked for its waits in progress."""
     _meetings[next(_serial)] = meeting
 
 
 def levels_of(names: Container[str]) -> list[Level]:
-    """How the queues and their like stand that have these names.
+    """The levels of the queues and other meetings of these names.
 
     >>> from eagerflow.resources.attempt_events import levels_of
     >>> letters = ef.Queue(4, ef.tensor(0), name="unused")
@@ -105,7 +105,7 @@ ask_for_waits(_open_waits)
 
 
 def tell_operation(resource: AbstractMeeting, operation: str) -> None:
-    """Tell of an operation that does not wait: of its beginning and its end at once."""
+    """Report an operation that does not wait: its beginning and its end at once."""
     event = operation_event(resource, operation)
     event.stop = event.start
     try:
@@ -118,12 +118,12 @@ def begin_told(
     attempt: AbstractAttempt, callback: Callable[[], object],
     described: Callable[[], dict[str, Any]] | None = None,
 ) -> None:  # fmt: skip
-    """Begin an attempt for which no thread sleeps, and tell of it if an instrument wants that.
+    """Begin an attempt for which no thread sleeps, with events if an instrument wants them.
 
     Args:
-        attempt: such as `QueueState.dequeue` gives.
-        callback: called once it has ended.
-        described: gives what the events say; if not given, where this thread is.
+        attempt: the attempt, such as the result of `QueueState.dequeue`.
+        callback: called once the attempt has ended.
+        described: gives the fields of the events; by default those of this thread.
 
     >>> from eagerflow.extending import FifoStore, QueueState, begin_told
     >>> queue = QueueState(1, FifoStore(), name="squares")
@@ -141,14 +141,14 @@ def begin_told(
 
 @final
 class _Told:
-    """Tells of an attempt for which no thread sleeps.
+    """The events of an attempt for which no thread sleeps.
 
-    Any thread may end it, also before the one that has begun it could tell that it waits: then that
-    one tells both.
+    Any thread may end the attempt, even before the thread that began it has reported the wait: then
+    the latter reports both.
 
     Args:
-        attempt: that was not begun yet.
-        known: what its events say.
+        attempt: an attempt that was not begun yet.
+        known: the fields of its events.
     """
 
     __slots__ = ("_attempt", "_ended", "_error", "_lock", "_operation", "_ready", "_wait")
@@ -158,7 +158,7 @@ class _Told:
         self._operation = QueueEvent(**known) if QueueEvent.listeners else None
         self._wait = WaitEvent(**known) if WaitEvent.listeners else None
         self._lock = Lock()
-        self._ready = False  # whether the beginnings were told
+        self._ready = False  # whether the beginnings were reported
         self._ended = False
         self._error = ""
 
@@ -190,7 +190,7 @@ class _Told:
                 self._tell_end()
 
     def _end(self, error: str) -> None:
-        """It has ended; what comes later than the first call is ignored."""
+        """Note that the attempt has ended; calls after the first are ignored."""
         with self._lock:
             if self._ended:
                 return

@@ -1,4 +1,4 @@
-"""The state of a barrier: elements that are put together from parts that come in any order."""
+"""The state of a barrier: elements assembled from parts that come in any order."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Key = int | bytes
 
 @final
 class BarrierState:
-    """Elements with a key each; one is *ready* when all its parts are there, else *incomplete*.
+    """Elements by key; an element is *ready* when all its parts are there, else *incomplete*.
 
     Args:
         types: of the parts of an element.
-        device: where they are.
+        device: the device of the parts.
         name: for display.
         key_dtype: of the keys, int64 or bytes.
 
     Attributes:
         identity: its name in its container.
-        ready: the elements that are ready, ``(key, parts)``: those first whose key came first.
-        closed: whether no new keys come in any more.
-        cancelled: whether nothing comes in any more.
+        ready: the queue of ready elements, ``(key, parts)``, in the order of their keys' arrival.
+        closed: whether new keys are refused.
+        cancelled: whether all parts are refused.
     """
 
     __slots__ = ("__weakref__", "_calls", "_incomplete", "cancelled", "closed", "device",
@@ -65,24 +65,24 @@ class BarrierState:
 
     @property
     def made(self) -> Source | None:
-        """The line that made it, None if that is not known."""
+        """The line that made the barrier, None if not known."""
         return self.ready.made
 
     def __repr__(self) -> str:
         return repr(self.ready)
 
     def state(self) -> str:
-        """How it stands, in words."""
+        """The state of the barrier, in words."""
         with self.lock:
             closed = ", closed" if self.closed else ""
             ready, incomplete = self.ready.size(), len(self._incomplete)
         return f"{self!r} with {ready} ready and {incomplete} incomplete{closed}"
 
     def insert_many(self, part: int, keys: Sequence[Key], value: Callable[[int], Any]) -> None:
-        """Put in one part of several elements, all or none.
+        """Insert one part of several elements, all or none.
 
         Args:
-            part: which.
+            part: the index of the part.
             keys: of the elements.
             value: gives the part by the position of its key.
 
@@ -102,7 +102,7 @@ class BarrierState:
             self.ready.settle()
 
     def _told(self, operation: str) -> AbstractContextManager[None]:
-        """Tells of an operation, if that is wanted."""
+        """A context that reports an operation, if an instrument listens."""
         if not QueueEvent.listeners:
             return nullcontext()
         return told(operation_event(self.ready, operation))
@@ -133,15 +133,15 @@ class BarrierState:
             seen.add(key)
 
     def take_many(self, count: int, partial: bool = False) -> AbstractAttempt:
-        """Take elements that are ready; the value is a list of ``(key, parts)``.
+        """Take ready elements; the value of the attempt is a list of ``(key, parts)``.
 
         Args:
-            count: how many.
-            partial: whether fewer will do once the barrier is closed, if there are any.
+            count: the number of elements.
+            partial: whether fewer will do once the barrier is closed, but at least one.
 
         Raises:
             TensorValueError: the count is negative.
-            QueueClosedError: there will never be as many.
+            QueueClosedError: there will never be enough elements.
         """
         check_count("take_many", count)
         with self.lock:
@@ -161,13 +161,13 @@ class BarrierState:
         return attempt
 
     def close(self, cancel: bool = False) -> None:
-        """Let no new keys in any more.
+        """Refuse new keys from now on.
 
         Args:
-            cancel: let nothing in any more; what is incomplete is dropped.
+            cancel: refuse all parts, and drop incomplete elements.
 
         Raises:
-            QueueClosedError: it is closed already, and not for the first time cancelled.
+            QueueClosedError: the barrier is closed already, unless this is the first cancellation.
         """
         with self._told("close"):
             with self.lock:
@@ -185,26 +185,26 @@ class BarrierState:
         return self.ready.explained(error)
 
     def end(self, failure: str | None = None) -> None:
-        """Close it; it may be closed already.
+        """Close the barrier; it may be closed already.
 
         Args:
-            failure: what has happened to the producer; errors will tell. Nothing gets in any more
-                then, and what is incomplete is dropped.
+            failure: the failure of the producer, quoted in later errors. It cancels: all parts are
+                refused, and incomplete elements dropped.
         """
         self.ready.failure = self.ready.failure or failure
         with suppress(QueueClosedError):
             self.close(cancel=failure is not None)
 
     def _finish(self) -> None:
-        """No more elements come once nothing is incomplete. The lock is held."""
+        """Close the queue of ready elements once none is incomplete. The lock is held."""
         if not self._incomplete and not self.ready.closed:
             self.ready.settle(self.ready.close(), tell=False)
 
     def ready_size(self) -> int:
-        """How many elements are ready."""
+        """The number of ready elements."""
         return self.ready.size()
 
     def incomplete_size(self) -> int:
-        """How many keys still lack a part."""
+        """The number of keys that still lack a part."""
         with self.lock:
             return len(self._incomplete)

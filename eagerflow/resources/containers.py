@@ -1,9 +1,9 @@
-"""Names of resources, by which processes tell each other which one they mean.
+"""Names of resources, by which processes refer to each other's resources.
 
 A resource has a name in a *container* of the *task* that owns it: ``ps:0/shared/w``. The name never
-changes, no other resource of the container ever has it, and it has an order, in which locks are
-taken. What a process owned is gone with it; the one that is started in its place has another
-*incarnation*, so a name from before is not mistaken for what has it now.
+changes, no other resource of the container ever has it, and names have an order, in which locks are
+taken. Resources end with their process; the process that is started in its place has another
+*incarnation*, so an old name is not mistaken for that of a new resource.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _BEGINNING: Final = 1_577_836_800_000
 
 @final
 class ResourceName(NamedTuple):
-    """Which resource of which task.
+    """The name of a resource across processes.
 
     Attributes:
         task: such as ``"ps:0"``; empty for a process that is no task.
-        incarnation: of the process that owns it.
+        incarnation: of the process that owns the resource.
         container: the name of the container.
-        name: in the container.
+        name: of the resource in the container.
 
     >>> from eagerflow.resources.containers import ResourceName
     >>> print(ResourceName("ps:0", 17, "shared", "encoder/w"))
@@ -50,9 +50,9 @@ class ResourceName(NamedTuple):
 
 @final
 class Process:
-    """This process: which task it is, and which incarnation of it.
+    """The identity of this process: its task and incarnation.
 
-    A forked process is another one: what it inherits keeps the names of its parent.
+    A forked process has another identity; inherited resources keep the names of the parent.
     """
 
     __slots__ = ("incarnation", "task")
@@ -62,9 +62,9 @@ class Process:
         self.begin()
 
     def begin(self, task: str | None = None) -> None:
-        """Be another incarnation from now on, and another task if one is given."""
+        """Begin another incarnation, and become another task if one is given."""
         self.task = self.task if task is None else task
-        # two that the clock does not tell apart have different numbers of processes
+        # two incarnations of the same millisecond have different process numbers
         moment = time.time_ns() // 1_000_000 - _BEGINNING
         self.incarnation = (moment << 22) | os.getpid() & (1 << 22) - 1
 
@@ -76,9 +76,9 @@ class _Entry(NamedTuple):
     """A resource of a container.
 
     Attributes:
-        get: gives it; None if it is no more.
-        what: its kind and type, for those who join it.
-        creator: who made it.
+        get: gives the resource; None if it is gone.
+        what: its kind and type, which joiners must match.
+        creator: the client that made it.
     """
 
     get: Callable[[], Any]
@@ -92,7 +92,7 @@ class ResourceContainer:
 
     Args:
         name: of the container.
-        owns: whether resources live as long as it does; else as long as somebody holds them.
+        owns: whether it keeps its resources alive; else they live as long as others hold them.
 
     Attributes:
         name: the same.
@@ -111,49 +111,49 @@ class ResourceContainer:
     def __init__(self, name: str, *, owns: bool = False) -> None:
         self.name = name
         self.owns = owns
-        # a finaliser that the collector runs in the middle may make a resource: no deadlock
+        # reentrant: a finaliser that the garbage collector runs here may make a resource
         self._lock = threading.RLock()
-        self._next: dict[str, int] = {}  # the number of the next name of a base
+        self._next: dict[str, int] = {}  # for each base the number of its next name
         self._entries: dict[str, _Entry] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, resource: Any, base: str | None = None) -> ResourceName:
-        """Give a resource a name that no other one here has or had.
+        """Give a resource a name that no other resource of the container has or had.
 
         Args:
             resource: the resource.
-            base: what the user calls it; its kind if that is nothing.
+            base: the user's name; by default its kind.
 
         Returns:
-            The name: ``base``, or with a number behind it: ``w#1``.
+            The name: ``base``, perhaps with a number behind it: ``w#1``.
         """
         base = base or kind_name(type(resource))
         with self._lock:
             count = self._next.get(base, 0)
             self._next[base] = count + 1
-            # a base with this sign always gets a number, so that it is none of another base
+            # a base with "#" always gets a number, so that it cannot equal a name of another base
             name = f"{base}#{count}" if count or "#" in base else base
             self._keep(name, resource, "", "")
         return self._named(name)
 
     def join(self, name: str, what: str, make: Callable[[], _R], *, creator: str) -> _R:
-        """The resource of that name, which is made if it is not there.
+        """The resource of that name, which is made if it does not exist.
 
         Args:
             name: of the resource.
-            what: its kind and type, in words, the same for all who mean the same.
-            make: makes it.
-            creator: who asks, for messages.
+            what: its kind and type, in words; equal for all joiners.
+            make: makes the resource.
+            creator: the caller, for messages.
 
         Raises:
-            ResourceError: there is one of that name, and it is something else.
+            ResourceError: the resource of that name is of another kind or type.
         """
         with self._lock:
             entry = self._entries.get(name)
             resource = None if entry is None else entry.get()
-            if entry is None or resource is None:  # nobody holds it any more
+            if entry is None or resource is None:  # no holder is left
                 made = make()
                 self._next.setdefault(name, 1)
                 self._keep(name, made, what, creator)
@@ -165,7 +165,7 @@ class ResourceContainer:
                 expected=f"{entry.what}, as made by {entry.creator}",
                 hint="use another name, or another container",
             )
-        known: _R = resource  # what was made for the same words
+        known: _R = resource  # made for the same `what`
         return known
 
     def _keep(self, name: str, resource: Any, what: str, creator: str) -> None:
@@ -184,12 +184,12 @@ class ResourceContainer:
         return ResourceName(PROCESS.task, PROCESS.incarnation, self.name, name)
 
     def find(self, name: str) -> Any | None:
-        """The resource of that name; None if there is none any more."""
+        """The resource of that name; None if it is gone or never was."""
         entry = self._entries.get(name)
         return None if entry is None else entry.get()
 
     def remove(self, name: str) -> None:
-        """Let go of a resource, if it is there. Its name is not given again."""
+        """Release a resource, if it exists. Its name is not given again."""
         with self._lock:
             self._entries.pop(name, None)
 
@@ -198,12 +198,12 @@ class ResourceContainer:
         return sorted(self._entries)
 
     def clear(self) -> None:
-        """Let go of all resources. Their names are not given again."""
+        """Release all resources. Their names are not given again."""
         with self._lock:
             self._entries.clear()
 
     def restart_lock(self) -> None:
-        """For a process that was forked, in which the thread that held the lock is not."""
+        """Replace the lock in a forked process, which lacks the thread that may have held it."""
         self._lock = threading.RLock()
 
 
@@ -211,7 +211,7 @@ def _same(value: _R) -> _R:
     return value
 
 
-#: for what nobody put into another one
+#: the container of resources that were not put into another one
 DEFAULT: Final = ResourceContainer("default")
 
 

@@ -1,4 +1,4 @@
-"""The files of this process, as a resource: what reads them comes after what wrote before."""
+"""The files of this process, as a resource, which keeps reads and writes in order."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Final, final
 
 from eagerflow.resources.containers import ResourceName
 
-#: its container and its name there; no container of users has such a name
+#: the identity of the files; no container of users has such a name
 _PLACE: Final = ResourceName("", 0, "&files", "files")
 _ENTER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @final
 class FileSystem:
-    """Stands for all files in graphs, which keep reads and writes of one resource in order.
+    """The resource for all files in graphs, which keep reads and writes of one resource in order.
 
     Args:
-        root: a directory; what does not lie in it is refused, and links are not followed. None:
+        root: a directory; files outside of it are refused, and links are not followed. None allows
             any file.
 
     Attributes:
         name: in graphs.
-        identity: by which other processes know it: that of each process is its own.
+        identity: its name for other processes; each process has files of its own.
         root: the same.
     """
 
@@ -41,10 +41,10 @@ class FileSystem:
     def enter(self, path: str) -> Iterator[tuple[int, str]]:
         """The descriptor of the directory that a file lies in, and the name of the file there.
 
-        Nothing on the way can be exchanged meanwhile: each part is opened within the one before.
+        No part of the path can be exchanged meanwhile: each is opened within the one before.
 
         Raises:
-            PermissionError: it lies outside, or a part of the way is a link.
+            PermissionError: the file lies outside of the root, or a part of its path is a link.
             OSError: there is no such directory.
         """
         assert self.root is not None
@@ -72,7 +72,7 @@ class FileSystem:
             os.close(directory)
 
     def open_regular(self, path: str, directory: int, name: str) -> int:
-        """A descriptor to read a file by, which must be a regular one and no link."""
+        """A descriptor for reading a file, which must be a regular file and no link."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             descriptor = os.open(name, flags, dir_fd=directory)

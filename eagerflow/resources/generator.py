@@ -14,12 +14,12 @@ _LIMIT: Final = 2**64
 
 
 def _word(what: str, value: object) -> int:
-    """``value`` if it is an int of 64 bits."""
+    """``value``, if it is an unsigned 64-bit int; else raises."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMIT:
         raise TensorValueError(
             f"{what} does not fit", given=f"{value!r}", expected="an int from 0 to 2**64 - 1"
         )
-    return index(value)  # of a number of a trace that itself
+    return index(value)  # a number of a trace stays itself
 
 
 @final
@@ -45,7 +45,7 @@ class GeneratorState:
         self._seed = int.from_bytes(os.urandom(8)) if seed is None else _word("the seed", seed)
 
     def reserve(self, count: int = 1) -> tuple[int, int]:
-        """Take ``count`` tickets in a row, for this caller alone; give the seed and the first."""
+        """Take ``count`` consecutive tickets for this caller; returns the seed and the first."""
         with self._lock:
             ticket = self._ticket
             self._ticket = (ticket + count) % _LIMIT
@@ -57,7 +57,7 @@ class GeneratorState:
             return self._seed, self._ticket
 
     def set(self, seed: int, ticket: int = 0) -> None:
-        """Go on from this seed and ticket.
+        """Set the seed and the ticket of the next draw.
 
         Raises:
             TensorValueError: one of them does not fit 64 bits.

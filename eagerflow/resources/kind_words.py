@@ -1,4 +1,4 @@
-"""What users call the kinds of resources."""
+"""Names of the kinds of resources, in the words of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attempts wait in: a resource that lets the first of each wait queue go as far as it can.
+"""The base of resources in which attempts wait: the first of each wait queue goes ahead.
 
 Ctrl-C may come between any two calls here, too: see `eagerflow.resources.waiting_operations`.
 """
@@ -29,22 +29,22 @@ class AbstractMeeting(ABC):
     """A resource with wait queues of attempts, which wait for each other.
 
     Args:
-        wait_queues: how many there are. The first attempt of each is tried, in this order. Those
-            of the last one take something out, the others put something in.
-        kind: what it is, for events; if it is nothing that has elements, there are none.
+        wait_queues: the number of wait queues. The first attempt of each is tried, in this order.
+            Attempts of the last one take something out, those of the others put something in.
+        kind: of resource, for events; empty for no events, if it has no elements.
         name: for display.
 
     Attributes:
         kind: the same.
         name: the same.
         identity: its name in its container.
-        label: the name, or one that tells it from others.
-        made: the line that made it, None if that is not known.
-        room: how many elements there is room for, infinity for any number.
-        closed: whether nothing comes in any more.
-        device: where the elements are.
+        label: the name, or a generated unique one.
+        made: the line that made it, None if not known.
+        room: the capacity in elements, infinity for any number.
+        closed: whether new elements are refused.
+        device: the device of the elements.
         types: of the parts of an element.
-        lock: held while something changes.
+        lock: held during changes.
     """
 
     __slots__ = ("__weakref__", "_again", "_ended", "_trying", "_wait_queues", "identity", "kind",
@@ -60,12 +60,12 @@ class AbstractMeeting(ABC):
         self.identity = DEFAULT.add(self, name)
         self.made = capture()
         self.label = name or (kind and f"{kind}-{next(_serial)}")
-        # a finaliser that the collector runs in the middle may ask for the size: no deadlock
+        # reentrant: a finaliser that the garbage collector runs here may ask for the size
         self.lock: Final = threading.RLock()
         self._wait_queues: tuple[OrderedDict[AbstractAttempt, None], ...] = tuple(
             [OrderedDict() for _ in range(wait_queues)]
         )
-        self._ended: deque[AbstractAttempt] = deque()  # those that are still to be called back
+        self._ended: deque[AbstractAttempt] = deque()  # ended attempts that wait for a callback
         self._trying = False
         self._again = False
         know(self)
@@ -76,26 +76,26 @@ class AbstractMeeting(ABC):
         return tuple([kind.on(self.device) for kind in self.types])
 
     def called(self, what: str) -> str:
-        """``what``, with the name if it has one."""
+        """``what``, with the name of the resource if it has one."""
         return what if self.name is None else f"{what} {self.name!r}"
 
     @abstractmethod
     def state(self) -> str:
-        """How it stands, in words, for messages."""
+        """The state of the resource in words, for messages."""
 
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return 0
 
     def level(self) -> Level:
-        """How it stands now."""
+        """The current level: elements, capacity and waiters."""
         with self.lock:
             *puts, takes = map(len, self._wait_queues)
             room = 0 if self.room == float("inf") else int(self.room)
             return Level(self.label, self.kind, self.size(), room, sum(puts), takes, self.closed)
 
     def tell(self) -> None:
-        """Tell the instruments how it stands."""
+        """Report the current level to the instruments."""
         event: LevelEvent | None = None
         with self.lock:
             level, brief = self.level(), LevelEvent.brief
@@ -108,18 +108,18 @@ class AbstractMeeting(ABC):
             end(event)
 
     def open_waits(self) -> list[WaitEvent]:
-        """The events of the waits that go on."""
+        """The events of the waits in progress."""
         with self.lock:
             events = [attempt.open_wait() for queue in self._wait_queues for attempt in queue]
         return [event for event in events if event is not None]
 
     def waiting(self, wait_queue: int) -> int:
-        """How many attempts wait in one of the wait queues."""
+        """The number of attempts that wait in one of the wait queues."""
         with self.lock:
             return sum(not attempt.done for attempt in self._wait_queues[wait_queue])
 
     def remove(self, attempt: AbstractAttempt) -> None:
-        """Take an attempt that has ended out of its wait queue. The lock is held."""
+        """Remove an attempt that has ended from its wait queue. The lock is held."""
         wait_queue = self._wait_queues[attempt.wait_queue]
         if attempt in wait_queue:
             if attempt._callback is not None:
@@ -137,7 +137,7 @@ class AbstractMeeting(ABC):
         ended: AbstractAttempt | None = None
         while True:
             try:
-                if ended is not None:  # Ctrl-C came before it was called, or after
+                if ended is not None:  # Ctrl-C came before its callback was called, or after
                     with suppress(RuntimeError):
                         ended.call_back()
                     ended = None
@@ -155,11 +155,11 @@ class AbstractMeeting(ABC):
                     if ended is not None:
                         try:
                             ended.call_back()
-                        except Exception as error:  # of an instrument: the others do not wait on
+                        except Exception as error:  # of an instrument: the other callbacks go on
                             late = late or error
                         ended = None
                 break
-            except KeyboardInterrupt as error:  # first this: others wait for it
+            except KeyboardInterrupt as error:  # raised at the end: other threads wait for this
                 late = error
         if late is not None:
             raise late
@@ -167,9 +167,9 @@ class AbstractMeeting(ABC):
             self.tell()
 
     def _add(self, attempt: AbstractAttempt) -> bool:
-        """Put an attempt into its wait queue; whether something may have changed for the others.
+        """Put an attempt into its wait queue; returns whether others may be able to go ahead.
 
-        One that need not wait, and has no callback, does not come into the wait queue.
+        An attempt that need not wait, and has no callback, does not enter the wait queue.
         """
         wait_queue, moved = self._wait_queues[attempt.wait_queue], True
         if not wait_queue and not self._trying and attempt._callback is None:
@@ -184,7 +184,7 @@ class AbstractMeeting(ABC):
         return moved
 
     def _try(self) -> None:
-        if self._trying:  # by a finaliser, within this very thread
+        if self._trying:  # called by a finaliser, in this thread
             self._again = True
             return
         self._trying = moved = True
@@ -198,7 +198,7 @@ class AbstractMeeting(ABC):
                             moved |= self._step(attempt)
                         if not attempt.done:
                             break
-                        if attempt._callback is not None:  # else it is looked at when it is begun
+                        if attempt._callback is not None:  # else `settle` checks it when it begins
                             self._ended += (attempt,)
                         del wait_queue[attempt]
         finally:
@@ -208,7 +208,7 @@ class AbstractMeeting(ABC):
         """Note that an attempt waits from now on."""
         try:
             attempt.keep()
-        except Exception as error:  # of memory there is too little
+        except Exception as error:  # such as too little memory
             attempt.fail_with(error)
             self.remove(attempt)
         attempt.since = perf_counter()

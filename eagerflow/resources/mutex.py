@@ -1,4 +1,4 @@
-"""The state of a mutex: held by one at a time, the others wait in order."""
+"""The state of a mutex: it has one holder at a time, the others wait in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _serial: Final = count(1)
 
 @final
 class _Numbered(threading.local):
-    """The number of each thread."""
+    """The number of a thread, which is never reused."""
 
     def __init__(self) -> None:
         self.number = next(_serial)
@@ -27,13 +27,13 @@ _numbered: Final = _Numbered()
 
 
 def this_thread() -> int:
-    """The number of this thread, which no other one ever has, unlike its identifier."""
+    """The number of this thread, which unlike its identifier no other thread ever has."""
     return _numbered.number
 
 
 @final
 class _Acquire(AbstractAttempt):
-    """Wait until it is free, and hold it. The value is the number of the hold."""
+    """The attempt to acquire the mutex. Its value is the number of the hold."""
 
     __slots__ = ("_hold", "_thread")
 
@@ -73,15 +73,15 @@ class _Acquire(AbstractAttempt):
 
 @final
 class MutexState(AbstractMeeting):
-    """Held by one at a time.
+    """A mutex, which has one holder at a time.
 
     Args:
         name: for display.
 
     Attributes:
-        holds: how often it was taken so far.
-        holder: the number of the hold that is in force, 0 if it is free.
-        thread: the one that waited for that hold (see `this_thread`), 0 for none.
+        holds: the number of holds so far.
+        holder: the number of the current hold, 0 if the mutex is free.
+        thread: the thread that waited for that hold (see `this_thread`), 0 for none.
     """
 
     __slots__ = ("holder", "holds", "thread")
@@ -103,24 +103,24 @@ class MutexState(AbstractMeeting):
         return f"{self!r}, {held}" + (f", {waiting} waiting" if waiting else "")
 
     def size(self) -> int:
-        """1 while it is held, else 0."""
+        """1 while the mutex is held, else 0."""
         return int(self.holder != 0)
 
     def acquire(self) -> AbstractAttempt:
-        """Wait until it is free, and hold it; the value is the number of the hold."""
+        """The attempt to acquire it; its value is the number of the hold."""
         return _Acquire(self)
 
     def release(self, hold: int) -> None:
-        """Hand it to the next attempt in the wait queue.
+        """End a hold, and let the next attempt in the wait queue acquire the mutex.
 
         Raises:
-            MutexError: this hold is not in force.
+            MutexError: this is not the current hold.
         """
         if not self.drop(hold):
             raise MutexError("release: this hold of the mutex has ended", given=self.state())
 
     def drop(self, hold: Any) -> bool:
-        """As `release`, and no error if this hold is not in force; whether it was."""
+        """As `release`, without an error; returns whether it was the current hold."""
         with self.lock:
             if self.holder != hold:
                 return False
@@ -131,7 +131,7 @@ class MutexState(AbstractMeeting):
         return True
 
     def drop_held_by(self, thread: int, since: int) -> None:
-        """End the hold that a thread waited for, if it is in force and later than ``since``."""
+        """End the current hold if ``thread`` waited for it, and it is later than ``since``."""
         with self.lock:
             hold = self.holder if self.thread == thread else 0
         if hold > since:

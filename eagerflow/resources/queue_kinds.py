@@ -1,9 +1,9 @@
-"""Kinds of queues: where each keeps its elements, and what else is its own.
+"""Kinds of queues: the store of the elements of each, and its options.
 
 A new kind is a row of `KINDS`, with a store if none of these will do, and a word in the signature
 and the docstring of `Queue`.
 
-What must happen together is written without a call in between (see
+Changes that must happen together are written without a call in between (see
 `eagerflow.resources.waiting_operations`).
 """
 
@@ -19,11 +19,11 @@ from typing import Any, Final, final
 
 
 class AbstractStore(ABC):
-    """The elements of a queue, as *entries*: what a store needs to put one back is part of it.
+    """The elements of a queue, as *entries*, which include the data needed to put one back.
 
     Attributes:
         items: the entries.
-        together: whether those of one dequeue must all be there before the first is taken.
+        together: whether all entries of one dequeue must be there before the first is taken.
     """
 
     __slots__ = ("items",)
@@ -31,22 +31,22 @@ class AbstractStore(ABC):
     together = False
 
     def available(self, closed: bool) -> int:
-        """How many can be taken."""
+        """The number of entries that can be taken."""
         return len(self.items)
 
     def put(self, taker: Any, element: Any, priority: int) -> None:
-        """Take in an element; ``taker.sent`` is raised by one in the same moment."""
+        """Add an element, and increment ``taker.sent`` at the same moment."""
         items = self.items
         items += (element,)
         taker.sent += 1
 
     @abstractmethod
     def move(self, taken: list[Any]) -> None:
-        """The next entry goes to the end of ``taken``. There is one."""
+        """Move the next entry to the end of ``taken``. There must be an entry."""
 
     @abstractmethod
     def restore(self, taker: Any) -> None:
-        """The entries of ``taker.taken`` come back to where they would be next."""
+        """Put the entries of ``taker.taken`` back, so that they are taken next."""
 
     def element(self, entry: Any) -> Any:
         """The element of an entry."""
@@ -83,11 +83,11 @@ class FifoStore(AbstractStore):
 
 @final
 class ShuffleStore(AbstractStore):
-    """Any element may be the next.
+    """A store in random order: any element may be the next.
 
     Args:
-        least: how many stay, so that there is something to choose from, until the queue is closed.
-        draw: gives a random number below another one.
+        least: the number of elements that stay, to choose from, until the queue is closed.
+        draw: gives a random number below its argument.
 
     >>> from eagerflow.extending import QueueState, ShuffleStore
     >>> queue = QueueState(None, ShuffleStore(1, lambda count: count - 1), "shuffle")
@@ -121,10 +121,10 @@ class ShuffleStore(AbstractStore):
 
 
 class AbstractHeap(AbstractStore):
-    """The lowest priority first; of equals the one that came first.
+    """A heap: the lowest priority first; among equals in order of arrival.
 
     Attributes:
-        gone: how many elements have left, those that came back not among them.
+        gone: the number of elements taken, without those that were put back.
     """
 
     __slots__ = ("_serial", "gone")
@@ -158,15 +158,15 @@ class AbstractHeap(AbstractStore):
 
 @final
 class PriorityStore(AbstractHeap):
-    """The lowest priority first; of equals the one that came first."""
+    """The lowest priority first; among equals in order of arrival."""
 
     __slots__ = ()
-    together = True  # what comes in later may be of a lower priority
+    together = True  # a later element may have a lower priority
 
 
 @final
 class SequenceStore(AbstractHeap):
-    """By number, from 0 on without a gap: an element waits until its number is the next one.
+    """A store in order of number, from 0 on without gaps: elements wait for lower numbers.
 
     The number of an element is its priority. Elements come from several workers at once, and leave
     in the order in which the work was given out.
@@ -192,12 +192,13 @@ class SequenceStore(AbstractHeap):
 @final
 @dataclass(frozen=True, slots=True)
 class QueueKind:
-    """One of the kinds that users ask for, by name.
+    """A kind of queue that users ask for by name.
 
     Attributes:
-        store: makes the store of a queue, given how many elements stay to choose from, and a seed.
-        chooses: whether it takes these two options.
-        fills_up: whether elements of different sizes stack, filled up with zeros.
+        store: makes the store of a queue, from the number of elements that stay to choose from,
+            and a seed.
+        chooses: whether it uses these two options.
+        fills_up: whether elements of different sizes stack, padded with zeros.
         has_priorities: whether each element comes with a priority.
     """
 

@@ -1,4 +1,4 @@
-"""How queues and their like stand, in numbers, words and HTML."""
+"""Levels of queues and other meetings, in numbers, words and HTML."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _HEADINGS: Final = ("queue", "", "elements", "waiting to put", "waiting to take"
 
 @final
 class Level(NamedTuple):
-    """How a resource stands: what an event of it says, which only those make that want one.
+    """The level of a resource: the fields of a `LevelEvent`, which is made only on demand.
 
     Attributes:
         name: of the resource.
-        resource: what it is.
-        depth: how many elements there are.
-        capacity: how many there is room for; 0 for any number.
-        producers: how many wait to put something in.
-        consumers: how many wait to take something out.
-        closed: whether nothing comes in any more.
+        resource: its kind.
+        depth: the number of elements.
+        capacity: the greatest number of elements; 0 for any number.
+        producers: the number of attempts that wait to put something in.
+        consumers: the number of attempts that wait to take something out.
+        closed: whether new elements are refused.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Level(NamedTuple):
 
     @property
     def elements(self) -> str:
-        """How many there are, and how many there is room for, in words."""
+        """The number of elements and the capacity, in words."""
         return f"{self.depth} of {self.capacity}" if self.capacity else f"{self.depth}"
 
     def __str__(self) -> str:
@@ -46,11 +46,11 @@ class Level(NamedTuple):
 
 
 def to_html(caption: str, levels: Sequence[Level]) -> str:
-    """A table of queues, each with a bar that shows how full it is.
+    """A table of queues, each with a bar for its depth.
 
     Args:
-        caption: above it.
-        levels: one for each row.
+        caption: of the table.
+        levels: the level of each row.
 
     >>> from eagerflow.extending import FifoStore, QueueState, to_html
     >>> queue = QueueState(3, FifoStore(), name="words")

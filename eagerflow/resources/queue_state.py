@@ -2,8 +2,8 @@
 
 The rules are TensorFlow's, case by case (docs/queues.md). Each wait queue is served in order and
 only its first attempt is tried: an `enqueue_many` that waits for room keeps its elements together,
-and a `dequeue_many` that waits for elements already holds those that have come. Closing waits with
-those that put, behind what was there before.
+and a `dequeue_many` that waits for elements already holds those that have come. A close waits in
+the queue of attempts to put, behind earlier ones.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _NO_PRIORITY: Final = (0,)
 
 @final
 class _Enqueue(AbstractAttempt):
-    """Elements that come in as there is room.
+    """The attempt to put in elements, as there is room.
 
     Attributes:
-        sent: how many are in.
+        sent: the number of elements that are in.
     """
 
     __slots__ = ("_count", "_element", "_keep", "_priorities", "sent")
@@ -58,7 +58,7 @@ class _Enqueue(AbstractAttempt):
         if self.sent >= self._count:
             self.done = True
         elif closed:
-            what = self.what  # not itself: it would hold itself, and what it brings
+            what = self.what  # not self: the attempt would hold itself and its elements
             self.fail(lambda: _closed(f"{what}: the queue is closed", queue))
         return self.done or self.sent > before
 
@@ -67,12 +67,12 @@ class _Enqueue(AbstractAttempt):
             self._keep()
 
     def retract(self) -> None:
-        """What is in stays in, as in TensorFlow: others may have taken it."""
+        """Nothing: elements that are in stay in, as in TensorFlow; others may have taken them."""
 
 
 @final
 class _Dequeue(AbstractAttempt):
-    """Elements that are taken as they come.
+    """The attempt to take elements, as they come.
 
     Attributes:
         taken: the entries that it holds.
@@ -125,7 +125,7 @@ class _Dequeue(AbstractAttempt):
 
 @final
 class _Close(AbstractAttempt):
-    """The end of what is put in, once all that waited before is in."""
+    """The attempt to close the queue, behind the attempts to put that waited before."""
 
     __slots__ = ()
 
@@ -139,12 +139,12 @@ class _Close(AbstractAttempt):
         return True
 
     def retract(self) -> None:
-        """It holds nothing."""
+        """Nothing: the attempt holds no elements."""
 
 
 @final
 class _Sent:
-    """In the place of an attempt, for an element that is put in without one."""
+    """The stand-in for an attempt, for an element that is put in without one."""
 
     __slots__ = ("sent",)
 
@@ -158,21 +158,21 @@ def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> Queue
 
 @final
 class QueueState(AbstractMeeting):
-    """Elements on their way from producers to consumers.
+    """A queue of elements between producers and consumers.
 
-    Elements are whatever is put in; those of `eagerflow.Queue` are tuples of arrays.
+    Elements may be any objects; those of `eagerflow.Queue` are tuples of arrays.
 
     Args:
-        capacity: how many there is room for; None for any number.
-        store: where they are kept.
+        capacity: the greatest number of elements; None for any number.
+        store: the store of the elements.
         kind: of queue.
         types: of the parts of an element.
-        device: where the parts are.
+        device: the device of the parts.
         name: for display.
 
     Attributes:
         store: the same.
-        failure: why it was closed, if that was an error of the producer.
+        failure: the error of the producer that closed it, if any.
 
     >>> from eagerflow.extending import FifoStore, QueueState
     >>> queue = QueueState(2, FifoStore(), name="words")
@@ -211,7 +211,7 @@ class QueueState(AbstractMeeting):
         return f"{self!r} with {self.level()}"
 
     def size(self) -> int:
-        """How many elements there are, without those that a waiting dequeue already holds."""
+        """The number of elements, without those that a waiting dequeue already holds."""
         return len(self.store.items)
 
     def enqueue(self, element: object, priority: int = 0) -> AbstractAttempt:
@@ -225,32 +225,32 @@ class QueueState(AbstractMeeting):
         """Put in elements, one after the other as there is room.
 
         Args:
-            count: how many.
-            element: gives one of them by its number, when it is put in.
-            priorities: one for each, or one for all.
-            keep: called when some have to wait: later on ``element`` gives what it would give now.
+            count: the number of elements.
+            element: gives an element by its number, when it is put in.
+            priorities: one for each element, or one for all.
+            keep: called when elements have to wait, to fix the later results of ``element``.
         """
         return _Enqueue(self, count, element, priorities, "enqueue_many", keep)
 
     def dequeue(self) -> AbstractAttempt:
-        """Take one element; the value is a list of it."""
+        """Take one element; the value is a list of one."""
         return _Dequeue(self, 1, False, "dequeue")
 
     def dequeue_many(self, count: int, partial: bool = False) -> AbstractAttempt:
         """Take elements; the value is a list of them.
 
         Args:
-            count: how many.
-            partial: whether what is left of a closed queue will do, if it is anything.
+            count: the number of elements.
+            partial: whether fewer elements, but at least one, will do once the queue is closed.
         """
         what = "dequeue_up_to" if partial else "dequeue_many"
         check_count(what, count)
         return _Dequeue(self, count, partial, what)
 
     def put_at_once(self, element: object, priority: int = 0) -> bool:
-        """Put in one element if nothing is to be waited for; whether it was.
+        """Put in one element if it need not wait; returns whether it was put in.
 
-        It makes no attempt. Ctrl-C may keep the answer back: for callers that can do without it.
+        It makes no attempt. Ctrl-C may lose the answer: for callers that can do without it.
         """
         puts, takes = self._wait_queues
         with self.lock:
@@ -264,7 +264,7 @@ class QueueState(AbstractMeeting):
         return True
 
     def take_at_once(self) -> list[Any]:
-        """The next element if nothing is to be waited for, else nothing; see `put_at_once`."""
+        """A list of the next element, empty if it would have to wait; see `put_at_once`."""
         puts, takes = self._wait_queues
         store, taken = self.store, list[Any]()
         if not store.items:
@@ -280,15 +280,15 @@ class QueueState(AbstractMeeting):
         return [store.element(taken[0])]
 
     def close(self) -> AbstractAttempt:
-        """Let nothing in any more, after what already waits."""
+        """Refuse new elements, after the attempts that wait already."""
         return _Close(self, _PUT, "close")
 
     def end(self, failure: str | None = None) -> None:
-        """Close it, without waiting for that; it may be closed already.
+        """Close the queue, without a wait; it may be closed already.
 
         Args:
-            failure: what has happened to the producer; errors will tell. What waits to get in is
-                cancelled then. Else it gets in first.
+            failure: the failure of the producer, quoted in later errors. It cancels the attempts
+                to put that wait; without a failure these come first.
         """
         if failure is None:
             self.close().begin()
@@ -297,16 +297,16 @@ class QueueState(AbstractMeeting):
             self.cancel_and_close()
 
     def explained(self, error: QueueClosedError) -> QueueClosedError:
-        """The error with a note of why it was closed, if there is more to say."""
+        """The error with a note on the failure that closed the queue, if there was one."""
         if self.failure is not None:
             error.add_note(f"  {self.failure}")
         return error
 
     def cancel_and_close(self, drop: bool = False) -> None:
-        """Let nothing in any more from now on; what waits to get in is cancelled.
+        """Refuse new elements from now on, and cancel the attempts to put that wait.
 
         Args:
-            drop: whether what is in is given up, too.
+            drop: whether to drop the elements of the queue, too.
         """
         if QueueEvent.listeners:
             tell_operation(self, "cancel_and_close")

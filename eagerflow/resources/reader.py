@@ -1,13 +1,12 @@
-"""The state of a reader: one after the other it gives the records of files, named by a queue.
+"""The state of a reader, which reads the records of files whose names come from a queue.
 
-Reading is an attempt like those of queues. The first one that waits reads as long as there are
-records; where a file has ended, the reader takes the next name from its queue, and a
-caller that wants a record waits until then. A reader that is not waited for holds no
-place in the queue.
+Reading is an attempt like those of queues. The first waiting attempt reads as long as there are
+records; at the end of a file, the reader takes the next name from its queue, and callers wait until
+it has come. A reader without waiters does not wait in the queue of names.
 
 As in queues (`eagerflow.resources.waiting_operations`), Ctrl-C may come between any two calls. So
-what is read counts from the plain statements on that note the record and the offset behind it;
-where it came before, the file is read again from the offset that is noted.
+a record counts as read once plain statements have noted it and the offset behind it; if Ctrl-C
+comes before, the file is read again from the noted offset.
 """
 
 from __future__ import annotations
@@ -34,34 +33,34 @@ Record = tuple[bytes, bytes]
 
 
 class AbstractFormat(ABC):
-    """How records lie in files."""
+    """The format of the records of a file."""
 
     __slots__ = ()
 
-    #: what records are called
+    #: the word for a record
     what: str = "record"
-    #: the number of the first one
+    #: the number of the first record
     first: int = 0
 
     @abstractmethod
     def read(self, file: IO[bytes], offset: int) -> tuple[bytes, str | None]:
-        """The record at ``offset``, where the file stands, and what is wrong with it.
+        """The record at ``offset``, the position of the file, and its defect in words, if any.
 
         Raises:
-            EOFError: there is none.
+            EOFError: there is no record.
         """
 
     def key(self, path: str, number: int) -> bytes:
-        """What the record is called."""
+        """The record key."""
         return os.fsencode(f"{path}:{number}")
 
 
 @final
 class LineFormat(AbstractFormat):
-    """The lines of text files, without their ends.
+    """The lines of text files, without line ends.
 
     Args:
-        skip: how many to leave out at the beginning of each file.
+        skip: the number of lines to leave out at the beginning of each file.
     """
 
     __slots__ = ("_skip", "first")
@@ -119,7 +118,7 @@ class BlockFormat(AbstractFormat):
 
 @final
 class WholeFormat(AbstractFormat):
-    """Files that are one record each."""
+    """The format of files that are one record each."""
 
     __slots__ = ()
     what = "file"
@@ -135,12 +134,12 @@ class WholeFormat(AbstractFormat):
 
 @final
 class _Open:
-    """A file that is read.
+    """The file that is being read.
 
     Attributes:
         offset: behind the record that was read last.
-        number: of the next one.
-        ended: whether there is no more.
+        number: of the next record.
+        ended: whether there are no more records.
     """
 
     __slots__ = ("__weakref__", "close", "ended", "file", "number", "offset", "path")
@@ -156,10 +155,10 @@ class _Open:
 
 @final
 class _Read(AbstractAttempt):
-    """Records that are read as their files come.
+    """The attempt to read records, as their files come.
 
     Attributes:
-        taken: those that it holds.
+        taken: the records that it holds.
     """
 
     __slots__ = ("_count", "_partial", "taken")
@@ -186,7 +185,7 @@ class _Read(AbstractAttempt):
         return True
 
     def _without_more(self) -> bool:
-        """There is no file at the moment; whether that is the end."""
+        """Handle the lack of a file; returns whether the attempt has ended."""
         reader = self.owner
         if not reader.ended:
             reader.wants = True
@@ -212,18 +211,18 @@ class _Read(AbstractAttempt):
 
 @final
 class ReaderState(AbstractMeeting):
-    """Gives the records of files, one after the other.
+    """A reader of the records of files, one after the other.
 
     Args:
-        files: the queue of their names, bytes without axes.
-        form: how records lie in them.
+        files: the queue of file names, bytes without axes.
+        form: the format of the records.
         skip_damaged: whether a damaged record is left out, instead of an error.
         name: for display.
 
     Attributes:
-        count: how many records were read, those that were given back not among them.
-        skipped: how many damaged ones were left out.
-        wants: whether the next file is waited for.
+        count: the number of records read, without those given back.
+        skipped: the number of damaged records left out.
+        wants: whether an attempt waits for the next file.
         ended: whether no more files come.
     """
 
@@ -243,19 +242,19 @@ class ReaderState(AbstractMeeting):
         self.device: Device | None = files.device
         self.count = self.skipped = 0
         self.wants = self.ended = False
-        self._names: list[str] = []  # of files that are to be read next; one at most
+        self._names: list[str] = []  # the file to be read next; one at most
         self._now: _Open | None = None
         self._back: list[Record] = []  # records that were given back, the next one last
-        self._asked: AbstractAttempt | None = None  # for the next name
-        self._begun: AbstractAttempt | None = None  # the one that was begun last
-        self._asker = 0  # the thread that is asking right now
-        self._noted: list[AbstractEvent] = []  # that are to be told once the lock is free
+        self._asked: AbstractAttempt | None = None  # the attempt to get the next name
+        self._begun: AbstractAttempt | None = None  # the attempt that was begun last
+        self._asker = 0  # the thread that begins it now
+        self._noted: list[AbstractEvent] = []  # events to report once the lock is free
 
     def __repr__(self) -> str:
         return f"{self.called('reader')} of {self.form.what}s"
 
     def size(self) -> int:
-        """How many records are to be read again, as they were given back."""
+        """The number of records that were given back, and so are read again."""
         return len(self._back)
 
     def state(self) -> str:
@@ -268,8 +267,8 @@ class ReaderState(AbstractMeeting):
         """Read records; the value is a list of them, with their keys.
 
         Args:
-            count: how many.
-            partial: whether what is left after the last file will do, if it is anything.
+            count: the number of records.
+            partial: whether fewer records, but at least one, will do after the last file.
 
         Raises:
             TensorValueError: the count is negative.
@@ -281,7 +280,7 @@ class ReaderState(AbstractMeeting):
     # --- for attempts; the lock is held ---
 
     def move(self, taken: list[Record]) -> bool:
-        """Move the next record there; whether there was one."""
+        """Move the next record to ``taken``; returns whether there was one."""
         if self._back:
             taken += (self._back[-1],)
             del self._back[-1]
@@ -313,7 +312,7 @@ class ReaderState(AbstractMeeting):
         wrong: str | None
         start = perf_counter() if ElementEvent.listeners or SkipEvent.listeners else None
         try:
-            if file.tell() != now.offset:  # Ctrl-C came while it was read
+            if file.tell() != now.offset:  # Ctrl-C came during a read
                 file.seek(now.offset)
             data, wrong = form.read(file, now.offset)
             behind = file.tell()
@@ -325,7 +324,7 @@ class ReaderState(AbstractMeeting):
             raise FileError(f"the reader cannot read {now.path}: {error}") from None
         if wrong is None:
             record = form.key(now.path, number), data
-            ended = not behind  # an empty file that is a record
+            ended = not behind  # an empty file that is one record
             taken += (record,)
             now.offset, now.number, now.ended = behind, number + 1, ended
             self.count += 1
@@ -346,13 +345,13 @@ class ReaderState(AbstractMeeting):
         )
 
     def _note(self, event: AbstractEvent) -> None:
-        """Keep an event, to be told later: the instrument that hears of it may read, too."""
+        """Keep an event, to be reported later, as the instrument that gets it may read, too."""
         event.stop = perf_counter()
         event.device = "" if self.device is None else str(self.device)
         self._noted += (event,)
 
     def restore(self, taken: list[Record]) -> None:
-        """Take records back, to give them first."""
+        """Take records back, to be read first."""
         back = taken[::-1]
         self._back += back
         del taken[:]
@@ -376,9 +375,9 @@ class ReaderState(AbstractMeeting):
                 end(event)
 
     def _ask(self) -> bool:
-        """Ask for the next name if it is wanted; whether there is something new at once.
+        """Request the next name if it is wanted; returns whether it came at once.
 
-        Ctrl-C may leave an attempt that was not begun, or not wholly: it is begun again.
+        Ctrl-C may leave an attempt that was not begun, or not completely: it is begun again.
         """
         thread = get_ident()
         with self.lock:
@@ -404,14 +403,14 @@ class ReaderState(AbstractMeeting):
         return asked.done
 
     def _withdraw(self, asked: AbstractAttempt) -> None:
-        """The name is not wanted any more: others may have it."""
+        """Cancel the request for a name, which other readers of the queue may have."""
         asked.cancel(lambda: CancelledError("the reader does not wait any more"))
         with self.lock:
-            if self._asked is asked:  # it had not been begun, or was just answered
+            if self._asked is asked:  # the request was not begun, or was just answered
                 self._take_name(asked)
 
     def _answered(self, asked: AbstractAttempt) -> None:
-        """The queue has given a name, or an error. Called without a lock, perhaps twice."""
+        """Take a name, or an error, from the queue. Called without a lock, perhaps twice."""
         with self.lock:
             if self._asked is asked:
                 self._take_name(asked)
@@ -430,7 +429,7 @@ class ReaderState(AbstractMeeting):
     # --- the rest ---
 
     def reset(self) -> None:
-        """Forget the file that is being read, and records that were given back."""
+        """Drop the file that is being read, and records that were given back."""
         with self.lock:
             self._close()
             del self._names[:]

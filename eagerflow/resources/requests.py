@@ -1,4 +1,4 @@
-"""What is asked of a resource: so many elements, within so many seconds."""
+"""Checks of requests to resources: numbers of elements and timeouts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from eagerflow.errors import TensorValueError
 
 
 def check_count(what: str, count: int) -> None:
-    """Refuse a number of elements that only the run has told.
+    """Check a number of elements that is known only at run time.
 
     Raises:
         TensorValueError: it is negative.

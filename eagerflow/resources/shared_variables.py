@@ -1,7 +1,7 @@
 """Variables in named containers of tasks, which several clients share.
 
-Whoever names the same container and variable of a task gets the same variable. In this process
-that is one state, so that locks have one order; in the others the task joins them.
+Clients that name the same container and variable of a task get the same variable. Within a process
+the variable is one state, so that locks have one order; across processes the task joins them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def join_variable(
     """The variable of a name in a container of the task where ``data`` is.
 
     Args:
-        data: its first value, if it is not there yet.
+        data: its initial value, if it does not exist yet.
         lane: its dtype and device.
-        trainable: whether tapes watch the reads of it in this process.
+        trainable: whether tapes watch its reads in this process.
         name: of the variable.
         container: of the task.
 
     Raises:
-        ResourceError: it is of another type, has no name, or the device is that of no task.
+        ResourceError: the variable is of another type or has no name, or the device has no task.
     """
     task = lane.device.task
     if task is None:
@@ -58,6 +58,6 @@ def join_variable(
     what = f"variable {TensorType(lane.dtype, data.shape).on(lane.device)}"
     state = known.join(name, what, make, creator="this process")
     with state.lock:
-        if state._data.task is not data.task:  # the process that had it was started anew
+        if state._data.task is not data.task:  # the process that owned it was restarted
             state._data = data.held_by(state)
     return state

@@ -22,24 +22,24 @@ class VariableState:
 
     Readers get a view of the array (``data[...]``), never the array itself. So each read is an
     object of its own, and as long as a reader holds one, the array has a second reference and is
-    not written into: a value that was read never changes. Its elements lie by rows, whatever it
-    was made from.
+    not written into: a value that was read never changes. The elements are in row-major order,
+    whatever the value was made from.
 
     Args:
-        data: the first value.
+        data: the initial value.
         lane: its dtype and device.
         trainable: whether tapes watch the reads.
         name: for display.
-        identity: its name in a container that several processes share; by default it gets a new one
-            in that of this process.
+        identity: its name in a container that several processes share; by default it gets a new
+            name in the container of this process.
 
     Attributes:
-        lock: held while the array is read or assigned; assignments that depend on the value
-            before hold it from one to the other.
+        lock: held while the array is read or assigned; assignments that depend on the old value
+            hold it from the read to the assignment.
         identity: its name in its container.
-        made: the line that made it, None if that is not known.
+        made: the line that made it, None if not known.
         moved: whether it was moved.
-        companions: the variables that move with it, itself among them; None for none.
+        companions: the variables that move with it, including itself; None for none.
     """
 
     __slots__ = ("__weakref__", "_data", "companions", "device", "dtype", "identity", "lane",
@@ -49,7 +49,7 @@ class VariableState:
         self, data: Any, lane: Lane, trainable: bool, name: str | None,
         identity: ResourceName | None = None,
     ) -> None:  # fmt: skip
-        # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
+        # reentrant: a finaliser that the garbage collector runs in an assignment may read
         self.lock = threading.RLock()
         self.lane = lane
         self.dtype = lane.dtype
@@ -69,19 +69,19 @@ class VariableState:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes know it by its name."""
+        """Whether other processes may join the variable by its name."""
         return self.identity.container != DEFAULT.name
 
     def _own(self, data: Any) -> Any:
-        """The value as it is held: by rows; of another process, by a variable there."""
+        """The value to hold: an array in row-major order, or a variable of another process."""
         hold = getattr(data, "held_by", None)
         if hold is not None:
             return hold(self)
-        flags = getattr(data, "flags", None)  # what stands for no values has none
+        flags = getattr(data, "flags", None)  # arrays of null devices have none
         return data if flags is None or flags.c_contiguous else data.copy()
 
     def array(self) -> Any:
-        """The array itself, for who holds the lock; of a variable of a task, the value."""
+        """The array itself, for holders of the lock; for a variable of a task, the value."""
         return self._data if self.device.task is None else self.read()
 
     def read(self) -> Any:
@@ -90,7 +90,7 @@ class VariableState:
             return self._data[...]
 
     def store(self, data: Any) -> Any:
-        """Replace the value; gives a view of it. The caller holds the lock.
+        """Replace the value; returns a view of it. The caller holds the lock.
 
         Args:
             data: an array of the right dtype and shape.
@@ -99,11 +99,11 @@ class VariableState:
         return data[...]
 
     def move(self, data: Any, lane: Lane) -> None:
-        """Go to another device. The caller holds the lock, and no step runs that uses it.
+        """Move to another device. The caller holds the lock, and no running step uses the variable.
 
         Args:
-            data: the value there.
-            lane: of the same dtype.
+            data: the value on that device.
+            lane: its lane, of the same dtype.
         """
         self.lane, self.device = lane, lane.device
         self._data = self._own(data)
@@ -113,7 +113,7 @@ class VariableState:
         """The array itself if no other handle can see its memory, else None.
 
         The caller holds the lock. A view of an array that owns its memory has a reference to it;
-        of arrays that do not work so, nothing is known.
+        for other kinds of arrays the result is None.
         """
         if getrefcount(self._data) <= _ALONE and self._data[...].base is self._data:
             return self._data
@@ -122,9 +122,9 @@ class VariableState:
 
 @final
 class Companions:
-    """Variables that move together, such as a parameter and what an optimiser keeps beside it.
+    """Variables that move together, such as a parameter and its optimiser state.
 
-    Of copies it makes companions, too: it is copied with the first of them.
+    Copies of companions are companions, too: the set is copied with the first of them.
     """
 
     __slots__ = ("__weakref__", "_states")
@@ -139,7 +139,7 @@ class Companions:
         return (Companions, ())
 
     def join(self, state: VariableState) -> None:
-        """Take a variable in, with its companions of before."""
+        """Add a variable, with its previous companions."""
         for one in (state, *(state.companions or ())):
             self._states.add(one)
             one.companions = self
@@ -169,22 +169,22 @@ class VariableGroup:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within the block no other thread reads or assigns one of them."""
+        """Hold all locks: no other thread reads or assigns the variables within the block."""
         with ExitStack() as held:
             for lock in self._locks:
                 held.enter_context(lock)
             yield
 
     def read(self) -> list[Any]:
-        """Views of the values. While they are taken none is assigned."""
+        """Views of the values at one instant."""
         with self.held():
             return [state._data[...] for state in self.states]
 
 
 def in_order(states: Iterable[VariableState]) -> list[VariableState]:
-    """Variables, each once, in the order in which all holders of several of their locks take them.
+    """Variables without duplicates, in the global order in which locks are taken.
 
-    With one order, no two holders wait for each other, be they of one process or of several.
+    With one order no two holders wait for each other, in one process or several.
     """
     return sorted(set(states), key=_identity)
 
@@ -197,7 +197,7 @@ def _count(state: VariableState) -> int:
 
 
 def _references_when_alone() -> int:
-    """What `getrefcount` gives for an array that the slot of a state holds and no other handle."""
+    """The result of `getrefcount` for an array that is held by the slot of a state only."""
     state = VariableState.__new__(VariableState)
     state._data = object()
     return _count(state)

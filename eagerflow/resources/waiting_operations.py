@@ -1,15 +1,15 @@
-"""Attempts: operations on a resource that may have to wait, as records; no thread waits inside.
+"""Attempts: operations on a resource that may have to wait, as records that block no thread.
 
-A caller that wants something of a queue (or a mutex, an accumulator, a barrier) puts an *attempt*
-into one of its *wait queues*, with a callback. The resource lets the first attempt of each go as
-far as it can, whenever something has changed, and calls back those that have ended. How a caller
-waits does not concern the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of
-the scheduled tier goes on with other entries.
+An operation on a queue (or a mutex, an accumulator, a barrier) puts an *attempt* into one of its
+*wait queues*, with a callback. After each change the resource lets the first attempt of each wait
+queue go as far as it can, and calls back those that have ended. How a caller waits does not concern
+the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of the scheduled tier goes
+on with other entries.
 
 Ctrl-C may come between any two instructions of the main thread, also while it moves an element on
-behalf of another thread. Python looks for it after calls and where loops go back, never between
-plain statements without a call. So what must happen together (an element leaves the queue and is
-held by its taker) is written as such statements, or ends in one call of a C function.
+behalf of another thread. Python checks for it after calls and at the back edges of loops, never
+between plain statements without a call. So changes that must happen together (an element leaves the
+queue and is held by its taker) are written as such statements, or end in one call of a C function.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: makes the error where it is raised, so that it shows the line of the caller that waits
 Failure = Callable[[], Exception]
 
-#: how many seconds are left for what goes on here, and the error when they are over
+#: the remaining seconds for the waits of this context, and the error when they are over
 _limits: Final[
     ContextVar[tuple[Callable[[], float], Callable[[AbstractAttempt], Exception]] | None]
 ] = ContextVar("limits", default=None)
@@ -44,10 +44,10 @@ _limits: Final[
 def limited(
     left: Callable[[], float], failure: Callable[[AbstractAttempt], Exception]
 ) -> Iterator[None]:
-    """Within the block waits of this thread end with an error when the time is over.
+    """Limit the waits of this thread within the block, which end with an error at the deadline.
 
     Args:
-        left: tells how many seconds are left.
+        left: gives the remaining seconds.
         failure: makes the error of an operation that still waits.
     """
     token = _limits.set((left, failure))
@@ -62,20 +62,20 @@ def _as_it_is(value: Any) -> Any:
 
 
 class AbstractAttempt(ABC):
-    """One operation that may have to wait. It can be begun once.
+    """An operation that may have to wait. It can be begun once.
 
     Args:
         owner: the resource.
-        wait_queue: which of its wait queues it is in.
+        wait_queue: the index of its wait queue.
         what: the name of the operation, for messages.
 
     Attributes:
-        done: whether it has come to its end.
-        failure: makes the error that it ended with; None if it ended well.
+        done: whether it has ended.
+        failure: makes the error that it ended with; None if it succeeded.
         since: when it began to wait, in seconds of ``time.perf_counter``; None if it did not.
-        waiter: the identifier of the thread that sleeps until it has ended; where none does, what
-            gives the fields of the event of the wait, or None.
-        event: of the wait, if it was told or asked for.
+        waiter: the identifier of the thread that sleeps until it has ended; without such a thread
+            a function that gives the fields of the wait's event, or None.
+        event: of the wait, if it was reported or requested.
     """
 
     __slots__ = ("_callback", "done", "event", "failure", "owner", "since", "wait_queue", "waiter",
@@ -92,49 +92,49 @@ class AbstractAttempt(ABC):
         self.event: WaitEvent | None = None
         self._callback: Callable[[], object] | None = None
 
-    # --- what a kind of operation is; called with the lock of the resource held ---
+    # --- defined by each kind of operation; called with the lock of the resource held ---
 
     @abstractmethod
     def step(self) -> bool:
-        """Go as far as possible; sets `done` at the end. Whether anything has changed."""
+        """Go as far as possible; sets `done` at the end. Returns whether anything has changed."""
 
     @abstractmethod
     def retract(self) -> None:
-        """Give back what was taken so far: no caller will get it."""
+        """Give back all that was taken so far: no caller will get it."""
 
     def keep(self) -> None:
-        """It has to wait: what it brings is kept as it is now."""
+        """Fix the elements that it brings as they are now, as it has to wait."""
 
     @property
     def value(self) -> Any:
-        """What it gives when it ended well."""
+        """The result of a successful attempt."""
         return None
 
     def fail(self, failure: Failure) -> None:
-        """End it with an error."""
+        """End the attempt with an error."""
         self.failure = failure
         self.done = True
 
     def fail_with(self, error: Exception) -> None:
-        """End it with an error that was raised."""
+        """End the attempt with an error that was raised."""
         self.fail(lambda: error)
 
     def before_wait(self, sleeps: bool) -> None:
-        """Refuse a wait of this thread for itself; what cannot come to that does nothing here.
+        """Refuse a wait of this thread for itself; by default, as none is possible, do nothing.
 
         Args:
             sleeps: whether the thread will sleep while it waits.
         """
 
     def call_back(self) -> None:
-        """Tell the caller that it has ended."""
+        """Notify the caller that the attempt has ended."""
         if self.event is not None and self.event.is_silent:
             end_wait(self.event, self.done, self.failure)
         if self._callback is not None:
             self._callback()
 
     def open_wait(self) -> WaitEvent | None:
-        """The event of its wait, if it waits. The lock is held."""
+        """The event of the wait in progress, if any. The lock is held."""
         if self.done or self.since is None or self._callback is None:
             return None
         if self.event is None:
@@ -144,23 +144,24 @@ class AbstractAttempt(ABC):
     # --- for the caller ---
 
     def begin(self, callback: Callable[[], object] | None = None) -> None:
-        """Put it into its wait queue.
+        """Put the attempt into its wait queue.
 
         Args:
-            callback: called once when it has ended, from any thread, without a lock; at once if
-                it need not wait. What it raises is raised in that thread, after other callbacks.
+            callback: called once when the attempt has ended, from any thread, without a lock; at
+                once if it need not wait. Its errors are raised in that thread, after other
+                callbacks.
         """
         self._callback = callback
-        if self.done:  # it wants nothing
+        if self.done:  # an attempt for no elements
             self.call_back()
         else:
             self.owner.settle(self)
 
     def calls_back(self, callback: Callable[[], object]) -> bool:
-        """Let it call back when it has ended, if it was begun without a callback.
+        """Set the callback of an attempt that was begun without one.
 
         Returns:
-            Whether it has ended already; then it calls nobody.
+            Whether it has ended already; then the callback is not called.
         """
         if self.done:
             return True
@@ -170,7 +171,7 @@ class AbstractAttempt(ABC):
             return self.done
 
     def cancel(self, failure: Failure) -> bool:
-        """End it with an error if it still waits; whether it did. Its callback is called."""
+        """End it with an error if it still waits; returns whether it did. Calls its callback."""
         owner = self.owner
         with owner.lock:
             if self.done:
@@ -182,11 +183,11 @@ class AbstractAttempt(ABC):
         return True
 
     def interrupt(self) -> None:
-        """Cancel it, as the caller that waits is to stop."""
+        """Cancel the attempt, as its waiter is to stop."""
         self.cancel(lambda: CancelledError(f"{self.what}: it was cancelled"))
 
     def abandon(self) -> None:
-        """End it, or give back what it got: it is not wanted any more."""
+        """End the attempt, or give back its result: it is not wanted any more."""
         owner = self.owner
         with owner.lock:
             self.retract()
@@ -196,7 +197,7 @@ class AbstractAttempt(ABC):
         owner.settle()
 
     def result(self) -> Any:
-        """What it gives, once it is done.
+        """The result of an attempt that is done.
 
         Raises:
             EagerflowError: it ended with an error.
@@ -206,14 +207,14 @@ class AbstractAttempt(ABC):
         return self.value
 
     def wait(self, seconds: float | None = None, finish: Callable[[Any], Any] = _as_it_is) -> Any:
-        """Begin it, and let this thread sleep until it has ended; Ctrl-C wakes it.
+        """Begin the attempt, and let this thread sleep until it has ended; Ctrl-C wakes the thread.
 
         Args:
-            seconds: for how long at most.
-            finish: makes the result of the value. If Ctrl-C comes during that, the value goes back.
+            seconds: the timeout.
+            finish: makes the result from the value; a Ctrl-C meanwhile gives the value back.
 
         Raises:
-            WaitTimeoutError: it took longer. Nothing was taken then.
+            WaitTimeoutError: it took longer; then nothing was taken.
             EagerflowError: it ended with an error.
         """
         event = operation_event(self.owner, self.what) if QueueEvent.listeners else None
@@ -232,7 +233,7 @@ class AbstractAttempt(ABC):
             return made
         except BaseException as error:
             try:
-                self.abandon()  # Ctrl-C: what it got would be lost
+                self.abandon()  # after Ctrl-C its result would be lost
             finally:
                 if event is not None and event.stop is None:
                     event.error = describe(error)
@@ -240,7 +241,7 @@ class AbstractAttempt(ABC):
             raise
 
     def _await(self, seconds: float | None) -> None:
-        """Let this thread sleep until it has ended, or another one cancels it."""
+        """Let this thread sleep until the attempt has ended, or another thread cancels it."""
         bell = threading.Lock()
         bell.acquire()
         with self.owner.lock:
@@ -268,10 +269,10 @@ class AbstractAttempt(ABC):
                 end_wait(event, self.done, self.failure)
 
     def _tell_short_wait(self) -> None:
-        """Tell of a wait that another thread ended before this one could sleep.
+        """Report a wait that another thread ended before this thread could sleep.
 
         An element that was handed over never lay in the queue: without a wait it would not be
-        counted as one that came.
+        counted as an arrival.
         """
         if WaitEvent.listeners:
             event = wait_event(self.owner, self.what)
@@ -291,7 +292,7 @@ class AbstractAttempt(ABC):
             self.cancel(failure)
 
     def checked_seconds(self, seconds: float) -> float | None:
-        """A timeout that only the run has told.
+        """Check a timeout that is known only at run time.
 
         Raises:
             TensorValueError: it is negative or no number.
@@ -299,7 +300,7 @@ class AbstractAttempt(ABC):
         return check_seconds(self.what, seconds)
 
     def late(self, seconds: float | None) -> Exception:
-        """The error for a caller that has waited as long as that."""
+        """The error for a wait of ``seconds`` that has timed out."""
         return WaitTimeoutError(
             f"{self.what}: it still waits after {seconds:g} seconds", given=self.owner.state()
         )
@@ -311,7 +312,7 @@ class _Interrupted(Protocol):
 
 @final
 class Interruptible:
-    """Lets another thread end what a thread waits for. It is that thread's `interruptible`."""
+    """A handle by which other threads end the waits of a thread, as its `interruptible`."""
 
     __slots__ = ("_awaited", "_lock", "_stopped")
 
@@ -321,7 +322,7 @@ class Interruptible:
         self._stopped = False
 
     def enter(self, work: _Interrupted) -> Interruptible | None:
-        """Be that of this thread, which waits for ``work`` by doing it; gives the one before."""
+        """Become the handle of this thread while it does ``work``; returns the previous one."""
         before = interruptible.holder
         interruptible.holder = self
         if before is not None:
@@ -329,13 +330,13 @@ class Interruptible:
         return before
 
     def leave(self, before: Interruptible | None) -> None:
-        """That work is over; undoes `enter`, which gave ``before``."""
+        """Restore ``before``, the result of `enter`, once the work is over."""
         interruptible.holder = before
         if before is not None:
             before.watch(None)
 
     def watch(self, awaited: _Interrupted | None) -> None:
-        """The thread waits for this now."""
+        """Note the object that the thread waits for now, or None."""
         with self._lock:
             self._awaited = awaited
             stopped = self._stopped
@@ -343,7 +344,7 @@ class Interruptible:
             awaited.interrupt()
 
     def stop(self) -> None:
-        """End what the thread waits for, now and later on."""
+        """End the current wait of the thread, and all later ones."""
         with self._lock:
             self._stopped = True
             awaited = self._awaited
@@ -353,7 +354,7 @@ class Interruptible:
 
 @final
 class _OfThread(threading.local):
-    """Whether other threads may cancel what this one waits for."""
+    """The handle by which other threads may end the waits of this one, or None."""
 
     holder: Interruptible | None = None
 
@@ -363,11 +364,11 @@ interruptible: Final = _OfThread()
 
 @final
 class _Slept(threading.local):
-    """How long this thread has slept for attempts.
+    """The time that this thread has slept in attempts.
 
     Attributes:
-        seconds: so far.
-        told: how many of these were told of, for a caller that tells of them one by one.
+        seconds: the total so far.
+        told: the part of it already reported, for a caller that reports waits one by one.
     """
 
     seconds: float = 0.0
