@@ -126,7 +126,7 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
                     return code, frame.f_lasti
                 if library[0] is None:
                     library = code, frame.f_lasti
-            elif internal in code.co_varnames:  # reading f_locals of a frame keeps them alive
+            elif internal in code.co_varnames:  # reading f_locals keeps variables alive
                 source = frame.f_locals.get(internal)
                 if type(source) is Source:
                     return source.code, source.offset

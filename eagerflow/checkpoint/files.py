@@ -35,7 +35,7 @@ _NO_LOCKS: Final = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP,
 
 @final
 class Damaged(Exception):
-    """A file that is not what a checkpoint needs.
+    """Raised for a missing or damaged file or folder of a checkpoint.
 
     Args:
         path: of the file or folder.

@@ -236,7 +236,7 @@ class Manager:
         return max(scored)[2] if scored else None
 
     def _found(self) -> list[tuple[Path, Manifest | None]]:
-        """Checkpoints of steps, the newest first, after those whose manifest is damaged."""
+        """Checkpoints of steps: those with a damaged manifest, then the others, newest first."""
         pairs = checkpoints_in(self.directory)
         return [(p, m) for p, m in pairs if _NAME.fullmatch(p.name) and (not m or "step" in m.note)]
 

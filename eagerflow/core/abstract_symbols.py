@@ -53,7 +53,7 @@ class AbstractSymbol(ABC):
             what: the operation that asks, for messages: ``"float()"``.
 
         Raises:
-            TraceError: it depends on inputs.
+            TraceError: the value depends on inputs.
             LeakedTensorError: the trace has ended.
         """
 

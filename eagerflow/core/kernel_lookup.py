@@ -324,7 +324,7 @@ def _check_outputs(
         code: the code of the kernel.
 
     Raises:
-        KernelError: they differ.
+        KernelError: result and types differ.
     """
     given, expected = (data, types) if isinstance(types, tuple) else ((data,), (types,))
     if not isinstance(given, tuple) or len(given) != len(expected):

@@ -39,7 +39,7 @@ class CheckNan(AbstractInterpreter):
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
-        if inputs and settings.current().check_nan:  # ops without inputs make what they are told
+        if inputs and settings.current().check_nan:  # ops without inputs make requested values
             bad = [x for x in _tensors(result) if not _is_finite(x)]
             if bad and all(map(_is_finite, inputs)) and all(map(is_finite_number, attrs.values())):
                 made = [(x._data, x.device) for x in bad]

@@ -199,7 +199,7 @@ def bindings(node: Node) -> Iterator[tuple[Value, Value]]:
 
 
 def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
-    """Where a value is, and what decided it: a rule, a line, an input."""
+    """The device of a value, and the rule, line or input that decided it, in words."""
     origin = decision(value, around)
     node = origin.node
     if node is None:
@@ -326,12 +326,12 @@ def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
     usual = attrs.get("device") if device is None else device
     try:
         op = find_op(node.op)
-        if op is None:  # numbers, and what `verify` refuses
+        if op is None:  # numbers, and ops that `verify` refuses
             return usual, True
         if op.devices is not common_device and any(type(v) is Reference for v in attrs.values()):
             return usual, False  # the device depends on a resource that was not given
         return infer_devices(op, operands, attrs), True
-    except (EagerflowError, TypeError, AttributeError):  # `verify` says what is wrong
+    except (EagerflowError, TypeError, AttributeError):  # `verify` reports the mistake
         return usual, True
 
 

@@ -45,7 +45,7 @@ class NumberOp:
     Attributes:
         method: the name of its special method, without underscores.
         sign: its symbol.
-        function: computes it.
+        function: computes the result.
         source: its expression, with ``{0}`` and ``{1}`` for the operands.
         kind: the rule of the kind of its result; None for a comparison, which gives a bool.
         same: whether it gives its operand as it is, if the result is of the same kind.

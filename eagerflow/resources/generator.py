@@ -60,7 +60,7 @@ class GeneratorState:
         """Set the seed and the ticket of the next draw.
 
         Raises:
-            TensorValueError: one of them does not fit 64 bits.
+            TensorValueError: the seed or the ticket does not fit 64 bits.
         """
         seed, ticket = _word("the seed", seed), _word("the ticket", ticket)
         with self._lock:

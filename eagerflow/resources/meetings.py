@@ -130,7 +130,7 @@ class AbstractMeeting(ABC):
         """Let all attempts go as far as they can, and call back those that have ended.
 
         Args:
-            attempt: a new one.
+            attempt: a new attempt.
             tell: whether to call back now; a caller that holds the lock does it later.
         """
         late: BaseException | None = None

@@ -11,7 +11,7 @@ def check_count(what: str, count: int) -> None:
     """Check a number of elements that is known only at run time.
 
     Raises:
-        TensorValueError: it is negative.
+        TensorValueError: the number is negative.
     """
     if count < 0:
         raise TensorValueError(f"{what}: {count} elements", expected="0 or more")
@@ -21,7 +21,7 @@ def check_seconds(what: str, seconds: float | None) -> float | None:
     """The timeout as a number of seconds.
 
     Raises:
-        TensorValueError: it is negative or no number.
+        TensorValueError: the timeout is negative or no number.
     """
     if seconds is None:
         return None

@@ -295,7 +295,7 @@ class AbstractAttempt(ABC):
         """Check a timeout that is known only at run time.
 
         Raises:
-            TensorValueError: it is negative or no number.
+            TensorValueError: the timeout is negative or no number.
         """
         return check_seconds(self.what, seconds)
 
