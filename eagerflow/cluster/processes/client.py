@@ -43,6 +43,7 @@ from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.client import ClientMachine, StepPart
 from eagerflow.errors import CancelledError, ClusterWarning, EagerflowError
 from eagerflow.resources.containers import PROCESS
+from eagerflow.resources.waiting_operations import interruptible
 from eagerflow.runtime.rendezvous.packets import Packet
 from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.threads.deadline import LATE, broken_off, moment
@@ -91,6 +92,21 @@ class _Introduction:
     def failed(self, head: ErrorHead) -> None:
         lost = head.kind == "TaskLost"  # a loss is reported separately
         self._connections.introduced(self, None if lost else read_error(head))
+
+
+@final
+class _Stop:
+    """Ends the step for which a thread waits, as that thread is to stop."""
+
+    __slots__ = ("_connections", "_pending")
+
+    def __init__(self, connections: Connections, pending: Pending) -> None:
+        self._connections = connections
+        self._pending = pending
+
+    def interrupt(self) -> None:
+        """Abort the step on all its tasks."""
+        self._connections.abort(self._pending, CancelledError("the step was cancelled"))
 
 
 @final
@@ -238,16 +254,19 @@ class Connections:
         """Send a message without a waiter; called by finalisers."""
         self._inbox.append(("ask", self._new().request, task, message, []))
 
-    def wait(self, pending: Pending) -> dict[str, list[Any]]:
+    def wait(self, pending: Pending, patience: float = 0.0) -> dict[str, list[Any]]:
         """The results of a request; Ctrl-C and a deadline abort it on all tasks.
+
+        Args:
+            pending: the request.
+            patience: seconds after a deadline in which the tasks may answer by themselves.
 
         Raises:
             EagerflowError: the request has failed.
             DeadlineError: the request took longer than the `ef.deadline` of this thread allows.
         """
         try:
-            end = moment()
-            late = not pending.wait(None if end is None else max(0.0, end - monotonic()))
+            late = not self._await(pending, patience)
         except KeyboardInterrupt:
             self.abort(pending, CancelledError("the step was cancelled by Ctrl-C"))
             pending.wait(ABORT_SECONDS)
@@ -258,6 +277,17 @@ class Connections:
             raise broken_off(LATE)
         self.warn()
         return pending.results()
+
+    def _await(self, pending: Pending, patience: float) -> bool:
+        """Wait until a request is answered, or the deadline has passed; whether it is answered."""
+        end, holder = moment(), interruptible.holder
+        if holder is not None:
+            holder.watch(_Stop(self, pending))
+        try:
+            return pending.wait(None if end is None else max(0.0, end + patience - monotonic()))
+        finally:
+            if holder is not None:
+                holder.watch(None)
 
     def abort(self, pending: Pending, error: EagerflowError) -> None:
         """Abort a step on all its tasks."""

@@ -1,4 +1,4 @@
-"""The requests that a task server handles: partitions, variables, steps, eager ops."""
+"""The requests that a task server handles: partitions, variables, queues, steps, eager ops."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     Eager,
     Look,
+    MakeResource,
     MakeVariable,
     Register,
     RunStep,
     TaskLoad,
 )
 from eagerflow.cluster.protocol.partitions import read_partition
+from eagerflow.cluster.protocol.recipes import read_recipe
 from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value, encode_value
 from eagerflow.cluster.relaying.news import encode
 from eagerflow.cluster.relaying.step_relay import StepRelay
@@ -163,6 +165,8 @@ class TaskWork:
             work = partial(self._run, session, held, message, frames)
         elif kind is MakeVariable:
             work = partial(self._make, session, held, message, frames)
+        elif kind is MakeResource:
+            work = partial(self._make_resource, session, message, frames)
         elif kind is Eager:
             work = partial(held.run, message, frames)
         else:
@@ -353,12 +357,37 @@ class TaskWork:
         codec.all_taken(left)
         where = self._devices.find(message.device).lanes[first.dtype]
         what = f"variable {TensorType(where.dtype, first.shape).on(where.device)}"
-        container = self._container(session, message.container)
-        container.join(
-            message.name, what, partial(_variable, first, where, message),
-            creator=self._who(session),
-        )  # fmt: skip
+        self._join(session, message, what, partial(_variable, first, where, message))
         return (), []
+
+    def _make_resource(
+        self, session: int, message: MakeResource, frames: list[Frame]
+    ) -> tuple[Heads, list[Frame]]:
+        codec.all_taken(iter(frames))
+        recipe = read_recipe(message)
+        device = self._devices.find(message.device)
+        what = f"{recipe.description} on {device}"
+        self._join(session, message, what, partial(recipe.build, device, message.name))
+        return (), []
+
+    def _join(
+        self, session: int, message: MakeVariable | MakeResource, what: str,
+        make: Callable[[], object],
+    ) -> None:  # fmt: skip
+        """Have a resource in a container, with room for one more there.
+
+        Raises:
+            ResourceError: the container has a resource of that name that is something else, or
+                there are too many.
+        """
+        container = self._container(session, message.container)
+        others = [container] if message.container == _PRIVATE else self._shared.values()
+        if container.find(message.name) is None and sum(map(len, others)) >= self._limits.resources:
+            raise ResourceError(
+                f"{self._task} has as many variables, queues and their like as it takes",
+                expected=f"at most {self._limits.resources}",
+            )
+        container.join(message.name, what, make, creator=self._who(session))
 
 
 def _begin_light(opened: _OpenStep, step: LightStep, feeds: Sequence[Any]) -> None:

@@ -134,7 +134,7 @@ class RemoteVariable:
         self.dtype, self.shape = state.dtype.dtype, state.shape
 
     def __del__(self) -> None:
-        self.task.drop_variable(self.place)
+        self.task.drop_resource(self.place)
 
     @property
     def nbytes(self) -> int:

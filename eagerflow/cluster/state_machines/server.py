@@ -52,6 +52,7 @@ from eagerflow.cluster.protocol.messages import (
     Goodbye,
     Hello,
     Look,
+    MakeResource,
     MakeVariable,
     PacketMessage,
     Peers,
@@ -476,6 +477,7 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
 _REQUESTS: Final[dict[type, Callable[..., None]]] = {
     Peers: ServerMachine._peers_told,
     MakeVariable: ServerMachine._ask,
+    MakeResource: ServerMachine._ask,
     Fetch: ServerMachine._ask,
     Eager: ServerMachine._ask,
     TaskLoad: ServerMachine._ask,

@@ -22,9 +22,10 @@ from eagerflow.errors import (
     TensorValueError,
     TraceError,
 )
+from eagerflow.formatting import escape
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import DeviceLike
-from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
+from eagerflow.ops.rules.type_rules import cancelled_type, count_type, effect_op
 from eagerflow.ops.state.counts_and_timeouts import (
     WAITING,
     bind_wait,
@@ -47,6 +48,12 @@ from eagerflow.ops.state.queue_elements import (
 from eagerflow.resources.queue_kinds import KINDS
 from eagerflow.resources.queue_levels import to_html
 from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.resources_at_tasks import (
+    TASK_NOTE,
+    ResourceAtTask,
+    ResourceRecipe,
+    resource_on,
+)
 from eagerflow.types import DTYPES, INT64, TensorType
 from eagerflow.unknown_names import hint_at
 
@@ -122,7 +129,7 @@ _size = effect_op("queue_size", QueueState, count_type, "fence")
 _closed = effect_op("queue_closed", QueueState, _closed_type, "fence")
 _close = waiting_op("queue_close", QueueState, lambda queue: (), raises=())
 _cancel_and_close = effect_op(
-    "queue_cancel_and_close", QueueState, nothing_type, "fence", outputs=None
+    "queue_cancel_and_close", QueueState, cancelled_type, "fence", outputs=None
 )
 
 
@@ -154,12 +161,18 @@ class Queue:
         min_after_dequeue: of a shuffle queue, how many elements stay to choose from, until the
             queue is closed.
         seed: of a shuffle queue: the same choices in each program; by default others each time.
-        device: where the elements are; by default where ``like`` is.
-        name: for display.
+        device: where the elements are; by default where ``like`` is. A queue on a device of a task
+            (`eagerflow.cluster`) is in the process of that task.
+        name: for display, and for others in a container.
+        container: the name of a container of the task. A queue of that name, kind, type and
+            capacity which another client has made there is this one, with its elements. By default
+            a queue is this process's own.
 
     Raises:
         TensorValueError: a capacity, a kind or an option that makes no sense.
         DTypeError: ``like`` is no tensor and no type, or a number is no integer.
+        ResourceError: in the container there is something else of that name, or the device is that
+            of no task.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.1.
 
@@ -184,6 +197,7 @@ class Queue:
         seed: int | None = None,
         device: DeviceLike = None,
         name: str | None = None,
+        container: str | None = None,
     ) -> None:
         room = _checked_capacity(capacity)
         if kind not in [*KINDS]:  # it may be anything
@@ -205,8 +219,11 @@ class Queue:
         named = any(isinstance(size, Dim) for shape in shapes for size in shape)
         #: what need not be looked at more closely
         self._shapes: list[Any] | None = None if named else shapes
-        store = self._kind.store(min_after_dequeue, seed)
-        self.resource = QueueState(room, store, kind, elements.types, elements.device, name)
+        types, where = elements.types, elements.device
+        self.resource: QueueState | ResourceAtTask = resource_on(
+            where, ResourceRecipe(kind, types, room, least, seed), name, container,
+            lambda: QueueState(room, self._kind.store(least, seed), kind, types, where, name),
+        )  # fmt: skip
 
     @property
     def capacity(self) -> int | None:
@@ -237,13 +254,23 @@ class Queue:
         (True, Tensor(0, i64[]@cpu:0))
         """
         state = self.resource
+        if isinstance(state, ResourceAtTask):
+            closed: Any = bind(_closed, resource=state, device=state.device)
+            return closed if is_traced() else bool(closed)
         return told(_closed, state, bool(state.closed))
 
     def __repr__(self) -> str:
-        return f"Queue({self._heading()}, {self.resource.level()})"
+        state = self.resource
+        if isinstance(state, ResourceAtTask):
+            room = "" if self.capacity is None else f", at most {self.capacity}"
+            return f"Queue({self._heading()}{room})"
+        return f"Queue({self._heading()}, {state.level()})"
 
     def _repr_html_(self) -> str:
-        return to_html(f"Queue({self._heading()})", [self.resource.level()])
+        state = self.resource
+        if isinstance(state, ResourceAtTask):
+            return f"<code>{escape(repr(self))}</code>"
+        return to_html(f"Queue({self._heading()})", [state.level()])
 
     def _heading(self) -> str:
         state = self.resource
@@ -379,8 +406,9 @@ class Queue:
             try:
                 element = self.dequeue()
             except QueueClosedError as error:
-                if getattr(error, "__notes__", ()):  # a runner failed that was to fill it
-                    raise
+                notes = getattr(error, "__notes__", ())
+                if any(not note.startswith(TASK_NOTE) for note in notes):
+                    raise  # a runner failed that was to fill it
                 return
             yield element
 

@@ -15,7 +15,7 @@ from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
     Done,
-    DropVariable,
+    DropResource,
     Eager,
     Failed,
     Fetch,
@@ -92,7 +92,7 @@ def eager() -> tuple[Eager, Frames]:
     defined, frames = write_op("sum", {"axis": (0,), "keepdims": False}, 1)
     put = PutValue(1, encode_value(np.arange(6.0).reshape(2, 3), frames), "cpu:0")
     op = IssueOp(1, 1, (1,), 16385)
-    return Eager(3, (defined, put, op, FreeHandles((1, 16385)), DropVariable("w", (1,)))), frames
+    return Eager(3, (defined, put, op, FreeHandles((1, 16385)), DropResource("w", (1,)))), frames
 
 
 def messages() -> list[Frames]:
