@@ -8,7 +8,7 @@ def kind_name(kind: type) -> str:
     return kind.__name__.removesuffix("State").lower()
 
 
-def kind_of(resource: object) -> type:
+def class_of(resource: object) -> type:
     """The class of a resource; of a stand-in for one at a task, the class of that."""
     kind: type = getattr(resource, "stands_for", type(resource))
     return kind

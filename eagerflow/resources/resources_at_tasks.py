@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, final
 
 from eagerflow.errors import ResourceError, TensorValueError
@@ -205,6 +204,14 @@ class ResourceAtTask:
     def key_dtype(self) -> DType:
         """The dtype of a barrier's keys."""
         return BYTES if self.kind == _BYTES_BARRIER else INT64
+
+    def check(self) -> None:
+        """Raise if the process that held it has ended.
+
+        Raises:
+            TaskLost: it is lost.
+        """
+        self.hold.check(self)
 
     def end(self, failure: str | None = None) -> None:
         """Close it as its runners have ended, without a wait; it may be closed already.

@@ -10,6 +10,7 @@ from typing import Any, Final, final
 from eagerflow.errors import TraceError
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 
 _lock: Final = threading.Lock()
 _users: Final[Counter[int]] = Counter()  # number of runners, by the identity of the object to close
@@ -59,7 +60,7 @@ class Closing:
             )
         for one in self.leave(error is not None):
             state = getattr(one, "resource", None)
-            if isinstance(state, (QueueState, BarrierState)):
+            if isinstance(state, (QueueState, BarrierState, ResourceAtTask)):
                 state.end(failure)  # it does not wait for pending puts of others
             else:
                 one.close()

@@ -19,6 +19,7 @@ from eagerflow.profiling.profiles import Profile
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.queue_levels import to_html
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.views.live import MOST_BOXES, LiveView
 from eagerflow.views.object_panels import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.views.panels import Probe, picture_svg
@@ -112,7 +113,7 @@ def show(obj: object, *, limit: int = MOST_BOXES) -> View:
         return View(f"{level.name}: {level}", to_html(level.name, [level]), live=live)
     if isinstance(obj, _Drawn) and not isinstance(obj, type):
         return _drawn(obj)
-    if isinstance(resource, BarrierState):
+    if isinstance(resource, (BarrierState, ResourceAtTask)):
         return _text(repr(obj))
     raise TensorValueError(
         "show: there is nothing to be shown of this",

@@ -207,18 +207,20 @@ class Connections:
         return pending
 
     def run(
-        self, parts: Mapping[str, StepPart], then: Callable[[ErrorHead], object] | None = None
-    ) -> tuple[Pending, int]:
+        self, parts: Mapping[str, StepPart], then: Callable[[ErrorHead], object] | None = None,
+        ended: Callable[[], object] | None = None,
+    ) -> tuple[Pending, int]:  # fmt: skip
         """Run a step.
 
         Args:
             parts: the part of the step for each task.
             then: called with the error if the step fails, in the thread that owns the sockets.
+            ended: called when the step has ended, in that thread.
 
         Returns:
             The request, and the number of the step.
         """
-        pending = self._new(then)
+        pending = self._new(then, ended)
         with self._lock:  # servers expect the numbers in ascending order
             step = step_number(self._session, next(self._steps))
             self._tell(("run", pending.request, step, dict(parts)))
@@ -322,8 +324,11 @@ class Connections:
         """Show a line about a task, among the task's own lines."""
         self._printed.append((task, (text,), 0, True))
 
-    def _new(self, then: Callable[[ErrorHead], object] | None = None) -> Pending:
-        pending = Pending(next(self._requests), then)
+    def _new(
+        self, then: Callable[[ErrorHead], object] | None = None,
+        ended: Callable[[], object] | None = None,
+    ) -> Pending:  # fmt: skip
+        pending = Pending(next(self._requests), then, ended)
         self._pending[pending.request] = pending
         if self._over:
             self._end_pending()

@@ -28,7 +28,9 @@ def write_recipe(recipe: ResourceRecipe, place: ResourceName, device: str) -> Ma
     >>> write_recipe(recipe, ResourceName("ps:0", 0, "shared", "numbers"), "cpu:0").types
     (TypeHead(dtype='int64', shape=('n',)),)
     """
-    types = tuple([TypeHead(kind.dtype.name, tuple(map(_size, kind.shape))) for kind in recipe.types])
+    types = tuple(
+        [TypeHead(kind.dtype.name, tuple(map(_size, kind.shape))) for kind in recipe.types]
+    )
     return MakeResource(
         0, place.container, place.name, recipe.kind, types, device, recipe.capacity or 0,
         recipe.least, recipe.seed,
@@ -59,5 +61,5 @@ def _type(head: TypeHead) -> TensorType:
     dtype = BYTES if head.dtype == BYTES.name else DTYPES.get(head.dtype)
     if dtype is None:
         raise ProtocolError("an element has a part of no dtype", given=repr(head.dtype))
-    shape: Any = tuple([size if type(size) is int else Dim(size) for size in head.shape])
+    shape: Any = tuple([Dim(size) if isinstance(size, str) else size for size in head.shape])
     return TensorType(dtype, shape)

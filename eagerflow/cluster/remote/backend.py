@@ -116,8 +116,7 @@ class RemoteBackend:
         if type(resource) is not ResourceAtTask:
             return here(*arrays, resource=resource, **attrs)
         held: HeldResource = resource.hold
-        if held.task is not self.task:
-            raise _gone(f"{resource!r}, made at {resource.made}", held.task)
+        resource.check()  # before its operands are sent
         operands = [x if type(x) is RemoteArray else self.put(np.asarray(x)) for x in arrays]
         for x in operands:
             if not x.is_at(self.task):

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 
 from eagerflow.cluster.processes.pending_answers import Pending
+from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Feeds, HandleHead, Handles
 from eagerflow.cluster.protocol.messages import Release
 from eagerflow.cluster.protocol.partitions import write_partition
@@ -42,7 +43,7 @@ from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.runtime.threads import deadline
 from eagerflow.source import capture
-from eagerflow.types import FLOAT64, INT64, TensorSpec, TensorType, as_dtype
+from eagerflow.types import FLOAT64, INT64, TensorSpec, TensorType
 
 #: begins the note that names the node of a graph: no graph of the user's
 _NODE_NOTE: Final = "  node: "
@@ -113,6 +114,7 @@ class HeldResource:
             DeadlineError: the deadline of this thread has passed; then nothing was taken.
             EagerflowError: as the op raises in this process.
         """
+        self.check(state)
         deadline.check()
         types = _types(op, state, arrays)
         frames: list[Frame] = []
@@ -166,7 +168,6 @@ class HeldResource:
     def _begin(self, call: _Call, feeds: Feeds, frames: list[Frame]) -> tuple[Pending, Handles]:
         """Begin the step of a call; gives the request, and the handles of the results."""
         task = self.task
-        task.check()
         keep = tuple([task.new_handle() for _ in range(call.outputs)])
         part = call.partition, feeds, frames, keep, streams.number
         return task.connections.run({task.task: part})[0], keep
@@ -175,7 +176,8 @@ class HeldResource:
         self, call: _Call, state: ResourceAtTask, feeds: Feeds, frames: list[Frame]
     ) -> tuple[RemoteArray, ...]:  # fmt: skip
         """Run the step of a call, and wait for its end."""
-        task, keep, pending = self.task, (), None
+        task, pending = self.task, None
+        keep: Handles = ()
         try:
             pending, keep = self._begin(call, feeds, frames)
             results = task.connections.wait(pending, _PATIENCE)[task.task]
@@ -188,17 +190,29 @@ class HeldResource:
         made = zip(keep, results, strict=False)
         return tuple([RemoteArray(task, h, state.device, x.dtype, x.shape) for h, x in made])
 
-    def _explain(self, error: EagerflowError, state: ResourceAtTask, head: ErrorHead | None) -> None:
-        """Put the line of the op, or of an earlier one that has failed, into the error of a step."""
+    def _explain(
+        self, error: EagerflowError, state: ResourceAtTask, head: ErrorHead | None
+    ) -> None:
+        """Put the line of the op, or of an earlier one that failed, into the error of a step."""
         if isinstance(error, TaskLost):
-            made = "" if state.made is None else f", made at {state.made}"
-            error.reword(error.wrong, f"{state!r}{made}")
+            _name(error, state)
         elif head is not None and head.op:
             self.task.locate(error, head)
         else:
             relocate(error, capture(), settled=True)
             notes = getattr(error, "__notes__", [])
             notes[:] = [note for note in notes if not note.startswith(_NODE_NOTE)]
+
+    def check(self, state: ResourceAtTask) -> None:
+        """Raise if the process that held the resource is lost.
+
+        Raises:
+            TaskLost: this process of the task has ended.
+        """
+        if self.task.lost is not None:
+            error = read_error(self.task.lost)
+            _name(error, state)
+            raise error
 
     def end(self, state: ResourceAtTask, failure: str | None) -> None:
         """Close a queue or a barrier, without a wait; it may be closed already.
@@ -218,6 +232,12 @@ class HeldResource:
             self._begin(self._call(get_op("queue_close"), state, (), {}), (), [])
 
 
+def _name(error: EagerflowError, state: ResourceAtTask) -> None:
+    """Name the resource that is lost with its task, and its line."""
+    made = "" if state.made is None else f", made at {state.made}"
+    error.reword(error.wrong, f"{state!r}{made}")
+
+
 def _types(
     op: Op, state: ResourceAtTask, arrays: Sequence[RemoteArray]
 ) -> list[TensorType]:  # fmt: skip
@@ -230,7 +250,7 @@ def _types(
         shape = (*first, *x.shape[1:])
         if i < len(puts):
             shape = (*first, *puts[i].shape) if many else puts[i].shape
-        types.append(TensorType(as_dtype(x.dtype), shape))
+        types.append(TensorType(state.device.lanes[x.dtype].dtype, shape))
     return types
 
 

@@ -26,6 +26,7 @@ from eagerflow.ops.state.counts_and_timeouts import (
 from eagerflow.ops.state.queue_elements import Elements, check_part, checked, part_of
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.barrier import BarrierState
+from eagerflow.resources.resources_at_tasks import ResourceAtTask, ResourceRecipe, resource_on
 from eagerflow.types import BYTES, DTYPES, INT64, DTypeLike, TensorType, as_dtype
 from eagerflow.unknown_names import hint_at
 
@@ -102,11 +103,14 @@ class Accumulator:
             complex dtypes. A text such as ``"f32[8,3]"`` may stand for a tensor.
         sparse: whether values are `IndexedSlices` of tensors like these. The mean of a row is then
             over the values that have this row, as in TensorFlow.
-        device: where the sum is; by default where ``like`` is.
-        name: for display.
+        device: where the sum is; by default where ``like`` is. On a device of a task
+            (`eagerflow.cluster`) it is in the process of that task.
+        name: for display, and for others in a container.
+        container: the name of a container of the task, as for `eagerflow.Queue`.
 
     Raises:
         DTypeError: ``like`` has another dtype, or is no tensor.
+        ResourceError: in the container there is something else of that name.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §4.4.
 
@@ -123,7 +127,7 @@ class Accumulator:
 
     def __init__(
         self, like: object, *, sparse: bool = False, device: DeviceLike = None,
-        name: str | None = None,
+        name: str | None = None, container: str | None = None,
     ) -> None:  # fmt: skip
         self._elements = elements = Elements("Accumulator", like, device)
         for kind in elements.specs:
@@ -137,12 +141,19 @@ class Accumulator:
                 raise ShapeError("Accumulator: a tensor without axes has no rows", given=str(kind))
             if any(type(size) is not int for size in kind.shape):
                 raise ShapeError("Accumulator: all sizes must be known", given=str(kind))
-        self.resource = AccumulatorState(elements.types, sparse, elements.device, name)
+        types, where = elements.types, elements.device
+        what = "sparse accumulator" if sparse else "accumulator"
+        self.resource: AccumulatorState | ResourceAtTask = resource_on(
+            where, ResourceRecipe(what, types), name, container,
+            lambda: AccumulatorState(types, sparse, where, name),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         state = self.resource
         types = ", ".join(map(str, state.specs))
         sparse = ", sparse" if state.sparse else ""
+        if isinstance(state, ResourceAtTask):
+            return f"Accumulator({named(state)}{types}{sparse})"
         return f"Accumulator({named(state)}{types}{sparse}, {state.count} at step {state.step})"
 
     def add(self, value: object, step: TensorLike) -> Tensor:
@@ -264,8 +275,9 @@ def _joined_types(
 
 
 def _close_type(
-    *, resource: BarrierState, cancel: bool, device: Device | None = None
-) -> tuple[TensorType, ...]:
+    *, resource: BarrierState, cancel: bool, failure: str | None = None,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
     return ()
 
 
@@ -294,11 +306,14 @@ class Barrier:
     Args:
         like: a tuple of components: tensors, or texts such as ``"f32[3]"``.
         key_dtype: of the keys: int64, or bytes.
-        device: where the elements are; by default where ``like`` is.
-        name: for display.
+        device: where the elements are; by default where ``like`` is. On a device of a task
+            (`eagerflow.cluster`) they are in the process of that task.
+        name: for display, and for others in a container.
+        container: the name of a container of the task, as for `eagerflow.Queue`.
 
     Raises:
         DTypeError: ``like`` is no tuple of tensors or types.
+        ResourceError: in the container there is something else of that name.
 
     Source: TensorFlow's ``Barrier``.
 
@@ -316,7 +331,7 @@ class Barrier:
 
     def __init__(
         self, like: object, *, key_dtype: DTypeLike = "int64", device: DeviceLike = None,
-        name: str | None = None,
+        name: str | None = None, container: str | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(like, (tuple, list)):
             raise DTypeError(
@@ -331,11 +346,18 @@ class Barrier:
         keys = as_dtype(key_dtype)
         if keys not in (INT64, BYTES):
             raise DTypeError(f"Barrier: key_dtype={keys.name}", expected="int64 or bytes")
-        self.resource = BarrierState(elements.types, elements.device, name, keys)
+        types, where = elements.types, elements.device
+        kind = "barrier" if keys is INT64 else "bytes barrier"
+        self.resource: BarrierState | ResourceAtTask = resource_on(
+            where, ResourceRecipe(kind, types), name, container,
+            lambda: BarrierState(types, where, name, keys),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         state = self.resource
         types = ", ".join(map(str, state.specs))
+        if isinstance(state, ResourceAtTask):
+            return f"Barrier({named(state)}({types}))"
         closed = ", closed" if state.closed else ""
         ready, incomplete = state.ready_size(), state.incomplete_size()
         return f"Barrier({named(state)}({types}), {ready} ready, {incomplete} incomplete{closed})"

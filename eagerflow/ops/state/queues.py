@@ -346,6 +346,8 @@ class Queue:
         timeout: TensorLike | None,
     ) -> None:
         state, seconds = self.resource, timeout_of(what, timeout)
+        if isinstance(state, ResourceAtTask):
+            state.check()  # before the elements are sent
         inputs = self._elements.split(what, element, many=op is _enqueue_many, holder=state)
         if self._kind.has_priorities != (priority is not None):
             raise TensorValueError(
