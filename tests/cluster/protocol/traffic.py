@@ -9,7 +9,7 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.message_heads import ArrayHead, HandleHead, step_number
+from eagerflow.cluster.protocol.message_heads import ArrayHead, HandleHead, TypeHead, step_number
 from eagerflow.cluster.protocol.messages import (
     PROTOCOL,
     Abort,
@@ -24,6 +24,7 @@ from eagerflow.cluster.protocol.messages import (
     Hello,
     IssueOp,
     Look,
+    MakeResource,
     MakeVariable,
     Peers,
     Printed,
@@ -112,6 +113,12 @@ def messages() -> list[Frames]:
             [np.ones(3).tobytes()],
         ),
         (MakeVariable(2, "", "w", HandleHead(5), "cpu:0", True), []),
+        (
+            MakeResource(
+                2, "", "q", "shuffle", (TypeHead("float32", ("n", 3)),), "cpu:0", 10, 2, 7
+            ),
+            [],
+        ),
         (Fetch(2, 5, 1), []),
         eager(),
         (RunStep(4, step_number(77, 1), 1, (HandleHead(3),), (0, 16385), 2), []),

@@ -257,9 +257,8 @@ def test_the_waits_of_a_client_end_with_it(end: str, cluster: ef.cluster.Cluster
     while cluster.tasks["ps:0"].steps < 2: pass
     print("waits", flush=True)
     sys.stdin.readline()"""
-    code = (
-        program if end == "kill" else f"{program}\n    import os\n    cluster.close(); os._exit(0)"
-    )
+    if end == "goodbye":
+        program += "\n    import os\n    cluster.close(); os._exit(0)"
     before = cluster.tasks["ps:0"].variables
     other = subprocess.Popen(
         [sys.executable, "-c", "import sys, eagerflow as ef\n"
@@ -319,7 +318,7 @@ def test_a_task_that_dies_is_named_with_its_queue(cluster: ef.cluster.Cluster) -
     with pytest.warns(ClusterWarning, match="gone:0 was started anew"):
         cluster.restart("gone:0")
     for use in (own.size, lambda: own.enqueue(1.0), step):
-        with pytest.raises(TaskLost, match="what it held is lost") as caught:
+        with pytest.raises(TaskLost, match="gone:0 is lost") as caught:
             use()
         assert "fifo queue 'own'" in str(caught.value.given)
     again = ef.Queue(2, "f32[]", device="gone:0", name="both", container="shared")
@@ -392,12 +391,12 @@ def test_a_runner_waits_for_both_processes(cluster: ef.cluster.Cluster) -> None:
 
 
 def test_synchronous_training_through_queues(cluster: ef.cluster.Cluster) -> None:
-    """Each worker takes the weights of a step and gives its gradient; the sum is plain training."""
+    """Each worker gives one gradient for a token of its own; their sum is plain training."""
     data = np.random.default_rng(1).normal(size=(8, 3)).astype(np.float32)
     target = data @ np.array([1.0, -2.0, 0.5], np.float32)
     w = ef.Variable(ef.zeros(3), device="ps:0", name="w")
     gradients = ef.Queue(4, "f32[3]", device="ps:0", name="gradients")
-    tokens = ef.Queue(4, "i64[]", device="ps:0", name="tokens")
+    tokens = [ef.Queue(4, "i64[]", device="ps:0", name=f"tokens-{i}") for i in range(2)]
 
     def worker(i: int) -> Any:
         with ef.device(f"worker:{i}"):
@@ -405,7 +404,7 @@ def test_synchronous_training_through_queues(cluster: ef.cluster.Cluster) -> Non
 
         @ef.trace
         def step() -> None:
-            tokens.dequeue()
+            tokens[i].dequeue()
             with ef.device(f"worker:{i}"):
                 g = ef.grad(lambda v: ((x @ v - y) ** 2).sum())(w.value)
             gradients.enqueue(g.to("ps:0"))
@@ -419,7 +418,8 @@ def test_synchronous_training_through_queues(cluster: ef.cluster.Cluster) -> Non
 
     with ef.spawn(worker(0)), ef.spawn(worker(1)):
         for _ in range(20):
-            tokens.enqueue_many([0, 0])
+            for queue in tokens:
+                queue.enqueue(0)
             update()
     v = np.zeros(3, np.float32)
     for _ in range(20):
