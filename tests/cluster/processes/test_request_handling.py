@@ -175,7 +175,8 @@ def test_resources_are_limited(
 def test_a_queue_belongs_to_its_session(work: TaskWork, told: SimpleQueue[tuple[Any, ...]]) -> None:
     assert asked(work, told, queue(2, "q"), SESSION) is None
     for session in (SESSION, SESSION + 1):
-        text = 'graph "f"() { %x = queue_size() {resource=@q, device=device("cpu:0")} : i64[] return %x }'
+        size = '%x = queue_size() {resource=@q, device=device("cpu:0")} : i64[]'
+        text = f'graph "f"() {{ {size} return %x }}'
         work.do(session, Register(3, 1, {}, {"q": ("default", "q")}, {}), [text.encode()])
         error = told.get(timeout=30)[-1]
         assert (error is None) == (session == SESSION)

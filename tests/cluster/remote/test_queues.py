@@ -181,8 +181,9 @@ def test_ctrl_c_ends_a_wait_and_takes_nothing(cluster: ef.cluster.Cluster) -> No
 def test_a_deadline_ends_a_wait_and_takes_nothing(cluster: ef.cluster.Cluster) -> None:
     queue = queue_of(1.0)
     for wait in (lambda: queue.dequeue_many(2), ef.trace(lambda: queue.dequeue_many(2))):
-        with pytest.raises(DeadlineError, match="deadline has passed"), ef.deadline(0.05):
+        with pytest.raises(DeadlineError) as caught, ef.deadline(0.05):
             wait()
+        assert caught.value.wrong.endswith("its deadline has passed")
         assert open_steps() == 0
     with pytest.raises(ef.errors.WaitTimeoutError), ef.deadline(60):
         queue.dequeue_many(2, timeout=0.01)
