@@ -176,6 +176,13 @@ class ResourceAtTask:
         return self.recipe.stands_for
 
     @property
+    def label(self) -> str:
+        """Its name among the queues that a view shows."""
+        _, _, container, name = self.identity
+        shared = "" if container == DEFAULT.name else f"{container}/"
+        return f"{self.device.task}/{shared}{name}"
+
+    @property
     def kind(self) -> str:
         """The kind of resource."""
         return self.recipe.kind

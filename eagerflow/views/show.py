@@ -105,21 +105,28 @@ def show(obj: object, *, limit: int = MOST_BOXES) -> View:
         live = _panel("profile", partial(profile_panel, obj))
         return View(repr(obj), obj._repr_html_(), live=live)
     resource = getattr(obj, "resource", None)
-    if isinstance(resource, AbstractMeeting):
-        level = resource.level()
-        live = LiveView("queues", level.name, queues=(level.name,))
-        if isinstance(obj, _Drawn):
-            return View(repr(obj), obj._repr_html_(), live=live)
-        return View(f"{level.name}: {level}", to_html(level.name, [level]), live=live)
+    if isinstance(resource, (AbstractMeeting, ResourceAtTask)):
+        return _queue(obj, resource)
     if isinstance(obj, _Drawn) and not isinstance(obj, type):
         return _drawn(obj)
-    if isinstance(resource, (BarrierState, ResourceAtTask)):
+    if isinstance(resource, BarrierState):
         return _text(repr(obj))
     raise TensorValueError(
         "show: there is nothing to be shown of this",
         given=f"an object of the class {type(obj).__name__}",
         expected="a traced function, graph, tensor, variable, queue, dataset, profile or model",
     )
+
+
+def _queue(obj: object, resource: AbstractMeeting | ResourceAtTask) -> View:
+    """The view of a queue or its like; a task tells the level of one that it holds."""
+    live = LiveView("queues", resource.label, queues=(resource.label,))
+    if isinstance(obj, _Drawn):
+        return View(repr(obj), obj._repr_html_(), live=live)
+    if isinstance(resource, ResourceAtTask):
+        return View(repr(obj), preformatted(repr(obj)), live=live)
+    level = resource.level()
+    return View(f"{level.name}: {level}", to_html(level.name, [level]), live=live)
 
 
 def _text(text: str, html: str = "", svg: str = "") -> View:

@@ -27,12 +27,14 @@ from eagerflow.cluster.protocol.messages import (
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.cluster.protocol.recipes import read_recipe
 from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value, encode_value
-from eagerflow.cluster.relaying.news import encode
+from eagerflow.cluster.relaying.news import ToldLevel, encode
 from eagerflow.cluster.relaying.step_relay import StepRelay
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, ProtocolError, ResourceError
 from eagerflow.hardware import as_device, memory
+from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.containers import ResourceContainer
+from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.station import Station
@@ -45,6 +47,8 @@ from eagerflow.types import TensorType, as_dtype
 
 #: called with the outcome of a message: session, number, results, frames, error
 Did = Callable[[int, int, Heads, Sequence[Frame], ErrorHead | None], object]
+#: number of resources whose levels are sent to a client that watches
+_LEVELS: Final = 100
 _PRIVATE: Final = "default"
 #: prefix of containers that belong to no client: those of files and of functions
 _OWN: Final = "&"
@@ -314,9 +318,22 @@ class TaskWork:
 
     def _look(self, session: int, message: Look) -> tuple[Heads, list[Frame]]:
         if message.on:
-            return encode(self._relay.look(session))
+            return encode(self._relay.look(session, self._levels(session)))
         self._relay.rest(session)
         return (), []
+
+    def _levels(self, session: int) -> list[ToldLevel]:
+        """The levels of the latest queues of a session, and of those that clients share."""
+        own = self._private.get(session)
+        levels: list[ToldLevel] = []
+        for container in (*([] if own is None else [own]), *self._shared.values()):
+            prefix = "" if container is own else f"{container.name}/"
+            for name, resource in container.latest(_LEVELS - len(levels)):
+                meeting = resource.ready if isinstance(resource, BarrierState) else resource
+                if isinstance(meeting, AbstractMeeting):
+                    level = meeting.level()._replace(name=f"{prefix}{name}")
+                    levels.append(ToldLevel(*level))
+        return levels
 
     # --- state ---
 
