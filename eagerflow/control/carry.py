@@ -156,7 +156,7 @@ class _CarryLeaf(NamedTuple):
         kind: its type; None for an object that is the same in all iterations.
         start: its value before the first iteration.
         loose: the axes whose size changes from iteration to iteration.
-        stays: for a number, whether it is taken as unchanged by iterations.
+        stays: for a number, whether it was taken as constant, now or in an earlier trace.
     """
 
     kind: TensorSpec | NumberType | None
@@ -221,7 +221,7 @@ class Carry:
             trace: traces the subgraphs once; the body is the last of them.
 
         Raises:
-                TraceError: no types fit.
+            TraceError: no types fit.
         """
         while True:
             failed: Exception | None = None
