@@ -33,6 +33,14 @@ def test_before_the_first_step() -> None:
         assert set(look._repr_mimebundle_()) == {"text/plain", "text/html"}
 
 
+def test_the_cost_is_shown_when_opening_takes_no_large_part_of_it() -> None:
+    watcher = quiet()
+    with Dashboard(watcher) as look:
+        assert "looking takes" not in repr(look)
+        watcher.opened -= 10.0
+        assert "looking takes" in repr(look)
+
+
 def test_the_sentence() -> None:
     watcher = quiet()
     fit = ef.trace(lambda x: x + 1, name="fit")
@@ -83,7 +91,7 @@ def test_where_the_time_goes() -> None:
         assert "% in heavy" in text.replace(" %", "%")
         assert "matmul" in repr(look)
         assert "<svg" in look._repr_mimebundle_()["image/svg+xml"]
-    assert "it looks no more" in repr(look)
+    assert "of the time; it has ended" in repr(look)
 
 
 def test_what_waits_is_named() -> None:
