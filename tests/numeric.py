@@ -1,4 +1,4 @@
-"""Checks derivatives against numeric ones: directional, in float64 and complex128, on NumPy arrays.
+"""Numeric checks of derivatives: directional, in float64 and complex128, on NumPy arrays.
 
 Everything goes by the real inner product ``<a, b> = Re(sum(conj(a) * b))``: a vjp is right if
 ``<pull(c), t> == <c, D>`` for random cotangents ``c`` and directions ``t``, where ``D`` is the
