@@ -28,7 +28,7 @@ def make_queue(kind: str, seed: int = 0) -> QueueState:
 
 
 class QueueModel:
-    """The queue one move after the other: the state is the elements in order, and closed or not.
+    """The sequential model of a queue; its state is the elements in order, and closed or not.
 
     Elements of priority queues are ``(priority, element)``, those of padding queues one to three
     equal numbers.
@@ -181,5 +181,5 @@ class Recorder:
 
     @property
     def gave_back(self) -> bool:
-        """Whether some operation took elements and gave them back, which models do not know."""
+        """Whether some operation gave elements back after an error, which the models exclude."""
         return any(op.error and op.kind in ("dequeue_many", "up_to") for op, _, _ in self.begun)

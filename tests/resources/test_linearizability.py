@@ -331,7 +331,7 @@ def test_no_update_is_lost() -> None:
 
     def work(number: int) -> None:
         held: Any = (
-            None  # a held value is not written into: the variable gets another array
+            None  # a value that is held is not written into: the variable gets another array
         )
         for _ in range(200):
             held = v.assign_add(ones), w.scatter_add([number], [1]), step(ef.tensor([number]))
