@@ -38,7 +38,7 @@ def save_without_end(folder: Path, number: int) -> None:
 
 
 def serve() -> None:
-    """For each line of the input, ``folder number``: fork, tell the process id, wait for it."""
+    """For each input line, ``folder number``: fork, print the process id, wait for the process."""
     with tempfile.TemporaryDirectory() as folder:  # warms up all that a first save does
         ef.checkpoint.Manager(folder).save(1, tree(1))
     for line in sys.stdin:
