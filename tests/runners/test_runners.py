@@ -36,7 +36,7 @@ def make(request: Any) -> Any:
 
 
 def test_a_chain_of_runners(make: Any) -> None:
-    """Each ends when the queue before it is closed and empty; nothing is lost, and all in order."""
+    """Each runner ends when the queue before it is closed and empty; all elements come in order."""
     first, second, third = (ef.Queue(room, ef.tensor(0)) for room in (2, 2, None))
 
     @make

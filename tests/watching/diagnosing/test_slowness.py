@@ -91,8 +91,8 @@ def test_what_steps_wait_is_no_work(index: NodeIndex, monkeypatch: pytest.Monkey
 def test_a_short_node_may_have_waited_for_the_lock(
     index: NodeIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where few steps were observed, one that takes less than threads keep the lock for is not
-    lock is not slow."""
+    """Where few steps were observed, a node that takes less than the time for which threads keep
+    the lock is not slow."""
     for seconds in (5e-3, 0.05):
 
         def took(op: str, device: str, most: float = seconds) -> float:
