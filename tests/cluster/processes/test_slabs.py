@@ -97,7 +97,7 @@ def test_what_is_short_goes_by_sockets(pair: tuple[Slabs, Slabs], tmp_path: Path
 
 
 def test_who_takes_none_gets_them_by_sockets(pair: tuple[Slabs, Slabs]) -> None:
-    """Descriptors on their way are bounded by what the socket holds; none stays open here."""
+    """The socket bounds descriptors in flight; more frames go by sockets; no descriptor is left."""
     a, b = pair
     before = fds()
     wires = [framed(a, "b:0", Done(i, 4), [LARGE]) for i in range(400)]
