@@ -53,7 +53,7 @@ def examples(count: int) -> int:
     return count * _MORE if EXPLORES else count
 
 
-# --- what was found ------------------------------------------------------------------------------
+# --- failing calls -------------------------------------------------------------------------------
 
 
 class _Names(ast.NodeTransformer):

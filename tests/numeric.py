@@ -95,7 +95,7 @@ class Function:
 
 
 def assert_near(got: float, want: float, scale: float, rtol: float, what: str) -> None:
-    """Two numbers are equal relative to the size of what they were made of."""
+    """Assert that two numbers are equal within a tolerance relative to ``scale``."""
     assert abs(got - want) <= rtol * max(scale, 1.0), f"{what}: {got} is not {want} (numeric)"
 
 

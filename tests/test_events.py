@@ -88,7 +88,7 @@ def test_steps_have_numbers_of_their_own() -> None:
     assert all(a < b for a, b in pairwise(found[:1000]) if a // 1000 == b // 1000)
 
 
-# --- who listens ------------------------------------------------------------------------------
+# --- instruments ------------------------------------------------------------------------------
 
 
 def test_every_instrument_hears_of_all_threads() -> None:
@@ -242,7 +242,7 @@ def test_what_is_no_instrument_is_refused() -> None:
         events.add_instrument(wrong)
 
 
-# --- nobody listens ---------------------------------------------------------------------------
+# --- no instrument ----------------------------------------------------------------------------
 
 
 def test_nobody_listens_no_event_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

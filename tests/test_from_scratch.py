@@ -1,4 +1,4 @@
-"""`docs/from_scratch.py` runs, is short, needs nothing but NumPy, and does what it teaches."""
+"""`docs/from_scratch.py` runs, is short, needs nothing but NumPy, and is right in what it shows."""
 
 from __future__ import annotations
 

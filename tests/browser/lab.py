@@ -74,7 +74,7 @@ class Lab:
             except (urllib.error.URLError, ConnectionError):
                 if monotonic() > end or self.process.poll() is not None:
                     raise RuntimeError((self.folder / "lab.log").read_text()[-3000:]) from None
-                sleep(0.1)  # nothing tells when a server has begun to listen
+                sleep(0.1)  # the server does not report when it listens
 
     def close(self) -> None:
         self.process.terminate()

@@ -358,7 +358,7 @@ def test_slices_in_like(path: Path) -> None:
     assert content(ef.checkpoint.load(path, like=slices(0.0))) == content(slices(2.0))
 
 
-# --- what a user may have meant ---
+# --- hints ---
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_who_plays_makes_no_difference() -> None:
 
 @pytest.mark.parametrize("actors", [1, 4])
 def test_no_game_is_lost(actors: int) -> None:
-    """More games than there is room for, and a learner that takes those that have come."""
+    """More games than there is room for, and a learner that takes all that have come."""
     policy, count = linear(), 60
     given, played = ef.Queue(None, ef.tensor(0)), ef.Queue(3, GAME, kind="padding")
     runners = [ef.spawn(actor(policy, given, played)) for _ in range(actors)]

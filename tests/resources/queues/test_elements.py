@@ -15,7 +15,7 @@ from eagerflow import errors
 from tests.messages import says
 from tests.resources.queues.modes import Call, Waiting, drained, numbers, row
 
-# --- what elements are ------------------------------------------------------------------------
+# --- types and values of elements -------------------------------------------------------------
 
 
 @dataclass

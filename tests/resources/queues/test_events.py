@@ -19,7 +19,7 @@ from tests.resources.queues.modes import Call, Waiting, numbers, until
 KINDS = ("fifo", "shuffle", "padding", "priority")
 
 
-# --- how they stand ---------------------------------------------------------------------------
+# --- levels -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -171,7 +171,7 @@ def test_levels_in_brief_are_those_of_the_events() -> None:
     assert times == sorted(times)
 
 
-# --- who waited -------------------------------------------------------------------------------
+# --- waits ------------------------------------------------------------------------------------
 
 
 def test_waits_of_ops_are_told(call: Call) -> None:
