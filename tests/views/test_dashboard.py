@@ -13,7 +13,7 @@ from eagerflow.watching.status_sentence import input_share, sentence
 
 
 def quiet() -> Watcher:
-    """A watcher whose thread the test plays."""
+    """A watcher without a thread: tests call its steps."""
     watcher = Watcher()
     watcher._run = lambda: None
     watcher.observer.duty = Duty(share=1.0)
@@ -126,8 +126,8 @@ def test_the_share_of_input_waits() -> None:
         watcher.collect()
         share = input_share(watcher, times, now)
         assert share is not None
-        assert abs(share - 0.2) < 1e-9  # who waits for room does not wait for input
-        assert input_share(watcher, times, now + 600) == 0.0  # it waited, but long ago
+        assert abs(share - 0.2) < 1e-9  # a wait for room is no wait for input
+        assert input_share(watcher, times, now + 600) == 0.0  # it waited long ago
 
 
 def test_a_dashboard_that_is_let_go_looks_no_more() -> None:
