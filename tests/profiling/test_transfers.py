@@ -37,7 +37,7 @@ def test_moves_in_a_loop_of_a_graph() -> None:
     @ef.trace
     def f(x: Any, n: Any) -> Any:
         while n > 0:
-            x = (x.to("cpu:1") + 1.0).to("cpu:0")  # both directions
+            x = (x.to("cpu:1") + 1.0).to("cpu:0")  # both ways
             n = n - 1
         return x
 
