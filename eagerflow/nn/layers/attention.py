@@ -22,7 +22,7 @@ class MultiHeadAttention(Module):
 
     Query ``[..., queries, embed_dim]``, key ``[..., keys, kdim]`` and value ``[..., keys, vdim]``;
     output ``[..., queries, embed_dim]``. The weights of the projections are drawn as by Glorot
-    and Bengio (2010), those of the output as in `Linear`; all biases are zeros at first.
+    and Bengio (2010), the weights of the output as in `Linear`; initially all biases are zeros.
 
     Args:
         embed_dim: the size of the last axis of queries and outputs.

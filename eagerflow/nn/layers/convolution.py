@@ -238,7 +238,7 @@ class ConvTranspose1d(_AbstractTransposed):
 
     Input ``[batch, in_channels, length]``, or without the batch axis; output ``[batch,
     out_channels, (length - 1) * stride - 2 * padding + dilation * (kernel_size - 1) +
-    output_padding + 1]``. Initial values are as those of `Conv1d`.
+    output_padding + 1]``. Initial values are as in `Conv1d`.
 
     Args:
         in_channels: number of channels of inputs.
@@ -271,7 +271,7 @@ class ConvTranspose2d(_AbstractTransposed):
 
     Input ``[batch, in_channels, height, width]``, or without the batch axis; the output has
     ``out_channels``, and along each axis ``(size - 1) * stride - 2 * padding + dilation *
-    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as those of `Conv2d`.
+    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as in `Conv2d`.
 
     Args:
         in_channels: number of channels of inputs.
@@ -305,7 +305,7 @@ class ConvTranspose3d(_AbstractTransposed):
 
     Input ``[batch, in_channels, depth, height, width]``, or without the batch axis; the output has
     ``out_channels``, and along each axis ``(size - 1) * stride - 2 * padding + dilation *
-    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as those of `Conv3d`.
+    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as in `Conv3d`.
 
     Args:
         in_channels: number of channels of inputs.

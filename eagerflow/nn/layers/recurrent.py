@@ -193,6 +193,9 @@ class LSTM(AbstractRecurrent):
         bias_hh_l0: ``[4 * hidden_size]``, likewise.
         weight_hr_l0: ``[proj_size, hidden_size]``, if there are projections.
 
+    Raises:
+        TensorValueError: ``proj_size`` is not below ``hidden_size``.
+
     >>> layer = ef.nn.LSTM(3, 5, batch_first=True, bidirectional=True)
     >>> out, (h, c) = layer(ef.ones((4, 7, 3)), lengths=[7, 2, 5, 1])
     >>> out.shape, h.shape, c.shape
