@@ -40,6 +40,10 @@ class MultiHeadAttention(Module):
         value: the projection of values.
         output: the projection of the heads' outputs.
 
+    Raises:
+        TensorValueError: an argument is out of its range, or ``num_heads`` does not divide
+            ``embed_dim``.
+
     >>> attention = ef.nn.MultiHeadAttention(16, num_heads=4)
     >>> x = ef.random.normal((2, 10, 16))
     >>> attention(x, is_causal=True).shape

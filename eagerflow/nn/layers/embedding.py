@@ -34,7 +34,7 @@ class Embedding(Module):
         weight: the table, ``[num_embeddings, embedding_dim]``.
 
     Raises:
-        TensorValueError: ``padding_idx`` is out of range.
+        TensorValueError: a size is less than 1, or ``padding_idx`` is out of range.
 
     >>> words = ef.nn.Embedding(1000, 16, padding_idx=0)
     >>> words(ef.tensor([[5, 7, 0]])).shape
@@ -90,7 +90,7 @@ class ShardedEmbedding(Module):
             the first shards have one row more.
 
     Raises:
-        TensorValueError: there are more shards than rows.
+        TensorValueError: a size is less than 1, or there are more shards than rows.
 
     >>> words = ef.nn.ShardedEmbedding(1000, 16, shards=3)
     >>> words(ef.tensor([[5, 7, 0]])).shape
