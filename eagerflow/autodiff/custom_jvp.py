@@ -72,6 +72,9 @@ class custom_jvp:
             rules: ``rules[i](tangent, result, *args, **kwargs)`` returns the contribution of the
                 tangent of argument i to the tangent of the result; a rule of None contributes zero.
 
+        Raises:
+            GradientError: in a call, the numbers of rules and of positional arguments differ.
+
         >>> @ef.custom_jvp
         ... def scaled(x, y):
         ...     return x * y

@@ -122,8 +122,8 @@ class Tape(AbstractDifferentiator):
         recording: whether ops are recorded at present.
         records: the ops that derivatives flow through, oldest first.
         links: the dependences that no derivative flows through.
-        origins: in a trace, by the last slot of a record, a context manager that places nodes of
-            its rule with the nodes of its op.
+        origins: in a trace, by the last slot of a record, a function that makes the context in
+            which nodes of its rule belong to the node of its op.
         may_break: whether there are links, or records that may lead to links.
         looks: by slot, the line where Python last looked at a value, the latest look at the end.
         shares_looks: whether a derivative taken within flows through one of these, too.

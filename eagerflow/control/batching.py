@@ -223,7 +223,7 @@ class _Rows:
         return starts
 
     def items(self, state: Sequence[int], carry: Sequence[Any]) -> tuple[list[Any], list[bool]]:
-        """The operands, with present values of those that change, and whether each is batched."""
+        """The operands, updated by the carry, and whether each is batched."""
         values, own = [*self.values], [*self.own]
         for i, x in zip(state, carry, strict=True):
             values[i], own[i] = x, type(x) is Tensor

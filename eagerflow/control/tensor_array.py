@@ -36,6 +36,10 @@ class TensorArray:
         like: a tensor or a type, which determines dtype and shape of the elements.
         dynamic: whether a write beyond the end makes the list longer.
 
+    Raises:
+        TensorValueError: the size is negative.
+        DTypeError: ``like`` is itself a list of tensors.
+
     >>> squares = ef.TensorArray(3, ef.tensor(0))
     >>> for i in range(3):
     ...     squares = squares.write(i, i * i)

@@ -14,7 +14,7 @@ from eagerflow.errors import PrecisionWarning, ShapeError, TensorValueError
 from eagerflow.extending import one_of, warn
 from eagerflow.nn.module import Module
 
-#: the axes after that of the channels in messages, by how many there are
+#: names of the spatial axes in messages, by their number
 _SPATIAL = {1: "length", 2: "height, width", 3: "depth, height, width"}
 _LAYERS = "eagerflow.nn.layers."
 _DOUBLE = ("float64", "complex128")

@@ -381,7 +381,7 @@ class Accuracy(AbstractMetric):
         self.count = _counter()
 
     def update(self, predictions: ef.Tensor, labels: ef.Tensor) -> None:
-        """Add a batch."""
+        """Add a batch; arguments are as for `accuracy`."""
         predicted, labels = _classes("accuracy", predictions, labels)
         self.right.assign_add((predicted == labels).astype(ef.int64).sum())
         self.count.assign_add(ef.ones_like(labels).sum())
@@ -406,7 +406,7 @@ class Perplexity(AbstractMetric):
         self.count = _counter()
 
     def update(self, scores: ef.Tensor, labels: ef.Tensor) -> None:
-        """Add a batch."""
+        """Add a batch; arguments are as for `perplexity`."""
         total, count = _surprise(scores, labels, self.ignore_index)
         self.total.assign_add(total)
         self.count.assign_add(count)
@@ -434,7 +434,7 @@ class ConfusionMatrix(AbstractMetric):
         self.counts = _counter((num_classes, num_classes), name="counts")
 
     def update(self, predictions: ef.Tensor, labels: ef.Tensor) -> None:
-        """Add a batch."""
+        """Add a batch; arguments are as for `confusion_matrix`."""
         self.counts.assign_add(confusion_matrix(predictions, labels, self.num_classes))
 
     def result(self) -> ef.Tensor:

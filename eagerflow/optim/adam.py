@@ -61,7 +61,7 @@ class AbstractAdam(AbstractOptimiser):
         if largest:
             square = largest[0].set(ef.maximum(largest[0].value, square))
         # the root of the corrected squares is root / sqrt(1 - beta2**n); that factor is in the
-        # numbers, as in section 2 of the paper. Of rows, eps is taken as it is.
+        # numbers, as in section 2 of the paper. For rows, eps is not scaled.
         return mean / (ef.sqrt(square) + (self.eps if means.indices is not None else eps)) * step
 
 
@@ -112,10 +112,14 @@ class AdamW(AbstractAdam):
         lr: the learning rate, a number or a schedule.
         betas: decay rates of the running means of gradients and of their squares.
         eps: added to the divisor, which keeps it from zero.
-        weight_decay: ``lr`` times this part of the variable goes in each update. A number, or a
+        weight_decay: ``lr`` times this part of the variable is subtracted. A number, or a
             function ``(path, variable) -> number``, which can leave out biases and scales.
         amsgrad: divide by the largest ``s`` so far.
         lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
+
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
 
     >>> weight, bias = ef.Variable([[1.0, 2.0]]), ef.Variable([1.0])
     >>> optimiser = ef.optim.AdamW(

@@ -30,6 +30,10 @@ class Adagrad(AbstractOptimiser):
         eps: added to the divisor, which keeps it from zero.
         lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
 
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
+
     >>> v = ef.Variable([1.0, 2.0])
     >>> optimiser = ef.optim.Adagrad([v], lr=0.5)
     >>> optimiser.update([ef.tensor([3.0, -4.0])])
@@ -82,6 +86,10 @@ class Adadelta(AbstractOptimiser):
             ``(path, variable) -> number``.
         lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
 
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
+
     >>> v = ef.Variable([1.0, 2.0])
     >>> optimiser = ef.optim.Adadelta([v], eps=0.1)
     >>> optimiser.update([ef.tensor([3.0, -4.0])])
@@ -133,6 +141,10 @@ class RMSprop(AbstractOptimiser):
         momentum: the part of the momentum buffer ``b`` that is kept.
         centered: divide by the standard deviation of gradients, not by their root mean square.
         lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
+
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> optimiser = ef.optim.RMSprop([v], lr=0.1, alpha=0.75)

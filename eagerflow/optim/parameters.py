@@ -202,7 +202,7 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
 
 
 def _hint_about(path: str, leaf: object) -> str | None:
-    """A hint what to pass in place of a leaf that is no variable."""
+    """A hint for a leaf that is no variable: the argument to pass instead."""
     if hasattr(leaf, "trainable"):
         return "give model.trainable"
     if path.rpartition(".")[2] in _OF_GROUPS:

@@ -136,6 +136,9 @@ class StepSchedule(_AbstractFormula):
         step_size: number of updates between changes.
         gamma: the factor.
 
+    Raises:
+        TensorValueError: an argument is out of its range.
+
     >>> schedule = ef.optim.StepSchedule(0.5, step_size=2, gamma=0.5)
     >>> [schedule(n) for n in range(5)]
     [0.5, 0.5, 0.25, 0.25, 0.125]
@@ -158,6 +161,9 @@ class MultiStepSchedule(_AbstractFormula):
         lr: the rate at first.
         milestones: the numbers of updates at which it changes, rising.
         gamma: the factor.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.MultiStepSchedule(0.5, milestones=(1, 4), gamma=0.5)
     >>> [schedule(n) for n in range(5)]
@@ -184,6 +190,9 @@ class ExponentialSchedule(_AbstractFormula):
         lr: the rate at first.
         gamma: the factor from one update to the next.
 
+    Raises:
+        TensorValueError: an argument is out of its range.
+
     >>> schedule = ef.optim.ExponentialSchedule(1.0, gamma=0.5)
     >>> [schedule(n) for n in range(4)]
     [1.0, 0.5, 0.25, 0.125]
@@ -206,6 +215,9 @@ class PolynomialSchedule(_AbstractFormula):
         steps: number of updates after which the rate has fallen to ``final``, and stays there.
         power: the exponent.
         final: the rate at the end.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.PolynomialSchedule(1.0, steps=4)
     >>> [schedule(n) for n in range(6)]
@@ -232,6 +244,9 @@ class CosineSchedule(_AbstractFormula):
         steps: number of updates after which the rate has fallen to ``final``, and stays there.
         final: the rate at the end.
 
+    Raises:
+        TensorValueError: an argument is out of its range.
+
     >>> schedule = ef.optim.CosineSchedule(1.0, steps=3)
     >>> [round(schedule(n), 3) for n in range(5)]
     [1.0, 0.75, 0.25, 0.0, 0.0]
@@ -256,6 +271,9 @@ class WarmUp(_AbstractFormula):
     Args:
         schedule: the schedule that follows, or a number for a constant rate.
         steps: number of updates of the rise.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.WarmUp(ef.optim.PolynomialSchedule(1.0, steps=2), steps=3)
     >>> [schedule(n) for n in range(6)]
@@ -285,6 +303,9 @@ class OneCycleSchedule(_AbstractFormula):
         anneal_strategy: ``"cos"`` or ``"linear"``.
         div_factor: ``max_lr`` over the initial rate.
         final_div_factor: the initial rate over the final rate.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.OneCycleSchedule(1.0, total_steps=8, pct_start=0.375)
     >>> [round(schedule(n), 3) for n in range(8)]
@@ -317,6 +338,10 @@ class ChainedSchedule(AbstractSchedule):
     Args:
         schedules: schedules, or numbers for constant rates.
         milestones: the numbers of updates at which the second and all further schedules begin.
+
+    Raises:
+        TensorValueError: an argument is out of its range, or there is not one milestone between
+            each two schedules.
 
     >>> schedule = ef.optim.ChainedSchedule([0.5, ef.optim.ExponentialSchedule(1.0, 0.5)], [2])
     >>> [schedule(n) for n in range(5)]

@@ -102,6 +102,10 @@ class Momentum(AbstractDescent):
             ``(path, variable) -> number``.
         lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
 
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
+
     >>> v = ef.Variable([1.0, 2.0])
     >>> optimiser = ef.optim.Momentum([v], lr=0.1, nesterov=True)
     >>> optimiser.update([ef.ones(2)])

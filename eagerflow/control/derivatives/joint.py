@@ -271,7 +271,7 @@ def _input(tracer: Tracer, value: Value) -> Any:
 
 
 def close_constants(tracer: Tracer) -> None:
-    """Turn the concrete tensors that a trace used into constants of its graph."""
+    """Make the concrete tensors that a trace used constants of its graph."""
     graph = tracer.graph
     constants = {c.value: c.handle for c in tracer.captures.values()}
     graph.inputs = [v for v in graph.inputs if v not in constants]

@@ -47,6 +47,7 @@ def embedding(input: TensorLike, weight: TensorLike, padding_idx: int | None = N
 
     Raises:
         TensorIndexError: an index is out of range.
+        ShapeError: the table does not have two axes.
 
     >>> table = ef.Variable([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
     >>> ef.nn.functional.embedding(ef.tensor([2, 1]), table)

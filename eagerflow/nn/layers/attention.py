@@ -22,7 +22,7 @@ class MultiHeadAttention(Module):
 
     Query ``[..., queries, embed_dim]``, key ``[..., keys, kdim]`` and value ``[..., keys, vdim]``;
     output ``[..., queries, embed_dim]``. The weights of the projections are drawn as by Glorot
-    and Bengio (2010), those of the output as in `Linear`; all biases are zeros at first.
+    and Bengio (2010), the weights of the output as in `Linear`; initially all biases are zeros.
 
     Args:
         embed_dim: the size of the last axis of queries and outputs.
@@ -39,6 +39,10 @@ class MultiHeadAttention(Module):
         key: the projection of keys.
         value: the projection of values.
         output: the projection of the heads' outputs.
+
+    Raises:
+        TensorValueError: an argument is out of its range, or ``num_heads`` does not divide
+            ``embed_dim``.
 
     >>> attention = ef.nn.MultiHeadAttention(16, num_heads=4)
     >>> x = ef.random.normal((2, 10, 16))

@@ -122,6 +122,9 @@ class Conv1d(_AbstractConvolution):
         weight: ``[out_channels, in_channels / groups, kernel_size]``.
         bias: ``[out_channels]``, or None.
 
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
+
     >>> ef.nn.Conv1d(3, 8, 5, padding="same")(ef.ones((2, 3, 20))).shape
     (2, 8, 20)
     """
@@ -155,6 +158,9 @@ class Conv2d(_AbstractConvolution):
         weight: ``[out_channels, in_channels / groups, *kernel_size]``.
         bias: ``[out_channels]``, or None.
 
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
+
     >>> ef.nn.Conv2d(3, 16, 3, padding=1)(ef.ones((2, 3, 8, 8))).shape
     (2, 16, 8, 8)
     """
@@ -187,6 +193,9 @@ class Conv3d(_AbstractConvolution):
     Attributes:
         weight: ``[out_channels, in_channels / groups, *kernel_size]``.
         bias: ``[out_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
 
     >>> ef.nn.Conv3d(3, 16, 3, padding=1)(ef.ones((2, 3, 4, 8, 8))).shape
     (2, 16, 4, 8, 8)
@@ -238,7 +247,7 @@ class ConvTranspose1d(_AbstractTransposed):
 
     Input ``[batch, in_channels, length]``, or without the batch axis; output ``[batch,
     out_channels, (length - 1) * stride - 2 * padding + dilation * (kernel_size - 1) +
-    output_padding + 1]``. Initial values are as those of `Conv1d`.
+    output_padding + 1]``. Initial values are as in `Conv1d`.
 
     Args:
         in_channels: number of channels of inputs.
@@ -257,6 +266,9 @@ class ConvTranspose1d(_AbstractTransposed):
         weight: ``[in_channels, out_channels / groups, kernel_size]``.
         bias: ``[out_channels]``, or None.
 
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
+
     >>> ef.nn.ConvTranspose1d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 10))).shape
     (2, 3, 20)
     """
@@ -271,7 +283,7 @@ class ConvTranspose2d(_AbstractTransposed):
 
     Input ``[batch, in_channels, height, width]``, or without the batch axis; the output has
     ``out_channels``, and along each axis ``(size - 1) * stride - 2 * padding + dilation *
-    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as those of `Conv2d`.
+    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as in `Conv2d`.
 
     Args:
         in_channels: number of channels of inputs.
@@ -291,6 +303,9 @@ class ConvTranspose2d(_AbstractTransposed):
         weight: ``[in_channels, out_channels / groups, *kernel_size]``.
         bias: ``[out_channels]``, or None.
 
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
+
     >>> ef.nn.ConvTranspose2d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 5, 5))).shape
     (2, 3, 10, 10)
     """
@@ -305,7 +320,7 @@ class ConvTranspose3d(_AbstractTransposed):
 
     Input ``[batch, in_channels, depth, height, width]``, or without the batch axis; the output has
     ``out_channels``, and along each axis ``(size - 1) * stride - 2 * padding + dilation *
-    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as those of `Conv3d`.
+    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as in `Conv3d`.
 
     Args:
         in_channels: number of channels of inputs.
@@ -324,6 +339,9 @@ class ConvTranspose3d(_AbstractTransposed):
     Attributes:
         weight: ``[in_channels, out_channels / groups, *kernel_size]``.
         bias: ``[out_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
 
     >>> ef.nn.ConvTranspose3d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 2, 5, 5))).shape
     (2, 3, 4, 10, 10)

@@ -21,6 +21,9 @@ class Dropout(Module):
     Args:
         p: the probability of zeros, from 0 to 1.
 
+    Raises:
+        TensorValueError: ``p`` is out of range.
+
     >>> ef.random.seed(0)
     >>> y = ef.nn.Dropout(0.5)(ef.ones(1000))
     >>> sorted(set(y.numpy().tolist()))

@@ -33,6 +33,9 @@ class Embedding(Module):
     Attributes:
         weight: the table, ``[num_embeddings, embedding_dim]``.
 
+    Raises:
+        TensorValueError: a size is less than 1, or ``padding_idx`` is out of range.
+
     >>> words = ef.nn.Embedding(1000, 16, padding_idx=0)
     >>> words(ef.tensor([[5, 7, 0]])).shape
     (1, 3, 16)
@@ -85,6 +88,9 @@ class ShardedEmbedding(Module):
     Attributes:
         shards: the variables, ``[rows, embedding_dim]`` each; if the rows do not divide evenly,
             the first shards have one row more.
+
+    Raises:
+        TensorValueError: a size is less than 1, or there are more shards than rows.
 
     >>> words = ef.nn.ShardedEmbedding(1000, 16, shards=3)
     >>> words(ef.tensor([[5, 7, 0]])).shape

@@ -35,6 +35,9 @@ class Linear(Module):
         weight: ``[out_features, in_features]``.
         bias: ``[out_features]``, or None.
 
+    Raises:
+        TensorValueError: a size is less than 1.
+
     >>> layer = ef.nn.Linear(3, 2)
     >>> layer(ef.ones((5, 3))).shape
     (5, 2)

@@ -47,6 +47,9 @@ class BatchNorm(Module):
         running_var: a buffer ``[num_features]``, or None; of unbiased variances.
         num_batches_tracked: a buffer, the number of batches in the running statistics, or None.
 
+    Raises:
+        TensorValueError: a size is less than 1.
+
     >>> layer = ef.nn.BatchNorm(3)
     >>> y = layer(ef.random.normal((8, 3, 5, 5), loc=4.0))
     >>> bool(abs(y.mean(axis=(0, 2, 3))).max() < 1e-5)
@@ -113,6 +116,9 @@ class LayerNorm(Module):
         weight: the scales, of ``normalized_shape``, or None.
         bias: the shifts, likewise.
 
+    Raises:
+        TensorValueError: a size is less than 1.
+
     >>> y = ef.nn.LayerNorm(4)(ef.tensor([[1.0, 2.0, 3.0, 4.0]]))
     >>> bool(abs(y.mean()) < 1e-6), bool(abs(y.std() - 1) < 1e-4)
     (True, True)
@@ -152,6 +158,9 @@ class RMSNorm(Module):
 
     Attributes:
         weight: the scales, of ``normalized_shape``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> ef.nn.RMSNorm(2)(ef.tensor([[3.0, 3.0]]))
     Tensor([[1., 1.]], f32[1,2]@cpu:0)
@@ -199,6 +208,9 @@ class GroupNorm(Module):
     Attributes:
         weight: the scales ``[num_channels]``, or None.
         bias: the shifts ``[num_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``num_groups`` does not divide ``num_channels``.
 
     >>> ef.nn.GroupNorm(2, 6)(ef.random.normal((4, 6, 5, 5))).shape
     (4, 6, 5, 5)

@@ -136,6 +136,9 @@ class RNN(AbstractPlainRecurrent):
         bias_ih_l0: ``[hidden_size]``; absent without biases.
         bias_hh_l0: ``[hidden_size]``, likewise.
 
+    Raises:
+        TensorValueError: an argument is out of its range.
+
     >>> layer = ef.nn.RNN(3, 5, num_layers=2)
     >>> out, state = layer(ef.ones((7, 4, 3)))
     >>> out.shape, state.shape
@@ -192,6 +195,9 @@ class LSTM(AbstractRecurrent):
         bias_ih_l0: ``[4 * hidden_size]``; absent without biases.
         bias_hh_l0: ``[4 * hidden_size]``, likewise.
         weight_hr_l0: ``[proj_size, hidden_size]``, if there are projections.
+
+    Raises:
+        TensorValueError: an argument is out of its range, such as ``proj_size >= hidden_size``.
 
     >>> layer = ef.nn.LSTM(3, 5, batch_first=True, bidirectional=True)
     >>> out, (h, c) = layer(ef.ones((4, 7, 3)), lengths=[7, 2, 5, 1])
@@ -277,6 +283,9 @@ class GRU(AbstractPlainRecurrent):
         weight_hh_l0: ``[3 * hidden_size, hidden_size]``.
         bias_ih_l0: ``[3 * hidden_size]``; absent without biases.
         bias_hh_l0: ``[3 * hidden_size]``, likewise.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> layer = ef.nn.GRU(3, 5)
     >>> out, state = layer(ef.ones((7, 4, 3)))

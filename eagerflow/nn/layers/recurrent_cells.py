@@ -89,6 +89,9 @@ class RNNCell(AbstractPlainCell):
         bias_ih: ``[hidden_size]``, or None.
         bias_hh: ``[hidden_size]``, or None.
 
+    Raises:
+        TensorValueError: an argument is out of its range.
+
     >>> cell = ef.nn.RNNCell(3, 5)
     >>> h = cell(ef.ones((4, 3)))
     >>> cell(ef.ones((4, 3)), h).shape
@@ -129,6 +132,9 @@ class LSTMCell(AbstractCell):
         weight_hh: ``[4 * hidden_size, hidden_size]``.
         bias_ih: ``[4 * hidden_size]``, or None.
         bias_hh: ``[4 * hidden_size]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> cell = ef.nn.LSTMCell(3, 5)
     >>> h, c = cell(ef.ones((4, 3)))
@@ -172,6 +178,9 @@ class GRUCell(AbstractPlainCell):
         weight_hh: ``[3 * hidden_size, hidden_size]``.
         bias_ih: ``[3 * hidden_size]``, or None.
         bias_hh: ``[3 * hidden_size]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> cell = ef.nn.GRUCell(3, 5)
     >>> cell(ef.ones(3), ef.zeros(5)).shape

@@ -124,6 +124,9 @@ class TransformerEncoderLayer(_AbstractLayer):
         linear1: the first layer of the MLP; ``linear2`` the second.
         norm1: the norm of the attention; ``norm2`` the norm of the MLP.
 
+    Raises:
+        TensorValueError: an argument is out of its range, or ``nhead`` does not divide ``d_model``.
+
     >>> layer = ef.nn.TransformerEncoderLayer(16, 4, dim_feedforward=32, batch_first=True)
     >>> layer(ef.ones((2, 10, 16)), is_causal=True).shape
     (2, 10, 16)
@@ -181,6 +184,9 @@ class TransformerDecoderLayer(_AbstractLayer):
         norm1: the norm of self-attention; ``norm2`` and ``norm3`` the norms of attention to the
             memory and of the MLP.
 
+    Raises:
+        TensorValueError: an argument is out of its range, or ``nhead`` does not divide ``d_model``.
+
     >>> layer = ef.nn.TransformerDecoderLayer(16, 4, dim_feedforward=32, batch_first=True)
     >>> layer(ef.ones((2, 10, 16)), ef.ones((2, 7, 16)), is_causal=True).shape
     (2, 10, 16)
@@ -229,6 +235,9 @@ class TransformerEncoder(Module):
         num_layers: number of layers.
         norm: applied to the output of the last layer, as layers with ``norm_first`` need it.
 
+    Raises:
+        TensorValueError: ``num_layers`` is less than 1.
+
     >>> layer = ef.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=True)
     >>> encoder = ef.nn.TransformerEncoder(layer, 2, norm=ef.nn.LayerNorm(16))
     >>> tokens = ef.tensor([[5, 7, 3], [4, 0, 0]])
@@ -265,6 +274,9 @@ class TransformerDecoder(Module):
         decoder_layer: the first layer; the others are copies of it, its initial values included.
         num_layers: number of layers.
         norm: applied to the output of the last layer, as layers with ``norm_first`` need it.
+
+    Raises:
+        TensorValueError: ``num_layers`` is less than 1.
 
     >>> layer = ef.nn.TransformerDecoderLayer(16, 4, 32, batch_first=True)
     >>> decoder = ef.nn.TransformerDecoder(layer, 2)

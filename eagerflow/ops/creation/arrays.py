@@ -257,6 +257,7 @@ def full(
 
     Raises:
         TensorValueError: a number does not fit the dtype.
+        DTypeError: the number is complex, and the dtype is not.
 
     >>> ef.full((2, 2), 7)
     Tensor([[7, 7],

@@ -78,6 +78,7 @@ def arange(
 
     Raises:
         TensorValueError: the step is 0, or an argument is not finite.
+        DTypeError: the dtype is not real.
 
     >>> ef.arange(2, 10, 3)
     Tensor([2, 5, 8], i64[3]@cpu:0)
@@ -159,6 +160,9 @@ def linspace(
         device: device of the result; by default that of a bound that is a tensor, else the current
             device.
         endpoint: whether ``stop`` is among the values.
+
+    Raises:
+        DTypeError: a bound is complex, and the dtype is not.
 
     >>> ef.linspace(0, 1, 5)
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5]@cpu:0)

@@ -89,6 +89,7 @@ def dynamic_stitch(
 
     Raises:
         TensorIndexError: an index is out of range.
+        ShapeError: ``indices`` and ``data`` differ in length, or are empty.
 
     >>> parts = [ef.tensor([0, 2]), ef.tensor([1])]
     >>> ef.dynamic_stitch(parts, [ef.tensor([1.0, 3.0]), ef.tensor([2.0])])

@@ -244,6 +244,7 @@ def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int
 
     Raises:
         TensorValueError: an element is negative.
+        ShapeError: ``x`` is not a vector.
 
     >>> ef.bincount(ef.tensor([1, 3, 1]))
     Tensor([0, 2, 0, 1], i64[4]@cpu:0)

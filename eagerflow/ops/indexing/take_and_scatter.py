@@ -110,6 +110,7 @@ def take(x: TensorLike, indices: TensorLike, /, axis: int | None = None) -> Tens
 
     Raises:
         TensorIndexError: an index is out of range.
+        AxisError: the axis is missing, or out of range.
 
     >>> ef.take(ef.tensor([[1, 2], [3, 4], [5, 6]]), ef.tensor([2, 0]), axis=0)
     Tensor([[5, 6],
@@ -188,6 +189,10 @@ def update_along_axis(
         values: broadcast to the shape of the indices; their dtype as for
             `index_update`.
         axis: the axis.
+
+    Raises:
+        TensorIndexError: an index is out of range.
+        ShapeError: ``x`` and the indices differ in their number of axes.
 
     >>> ef.update_along_axis(ef.zeros((2, 3)), ef.tensor([[2], [0]]), 1, axis=1)
     Tensor([[0., 0., 1.],

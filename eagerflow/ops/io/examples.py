@@ -65,6 +65,7 @@ def parse_example(
             values; the error names the element.
         DTypeError: examples do not support a dtype.
         ShapeError: a feature has two sizes that are not fixed.
+        TensorValueError: there are no features, or a default is for none of them.
 
     >>> record = ef.io.encode_example({"label": 3, "words": [b"to", b"be"]})
     >>> features = ef.io.parse_example(record, {"label": "i64[]", "words": "bytes[n]"})
@@ -137,6 +138,7 @@ def encode_example(features: Mapping[str, TensorLike], /) -> Tensor:
 
     Raises:
         DTypeError: a feature is complex.
+        TensorValueError: there are no features.
 
     >>> ef.io.length(ef.io.encode_example({"x": [1.0, 2.0]}))
     Tensor(21, i64[]@cpu:0)

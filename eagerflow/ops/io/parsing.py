@@ -165,6 +165,7 @@ def decode_csv(
     Raises:
         RecordError: a row has another number of fields, or a field does not fit its dtype; the
             error names row and field.
+        TensorValueError: dtypes and defaults differ in number, or the delimiter is not valid.
 
     Source: RFC 4180, Common Format and MIME Type for Comma-Separated Values (2005).
 
@@ -239,6 +240,9 @@ def decode_image(
     Raises:
         RecordError: an element is no image, or is damaged, or the sizes differ.
         SettingError: Pillow is not installed.
+        TensorValueError: ``channels`` is not valid.
+        DTypeError: the dtype is neither uint8 nor floating.
+        ShapeError: ``size`` is not valid.
 
     >>> import io
     >>> from PIL import Image

@@ -232,6 +232,9 @@ class FixedLengthReader(AbstractReader):
         skip_damaged: whether to skip an incomplete last record, instead of raising.
         name: name for display.
 
+    Raises:
+        TensorValueError: ``length`` is less than 1, or another size is negative.
+
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "pairs")

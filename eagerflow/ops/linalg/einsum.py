@@ -290,6 +290,7 @@ def einsum(*args: Any, optimize: bool | str = "auto") -> Tensor:
     Raises:
         TensorValueError: the subscripts are malformed, or do not fit the arrays.
         ShapeError: axes of the same name differ in size.
+        DTypeError: ``optimize`` is neither a bool nor a string.
 
     >>> a = ef.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> ef.einsum("ij,jk->ik", a, a)

@@ -300,6 +300,7 @@ def softmax_cross_entropy(
         TensorIndexError: a label is neither a class nor ignored. (On accelerators, where a check
             would wait, such a loss is NaN.)
         ShapeError: the labels have another shape.
+        DTypeError: the labels are no integers.
 
     >>> x = ef.tensor([[2.0, 0.0, 0.0], [0.0, 1000.0, 0.0]])
     >>> ef.round(ef.softmax_cross_entropy(x, ef.tensor([0, 1]), reduction="none"), 3)
@@ -349,7 +350,7 @@ def _standardized_vjp(
     eps: float,
     least: int,
 ) -> Tensor:
-    """The cotangents through mean and variance are added where arrays are small."""
+    """The rule of `standardize`: cotangents of mean and variance are added to small arrays."""
     (g, g_mean, g_var), (out, _, var) = gs, outs
     count = count_of(x, axis, 1)
     square = var + eps

@@ -99,6 +99,7 @@ def histogram(
 
     Raises:
         TensorValueError: the range is negative or not finite, such as for values with NaN.
+        ShapeError: ``bins`` is not a vector of at least two edges.
 
     >>> hist, edges = ef.histogram(ef.tensor([1.0, 2.0, 2.0, 5.0]), bins=2)
     >>> hist, edges
@@ -149,6 +150,9 @@ def interp(
         fp: the value at each point; real or complex.
         left: the value below the first point; by default the first of ``fp``.
         right: the value above the last point; by default the last of ``fp``.
+
+    Raises:
+        ShapeError: ``xp`` and ``fp`` are not vectors of one length, at least 1.
 
     >>> ef.interp(ef.tensor([0.5, 1.5, 9.0]), [0.0, 1.0, 2.0], [0.0, 10.0, 30.0])
     Tensor([ 5., 20., 30.], f32[3]@cpu:0)

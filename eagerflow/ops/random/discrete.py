@@ -52,6 +52,9 @@ def bits(
         generator: the generator to draw from; the process's own by default.
         device: device of the result; by default the current device.
 
+    Raises:
+        DTypeError: the dtype is neither uint32 nor uint64.
+
     >>> ef.random.bits(generator=ef.random.Generator(1), dtype="uint64")
     Tensor(14663341350739098444, u64[]@cpu:0)
     """
@@ -88,6 +91,7 @@ def randint(
 
     Raises:
         TensorValueError: ``low`` is not less than ``high``, or a bound does not fit the dtype.
+        DTypeError: the dtype is no integer dtype.
 
     >>> bool((ef.random.randint((1000,), -3, 3) < 3).all())
     True
@@ -222,6 +226,9 @@ def permutation(
         x: an integer, or an array with at least one axis.
         generator: the generator to draw from; the process's own by default.
         device: device of the result; by default that of ``x``, else the current device.
+
+    Raises:
+        DTypeError: ``x`` has no axes and is no integer.
 
     >>> ef.sort(ef.random.permutation(4))
     Tensor([0, 1, 2, 3], i64[4]@cpu:0)

@@ -63,7 +63,7 @@ def effect_op(
 ) -> Op:
     """Define an op that passes values to or from a resource of that kind, unchanged.
 
-    It touches no other state, unless ``facts`` say so.
+    It reaches no files and no Python objects, unless ``facts`` say so.
     """
     exact: OpFacts = {"precision": "exact", "resource": kind, "reaches": "nothing", **facts}
     return define(

@@ -104,6 +104,9 @@ def diagonal(x: TensorLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) 
         axis1: the axis of the rows.
         axis2: the axis of the columns.
 
+    Raises:
+        ShapeError: ``axis1`` and ``axis2`` are the same axis.
+
     >>> ef.diagonal(ef.tensor([[1, 2], [3, 4]]))
     Tensor([1, 4], i64[2]@cpu:0)
     """

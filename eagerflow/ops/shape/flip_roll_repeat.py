@@ -212,6 +212,7 @@ def repeat(x: TensorLike, /, repeats: TensorLike, axis: int | None = None) -> Te
     Raises:
         ShapeError: ``repeats`` does not have a number for each position.
         TensorValueError: a number is negative.
+        DTypeError: ``repeats`` has no integer dtype.
 
     >>> ef.repeat(ef.tensor([1, 2]), 2)
     Tensor([1, 1, 2, 2], i64[4]@cpu:0)

@@ -106,6 +106,7 @@ class Accumulator:
 
     Raises:
         DTypeError: ``like`` is neither floating nor complex, or is no tensor.
+        ShapeError: a size is not known; or, if ``sparse``, a tensor has no axes.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §4.4.
 
@@ -298,6 +299,7 @@ class Barrier:
 
     Raises:
         DTypeError: ``like`` is no tuple of tensors or types.
+        ShapeError: a size is not known.
 
     Source: TensorFlow's ``Barrier``.
 

@@ -427,5 +427,5 @@ _split = _list_op(
 
 
 def list_split(x: Tensor, like: Tensor) -> Tensor:
-    """The inverse of `list_concat`: a list whose elements have the numbers of rows of ``like``."""
+    """The inverse of `list_concat`: a list with as many rows per element as ``like``."""
     return bind(_split, x, like)

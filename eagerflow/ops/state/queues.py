@@ -135,7 +135,7 @@ class Queue:
 
     An element is a tensor or a pytree of tensors. `enqueue` waits while the queue is full,
     `dequeue` while it is empty, each in the order of requests. Any number of threads and traced
-    functions may wait at once. Waiting uses no CPU and can be interrupted by Ctrl-C. After `close`,
+    functions may do so at once. Waiting uses no CPU, and Ctrl-C interrupts it. After `close`,
     no element is accepted, and the remaining elements can be taken; a request for more raises a
     `QueueClosedError`. The rules are TensorFlow's, case by case: see ``docs/queues.md``.
 
