@@ -46,7 +46,7 @@ def relabel(capsule: Any, dtype: DType) -> Any:
 
 
 def relabelled_dtype(capsule: Any) -> DType | None:
-    """The dtype of a capsule if NumPy does not know it; relabels it to unsigned integers."""
+    """The dtype of a capsule if NumPy lacks it, else None; relabels to unsigned integers."""
     header = _data_type(capsule)
     for dtype, code in _CODES.items():
         if (header.code, header.bits) == (code, 8 * dtype.itemsize):
