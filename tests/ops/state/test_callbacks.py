@@ -17,7 +17,7 @@ from tests.ops.tracing import traced
 
 @pytest.fixture(params=[False, True], ids=["eager", "traced"])
 def mode(request: pytest.FixtureRequest) -> Any:
-    """What makes a function of one that is to be tested."""
+    """A decorator for the function under test: `traced`, or identity."""
     return traced if request.param else lambda function: function
 
 
@@ -191,7 +191,7 @@ def test_errors_keep_their_class_and_the_line(mode: Any, error: type[Exception])
     def fail(x: Any) -> None:
         raise error("what went wrong")
 
-    function = mode(lambda x: ef.py_call(fail, None, x * 2))  # the user's line
+    function = mode(lambda x: ef.py_call(fail, None, x * 2))  # the line of the user's code
     for _ in range(2):
         with pytest.raises(error, match="what went wrong") as caught:
             function(ef.ones(2))
@@ -202,7 +202,7 @@ def test_errors_keep_their_class_and_the_line(mode: Any, error: type[Exception])
 
 def test_errors_of_results_name_the_line_of_the_call(mode: Any) -> None:
     def function(x: Any) -> Any:
-        return ef.py_call(lambda x: x, "f32[3]", x)  # the user's line
+        return ef.py_call(lambda x: x, "f32[3]", x)  # the line of the user's code
 
     with pytest.raises(errors.ShapeError, match="gave another type than out_types") as caught:
         mode(function)(ef.ones(2))
@@ -236,7 +236,7 @@ def test_effects_before_an_error_have_happened(mode: Any) -> None:
     assert v.numpy() == 1.0
 
 
-# --- calls that call --------------------------------------------------------------------------
+# --- nested callbacks -------------------------------------------------------------------------
 
 
 def test_the_function_may_call_traced_functions(mode: Any) -> None:
