@@ -191,7 +191,7 @@ def test_errors_keep_their_class_and_the_line(mode: Any, error: type[Exception])
     def fail(x: Any) -> None:
         raise error("what went wrong")
 
-    function = mode(lambda x: ef.py_call(fail, None, x * 2))  # the line of the user's code
+    function = mode(lambda x: ef.py_call(fail, None, x * 2))  # the user's line
     for _ in range(2):
         with pytest.raises(error, match="what went wrong") as caught:
             function(ef.ones(2))
@@ -202,7 +202,7 @@ def test_errors_keep_their_class_and_the_line(mode: Any, error: type[Exception])
 
 def test_errors_of_results_name_the_line_of_the_call(mode: Any) -> None:
     def function(x: Any) -> Any:
-        return ef.py_call(lambda x: x, "f32[3]", x)  # the line of the user's code
+        return ef.py_call(lambda x: x, "f32[3]", x)  # the user's line
 
     with pytest.raises(errors.ShapeError, match="gave another type than out_types") as caught:
         mode(function)(ef.ones(2))

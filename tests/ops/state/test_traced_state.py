@@ -91,7 +91,7 @@ def test_a_variable_made_in_a_trace_gets_its_value_in_each_run() -> None:
     traced = Traced(function, [ef.ones(3)])
     (v,) = made
     assert traced.tracer.created_resources == [v.resource]
-    assert list(traced.specialised) == ["n0"]  # the shape of a variable is fixed
+    assert list(traced.specialised) == ["n0"]  # a variable keeps its shape
     assert v.tolist() == [0.0, 0.0, 0.0]
     for _ in range(2):
         assert traced(ef.ones(3)).tolist() == [3.0, 3.0, 3.0]
