@@ -1,4 +1,4 @@
-"""Facts of op records hold: outputs, memory, order, costs, failures and laws of algebra.
+"""Checks of the facts in op records: outputs, memory, order, costs, failures, laws of algebra.
 
 The table of cases is run once, and each application of an op in it is checked; pure ones are
 bound again with other values, or with arrays of another layout.

@@ -28,7 +28,7 @@ class Library:
         xp: its functions under the names of NumPy's.
         erf: the error function.
         segment_sum: ``segment_sum(values, ids, count)``.
-        repeat: ``repeat(count, f, x)`` applies f repeatedly.
+        repeat: ``repeat(count, f, x)`` applies f to x, count times over.
     """
 
     xp: Any
