@@ -1,4 +1,4 @@
-"""Fixtures that no test may leak past."""
+"""Guard fixtures around each test and module: leaks of threads, sockets, interpreters, settings."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from eagerflow import settings as ef_settings
 from eagerflow.core.stack import stack
 from eagerflow_kernels import table
 
-# what a shell starts in the background ignores Ctrl-C, and so would all programs that tests start
+# a shell starts background jobs with Ctrl-C ignored, and all programs started by tests inherit it
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A tenth of the time of tests went into looking for garbage, most of it at what a test still uses.
-# Each module begins with a collection of all, and tests that need one ask for it.
+# Garbage collection took a tenth of the tests' time, most of it on objects that are still in use.
+# Each module begins with a full collection, and tests that need another call `gc.collect`.
 gc.set_threshold(20_000, 25, 100)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_old_is_collected() -> None:
-    """Collections of garbage need not look at what earlier tests left: many tests ask for one."""
+    """Exempts objects of earlier tests from garbage collection: many tests collect explicitly."""
     gc.collect()
     gc.freeze()
 
 
 # --- leaks ---------------------------------------------------------------------------------------
 
-_GRACE = 2.0  # seconds that a thread which was told to end may take
+_GRACE = 2.0  # seconds that a thread may take to end after it is told to
 
 
 def running_threads() -> set[threading.Thread]:
-    """Those that there are, but the one that compiles graphs, which ends when it has nothing to do.
+    """Returns the running threads, except the compiler thread, which ends when it is out of work.
 
-    It is of the process, and may take its time for what a test left it.
+    That thread belongs to the process, and may still be compiling graphs of an earlier test.
     """
     return {t for t in threading.enumerate() if not t.name.startswith("eagerflow-compiler")}
 
@@ -51,7 +51,7 @@ def _sockets() -> set[tuple[str, int]]:
     for descriptor in os.listdir("/dev/fd"):
         try:
             status = os.fstat(int(descriptor))
-        except OSError:  # the descriptor of this very listing
+        except OSError:  # the descriptor of the directory listing itself
             continue
         if stat.S_ISSOCK(status.st_mode):
             found.add((descriptor, status.st_ino))
@@ -59,7 +59,7 @@ def _sockets() -> set[tuple[str, int]]:
 
 
 def leaked_threads(before: set[threading.Thread]) -> list[str]:
-    """The names of threads that are not in ``before`` and do not end by themselves."""
+    """Returns the names of threads that are not in ``before`` and do not end within `_GRACE`."""
     deadline = time.monotonic() + _GRACE
     for thread in running_threads() - before:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -67,9 +67,9 @@ def leaked_threads(before: set[threading.Thread]) -> list[str]:
 
 
 def _kept() -> set[str]:
-    """The descriptor of the process that worker processes of pipelines are forks of.
+    """Returns the descriptor of the fork server of the worker processes of pipelines, if it runs.
 
-    It stays for later ones; an idle one ends by itself, and any test may start the next.
+    The server stays for later pipelines; an idle one exits, and any test may start the next one.
     """
     processes = sys.modules.get("eagerflow.data.workers.processes")
     channel = None if processes is None else processes._server._channel
@@ -77,9 +77,9 @@ def _kept() -> set[str]:
 
 
 def leaked_sockets(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Those that are not in ``before`` and are not closed soon, as by who ends with a process.
+    """Returns sockets that are not in ``before`` and stay open, beyond the grace period.
 
-    There have to be more than before: one may take the place of another.
+    Only a growing number is a leak: a new socket may take the place of an old one.
     """
     deadline = time.monotonic() + _GRACE
     while True:

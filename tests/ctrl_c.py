@@ -1,4 +1,4 @@
-"""Ctrl-C at chosen places of a call."""
+"""Ctrl-C raised at chosen places within a call."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def ctrl_c_raises() -> Iterator[None]:
 
 
 def interrupted(call: Callable[[], Any], after: int) -> Any:
-    """Call with Ctrl-C at the ``after``-th place where Python looks for it; what it gave.
+    """The result of a call with Ctrl-C at the ``after``-th place where Python checks for signals.
 
-    It does so where functions begin, and after calls of C functions; not in generator expressions,
-    since what is raised as one is closed nobody hears of.
+    Such places are entries of functions and returns of C functions. Generator expressions are
+    left out, since an exception raised while one is being closed is swallowed.
     """
     left = after
 
@@ -40,7 +40,7 @@ def interrupted(call: Callable[[], Any], after: int) -> Any:
 
 
 def places(call: Callable[[], Any]) -> int:
-    """At how many places of a call `interrupted` can press Ctrl-C."""
+    """Returns the number of places of a call at which `interrupted` can raise Ctrl-C."""
     found = 0
 
     def count(frame: Any, event: str, argument: Any) -> None:

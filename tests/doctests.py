@@ -1,4 +1,4 @@
-"""Compares what an example shows with what it gives: floating numbers need only be close.
+"""Comparison of doctest output with a tolerance for floating-point numbers.
 
 The last digit of ``exp(1)`` in float32 depends on the vector instructions of the CPU, so examples
 that compare as text would be right on one machine and wrong on the next.

@@ -1,4 +1,4 @@
-"""Many rows in one test, which tells all that fail."""
+"""Parametrised checks of many rows in one test, which reports every failing row."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pytest
 
 __all__ = ["check_each", "in_groups", "names_of"]
 
-_SHOWN = 10  # errors with their tracebacks
-_TOGETHER = 8  # rows of a group
+_SHOWN = 10  # errors that are shown with their tracebacks
+_TOGETHER = 8  # rows in a group
 
 T = TypeVar("T")
 
 
 def in_groups(rows: Iterable[T], count: int = _TOGETHER) -> list[list[T]]:
-    """Rows that share a test or a trace.
+    """Rows in groups, each of which shares a test or a trace.
 
-    What pytest and its workers do for each test takes longer than most rows do: a test of many
-    short rows has a group of them.
+    The overhead of pytest and its workers per test exceeds the time of most rows, so a test of many
+    short rows checks a group at a time.
     """
     every = list(rows)
     return [every[i : i + count] for i in range(0, len(every), count)]
 
 
 def names_of(rows: Iterable[Any]) -> str:
-    """The name of a test of these rows, which has those of all: ``-k`` finds each."""
+    """The id of a test of these rows: all their names, so that ``-k`` finds each."""
     return " ".join(map(_name, rows))
 
 

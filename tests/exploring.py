@@ -1,7 +1,7 @@
 """Property tests: the same examples in `make test`, new ones in `make test-slow`.
 
-What a slow run finds is kept: it writes the failing call as an ``@example(...)`` above the test,
-so that every later run starts with it. The file is a plug-in of pytest; see `tests/conftest.py`.
+Failures of a slow run are kept: the plug-in writes the failing call as an ``@example(...)`` above
+the test, so that every later run starts with it. `tests/conftest.py` loads the plug-in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 __all__ = ["decorator", "examples", "with_example"]
 
-_MORE = 10  # times as many examples in a slow run
+_MORE = 10  # factor by which a slow run has more examples
 _KEY = "explicit example"
 EXPLORES = os.environ.get("HYPOTHESIS_PROFILE") == "slow"
 
@@ -29,7 +29,7 @@ settings.register_profile(
     "default",
     max_examples=30,
     deadline=None,
-    derandomize=True,  # a red run is red again, here and on any machine
+    derandomize=True,  # a failing run fails again, here and on any machine
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],  # the machines of CI are shared
@@ -45,19 +45,19 @@ settings.load_profile("slow" if EXPLORES else "default")
 
 
 def examples(count: int) -> int:
-    """How many examples a test has that should not have as many as others.
+    """Number of examples of a test that needs a count of its own.
 
     Args:
-        count: how many it has in `make test`.
+        count: number in `make test`.
     """
     return count * _MORE if EXPLORES else count
 
 
-# --- what was found ------------------------------------------------------------------------------
+# --- failing calls -------------------------------------------------------------------------------
 
 
 class _Names(ast.NodeTransformer):
-    """Spells what `repr` gives for some floats as an expression."""
+    """Replaces names in the `repr` of some floats, such as ``nan``, by expressions."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in ("inf", "nan"):
@@ -70,11 +70,11 @@ def decorator(call: str, given: Collection[str], names: Mapping[str, Any]) -> st
 
     Args:
         call: the call as Hypothesis prints it, with all arguments by name.
-        given: the names of those that Hypothesis drew.
-        names: those of the module of the test.
+        given: the names of the arguments that Hypothesis drew.
+        names: the globals of the module of the test.
 
     Returns:
-        Its text; None if an argument has no text that gives it again, such as `st.data()`.
+        Its text; None if an argument has no text that evaluates to it, such as `st.data()`.
     """
     try:
         tree = _Names().visit(ast.parse(call, mode="eval")).body
@@ -115,7 +115,7 @@ def with_example(source: str, test: str, line: str) -> str | None:
 
 
 def _calls(error: BaseException) -> Iterator[str]:
-    """The failing calls that Hypothesis notes of an error, or of those in a group."""
+    """Yields the failing calls in Hypothesis' notes on an error, or on the errors of a group."""
     for note in getattr(error, "__notes__", ()):
         if found := re.match(r"(Failing test case|Falsifying example): (.*)", note, re.DOTALL):
             yield found[2]
@@ -126,7 +126,7 @@ def _calls(error: BaseException) -> Iterator[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """Note what failed with the report, which comes from the process that ran the test."""
+    """Attach the failing calls to the report, which the process that ran the test sends."""
     report = yield
     if EXPLORES and call.excinfo is not None and isinstance(item, pytest.Function):
         given = getattr(getattr(item.obj, "hypothesis", None), "_given_kwargs", ())
@@ -137,7 +137,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Write what failed into the tests, once none of them runs any more."""
+    """Write the failing calls into the test modules, once no test runs any more."""
     reports = terminalreporter.stats.get("failed", [])
     found = [value for r in reports for key, value in r.user_properties if key == _KEY]
     for file, test, text, line in found:

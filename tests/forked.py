@@ -1,7 +1,7 @@
 """Modules of this repository as programs, in processes of their own.
 
-A process that loads eagerflow is forked for each program, so that it is loaded once: what a program
-finds is what it would find after its own ``import eagerflow``, and nothing that another one did.
+A process that has loaded eagerflow is forked for each program, so that the import is paid once.
+Each program finds the state right after its own ``import eagerflow``, and no other program's.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.source_tree import ROOT
 
 __all__ = ["Ended", "run_modules"]
 
-#: seconds after which a program says where all its threads are, and ends
+#: seconds after which a program prints the stacks of all its threads, and exits
 _LONGEST = 240
 
 
 class Ended(NamedTuple):
-    """A program that ended: its exit status (negative for a signal), and what it printed."""
+    """The exit status of a program (negative for a signal), and its output."""
 
     status: int
     stdout: str
@@ -37,8 +37,8 @@ def run_modules(commands: Sequence[Sequence[str]], folder: Path) -> list[Ended]:
     """Run modules as ``python -W error -m`` does, one after the other.
 
     Args:
-        commands: the name of a module, and its arguments.
-        folder: where they run.
+        commands: the name of each module, and its arguments.
+        folder: the working directory.
     """
     with tempfile.TemporaryDirectory() as outputs:
         files = [

@@ -1,4 +1,4 @@
-"""A test that hangs fails, with the program that it hangs on."""
+"""Time limit for a block of a test, which reports the stacks of all threads when it is exceeded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["ends_within"]
 
 @contextmanager
 def ends_within(seconds: float) -> Iterator[None]:
-    """What takes longer in the main thread is broken off with an AssertionError.
+    """Interrupts the block with an AssertionError when it takes longer in the main thread.
 
-    It interrupts waits for locks, too, and tells where the other threads are.
+    Waits for locks are interrupted, too; the error shows the stacks of all threads.
     """
 
     def hangs(number: int, frame: FrameType | None) -> Any:

@@ -1,4 +1,4 @@
-"""Tests that register kernels leave the table as it was."""
+"""Temporary kernels: context managers that restore the kernel table when they exit."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from eagerflow_kernels import table
 
 @contextmanager
 def restored_kernels() -> Iterator[None]:
-    """Put back what is registered, removed or replaced within, and whose each kernel is.
+    """Restores kernels registered, removed or replaced in the block, and the owner of each.
 
-    A kernel of the package that is registered anew by a test would count as one of a user from
-    then on, for which no native one may compute. Families of ops that are loaded within stay.
+    A package's own kernel that a test registers anew would count as a user's kernel from then on,
+    which no native kernel may replace. Op families that are loaded within the block stay.
     """
     portable, special, own = dict(table._portable), dict(table._special), set(table._own)
     try:
         yield
     finally:
-        own |= {key for key in table._own if key not in special}  # loaded within
+        own |= {key for key in table._own if key not in special}  # of a family loaded within
         for key in [key for key in table._special if key not in special and key not in own]:
             table.remove(*key)
         table._own.clear()

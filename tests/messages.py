@@ -1,6 +1,6 @@
-"""What errors say, beside the line of the user that they end with.
+"""Checks of error messages that leave out the user's source line at their end.
 
-That line may be the line of the test which has the text, and then ``match=`` cannot fail.
+That line may be the line of the test that contains the pattern: then ``match=`` cannot fail.
 """
 
 from __future__ import annotations

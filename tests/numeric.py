@@ -1,4 +1,4 @@
-"""Checks derivatives against numeric ones: directional, in float64 and complex128, on NumPy arrays.
+"""Numeric checks of derivatives: directional, in float64 and complex128, on NumPy arrays.
 
 Everything goes by the real inner product ``<a, b> = Re(sum(conj(a) * b))``: a vjp is right if
 ``<pull(c), t> == <c, D>`` for random cotangents ``c`` and directions ``t``, where ``D`` is the
@@ -95,7 +95,7 @@ class Function:
 
 
 def assert_near(got: float, want: float, scale: float, rtol: float, what: str) -> None:
-    """Two numbers are equal relative to the size of what they were made of."""
+    """Assert that two numbers are equal within a tolerance relative to ``scale``."""
     assert abs(got - want) <= rtol * max(scale, 1.0), f"{what}: {got} is not {want} (numeric)"
 
 

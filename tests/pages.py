@@ -1,6 +1,6 @@
 """Runs the blocks of Python of a page of the documentation as one session.
 
-Run: ``python -m tests.pages FILE``. The exit status is 1 if a block gives other than it shows.
+Run: ``python -m tests.pages FILE``. The exit status is 1 if an output differs from the page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def blocks(text: str, language: str) -> list[tuple[int, str]]:
-    """The fenced blocks of one language: number of the first line, and content."""
+    """The fenced blocks of one language: the number of the first line, and the text."""
     return [
         (text.count("\n", 0, match.start(2)) + 1, match[2])
         for match in FENCE.finditer(text)

@@ -1,4 +1,4 @@
-"""Events of a block."""
+"""Recording of the events of a block."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Recorder:
     """An instrument that keeps all events.
 
     Args:
-        kinds: those that it keeps.
+        kinds: the kinds of events that it keeps.
 
     Attributes:
-        begun: those that have begun, in this order.
-        events: those that have ended, in the order of their ends.
+        begun: events that have begun, in this order.
+        events: events that have ended, in the order of their ends.
     """
 
     def __init__(self, kinds: Iterable[type[AbstractEvent]] = KINDS) -> None:
         self.kinds = frozenset(kinds)
         self.begun: list[AbstractEvent] = []
         self.events: list[AbstractEvent] = []
-        #: what was told, in order: ``("begin", event)`` and ``("end", event)``
+        #: all calls, in order: ``("begin", event)`` and ``("end", event)``
         self.told: list[tuple[str, AbstractEvent]] = []
         self._changed = threading.Condition()
 
@@ -48,7 +48,7 @@ class Recorder:
             self._changed.notify_all()
 
     def blocked(self, name: str, count: int = 1) -> Any:
-        """The last of so many waits for a resource, once it has begun and while it goes on."""
+        """The event of the ``count``-th wait for a resource, as soon as it has begun."""
 
         def waits() -> list[AbstractEvent]:
             return [e for e in self.begun if e.kind == "wait" and e.name == name]
@@ -63,14 +63,14 @@ class Recorder:
         return sorted(found, key=lambda e: e.stop)
 
     def levels(self, name: str) -> list[tuple[int, int, int]]:
-        """Of a queue: how many elements, producers and consumers there were, after each change."""
+        """The levels of a queue over time: elements, waiting producers, waiting consumers."""
         found = [(e.depth, e.producers, e.consumers) for e in self.of("level", name)]
         return [level for level, _ in groupby(found)]
 
 
 @contextmanager
 def recorded(*kinds: type[AbstractEvent]) -> Iterator[Recorder]:
-    """All events of all threads within the block, or those of some kinds."""
+    """Records all events of all threads within the block, or the events of some kinds."""
     recorder = Recorder(kinds or KINDS)
     add_instrument(recorder)
     try:
@@ -80,7 +80,7 @@ def recorded(*kinds: type[AbstractEvent]) -> Iterator[Recorder]:
 
 
 def refuse_events(monkeypatch: pytest.MonkeyPatch, *kinds: type[AbstractEvent]) -> None:
-    """Let the rest of a test fail if an event is made, or one of some kinds."""
+    """Make the creation of an event, or of an event of some kinds, fail for the rest of a test."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("an event was made")

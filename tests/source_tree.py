@@ -1,4 +1,4 @@
-"""What tests of the code base itself look at: its modules, read but not imported."""
+"""The modules of the code base, parsed and not imported, for tests of its structure."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def modules(packages: dict[str, Path] = PACKAGES) -> dict[str, Path]:
 
 
 def statements(body: Iterable[ast.AST]) -> Iterator[Any]:
-    """The statements in ``body`` and in each other, by a fifth of the steps of `ast.walk`."""
+    """The statements in ``body``, nested ones included, in a fifth of the steps of `ast.walk`."""
     for node in body:
         yield node
         for block in ("body", "orelse", "finalbody", "handlers", "cases"):
             inner = getattr(node, block, None)
-            if isinstance(inner, list):  # that of a lambda is an expression
+            if isinstance(inner, list):  # the body of a lambda is an expression
                 yield from statements(inner)
 
 
 def imports(tree: ast.Module, module: str, known: Iterable[str]) -> set[str]:
-    """The modules among ``known`` that importing ``module`` imports itself, parents aside."""
+    """The modules among ``known`` that ``module`` itself imports when loaded, parents aside."""
     known = set(known)
     found = set()
     for node in _at_import(tree.body):

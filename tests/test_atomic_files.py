@@ -1,4 +1,4 @@
-"""What writes files: whole ones or none, and the error names the file."""
+"""Atomic writing of files: a whole file or none, and errors name the file."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_written(
     assert str(path) in first
     assert any("hint: files may not be that large here: see `ulimit -f`" in line for line in rest)
     assert "test_atomic_files.py" in rest[-1]
-    if name != "write_records":  # which does not know how many there will be
+    if name != "write_records":  # its total size is not known in advance
         assert " bytes" in str(error)
     assert [p.name for p in tmp_path.iterdir()] == (["file"] if there else [])
     assert not there or path.read_bytes() == b"before"

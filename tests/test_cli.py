@@ -94,7 +94,7 @@ def test_demo_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quiet_bars")
 def test_demo_trains_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `make demo` runs, in a tenth of its steps."""
+    """Runs `make demo` with a tenth of its steps."""
     picture = tmp_path / "new" / "digits.png"
     cli.main(["demo", "--seed", "0", "--epochs", "3", "--picture", str(picture)])
     out = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The guards of conftest.py see what they are there to see."""
+"""The leak guards of conftest.py: each kind of leak is found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.messages import says
 
 
 class Looker(interpreter.AbstractInterpreter):
-    """Hands every op on."""
+    """An interpreter that hands every op on."""
 
     def bind(self, op, inputs, attrs):
         return self.below.bind(op, inputs, attrs)
@@ -25,7 +25,7 @@ class Looker(interpreter.AbstractInterpreter):
 
 @pytest.fixture
 def guard():
-    """One run of the guard, to be ended by hand."""
+    """One run of the guard, which the test ends itself."""
     return conftest._no_leak.__wrapped__(SimpleNamespace(fixturenames=[]))
 
 

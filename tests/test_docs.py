@@ -1,4 +1,4 @@
-"""Every block of Python in the documentation runs and gives what it shows."""
+"""The documentation: its blocks of Python run with the output shown, and names in it exist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_there_are_pages() -> None:
 
 @pytest.mark.parametrize("pages", in_groups(WITH_CODE), ids=names_of)
 def test_blocks_run(pages: list[Path], tmp_path: Path) -> None:
-    """Each in a process of its own: pages define ops, and set seeds."""
+    """Each page runs in a process of its own: pages define ops, and set seeds."""
     ended = run_modules([("tests.pages", str(page)) for page in pages], tmp_path)
     check_each(zip(pages, ended, strict=True), _is_right)
 
@@ -64,13 +64,13 @@ _PATH = re.compile(r"[\w./-]+\.(?:pyi?|md|ipynb|toml)|(?:[\w.-]+/)+(?:[\w-]+)?")
 _BASES = (ROOT, ROOT / "eagerflow")
 #: where import packages are
 _PACKAGES = (ROOT, ROOT / "kernels", ROOT / "widgets")
-#: by page, what looks like a file of this repository and is none
+#: by page, texts that look like files of this repository and are none
 _NO_FILES = {
     "docs/decisions/0004-one-wheel-three-packages.md": {"eagerflow/kernels"},  # was not taken
-    "docs/decisions/0027-folders.md": {  # names from before, in its table
+    "docs/decisions/0027-folders.md": {  # former names, in its table
         "graph.passes/", "runtime/program.py", "runtime/executor.py",
     },
-    "docs/decisions/0028-tests.md": {  # tests that were replaced
+    "docs/decisions/0028-tests.md": {  # former tests, since replaced
         "tests/autograph/test_random_programs.py", "tests/control/test_random_programs.py",
         "tests/property/",
     },
@@ -98,7 +98,7 @@ _NAME = re.compile(r"([\w/]+\.py): (\w+)")
 
 
 def missing_names(page: str) -> list[str]:
-    """The names, as in ``core/op.py: define``, that the files do not define at their top level."""
+    """The names, as in ``core/op.py: define``, that no named file defines at its top level."""
     return [
         match[0]
         for match in _NAME.finditer(" ".join(_SPAN.findall(FENCE.sub("", page))))
@@ -142,7 +142,7 @@ def test_files_that_code_names_exist() -> None:
 
 
 def _named_files_exist(source: Path) -> None:
-    """Of the files of Python in backticks, in strings and comments; folders are often examples."""
+    """Check names of Python files in strings and comments; folders are often mere examples."""
     bases = (*_BASES, source.parent)
     text = source.read_text() if source != Path(__file__) else ""
     named = {n for n in named_files(text) if n.endswith(".py")}
@@ -157,7 +157,7 @@ def test_named_files_are_seen() -> None:
 
 
 _MODULE = re.compile(r"(?:eagerflow|eagerflow_kernels|eagerflow_widgets|tests)(?:\.\w+)+")
-#: groups of entry points, which are named as modules are
+#: groups of entry points, whose names have the form of module names
 _GROUPS = {"eagerflow.ops", "eagerflow.kernels", "eagerflow.devices"}
 
 
@@ -166,7 +166,7 @@ def test_modules_that_pages_name_exist() -> None:
 
 
 def _modules_exist(page: Path) -> None:
-    """The first parts of a dotted name are folders and a file; what follows is in the file."""
+    """Check dotted names of modules: all parts, or all but the last, are a module's path."""
     text = FENCE.sub("", page.read_text())
     names = {m[1] for m in _SPAN.finditer(text) if _MODULE.fullmatch(m[1])} - _GROUPS
     assert {n for n in names if not _is_module(n) and not _is_module(n.rpartition(".")[0])} == set()
@@ -187,7 +187,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_adding_an_op_is_true(tmp_path: Path) -> None:
-    """The diff in `adding_an_op.md` applies, and the tests of ops accept what it adds."""
+    """The diff in `adding_an_op.md` applies, and the tests of ops pass with the op it adds."""
     ((_, diff),) = blocks((ROOT / "docs" / "adding_an_op.md").read_text(), "diff")
     added = [x for x in diff.splitlines() if x[:1] == "+" and x[:4] != "+++ " and x != "+"]
     assert len(added) <= 25
@@ -196,7 +196,7 @@ def test_adding_an_op_is_true(tmp_path: Path) -> None:
     for name in keep:
         source = ROOT / name
         if source.is_dir():
-            # byte code, too: files are copied with their times, so it is valid
+            # byte code is copied, too: it stays valid, since files keep their times
             shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("bench"))
         else:
             shutil.copy(source, tree / name)

@@ -1,4 +1,4 @@
-"""Examples are compared as they should be: floats closely, all else exactly."""
+"""Comparison of doctest output: floats with a tolerance, everything else exactly."""
 
 from __future__ import annotations
 

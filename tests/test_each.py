@@ -1,4 +1,4 @@
-"""A test of many rows tells all that are wrong."""
+"""Tests of many rows: the error names all failing rows."""
 
 from __future__ import annotations
 

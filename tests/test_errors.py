@@ -1,4 +1,4 @@
-"""Errors: class, words, and the user's own line, for everything that users get wrong."""
+"""Error messages of user mistakes: class, text, and the user's own line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: who listens hears what it wants, who raises is removed, nobody costs nothing."""
+"""Events: filtering by kind, removal of instruments that raise, no cost without instruments."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_steps_have_numbers_of_their_own() -> None:
     assert all(a < b for a, b in pairwise(found[:1000]) if a // 1000 == b // 1000)
 
 
-# --- who listens ------------------------------------------------------------------------------
+# --- instruments ------------------------------------------------------------------------------
 
 
 def test_every_instrument_hears_of_all_threads() -> None:
@@ -170,7 +170,7 @@ def test_an_instrument_that_raises_is_removed_with_a_warning() -> None:
 def test_the_warning_of_a_broken_instrument_breaks_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Here warnings are errors: it is printed instead."""
+    """Warnings are errors in tests: the warning is printed instead of raised."""
     events.add_instrument(Broken())
     events.end(LevelEvent())
     assert "RuntimeWarning: instrument Broken() raised" in capsys.readouterr().err
@@ -242,7 +242,7 @@ def test_what_is_no_instrument_is_refused() -> None:
         events.add_instrument(wrong)
 
 
-# --- nobody listens ---------------------------------------------------------------------------
+# --- no instrument ----------------------------------------------------------------------------
 
 
 def test_nobody_listens_no_event_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,7 @@ def listener() -> Iterator[Recorder]:
 
 
 def test_plain_ops_emit_nothing_and_keep_nothing(listener: Recorder) -> None:
-    """Not even to an instrument that listens: only a monitor makes events of ops."""
+    """Not even if an instrument listens: only a monitor makes events of eager ops."""
     x, v = ef.ones((4, 4)), ef.Variable(ef.zeros((4, 4)))
 
     def run(times: int) -> None:
@@ -267,7 +267,7 @@ def test_plain_ops_emit_nothing_and_keep_nothing(listener: Recorder) -> None:
             v.assign_add(ef.exp(x @ x) * 1e-3)
             ef.random.uniform((4, 4))
 
-    background_compilation._threads.close()  # compilers of tests before allocate as well
+    background_compilation._threads.close()  # compiler threads of earlier tests allocate as well
     run(20)
     assert not stack.installed
     before = sys.getallocatedblocks()

@@ -1,4 +1,4 @@
-"""What property tests run, and how what a slow run found is kept."""
+"""Property tests: which examples they run, and how failing calls of a slow run are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the user's own code show the user's own frames, wherever eagerflow called it."""
+"""Tracebacks of errors in user code: the user's own frames only, whatever the entry point."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_only_the_users_frames_are_shown(entry: str) -> None:
     with pytest.raises(KeyError, match="mine") as caught:
         ENTRIES[entry]()
     assert set(_files(caught.value)) == {__file__}
-    assert len(_files(caught.value)) >= 3  # here, the entry, and what fails
+    assert len(_files(caught.value)) >= 3  # the test, the entry point, and `_failing`
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_so_are_they_of_operators(text: str, tape: bool) -> None:
 
 
 def test_functions_show_themselves_and_nothing_below() -> None:
-    """A function around each of them would make every op slower."""
+    """Their own frame stays, as a wrapper around each function would make every op slower."""
     with pytest.raises(ef.errors.ShapeError) as caught:
         ef.add(X, ef.ones(7))
     assert [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)][1:] == ["add"]
@@ -253,7 +253,7 @@ def test_in_a_notebook(step: str) -> None:
 
 
 def test_code_without_a_file_is_told_apart_by_its_module() -> None:
-    """Dataclasses of ours have methods in ``<string>``, and so has what users run from a text."""
+    """Our dataclasses have methods in ``<string>``, and so has user code run by `exec`."""
     text = "import sys\ndef frame(): return sys._getframe()"
     ours: dict[str, Any] = {"__name__": "eagerflow.made"}
     mine: dict[str, Any] = {"__name__": "__main__"}

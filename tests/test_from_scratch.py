@@ -1,4 +1,4 @@
-"""`docs/from_scratch.py` runs, is short, needs nothing but NumPy, and does what it teaches."""
+"""`docs/from_scratch.py` runs, is short, needs nothing but NumPy, and is right in what it shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = 600
 
 @pytest.fixture(scope="module")
 def mini() -> Any:
-    """The file as a module, with what it ``printed``; its own assertions hold."""
+    """The file as a module, with its output as ``printed``; its own assertions hold."""
     module = ModuleType("from_scratch")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -32,7 +32,7 @@ def mini() -> Any:
     return module
 
 
-# --- what the file promises about itself -----------------------------------------------------
+# --- form of the file ------------------------------------------------------------------------
 
 
 def foreign(text: str) -> set[str]:
@@ -76,7 +76,7 @@ def test_the_table_leads_somewhere() -> None:
             assert (ROOT / "eagerflow" / path).exists(), path
 
 
-# --- what it prints --------------------------------------------------------------------------
+# --- output ----------------------------------------------------------------------------------
 
 
 def test_graphs_are_printed(mini: Any) -> None:
@@ -93,7 +93,7 @@ def test_reasons_are_printed(mini: Any) -> None:
     assert "%multiply of the trace of careless is used outside of it" in mini.printed
 
 
-# --- that it does what it teaches ------------------------------------------------------------
+# --- behaviour -------------------------------------------------------------------------------
 
 
 def counted(function: Any) -> int:

@@ -1,4 +1,4 @@
-"""The glossary defines a term once, and the words that it avoids are in neither code nor pages."""
+"""The glossary: each term is defined once, and words to avoid occur in neither code nor pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _section() -> str:
 
 
 def _table() -> dict[str, str]:
-    """By word that is not used, the one that is; the rows below the head of the table."""
+    """The replacement of each word to avoid; the rows below the head of the table."""
     return dict(_ROW.findall(_section())[1:])
 
 

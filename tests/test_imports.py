@@ -1,4 +1,4 @@
-"""``import eagerflow`` is cheap: it loads no heavy package, and what few need when they need it."""
+"""``import eagerflow`` is cheap: it loads no heavy package, and rare parts only on use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from tests.source_tree import PACKAGES, modules
 
-#: what must not be loaded by the import
+#: packages that the import must not load
 HEAVY = ("zmq", "msgspec", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget",
          "matplotlib", "sklearn", "pandas", "pyarrow", "PIL", "cloudpickle", "torch", "tqdm",
          "eagerflow.cli", "eagerflow.demo", "eagerflow_widgets")  # fmt: skip
 
-#: parts that programs of plain ops do without, and the package that only these need
+#: parts that programs of plain ops do not use, and the package that only these parts need
 LATER = ("eagerflow.autodiff", "eagerflow.autograph", "eagerflow.checkpoint", "eagerflow.control",
          "eagerflow.data", "eagerflow.extending", "eagerflow.function", "eagerflow.graph",
          "eagerflow.hints", "eagerflow.nn", "eagerflow.optim", "eagerflow.profiling",
@@ -27,8 +27,8 @@ FAMILIES = ("eagerflow.ops.fft", "eagerflow.ops.io", "eagerflow.ops.linalg.solve
             "eagerflow.ops.state.callbacks", "eagerflow.ops.state.mutexes",
             "eagerflow.ops.state.queues", "eagerflow.ops.state.snapshots")  # fmt: skip
 
-#: parts of Python that take a millisecond or more, and that nothing but pictures, files and errors
-#: needs
+#: parts of Python that take a millisecond or more, and are needed by pictures, files and errors
+#: alone
 SLOW = ("argparse", "asyncio", "concurrent.futures", "email", "fractions", "html",
         "logging", "multiprocessing", "statistics", "unittest")  # fmt: skip
 
@@ -36,7 +36,7 @@ PATHS = [p for p in sys.path if p]
 
 
 def run(code: str) -> str:
-    """What a fresh Python prints that runs ``code``."""
+    """The output of a fresh Python process that runs ``code``."""
     program = f"import sys; sys.path[:0] = {PATHS!r}\n{code}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -44,7 +44,7 @@ def run(code: str) -> str:
 
 
 def loaded(code: str, names: tuple[str, ...] = HEAVY) -> list[str]:
-    """Which of ``names`` a fresh Python has loaded after running ``code``."""
+    """Modules among ``names`` that a fresh Python process has loaded after running ``code``."""
     return run(f"{code}\nprint(*[n for n in {names!r} if n in sys.modules])").split()
 
 
@@ -62,7 +62,7 @@ def test_a_heavy_import_is_seen(name: str) -> None:
     assert name in loaded(f"import eagerflow, {name}")
 
 
-# --- what is loaded later ---------------------------------------------------------------------
+# --- lazy imports -----------------------------------------------------------------------------
 
 
 def test_import_leaves_for_later_what_plain_ops_do_without() -> None:
@@ -84,7 +84,7 @@ def test_traced_functions_load_no_automatic_placement() -> None:
         "eagerflow.placement.automatic.search",
         "eagerflow.placement.automatic.rates",
     )
-    use = "import eagerflow as ef; ef.config(kernels='portable'); "  # native ones need `pathlib`
+    use = "import eagerflow as ef; ef.config(kernels='portable'); "  # native kernels need `pathlib`
     use += "f = ef.trace(lambda x: x + 1); f(ef.ones(2)); f.place(None)"
     assert loaded(use, names) == []
     assert loaded(f"{use}; f.place('auto')", names) == list(names)
@@ -175,11 +175,11 @@ def test_threads_may_ask_for_them_at_once() -> None:
     assert run(_AT_ONCE).strip() == "[] 0"
 
 
-# --- what is imported by its name -------------------------------------------------------------
+# --- imports by a string ----------------------------------------------------------------------
 
 
 def named_imports() -> dict[str, str]:
-    """The modules of ours that code imports by a text, and where it does."""
+    """Modules of ours that code imports by a string, each with the place of that import."""
     named = {}
     for module, file in modules().items():
         source = file.read_text(encoding="utf-8")
@@ -195,7 +195,7 @@ def named_imports() -> dict[str, str]:
 
 
 def test_what_is_imported_by_its_name_is_there() -> None:
-    """A module that is renamed is still found where no import statement names it."""
+    """A renamed module is found even where no import statement names it."""
     named, known = named_imports(), modules()
     assert "eagerflow.graph.text.printer" in named
     ours = {m: where for m, where in named.items() if m.partition(".")[0] in PACKAGES}

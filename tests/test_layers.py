@@ -1,4 +1,4 @@
-"""Imports go downward only: the contracts of pyproject.toml hold, and breaking one is seen."""
+"""Layering of imports: the contracts of pyproject.toml hold, and violations are found."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from tests.source_tree import PACKAGES, ROOT, cycles, imports, modules
 
-#: who may say ``import eagerflow``: what is written with public names
+#: modules that may say ``import eagerflow``: they are written with public names
 _USERS = (
     "cli", "demo", "distributions", "hints", "nn", "optim", "data", "checkpoint", "replicas",
     "onnx", "summary", "extending", "state_loading",
 )  # fmt: skip
-#: modules whose names are public, as `eagerflow` says or `docs/extending.md`
+#: modules whose names are public, according to `eagerflow` or `docs/extending.md`
 _PUBLIC = ("errors", "events", "extending", "hardware", "types")
 
 
@@ -29,7 +29,7 @@ def _graph(packages: dict[str, Path] = PACKAGES) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def graph() -> dict[str, set[str]]:
-    """What each module of the packages imports."""
+    """The modules that each module of the packages imports."""
     return _graph()
 
 
@@ -65,7 +65,7 @@ def test_a_cycle_is_seen(tmp_path: Path) -> None:
 
 
 def _lint(root: Path) -> subprocess.CompletedProcess[str]:
-    """`lint-imports` on a copy of the tree, which shadows the packages that are installed."""
+    """`lint-imports` on a copy of the tree, which shadows the installed packages."""
     run = (
         f"import sys; sys.path[:0] = {[str(root / d) for d in ('.', 'kernels', 'widgets')]!r};"
         "from importlinter.cli import lint_imports;"

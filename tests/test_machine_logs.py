@@ -1,4 +1,4 @@
-"""Logs of state machines, gone through again."""
+"""Replay of the logs of state machines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG = [(("add", 2), ("sum", 2)), (("add", 3), ("sum", 5))]
 
 
 class Adder:
-    """A machine that adds up what it is told."""
+    """A machine that adds up the numbers of its events."""
 
     def __init__(self, start: int = 0) -> None:
         self.total = start

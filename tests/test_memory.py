@@ -1,4 +1,4 @@
-"""Memory: what was made and dropped is gone, at once and without the garbage collector."""
+"""Memory: dropped objects are freed at once, without the garbage collector."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import eagerflow as ef
 
 
 def growth(work, iterations: int) -> int:
-    """Bytes that ``iterations`` runs of ``work`` leave behind, the collector being off."""
+    """Bytes that ``iterations`` runs of ``work`` leave behind, with the collector off."""
     work()
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""No test looks for a text that the line of the test itself has: errors end with that line."""
+"""``match=`` of tests: no pattern matches the test's own line, with which errors end."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 
 
 def vain(source: str, file: str = "test.py") -> list[str]:
-    """The patterns of ``match=`` in a module of tests that a line of the test itself has.
+    """The ``match=`` patterns of a test module that match a line of the test itself.
 
     Args:
         source: the text of the module.
-        file: its path, which errors say with the line.
+        file: its path, which errors give with the line.
     """
     module, lines = ast.parse(source), source.splitlines()
     found = []
@@ -50,7 +50,7 @@ def _is_raises(node: ast.expr) -> bool:
 
 
 def _spelled(pattern: ast.expr) -> str:
-    """The pattern if it is spelled here, not in a table."""
+    """The pattern if it is a literal, as a regular expression; empty if it comes from a table."""
     if isinstance(pattern, ast.Call) and ast.unparse(pattern.func) == "re.escape":
         return re.escape(_spelled(pattern.args[0]))
     return str(pattern.value) if isinstance(pattern, ast.Constant) else ""
@@ -61,10 +61,10 @@ def _lines(nodes: Iterable[Any]) -> set[int]:
 
 
 def _that_may_fail(test: ast.FunctionDef, module: ast.Module) -> set[int]:
-    """The lines of a test, and of functions in its tables, that an error may end with.
+    """The lines of a test, and of lambdas in its tables, that an error may end with.
 
-    Those of `pytest.raises` are none if nothing else is entered behind it, nor those that raise an
-    error themselves.
+    Left out are lines of `pytest.raises`, unless a context manager after it is entered there, and
+    ``raise`` statements.
     """
     inner = list(statements(test.body))
     behind = _lines(one for node in inner if isinstance(node, ast.With) for one in _behind(node))
@@ -76,7 +76,7 @@ def _that_may_fail(test: ast.FunctionDef, module: ast.Module) -> set[int]:
 
 
 def _behind(block: ast.With) -> list[ast.expr]:
-    """What a block enters once it waits for an error."""
+    """The context managers that a block enters after its `pytest.raises`."""
     entered = [item.context_expr for item in block.items]
     first = next((i for i, one in enumerate(entered) if _is_raises(one)), len(entered))
     return entered[first + 1 :]
@@ -88,7 +88,7 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
 
 
 def _tables(test: ast.FunctionDef, module: ast.Module) -> Iterator[ast.AST]:
-    """What the parameters of a test come from: its decorators and globals, and itself."""
+    """Sources of a test's parameters: the test with its decorators, and the globals it uses."""
     used = _names(test, ast.Load)
     yield test
     for node in module.body:
@@ -97,7 +97,7 @@ def _tables(test: ast.FunctionDef, module: ast.Module) -> Iterator[ast.AST]:
 
 
 def _rows(test: ast.FunctionDef, module: ast.Module) -> Iterator[tuple[str, set[int]]]:
-    """The texts of tables whose rows have functions, too, with the lines of these."""
+    """The strings of table rows that contain lambdas, each with the lines of these lambdas."""
     for row in (row for table in _tables(test, module) for row in ast.walk(table)):
         parts = row.args if isinstance(row, ast.Call) else getattr(row, "elts", ())
         functions = [part for part in parts if isinstance(part, ast.Lambda)]

@@ -30,7 +30,7 @@ def _run(*command: object, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what is under version control, so that a build leaves nothing in the checkout."""
+    """A copy of the files under version control, so that a build leaves nothing in the checkout."""
     copy = tmp_path_factory.mktemp("source") / "eagerflow"
     built = ("dist", "build", "node_modules", "static", "labextensions")
     skip = shutil.ignore_patterns(".*", "__pycache__", *built)
@@ -41,7 +41,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that pip builds."""
+    """The wheel built by pip."""
     folder = tmp_path_factory.mktemp("wheel")
     _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source, cwd=folder)
     (found,) = folder.glob("*.whl")
@@ -55,7 +55,7 @@ def _venv(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of a virtual environment with the wheel and its base dependencies."""
+    """The ``bin`` folder of a virtual environment with the wheel and its base dependencies."""
     programs = _venv(tmp_path_factory.mktemp("base") / "venv")
     _run(programs / "python", "-m", "pip", "install", "-q", wheel, cwd=wheel.parent)
     return programs
@@ -117,7 +117,7 @@ def test_source_distribution_builds_the_same_wheel(
     _run(programs / "python", "-m", "build", "-o", tmp_path, source, cwd=tmp_path)
     (rebuilt,) = tmp_path.glob("*.whl")
     names = [sorted(zipfile.ZipFile(one).namelist()) for one in (rebuilt, wheel)]
-    assert names[0] == names[1]  # kernels of a source distribution come in another order
+    assert names[0] == names[1]  # a source distribution lists the kernels in another order
 
 
 def test_editable_install(source: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ops, kernels and device kinds of others: from a notebook cell, and from an installed package."""
+"""Third-party ops, kernels and device kinds: from a notebook cell, and from a package."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.source_tree import ROOT
 
 @pytest.fixture
 def _restored() -> Iterator[None]:
-    """Start with portable kernels only, and put everything back as it was."""
+    """Starts with portable kernels only, and restores ops and kernels after the test."""
     known = set(ops._ops)
     with restored_kernels():
         for key in list(table._special):
@@ -55,7 +55,7 @@ def test_the_very_next_call_uses_a_new_kernel() -> None:
         lambda: ef.add(x, x),
         lambda: ef.Variable(x) + x,
     ]
-    before = [call().tolist() for call in calls]  # fills every cache there is
+    before = [call().tolist() for call in calls]  # fills every cache
     table.special("add", "cpu")(answer)
     for call in calls:
         assert call().tolist() == [42.0, 42.0]
@@ -74,7 +74,7 @@ def test_a_kernel_for_one_dtype_leaves_the_others() -> None:
     assert (-wide).tolist() == [42.0, 42.0]
     assert (-narrow).tolist() == [-1.0, -1.0]
     table.special("negative", "cpu")(lambda a: answer(a) + 1)
-    assert (-wide).tolist() == [42.0, 42.0]  # the row that says more wins
+    assert (-wide).tolist() == [42.0, 42.0]  # the more specific row wins
     assert (-narrow).tolist() == [43.0, 43.0]
 
 
@@ -127,11 +127,11 @@ def test_a_broken_plug_in_is_named(monkeypatch) -> None:
     with pytest.raises(errors.DeviceError, match="plug-in broken") as caught:
         ef.device("abacus:0")
     assert "no_such_module:Backend" in str(caught.value)
-    with pytest.raises(errors.DeviceError, match="no device of kind"):  # it failed once
+    with pytest.raises(errors.DeviceError, match="no device of kind"):  # loading fails once only
         ef.device("abacus:0")
 
 
-# --- the search -------------------------------------------------------------------------------
+# --- search for entry points ------------------------------------------------------------------
 
 _POINTS = "[console_scripts]\na = b:c\n\n[eagerflow.ops]\nabacus = abacus.ops\n"
 
@@ -295,7 +295,7 @@ def run(*command: object, cwd: Path) -> str:
 
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
-    """Python of a fresh environment that sees this source tree and the packages installed here."""
+    """Python of a fresh environment that sees this source tree and the packages around it."""
     run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=tmp_path)
     (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
     seen = [ROOT, ROOT / "kernels", ROOT / "widgets", sysconfig.get_path("purelib")]
@@ -304,7 +304,7 @@ def python(tmp_path: Path) -> Path:
 
 
 def install(python: Path, name: str, package: dict[str, str], place: Path) -> None:
-    """Put a package into a wheel, and have pip install it."""
+    """Build a wheel of a package, and have pip install it."""
     wheel, record = place / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info/RECORD"
     with zipfile.ZipFile(wheel, "w") as archive:
         for path, text in package.items():
@@ -389,7 +389,7 @@ TABLE = """
 def test_the_table_of_ops_on_kinds_of_an_installed_package_and_of_a_cell(
     python: Path, tmp_path: Path
 ) -> None:
-    """Values, traced values and gradients of all cases; entry points and a cell tell, no test."""
+    """Values, traced values and gradients of all cases, for kinds of a package and of a cell."""
     install(python, "sundial", SUNDIAL, tmp_path)
     *_, line = run(python, "-c", dedent(TABLE), dedent(CELL), cwd=tmp_path).splitlines()
     found = json.loads(line)

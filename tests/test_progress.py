@@ -21,7 +21,7 @@ class _Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def no_monitor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No notebook, and no thread that tqdm keeps for the rest of the process."""
+    """A terminal without notebook, and without the thread that tqdm keeps for the process."""
     monkeypatch.setattr(tqdm, "monitor_interval", 0)
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
 
@@ -45,7 +45,7 @@ def test_a_terminal_is_clean_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _eager(init: object) -> object:
-    """The constructor of bars that are drawn at each update, however fast these come."""
+    """The constructor of bars that are drawn at each update, however fast updates come."""
     return lambda bar, *a, **k: init(bar, *a, mininterval=0, miniters=1, **k)
 
 

@@ -1,4 +1,4 @@
-"""The public names: all there, all documented, all with an example, all known to type checkers."""
+"""The public names: complete, documented, with an example, and known to type checkers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ fft.hfft fft.ihfft fft.fftfreq fft.rfftfreq fft.fftshift fft.ifftshift
 """
 STANDARD = tuple(_STANDARD.split())
 
-#: what there is beyond the standard in this stage
+#: public names beyond the standard in this stage
 _OWN = """
 Tensor tensor Variable IndexedSlices float16 bfloat16 float8_e4m3fn float8_e5m2 einsum pad split
 logsumexp cumprod outer kron topk one_hot segment_sum isclose allclose scatter_add
@@ -53,7 +53,7 @@ profile show dashboard traceback errors events hardware types linalg fft random
 """
 OWN = tuple(_OWN.split())
 
-#: values, not functions or classes: documented where their class is
+#: values, not functions or classes: documented with their class
 CONSTANTS = {"e", "inf", "nan", "newaxis", "pi", "__array_api_version__", "__version__"}
 
 
@@ -65,7 +65,7 @@ def lookup(name: str) -> object:
     return found
 
 
-#: where public names are, besides ``ef`` itself
+#: modules with public names, besides ``ef`` itself
 SPACES = (
     "linalg", "fft", "random", "checkpoint", "data", "distributions", "optim",
     "nn", "nn.functional", "nn.init", "nn.metrics",
@@ -96,7 +96,7 @@ def test_names_exist() -> None:
     [*SPACES[:-1], "cluster", "errors", "events", "fft", "hardware", "io", "placement", "types"],
 )
 def test_completion_lists_what_users_call(space: str) -> None:
-    """Names of eagerflow's, each of which is there; of modules only those that are documented."""
+    """Only existing names of eagerflow are listed, and only documented modules."""
     module = lookup(space)
     names = dir(module)
     assert names
@@ -109,7 +109,7 @@ def test_completion_lists_what_users_call(space: str) -> None:
 
 
 def test_nothing_strange_is_public() -> None:
-    """No helper, no typing name, no module of ops leaks into ``ef``."""
+    """No helper, typing name or module of ops leaks into ``ef``."""
     for name, value in vars(ef).items():
         if name.startswith("_") or name in CONSTANTS:
             continue
@@ -148,7 +148,7 @@ def _functions() -> Iterator[tuple[str, Any]]:
 
 
 def test_parameters_have_types() -> None:
-    """Those that take anything say ``object``; ``Any`` is for arguments that are handed on."""
+    """Parameters of any type say ``object``; ``Any`` is for arguments that are handed on."""
     parameters = [
         (f"{name}({p.name})", p.annotation)
         for name, function in _functions()
@@ -223,7 +223,7 @@ def _declared(path: Path) -> set[str]:
 
 def test_the_stub_declares_what_there_is() -> None:
     declared = _declared(_STUB)
-    there = {n for n in declared if hasattr(ef, n)}  # some are loaded when somebody asks
+    there = {n for n in declared if hasattr(ef, n)}  # some are loaded on first access
     loaded = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType)}
     modules = loaded | set(ef._LIBRARIES)
     real = there | {n for n in vars(ef) if not n.startswith("_")} - modules

@@ -1,4 +1,4 @@
-"""Settings: for the process, for a block, for a thread; refused changes change nothing."""
+"""Settings of the process, of a block and of a thread; refused changes change nothing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from eagerflow.settings import Settings, current
 
 @pytest.fixture(autouse=True)
 def _as_it_was() -> Iterator[None]:
-    """A call is for good, so tests take back what they set."""
+    """Restores the settings after a test, as `ef.config` calls are permanent."""
     yield
     ef.config(**{name: getattr(Settings(), name) for name in Settings.__dataclass_fields__})
 
 
 @pytest.fixture
 def changes() -> Iterator[list[tuple[Settings, Settings]]]:
-    """What hooks are told."""
+    """The arguments of the hook calls."""
     seen: list[tuple[Settings, Settings]] = []
 
     def hook(old: Settings, new: Settings) -> None:
@@ -34,7 +34,7 @@ def changes() -> Iterator[list[tuple[Settings, Settings]]]:
 
 
 class Other:
-    """A thread that does one thing after the other, when told to."""
+    """Runs functions in another thread, one after the other."""
 
     def __init__(self) -> None:
         self.result: object = None
@@ -114,7 +114,7 @@ def test_blocks_of_two_threads_may_end_in_any_order() -> None:
     with ef.config(cpu_devices=3):
         thread.start()
         inside.wait(10)
-        assert current() == Settings(cpu_devices=7)  # the block that began last
+        assert current() == Settings(cpu_devices=7)  # the block that began last wins
     assert current() == Settings(cpu_devices=7)
     leave.set()
     thread.join()
@@ -145,7 +145,7 @@ def test_a_refused_change_changes_nothing(changes) -> None:
     assert current() == Settings()
     assert changes == [
         (Settings(), Settings(cpu_devices=2)),
-        (Settings(cpu_devices=2), Settings()),  # taken back
+        (Settings(cpu_devices=2), Settings()),  # restored
     ]
 
 
@@ -172,7 +172,7 @@ def test_wrong_settings_are_named(changes_made, words) -> None:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_calls_that_become_blocks_in_whatever_order(first: int) -> None:
-    """As two threads make them: each takes back what it has changed, and nothing of the other."""
+    """As made by two threads: each block restores its own changes, and leaves the other's."""
     blocks = [ef.config(verify=True, cpu_devices=2), ef.config(verify=True, threads=1)]
     assert current().cpu_devices == 2
     with blocks[first], blocks[1 - first]:

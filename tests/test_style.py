@@ -1,4 +1,4 @@
-"""What docs/style.md promises and no linter checks."""
+"""Rules of docs/style.md that no linter checks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from tests.source_tree import ROOT, modules, statements
 
-#: about 500 lines are one idea; a file that is one, and longer, is not cut for the number alone
+#: about 500 lines are one idea; a longer file about one idea is not split for the number alone
 FILE_LINES, FUNCTION_LINES = 600, 60
-#: a folder with more files has rooms inside
+#: a folder with more files needs subfolders
 FOLDER_FILES = 19
 
 FILES = modules()
@@ -22,7 +22,7 @@ TESTS = {str(f.relative_to(ROOT)): f for f in sorted((ROOT / "tests").rglob("*.p
 
 
 class _File(NamedTuple):
-    """What tests look at of a file, so that it is parsed once."""
+    """The findings in a file that several tests use, so that it is parsed once."""
 
     overlong: list[str]
     secrets: list[str]
@@ -30,7 +30,7 @@ class _File(NamedTuple):
 
 
 class _Class(NamedTuple):
-    """A class of ours, with the last parts of the dotted names of its bases and decorators."""
+    """A class of ours: its module, and the last parts of dotted names of bases and decorators."""
 
     module: str
     bases: set[str]
@@ -65,7 +65,7 @@ def _names(nodes: list[ast.expr]) -> set[str]:
 
 
 def _overlong(name: str, text: str, nodes: Sequence[Any]) -> list[str]:
-    """A file and its functions that are longer than allowed."""
+    """Messages about a file and functions in it that are longer than allowed."""
     lines = len(text.splitlines())
     found = [f"{name}: {lines} lines"] if lines > FILE_LINES else []
     for node in nodes:
@@ -103,7 +103,7 @@ _WITH_REASON = re.compile(r"# (noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\]  #
 
 
 def unexplained(text: str) -> list[str]:
-    """Lines that silence a checker, and neither they nor the line above give a reason."""
+    """Lines that silence a checker without a reason, in them or in the line above."""
     lines = text.splitlines()
     return [
         line.strip()
@@ -133,7 +133,7 @@ def test_class_names_are_unique() -> None:
 
 
 def _secrets(nodes: Sequence[Any]) -> list[str]:
-    """The names with an underscore that a module imports from another one of ours."""
+    """Names with an underscore that a module imports from another module of ours."""
     return [
         f"{node.module}.{alias.name}"
         for node in nodes
@@ -154,7 +154,7 @@ def test_an_imported_secret_is_seen(tmp_path: Path) -> None:
     assert _of(file).secrets == ["eagerflow.types._codes"]
 
 
-#: concrete, and neither: users subclass it
+#: concrete and not final: users subclass it
 SUBCLASSED = {("eagerflow.nn.module", "Module")}
 
 

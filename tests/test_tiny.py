@@ -1,4 +1,4 @@
-"""A smoke test of a few seconds, for pre-commit: is anything on fire?"""
+"""A smoke test of a few seconds, for pre-commit."""
 
 from __future__ import annotations
 

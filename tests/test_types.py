@@ -69,7 +69,7 @@ PAIRS = list(itertools.combinations_with_replacement(STANDARD_KINDS, 2))
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_promotion_is_the_standards(a: str, b: str) -> None:
-    """NumPy promotes alike within a kind; across kinds the standard leaves it open."""
+    """NumPy promotes alike within a kind; across kinds the standard leaves the result open."""
     kinds = {DTYPES[a].kind, DTYPES[b].kind}
     signs = {"signed integer", "unsigned integer"}
     if kinds == signs and "uint64" in (a, b):
@@ -115,7 +115,7 @@ def test_promotion_is_associative_where_defined() -> None:
         except errors.DTypeError:
             continue
         if {a.kind, b.kind, c.kind} >= {"signed integer", "unsigned integer"}:
-            continue  # int64 with uint64 has none, whichever pair meets first
+            continue  # int64 with uint64 has no common dtype, whichever pair meets first
         if {a.name, b.name, c.name} >= {"float16", "bfloat16"}:
             continue  # their common dtype is wider than both
         assert left is right, (a, b, c)

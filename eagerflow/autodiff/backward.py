@@ -1,4 +1,4 @@
-"""Going back over a tape: from the cotangents of results to those of watched values."""
+"""The backward pass over a tape: from cotangents of results to cotangents of watched values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def full_like(x: Any, value: float) -> Tensor:
 
 
 def dense(g: Cotangent) -> Tensor:
-    """A cotangent as a tensor."""
+    """A cotangent as a dense tensor."""
     return g.to_dense() if isinstance(g, IndexedSlices) else g
 
 
@@ -45,9 +45,9 @@ def add(a: Cotangent, b: Cotangent) -> Cotangent:
 
 
 def add_at(cotangents: dict[int, Any], slot: int, g: Cotangent) -> None:
-    """Add a cotangent to that of a slot, if it has one.
+    """Add a cotangent to the cotangent of a slot, if any.
 
-    What no slot is known for leads nowhere: its cotangents may differ in shape and device.
+    `UNKNOWN` is skipped: it leads to no source, and its values may differ in shape and device.
     """
     if slot == UNKNOWN:
         return
@@ -56,11 +56,11 @@ def add_at(cotangents: dict[int, Any], slot: int, g: Cotangent) -> None:
 
 
 def seeds_of(slots: Iterable[int], gs: Iterable[Cotangent | None]) -> dict[int, Cotangent]:
-    """The cotangents of results by slot; those of a result that is given twice are added.
+    """The cotangents of results by slot; cotangents of a result that occurs twice are added.
 
     Args:
-        slots: of the results.
-        gs: for each result its cotangent, None for zero.
+        slots: the slots of the results.
+        gs: the cotangent of each result, None for zero.
     """
     seeds: dict[int, Cotangent] = {}
     for slot, g in zip(slots, gs, strict=True):
@@ -73,8 +73,8 @@ def fit(g: _C, type_: TensorSpec) -> _C | None:
     """A cotangent or tangent in the dtype of its value; None if it does not fit.
 
     Args:
-        g: a tensor, or rows.
-        type_: of the value.
+        g: a tensor, or indexed slices.
+        type_: the type of the value.
     """
     if g.dtype.is_complex and not type_.dtype.is_complex:
         return None
@@ -97,9 +97,9 @@ def pull(
 
     Args:
         op: the op, differentiable.
-        wanted: for each input a number that is not negative if its cotangent is wanted.
+        wanted: for each input a number, not negative if its cotangent is wanted.
         g: the cotangent of the output; a tuple, without None, for ops of several outputs.
-        out: the output, or the tuple of them.
+        out: the output, or the tuple of outputs.
         inputs: the inputs.
         attrs: the attributes.
     """
@@ -133,19 +133,19 @@ def gradients(
     tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], what: str,
     name: Callable[[int], str], *, consume: bool = False,
 ) -> list[Cotangent | None]:  # fmt: skip
-    """The cotangent of each source, None for sources that the results do not depend on.
+    """The cotangent of each source; None if the results do not depend on it.
 
     Args:
         tape: the recorded ops; it does not record the backward pass, other interpreters do.
         seeds: the cotangents of the results, by slot.
-        sources: for each source the slots of its values: one, or those of the reads of a variable.
+        sources: for each source the slots of its values: a single slot, or the reads of a variable.
         what: the name of the transform, for messages.
-        name: gives the name of the source of that number, for messages.
-        consume: let go of each record as soon as it was used, to free its values.
+        name: maps the number of a source to its name, for messages.
+        consume: whether to release each record right after its use, to free its values.
 
     Raises:
-        GradientError: a cotangent reaches an op that has no derivative, or a source reaches the
-            results only through such ops.
+        GradientError: a cotangent reaches an op without derivative, or all paths from a source
+            to the results lead through such ops.
     """
     cotangents = search(tape, seeds, sources, consume=consume)
     for i, g in enumerate(cotangents):
@@ -162,13 +162,13 @@ def gradients(
 def search(
     tape: Tape, seeds: Mapping[int, Cotangent], sources: Sequence[Sequence[int]], *, consume: bool
 ) -> list[Any]:
-    """The result of `gradients`, with the link in place of a gradient that is lost at one.
+    """The result of `gradients`, with a link in place of each gradient that is lost at that link.
 
     Args:
         tape: the recorded ops.
         seeds: the cotangents of the results, by slot.
         sources: the slots of each source.
-        consume: let go of each record as soon as it was used.
+        consume: whether to release each record right after its use.
     """
     kept = frozenset(slot for slots in sources for slot in slots)
     flows = [_flow(r) for r in tape.records] if consume and tape.may_break else None
@@ -232,7 +232,7 @@ def _back(tape: Tape, record: Record, g: Any, cotangents: dict[int, Cotangent]) 
 
 def _total(cotangents: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotangent | None:
     total: Cotangent | None = None
-    for slot in reversed(slots):  # the last use first, as for any value and in sums of loops
+    for slot in reversed(slots):  # the last use first, as for all values and in sums of loops
         g = cotangents.get(slot)
         if g is not None:
             total = g if total is None else add(total, g)
@@ -240,14 +240,14 @@ def _total(cotangents: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotange
 
 
 def _flow(record: Record) -> tuple[Any, Sequence[int], Any]:
-    """The op, the slots of its inputs and those of its outputs."""
+    """The op of a record, the slots of its inputs, and the slots of its outputs."""
     return record[0], record[FIRST_INPUT::PER_INPUT], record[1]
 
 
 def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
-    """The cotangents of a record's inputs, from that of its output or the list of them.
+    """The cotangents of a record's inputs, from the cotangent (or the list) of its outputs.
 
-    A composite may give a link in place of a cotangent that is lost within it.
+    A composite may return a link in place of a cotangent that is lost within it.
     """
     op, _, outs, attrs, code, offset = record[:FIRST_INPUT]
     at = record[4:FIRST_INPUT]  # noqa: F841 - nodes of rules belong to the line of the op
@@ -277,12 +277,12 @@ def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
 
 
 def _values(kept: Sequence[Any], start: int = 0, step: int = 3) -> list[Tensor]:
-    """Values as the rule sees them: whole, or with a type only.
+    """Values as a rule sees them: complete, or with a type only.
 
     Args:
-        kept: items as `keep` gives them.
-        start: where those of the first value start.
-        step: from one value to the next.
+        kept: items made by `keep`.
+        start: position of the first value's items.
+        step: distance between values.
     """
     values = []
     for i in range(start, len(kept), step):
@@ -291,24 +291,24 @@ def _values(kept: Sequence[Any], start: int = 0, step: int = 3) -> list[Tensor]:
             values.append(_typed(data, holder.dtype))
         else:
             x = make_tensor(data, holder._lane)
-            # other interpreters may watch the value by now
+            # other interpreters may have begun to watch the value
             x._mark = holder._mark if holder._data is data else kept[i + 2]
             values.append(x)
     return values
 
 
 def _typed(shape: Shape, dtype: DType) -> Tensor:
-    """A tensor that has no value."""
+    """A tensor with a type and no value."""
     return make_tensor(NullArray(dtype.dtype, shape), _null.lanes[dtype.dtype])
 
 
 def _whole(g: Cotangent | None, data: Any, holder: Any) -> Tensor | None:
-    """A cotangent as the rule of an op of several outputs gets it: zeros where none arrived.
+    """A cotangent for the rule of an op of several outputs: zeros if none has arrived.
 
     Args:
         g: the cotangent.
-        data: the output's data, or its shape.
-        holder: its handle, or its lane.
+        data: the data of the output, or its shape.
+        holder: the handle of the output, or its lane.
     """
     lane = holder._lane if type(holder) is Tensor else holder
     if g is not None or not lane.dtype.is_inexact:
@@ -324,7 +324,7 @@ def _source(code: Any, offset: int) -> Source | None:
 
 
 def _lost(tape: Tape, flows: Iterable[Sequence[Any]], results: Iterable[int]) -> dict[int, Link]:
-    """The slots on paths from ``results`` without a derivative, with the link next to each."""
+    """The slots on paths from ``results`` without a derivative, each with its nearest link."""
     ways: defaultdict[int, list[tuple[Sequence[int], Link | None]]] = defaultdict(list)
     for link in tape.links:
         if not tape.from_rule(link.out_slot):

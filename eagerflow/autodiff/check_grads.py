@@ -1,4 +1,4 @@
-"""`check_grads`: compares derivatives with numeric ones."""
+"""`check_grads`: compares derivatives with numeric derivatives."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def check_grads(
     f: Callable[..., Any], args: Sequence[Any], order: int = 2, *, eps: float = 1e-4,
     rtol: float = 1e-5, atol: float = 1e-5,
 ) -> None:  # fmt: skip
-    """Compare the derivatives of ``f`` in both modes with numeric ones, along a direction.
+    """Compare derivatives of ``f``, in both modes, with numeric derivatives along a direction.
 
-    The arguments are taken in float64 or complex128, and all of their floating leaves are moved at
-    once, by a central difference of fourth order.
+    The arguments are converted to float64 or complex128, and all of their floating leaves are moved
+    together, by a central difference of fourth order.
 
     Args:
-        f: a function of trees of tensors that gives a tree of them.
-        args: where to check it, a tuple; leaves of integers are constants.
-        order: check derivatives of derivatives up to this order.
+        f: a function of trees of tensors that returns a tree of tensors.
+        args: the arguments at which to check, a tuple; integer leaves are constants.
+        order: the highest order of derivatives to check.
         eps: the step of the difference.
-        rtol: the relative error that is allowed.
-        atol: the absolute error that is allowed.
+        rtol: the relative tolerance.
+        atol: the absolute tolerance.
 
     Raises:
-        GradientError: they differ; the message shows the values.
+        GradientError: the derivatives differ; the message shows the values.
 
     >>> ef.check_grads(lambda x: ef.sin(x) * x, (ef.tensor([0.5, 2.0]),))
     >>> ef.check_grads(lambda x: ef.stop_gradient(x) * x, (ef.tensor([0.5, 2.0]),), order=1)
@@ -71,7 +71,7 @@ def check_grads(
 
 
 def _widened(x: Any) -> Tensor:
-    """In double precision, if it is floating."""
+    """``x`` in double precision, if it is floating."""
     value = tensor_of(x)
     if value.dtype.is_inexact:
         value = cast(value, DTYPES["complex128" if value.dtype.is_complex else "float64"])
@@ -97,7 +97,7 @@ def _check(
 
 
 def _direction(x: Tensor, seed: int) -> Tensor:
-    """A fixed array like ``x`` with elements that look random; no generator is touched."""
+    """A fixed array like ``x`` of pseudo-random elements, made without a generator."""
     positions = functions["arange"](x.size, dtype=DTYPES["float64"], device=x.device)
     values = functions["cos"](positions * 12.9898 + seed * 78.233)
     if x.dtype.is_complex:

@@ -1,4 +1,4 @@
-"""Forward-mode derivatives that the user writes: `custom_jvp`."""
+"""User-defined forward-mode derivatives: `custom_jvp`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WHAT: Final = "custom_jvp"
 
 @final
 class custom_jvp:
-    """A function with a forward-mode rule of its own; give it with `defjvp` or `defjvps`.
+    """A function with its own forward-mode rule, set by `defjvp` or `defjvps`.
 
     Reverse mode transposes the rule, which must be linear in the tangents and made of ops. So one
-    rule serves `jvp`, `grad` and all that is made of them, to any order. Arguments may be trees;
-    leaves that are not floating tensors are constants.
+    rule serves `jvp`, `grad` and all transforms built on these, to any order. Arguments may be
+    trees; leaves that are not floating tensors are constants.
 
     Args:
-        f: the function, used where nothing is differentiated and for values in reverse mode.
+        f: the function, used without differentiation, and for values in reverse mode.
 
     >>> @ef.custom_jvp
     ... def softabs(x):
@@ -54,10 +54,10 @@ class custom_jvp:
         """Set the rule; usable as a decorator.
 
         Args:
-            rule: ``rule(primals, tangents, **kwargs)`` gives ``(result, tangent)``, two trees of
+            rule: ``rule(primals, tangents, **kwargs)`` returns ``(result, tangent)``, two trees of
                 one structure. ``primals`` are the positional arguments; ``tangents`` is a tuple of
-                trees like them, with None in place of leaves that are not floating tensors. It is
-                linear in the tangents.
+                trees like the primals, with None in place of leaves that are not floating tensors.
+                The rule is linear in the tangents.
 
         Returns:
             The rule.
@@ -66,11 +66,14 @@ class custom_jvp:
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
-        """Set a rule for each positional argument, of functions that take and give one tensor each.
+        """Set a rule per positional argument, for functions from tensors to one tensor.
 
         Args:
-            rules: ``rules[i](tangent, result, *args, **kwargs)`` gives what the tangent of argument
-                i adds to that of the result; None if that is nothing.
+            rules: ``rules[i](tangent, result, *args, **kwargs)`` returns the contribution of the
+                tangent of argument i to the tangent of the result; a rule of None contributes zero.
+
+        Raises:
+            GradientError: in a call, the numbers of rules and of positional arguments differ.
 
         >>> @ef.custom_jvp
         ... def scaled(x, y):
@@ -123,14 +126,14 @@ class custom_jvp:
 
 @final
 class _Call:
-    """One call, as what a `Composite` is made of: functions of flat tensors.
+    """A call as the parts of a `Composite`: functions of flat lists of tensors.
 
     Args:
-        name: of the function.
+        name: name of the function.
         f: the function.
         rule: its rule.
-        packing: of the positional arguments.
-        kwargs: constants.
+        packing: the packing of the positional arguments.
+        kwargs: the keyword arguments, constants.
     """
 
     def __init__(
@@ -143,11 +146,11 @@ class _Call:
         self._packing = packing
         self._kwargs = kwargs
         self._result: Packing | None = None
-        #: that of the call: the code of the user has no device of an op to run on
+        #: the device scope of the call: user code is not bound to the device of an op
         self._scope = current_device_scope()
 
     def unpacked(self, results: Sequence[Tensor]) -> Any:
-        assert self._result is not None  # a function of those below has run
+        assert self._result is not None  # set by the methods below
         return self._result.unpack(results)
 
     def body(self, *xs: Tensor) -> tuple[Tensor, ...]:
@@ -160,7 +163,7 @@ class _Call:
     def push(
         self, xs: Sequence[Tensor], tangents: Sequence[Any]
     ) -> tuple[tuple[Tensor, ...], list[Any]]:
-        """The outputs and their tangents: the rule itself."""
+        """The outputs and their tangents, by the user's rule."""
         broken = next((t for t in tangents if isinstance(t, Broken)), None)
         smooth = [t if type(t) is Tensor else None for t in tangents]
         if all(t is None for t in smooth):
@@ -188,7 +191,7 @@ class _Call:
         return outputs, self._checked(outputs, given[1])
 
     def _checked(self, outputs: Sequence[Tensor], tangent: Any) -> list[Any]:
-        """The tangents of the outputs, if they fit."""
+        """The tangents of the outputs, checked against these."""
         assert self._result is not None
         positions, whole = self._result.positions, self._result.treedef
         try:
@@ -208,7 +211,7 @@ class _Call:
         )  # fmt: skip
 
     def forward(self, *xs: Tensor) -> Passed:
-        """For reverse mode: the function, and the transposed rule."""
+        """The outputs and the pullback for reverse mode: the transposed rule."""
         outputs = self.body(*xs)
         moving = [out.dtype.is_inexact for out in outputs]
 

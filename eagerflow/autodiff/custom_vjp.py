@@ -1,4 +1,4 @@
-"""Derivatives that the user writes: `custom_vjp` and `stop_gradient`."""
+"""User-defined reverse-mode derivatives: `custom_vjp` and `stop_gradient`."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _stop_gradient: Final = unary(
 
 
 def stop_gradient(x: object, /) -> Any:
-    """``x`` as a constant: no derivative flows through it, and none is missed.
+    """``x`` as a constant: no derivative flows through it, and its absence is no error.
 
     Args:
-        x: a tensor, a variable, or a tree of them; leaves that are not arrays are left as they are.
+        x: a tensor, a variable, or a tree of these; leaves that are not arrays are returned as is.
 
     >>> x = ef.tensor(3.0)
     >>> ef.grad(lambda x: x * ef.stop_gradient(x))(x)
@@ -56,14 +56,14 @@ def stop_gradient(x: object, /) -> Any:
 
 @final
 class custom_vjp:
-    """A function with a reverse-mode rule of its own; give it with `defvjp`.
+    """A function with its own reverse-mode rule, set by `defvjp`.
 
     Its arguments may be trees; leaves that are not tensors are constants. The rule holds for
-    derivatives by the arguments: to depend on a watched value in another way has none. Forward
-    mode derives what it needs from the rule, if that is made of ops.
+    derivatives by the arguments: a dependence on other watched values has no derivative. Forward
+    mode transposes the rule, which must be made of ops.
 
     Args:
-        f: the function, used where nothing is differentiated.
+        f: the function, used without differentiation.
 
     >>> @ef.custom_vjp
     ... def clipped(x):
@@ -85,11 +85,11 @@ class custom_vjp:
         """Set the rule.
 
         Args:
-            fwd: ``fwd(*args, **kwargs)`` gives ``(result, residuals)``, a tree of whatever
-                ``bwd`` needs.
-            bwd: ``bwd(residuals, g)`` gives a tuple with a cotangent, a tree like it, for each
-                positional argument; None for zero. ``g`` is a tree like the result, with None in
-                place of leaves that are not floating tensors.
+            fwd: ``fwd(*args, **kwargs)`` returns ``(result, residuals)``; the residuals are a tree
+                of the values that ``bwd`` needs.
+            bwd: ``bwd(residuals, g)`` returns a tuple with a cotangent for each positional
+                argument: a tree like the argument, or None for zero. ``g`` is a tree like the
+                result, with None in place of leaves that are not floating tensors.
         """
         self._forward, self._backward = fwd, bwd
 
@@ -102,7 +102,7 @@ class custom_vjp:
                 hint=f"give it one with {self.name}.defvjp(fwd, bwd)",
             )
         inputs, packing = pack(args)
-        packed: list[Packing] = []  # of the result, once there is one
+        packed: list[Packing] = []  # packing of the result, once known
 
         def outputs(result: Any) -> tuple[Tensor, ...]:
             tensors, rest = pack(result)
@@ -138,9 +138,9 @@ class custom_vjp:
 @final
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The pull of a composite: calls the user's ``bwd`` and checks its result.
+    """The pullback of a composite: calls the user's ``bwd`` and checks its result.
 
-    It holds structures and types, no tensors.
+    Holds structures and types, no tensors.
     """
 
     name: str
@@ -149,7 +149,7 @@ class _Rule:
     result: Packing
     inputs: Packing
     types: Sequence[TensorSpec]
-    #: that of the call: the code of the user has no device of an op to run on
+    #: the device scope of the call: user code is not bound to the device of an op
     scope: DeviceScope | None = field(default_factory=current_device_scope)
 
     def __call__(

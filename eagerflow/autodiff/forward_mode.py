@@ -1,7 +1,7 @@
-"""Forward mode: an interpreter that carries a tangent along with each value.
+"""Forward mode: an interpreter that computes a tangent along with each value.
 
 A tangent is a plain tensor of the interpreters below, noted in the handle of its value. So nesting
-needs no bookkeeping: each `Forward` knows the tangents of its own level only.
+needs no bookkeeping: each `Forward` knows only the tangents of its own level.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _stop_gradient: Final = declare("stop_gradient")
 
 
 class Broken(NamedTuple):
-    """The stand-in for a tangent: the value depends on others, but without a derivative.
+    """The stand-in for the tangent of a value that depends on others without a derivative.
 
     Attributes:
         name: the op that has no derivative.
@@ -46,20 +46,20 @@ Tangent = Tensor | Broken | None
 
 @final
 class Forward(AbstractDifferentiator):
-    """Computes tangents while it is installed.
+    """The interpreter that computes tangents while it is installed.
 
     Attributes:
-        look: where Python looked last at a value that has a tangent.
-        shares_looks: whether a derivative that is taken within flows through such a value, too.
+        look: the line where Python last read a number from a value with a tangent.
+        shares_looks: whether a derivative taken within flows through such a value, too.
     """
 
     def __init__(self) -> None:
         self.owner = ref(self)
         self.look: Source | None = None
         self.shares_looks = False
-        #: while the forward pass of a composite runs: the tangents of the values that it uses
+        #: during the forward pass of a composite: the tangents of the values that it uses
         self._used: list[Tangent] | None = None
-        self._rules = 0  # how many runs of rules are under way
+        self._rules = 0  # number of runs of rules under way
 
     def begin_rules(self) -> None:
         self._rules += 1
@@ -83,7 +83,7 @@ class Forward(AbstractDifferentiator):
         return tangent
 
     def enter(self, x: Tensor, tangent: Tangent) -> None:
-        """Give the value of the new handle ``x`` a tangent."""
+        """Set the tangent of the value of the new handle ``x``."""
         if tangent is not None:
             x._mark = (self.owner, tangent, x._mark)
 
@@ -149,7 +149,7 @@ class Forward(AbstractDifferentiator):
         self, push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]],
         inputs: Sequence[Tensor], tangents: Sequence[Tangent],
     ) -> tuple[Any, ...]:  # fmt: skip
-        """The outputs of a composite with its own rule for tangents."""
+        """The outputs of a composite that has its own rule for tangents."""
         with use(self.below):
             results, output_tangents = push(inputs, tangents)
         outputs = tuple([handle_of(x) for x in results])
@@ -159,7 +159,7 @@ class Forward(AbstractDifferentiator):
 
 
 def _parted(tangents: Sequence[Tangent]) -> tuple[list[Tensor | None], Broken | None]:
-    """The tangents that are tensors, None for others, and the first that is broken."""
+    """The tangents that are tensors (None for others), and the first broken tangent."""
     smooth = [None if isinstance(t, Broken) else t for t in tangents]
     return smooth, next((t for t in tangents if isinstance(t, Broken)), None)
 
@@ -167,7 +167,7 @@ def _parted(tangents: Sequence[Tangent]) -> tuple[list[Tensor | None], Broken | 
 def _settled(
     name: str, out: Tensor, tangent: Tensor | None, smooth: Sequence[Any], broken: Broken | None
 ) -> Tangent:
-    """The tangent of an output."""
+    """The tangent of an output; `Broken` if it depends on an input without a derivative."""
     if out._lane.dtype.is_inexact:
         return broken if tangent is None else tangent
     return Broken(name, capture(3)) if any(t is not None for t in smooth) else broken
@@ -215,23 +215,23 @@ def transposed(
     back: Callable[[Sequence[Any]], Sequence[Cotangent | None]], outputs: Sequence[Tensor],
     tangents: Sequence[Tensor | None], *, name: str | None = None,
 ) -> Sequence[Tensor | None]:  # fmt: skip
-    """The tangents of outputs, from the function that pulls cotangents back to the inputs.
+    """The tangents of outputs, from a function that pulls cotangents back to the inputs.
 
-    That function is linear, so its own gradient, taken at any point and with the tangents as
+    The pullback is linear, so its own gradient, taken at any point and with the tangents as
     cotangents, is its transpose, which pushes tangents forward.
 
     Args:
-        back: gives the cotangents of the inputs from those of the outputs.
+        back: maps the cotangents of the outputs to the cotangents of the inputs.
         outputs: the outputs.
-        tangents: of the inputs, None for zero.
-        name: of a function whose ``back`` the user wrote: it may not be made of ops.
+        tangents: the tangents of the inputs, None for zero.
+        name: the name of the function if ``back`` is the user's, and may not be made of ops.
 
     Raises:
-        GradientError: the result of ``back`` does not come from its argument by ops.
+        GradientError: the result of ``back`` is not computed from its argument by ops.
     """
     tape = Tape()
-    # for a linear function every point is as good as another; a detached one gives itself away
-    # if the point is not zero
+    # the gradient of a linear function is the same at every point; at a point other than zero, a
+    # result that does not depend on the point is detected
     point = 0.0 if name is None else 2.0**-10
     gs = [full_like(out, point) if out._lane.dtype.is_inexact else None for out in outputs]
     sources = [() if g is None else (tape.watch(g),) for g in gs]

@@ -1,4 +1,4 @@
-"""`grad` and `value_and_grad`: functions that give gradients, and by what these are taken."""
+"""`grad` and `value_and_grad`, and the sources of gradients: arguments, or variables."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _R_co = TypeVar("_R_co", covariant=True)
 
 
 class _Function(Protocol[_P, _R_co]):
-    """A function of the same arguments, for type checkers."""
+    """The type of a derivative that takes the arguments of the function, for type checkers."""
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
 
 
 class _Derivative(Protocol[_A_contra, _P, _R_co]):
-    """One whose first argument goes by position."""
+    """The type of a derivative by the first argument, which is positional-only."""
 
     def __call__(self, x: _A_contra, /, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
 
 
 def check_inexact(what: str, name: str, x: AbstractArray) -> None:
-    """Refuse to differentiate by integers.
+    """Refuse to differentiate by an integer array.
 
     Raises:
         GradientError: the dtype is not floating or complex.
@@ -56,10 +56,10 @@ def check_inexact(what: str, name: str, x: AbstractArray) -> None:
 
 
 def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.TreeDef | None]:
-    """The leaves of an argument as tensors in handles of their own; no structure for a tensor.
+    """The leaves of an argument as tensors in new handles, and its structure; None for a tensor.
 
     Raises:
-        GradientError: a leaf is not an array, or has integers.
+        GradientError: a leaf is not an array, or has an integer dtype.
     """
     leaves, treedef = ([argument], None) if type(argument) is Tensor else tree.flatten(argument)
     inputs = []
@@ -90,20 +90,20 @@ def _unflatten(treedef: tree.TreeDef | None, leaves: Iterator[Any]) -> Any:
 
 @final
 class Arguments:
-    """The arguments of a function, some of which gradients are taken by.
+    """The arguments of a function, with those that gradients are taken by.
 
-    These are values to the function: it gets tensors of its own, and updating one in place does
-    not reach the caller's.
+    Arguments are passed by value: the function gets tensors of its own, and an update in place
+    does not reach the caller's tensor.
 
     Args:
         what: the transform, for messages.
-        argnums: which positional arguments.
+        argnums: the positional arguments to differentiate by.
         args: all positional arguments.
 
     Attributes:
         args: the arguments to call the function with.
         inputs: the leaves of the arguments that gradients are taken by.
-        variables: none.
+        variables: empty.
     """
 
     def __init__(self, what: str, argnums: int | Sequence[int], args: Sequence[Any]) -> None:
@@ -127,7 +127,7 @@ class Arguments:
         return args
 
     def watch(self, tape: Tape) -> list[Sequence[int]]:
-        """Watch them, before the function runs; gives the slots of each."""
+        """Watch the inputs, before the function runs; returns the slots of each."""
         return [(tape.watch(x),) for x in self.inputs]
 
     def name(self, index: int) -> str:
@@ -148,12 +148,12 @@ class Arguments:
 
 @final
 class VariableTree:
-    """A tree of variables that gradients are taken by; the interface is that of `Arguments`.
+    """A tree of variables that gradients are taken by, with the interface of `Arguments`.
 
     Args:
         what: the transform, for messages.
         wrt: the tree.
-        args: the arguments to call the function with, as they are.
+        args: the arguments to call the function with, unchanged.
     """
 
     def __init__(self, what: str, wrt: Any, args: Sequence[Any]) -> None:
@@ -172,7 +172,7 @@ class VariableTree:
                 check_inexact(what, self.name(i), variable)
 
     def watch(self, tape: Tape) -> list[Sequence[int]]:
-        """The slots of each; the tape, made for these variables, fills them in at each read."""
+        """The slots of each variable; the tape, made for these variables, adds one at each read."""
         return [tape.slots_of_reads(variable) for variable in self.variables]
 
     def name(self, index: int) -> str:
@@ -192,14 +192,14 @@ def is_variable(x: Any) -> bool:
 def finished(
     cotangents: Sequence[Cotangent | None], likes: Sequence[AbstractArray], *, zeros: bool = True
 ) -> list[Cotangent | None]:
-    """Gradients as they are handed out: of the dtype of their source, each a handle of its own.
+    """Gradients ready for return: of the dtype of their source, each in a handle of its own.
 
-    Those by tensors are dense, those by variables may be `IndexedSlices`.
+    Gradients by tensors are dense, gradients by variables may be `IndexedSlices`.
 
     Args:
-        cotangents: the cotangents, None where there are none.
+        cotangents: the cotangents, or None.
         likes: the sources.
-        zeros: whether zeros stand for None.
+        zeros: whether to replace None by zeros.
     """
     taken: set[int] = set()
     result: list[Cotangent | None] = []
@@ -209,9 +209,9 @@ def finished(
         if g is None or (type(g) is IndexedSlices and is_variable(like)):
             result.append(g)
             continue
-        # real by complex gives a complex cotangent, of which the real part counts
+        # a real source may get a complex cotangent, of which the real part counts
         g = cast(dense(g), like.dtype)
-        if g._mark is not None:  # an outer tape must be able to tell them apart
+        if g._mark is not None:  # an outer tape must be able to distinguish the values
             if id(g._data) in taken:
                 g = functions["copy"](g)
             taken.add(id(g._data))
@@ -281,23 +281,23 @@ def grad(
     f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: object = None,
     has_aux: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The function that gives the gradient of ``f``, whose result is a real scalar.
+    """Return a function that computes the gradient of ``f``, whose result is a real scalar.
 
     Args:
         f: the function. Positional arguments are trees of tensors; others pass through.
-        argnums: the positional argument to differentiate by; a tuple of them gives a tuple.
+        argnums: the positional argument to differentiate by; a tuple yields a tuple of gradients.
         wrt: a tree of variables to differentiate by instead.
-        has_aux: whether ``f`` gives ``(result, aux)``; ``(gradient, aux)`` is then returned.
+        has_aux: whether ``f`` returns ``(result, aux)``; ``(gradient, aux)`` is then returned.
 
     Returns:
         A function of the arguments of ``f``. Its result has the structure of the argument, with
-        dense tensors, zero where the result does not depend on them; or the structure of ``wrt``,
-        with `IndexedSlices` for variables of which only rows were read. Of a complex argument it
-        is the direction of steepest ascent, as in PyTorch: ``p - rate * g`` descends.
+        dense tensors, zero where ``f`` does not depend on a leaf; or the structure of ``wrt``,
+        with `IndexedSlices` for variables of which only rows were read. For a complex argument the
+        gradient is the direction of steepest ascent, as in PyTorch: ``p - rate * g`` descends.
 
     Raises:
-        GradientError: an argument of integers, a result that is not a real scalar tensor, or an
-            op without a derivative on the way.
+        GradientError: an argument has an integer dtype, the result is not a real scalar tensor,
+            or an op on the path has no derivative.
 
     >>> ef.grad(lambda x: (x * x).sum())(ef.tensor([1.0, 2.0]))
     Tensor([2., 4.], f32[2]@cpu:0)
@@ -354,17 +354,17 @@ def value_and_grad(
     f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: object = None,
     has_aux: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The function that gives the result of ``f`` and its gradient, running ``f`` once.
+    """Return a function that computes the result of ``f`` and its gradient, running ``f`` once.
 
     Args:
         f: as for `grad`.
         argnums: as for `grad`.
         wrt: as for `grad`.
-        has_aux: whether ``f`` gives ``(result, aux)``; ``((result, aux), gradient)`` is then
+        has_aux: whether ``f`` returns ``(result, aux)``; ``((result, aux), gradient)`` is then
             returned.
 
     Returns:
-        A function that gives ``(result, gradient)``.
+        A function of the arguments of ``f`` that returns ``(result, gradient)``.
 
     Raises:
         GradientError: as `grad`.
@@ -383,7 +383,7 @@ def _derivative(
     what: str, f: Callable[..., Any], argnums: Any, wrt: Any, has_aux: bool,
     give: Callable[[Any, Any, Any], Any],
 ) -> Callable[..., Any]:  # fmt: skip
-    """A function like ``f`` that gives what ``give`` makes of the result of `differentiate`."""
+    """A function like ``f`` that returns ``give`` of the results of `differentiate`."""
     check_function(what, f)
 
     @wraps(f)
@@ -394,7 +394,7 @@ def _derivative(
             hide_frames(error)
             raise
 
-    # where the gradient by one argument is in the result: `eagerflow/hints/unpacking.py` asks
+    # path of a gradient by one argument in the result, for `eagerflow/hints/unpacking.py`
     place = (1,) if what == "value_and_grad" else (0,) * has_aux
     by_one = wrt is None and isinstance(argnums, int)
     function.__dict__["gradient_at"] = place if by_one else None
@@ -414,8 +414,8 @@ def differentiate(
         argnums: as for `grad`.
         wrt: as for `grad`.
         has_aux: as for `grad`.
-        args: its positional arguments.
-        kwargs: its other arguments.
+        args: the positional arguments of ``f``.
+        kwargs: the keyword arguments of ``f``.
     """
     sources: Arguments | VariableTree
     sources = Arguments(what, argnums, args) if wrt is None else VariableTree(what, wrt, args)
@@ -433,10 +433,10 @@ def differentiate(
 
 
 def check_function(what: str, f: Any) -> None:
-    """Refuse objects that cannot be called.
+    """Refuse an object that is not callable.
 
     Raises:
-        GradientError: ``f`` is not a function.
+        GradientError: ``f`` is not callable.
     """
     if not callable(f):
         raise GradientError(
@@ -447,10 +447,10 @@ def check_function(what: str, f: Any) -> None:
 
 
 def pair(what: str, result: Any) -> tuple[Any, Any]:
-    """The result of a function with ``has_aux=True``, which must be a pair.
+    """The result of a function with ``has_aux=True``, checked to be a pair.
 
     Raises:
-        GradientError: it is not one.
+        GradientError: the result is not a pair.
     """
     if not isinstance(result, tuple) or len(result) != 2:
         raise GradientError(
@@ -461,7 +461,7 @@ def pair(what: str, result: Any) -> tuple[Any, Any]:
 
 
 def described(result: Any) -> str:
-    """A result of a function in a few words, for messages."""
+    """A short description of a function's result, for messages."""
     if isinstance(result, AbstractArray):
         return str(result.type)
     if isinstance(result, (tuple, list)):
@@ -471,15 +471,15 @@ def described(result: Any) -> str:
 
 
 def _scalar_result(what: str, value: Any, tape: Tape) -> Tensor:
-    """The result of a function as the real scalar that its gradient is taken of.
+    """The result of a function, checked to be a real scalar, of which gradients are taken.
 
     Args:
         what: the transform, for messages.
         value: the result.
-        tape: that was installed.
+        tape: the tape that was installed.
 
     Raises:
-        GradientError: it is not one.
+        GradientError: the result is not a real scalar tensor.
     """
     if isinstance(value, AbstractArray) and not value.shape and value.dtype.is_floating:
         return value if type(value) is Tensor else tensor_of(value)
@@ -490,7 +490,7 @@ def _scalar_result(what: str, value: Any, tape: Tape) -> Tensor:
         if isinstance(value, (tuple, list)):
             hint = "return the scalar alone, or (scalar, rest) with has_aux=True"
         else:
-            source = last_look(tape)  # from where it comes, in all likelihood
+            source = last_look(tape)  # the likely origin of the value
     elif value.shape:
         wrong, expected = "is not a scalar", f"{value.dtype.short}[]"
         hint = "reduce it with .sum() or .mean(); ef.vjp and ef.jacobian take other shapes"

@@ -19,15 +19,15 @@ from eagerflow.errors import GradientError
 
 @final
 class GradientTape:
-    """Records the ops within a ``with`` block, to differentiate their results afterwards.
+    """A tape that records the ops within a ``with`` block, to differentiate results afterwards.
 
     Trainable variables are watched from their first read on, tensors after `watch`. Tapes nest:
-    the gradient that an inner one computes is recorded by the outer ones, never by itself.
-    Entering it again goes on with the same recording.
+    a gradient computed by an inner tape is recorded by outer tapes, never by the tape itself.
+    Entering a tape again continues its recording.
 
     Args:
         persistent: whether `gradient` may be called more than once; the recording is then kept
-            as long as the tape is.
+            for the lifetime of the tape.
 
     >>> x = ef.tensor([1.0, 2.0])
     >>> with ef.GradientTape() as tape:
@@ -67,16 +67,16 @@ class GradientTape:
             self._block = None
 
     def watch(self, x: object) -> None:
-        """Follow the value of a tensor, or the reads of a variable; ``x`` may be a tree of them.
+        """Follow the value of a tensor, or the reads of a variable.
 
-        A tensor that is updated in place later is followed as well, as a new value: `gradient` is
-        by the value that it has when `gradient` is called.
+        After a later update in place, the new value of a tensor is followed as well: `gradient`
+        differentiates by the value at the time of its call.
 
         Args:
-            x: floating or complex.
+            x: a tensor or variable, floating or complex, or a tree of these.
 
         Raises:
-            GradientError: integers, or no tensors.
+            GradientError: a leaf has an integer dtype, or is no tensor or variable.
         """
         for leaf in tree.leaves(x):
             if not isinstance(leaf, AbstractArray):
@@ -93,7 +93,7 @@ class GradientTape:
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
-        """Record nothing within the block.
+        """A context manager within whose block nothing is recorded.
 
         >>> with ef.GradientTape() as tape:
         ...     with tape.stop_recording():
@@ -106,10 +106,10 @@ class GradientTape:
             self._tape.recording = before
 
     def gradient(self, target: object, sources: object) -> Any:
-        """The gradient of ``target`` by each of ``sources``; of the sum, if it is not a scalar.
+        """The gradient of ``target``, or of the sum of its elements, by each of ``sources``.
 
         Args:
-            target: a real tensor, or a tree of them, which are summed.
+            target: a real tensor, or a tree of real tensors, which are summed.
             sources: a tree of tensors (inputs or intermediate values) and variables.
 
         Returns:
@@ -117,8 +117,8 @@ class GradientTape:
             rows were read, None for sources that ``target`` does not depend on.
 
         Raises:
-            GradientError: the tape was used before and is not persistent, a target that is not
-                real, a source of integers, or a path that leads only through an op without
+            GradientError: the tape was used before and is not persistent, a target is not real, a
+                source has an integer dtype, or all paths to a source lead through ops without
                 derivative.
         """
         self._check_unused()
@@ -130,7 +130,7 @@ class GradientTape:
         wanted = [self._slots(x, partial(name, i)) for i, x in enumerate(leaves)]
         seeds = self._seeds(target)
         what = "GradientTape.gradient"
-        if not self._persistent:  # else it is asked about pairs that need not depend on each other
+        if not self._persistent:  # persistent tapes are queried about pairs that may be independent
             check_looks(self._tape, [*seeds], wanted, what, name, visible=True)
         try:
             cotangents = gradients(

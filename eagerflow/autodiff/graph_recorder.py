@@ -1,11 +1,11 @@
-"""`Recorder`: puts the ops that run into a graph, which `replay` runs again.
+"""`Recorder`: records ops as they run into a graph, for `replay`.
 
-Python does not run again, so nothing outside of the ops happens twice. Results of ops with an
-effect are kept and used again: the effect is not repeated.
+Python code does not run again, so nothing besides ops happens twice. Results of ops with an
+effect are kept and reused: the effect is not repeated.
 
-A composite becomes a ``call`` node with the attribute ``composite``, which gives the composite to
-apply in a replay, from what runs a subgraph and the operands that it captures: those after the
-first ``own``. Its forward pass, recorded as well, is the subgraph ``forward``.
+A composite becomes a ``call`` node with the attribute ``composite``, a function that makes the
+composite for a replay from the runner of subgraphs and the captured operands, which follow the
+first ``own`` operands. Its forward pass, recorded as well, is the subgraph ``forward``.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from eagerflow.types import TensorType
 
 @final
 class _Part:
-    """A graph that grows: of a function, or of the forward pass of a composite in it.
+    """A graph under construction, of a function or of the forward pass of a composite in it.
 
     Args:
-        name: of the graph.
-        inputs: the tensors to start from.
+        name: name of the graph.
+        inputs: the input tensors.
 
     Attributes:
-        graph: what was recorded so far.
-        held: the tensors from outside that were used, and the results of effects: inputs as well.
+        graph: the graph recorded so far.
+        held: captured tensors, and results of effects, which are inputs of the graph as well.
     """
 
     def __init__(self, name: str, inputs: Sequence[Tensor]) -> None:
         self.graph = Graph(name)
         self.held: list[Tensor] = []
-        # a note in a handle is a number: a value would keep nodes, and what their attributes hold
+        # handles note the number of a value: a value would keep nodes and their attributes alive
         self._values: list[Value] = []
         self._owner = ref(self)
         for x in inputs:
@@ -67,12 +67,12 @@ class _Part:
         return value
 
     def hold(self, x: Tensor) -> Value:
-        """A tensor that is not computed again."""
+        """Add an input for a tensor that is not recomputed; returns its value."""
         self.held.append(handle_of(x))
         return self._add_input(x)
 
     def values_of(self, xs: Sequence[Tensor]) -> list[Value]:
-        """What tensors are in the graph."""
+        """The graph values of tensors."""
         return [
             self.hold(x) if (n := find(x._mark, self._owner)) is None else self._values[n]
             for x in xs
@@ -82,8 +82,8 @@ class _Part:
         self, op: str, inputs: Sequence[Value], outputs: Sequence[Tensor], attrs: dict[str, Any],
         forward: Any = None,
     ) -> None:  # fmt: skip
-        """Add a node that gave the tensors ``outputs``; in a trace that node is ``forward``."""
-        if not outputs:  # nothing can need it
+        """Add a node with results ``outputs``; ``forward`` is its forward node in a trace."""
+        if not outputs:  # no node can depend on it
             return
         code, offset = position(3)
         node = self.graph.add_node(
@@ -100,11 +100,11 @@ class _Part:
             self._note(y, value)
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
-        """The graph of what ``outputs`` need; nothing is recorded after this."""
+        """The graph of the nodes that ``outputs`` need; ends the recording."""
         graph, nodes = self.graph, self.graph.nodes
         graph.outputs = self.values_of(outputs)
         graph.nodes = needed(graph, graph.outputs)
-        for node in nodes:  # without ways back to nodes it is freed with its last reference
+        for node in nodes:  # without reference cycles the graph is freed with its last reference
             for value in node.outputs:
                 value.label, value.node = value.name, None
         return graph
@@ -112,7 +112,7 @@ class _Part:
 
 @final
 class Recorder(AbstractInterpreter):
-    """Records what runs while it is installed.
+    """An interpreter that records ops into a graph while it is installed.
 
     Args:
         inputs: the tensors to start from.
@@ -123,7 +123,7 @@ class Recorder(AbstractInterpreter):
         self._inside = False  # of the forward pass of a composite
 
     def finish(self, outputs: Sequence[Tensor]) -> tuple[Graph, Sequence[Tensor]]:
-        """The graph that gives ``outputs`` again, and the tensors that follow its inputs."""
+        """The graph that recomputes ``outputs``, and the tensors for its additional inputs."""
         return self._part.finish(outputs), self._part.held
 
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
@@ -140,10 +140,10 @@ class Recorder(AbstractInterpreter):
         return result
 
     def call(self, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
-        """The forward pass of a composite is recorded apart, so that it stays one."""
+        """Record the forward pass of a composite separately, so that it stays a composite."""
         if composite.node is not None:
             return self._node(composite, inputs)
-        if self._inside:  # its own rule may call it again
+        if self._inside:  # the rule of a composite may call the composite
             return super().call(composite, inputs)
         around, part = self._part, _Part(composite.name, inputs)
         operands = around.values_of(inputs)
@@ -160,7 +160,7 @@ class Recorder(AbstractInterpreter):
         return self._append(again, len(inputs), operands, passed.outputs, forward=graph)
 
     def _node(self, composite: Composite, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """A composite that becomes a node runs again as it is; if it has effects, it is held."""
+        """Record a composite that is a node: if pure it runs again, else its results are held."""
         if composite.node == "pure":
             outputs: Sequence[Tensor] = self.below.call(composite, inputs)
             operands = self._part.values_of(inputs)
@@ -184,7 +184,7 @@ class Recorder(AbstractInterpreter):
 
 
 def _read(graph: Graph, held: Sequence[Tensor]) -> list[Tensor]:
-    """Those of the tensors held that ``graph`` reads; the inputs for the others are dropped."""
+    """The held tensors that ``graph`` reads; drops the inputs of all others from the graph."""
     read = {*graph.outputs, *(v for node in graph.nodes for v in node.inputs)}
     own = len(graph.inputs) - len(held)
     pairs = [p for p in zip(graph.inputs[own:], held, strict=True) if p[0] in read]
@@ -196,16 +196,16 @@ def _again(
     name: str, own_rule: bool, graph: Graph, ends: tuple[int, int],
     pull: Callable[..., Sequence[Any]], run: Run, captured: Sequence[Tensor],
 ) -> Composite:  # fmt: skip
-    """A composite that runs the graph of its forward pass in place of Python.
+    """A composite that runs the graph of its forward pass in place of Python code.
 
     Args:
-        name: of the composite; not itself, as it may hold the tensors that it was made for.
-        own_rule: as the composite has it.
-        graph: gives the outputs, the residuals and the captured values of `Passed`.
-        ends: where among these the outputs and the residuals end.
+        name: name of the composite; not the composite, which may hold the tensors of its call.
+        own_rule: as in the composite.
+        graph: computes the outputs, the residuals and the captured values of `Passed`.
+        ends: the ends of the outputs and of the residuals among these.
         pull: as in `Passed`.
         run: runs the graph.
-        captured: its inputs after those of the composite.
+        captured: further inputs of the graph, after those of the composite.
     """
 
     def forward(*inputs: Tensor) -> Passed:
@@ -217,7 +217,7 @@ def _again(
 
 @final
 class _AllWanted(AbstractDifferentiator):
-    """Lets a composite keep what derivatives by any input need: requests for them come later."""
+    """Makes a composite keep residuals for derivatives by all inputs, requested later."""
 
     def follows(self, x: Tensor) -> bool:
         return True
@@ -230,7 +230,7 @@ class _AllWanted(AbstractDifferentiator):
 
 
 def _held(composite: Composite, passed: Passed, first: int) -> Composite:
-    """A composite that gets its outputs and its residuals as inputs, after ``first`` others."""
+    """A composite whose outputs and residuals are given as inputs, after ``first`` others."""
     last, pull = first + len(passed.outputs), passed.pull
 
     def body(*inputs: Tensor) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""All derivatives at once: `jacobian` and `hessian`."""
+"""Complete matrices of derivatives: `jacobian`, `jacrev`, `jacfwd` and `hessian`."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from eagerflow.types import Shape
 
 
 def jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """The function that gives all derivatives of all elements of the result of ``f``.
+    """Return a function that computes the Jacobian of ``f``.
 
-    ``f`` runs once. The derivatives come row by row in reverse mode, or column by column if there
-    are fewer elements in the arguments than in the result.
+    ``f`` runs once. Derivatives are computed by rows in reverse mode, or by columns if the
+    arguments have fewer elements than the result.
 
     Args:
-        f: a function of trees of tensors that gives a tree of real tensors.
-        argnums: the positional argument to differentiate by; a tuple of them gives a tuple.
+        f: a function of trees of tensors that returns a tree of real tensors.
+        argnums: the positional argument to differentiate by; a tuple yields a tuple.
 
     Returns:
-        A function of the arguments of ``f``. For each tensor of the result, in its structure, it
-        gives a tree like the argument; of a result ``[*m]`` by an argument ``[*n]`` a tensor
-        ``[*m, *n]``.
+        A function of the arguments of ``f``. Its result has the structure of the result of ``f``,
+        with a tree like the argument in place of each tensor; for a result ``[*m]`` and an argument
+        ``[*n]`` this holds a tensor ``[*m, *n]``.
 
     Raises:
-        GradientError: an argument of integers, a result that is not real, or an op without a
-            derivative on the way.
+        GradientError: an argument has an integer dtype, a result is not real, or an op on the
+            path has no derivative.
 
     >>> ef.jacobian(lambda x: x * x)(ef.tensor([1.0, 2.0]))
     Tensor([[2., 0.],
@@ -53,13 +53,13 @@ def jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Calla
 
 
 def jacrev(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """`jacobian` in reverse mode: one row for each element of the result, all rows at once.
+    """`jacobian` in reverse mode: one row per element of the result, all rows at once.
 
-    It is the one to take for many arguments and few results.
+    For many arguments and few results.
 
     Args:
-        f: a function of trees of tensors that gives a tree of real tensors.
-        argnums: the positional argument to differentiate by; a tuple of them gives a tuple.
+        f: a function of trees of tensors that returns a tree of real tensors.
+        argnums: the positional argument to differentiate by; a tuple yields a tuple.
 
     Returns:
         As `jacobian`.
@@ -74,19 +74,19 @@ def jacrev(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callabl
 
 
 def jacfwd(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """`jacobian` in forward mode: one column for each element of the arguments, all at once.
+    """`jacobian` in forward mode: one column per element of the arguments, all at once.
 
-    It is the one to take for few arguments and many results; nothing is kept for a way back.
+    For few arguments and many results; nothing is kept for a backward pass.
 
     Args:
-        f: a function of trees of tensors that gives a tree of real tensors.
-        argnums: the positional argument to differentiate by, real; a tuple of them gives a tuple.
+        f: a function of trees of tensors that returns a tree of real tensors.
+        argnums: the positional argument to differentiate by, real; a tuple yields a tuple.
 
     Returns:
         As `jacobian`.
 
     Raises:
-        GradientError: as `jacobian`; or a complex argument, along which there is no one direction.
+        GradientError: as `jacobian`; or an argument is complex, without a single direction.
 
     >>> ef.jacfwd(lambda x: ef.stack([x, x * x]))(ef.tensor(3.0))
     Tensor([1., 6.], f32[2]@cpu:0)
@@ -150,11 +150,11 @@ def _tangent(y: Tensor, t: Any) -> Tensor:
 
 
 def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """The function that gives all second derivatives of ``f``, whose result is a real scalar.
+    """Return a function that computes the Hessian of ``f``, whose result is a real scalar.
 
     Args:
-        f: as for `grad`, of real arguments.
-        argnums: the positional argument to differentiate by; a tuple of them gives a tuple.
+        f: as for `grad`, with real arguments.
+        argnums: the positional argument to differentiate by; a tuple yields a tuple.
 
     Returns:
         A function of the arguments of ``f``. Its result has the structure of the argument, and in
@@ -182,7 +182,7 @@ def _matrices(
     *,
     narrow: bool | None = None,
 ) -> Callable[..., Any]:
-    """A function like ``f`` that gives all derivatives of ``of``."""
+    """A function like ``f`` that returns the Jacobian of ``of``."""
     check_function(what, f)
 
     @hides_frames
@@ -247,7 +247,7 @@ Pull = Callable[[Sequence[Tensor | None]], list[Tensor | None]]
 
 
 def _by_rows(pull: Pull, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> list[list[Tensor]]:
-    """The blocks for each y and x, from one cotangent for each element of each y."""
+    """The blocks for each y and x, from one cotangent per element of each y."""
     blocks = []
     for i, y in enumerate(ys):
 
@@ -261,9 +261,9 @@ def _by_rows(pull: Pull, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> list[lis
 
 
 def _by_columns(pull: Pull, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> list[list[Tensor]]:
-    """The same, from one tangent for each element of each x.
+    """The blocks for each y and x, from one tangent per element of each x.
 
-    ``pull`` is linear, so its own gradient, the same wherever it is taken, pushes tangents forward.
+    ``pull`` is linear, so its own gradient, the same at every point, pushes tangents forward.
     """
     tape = Tape()
     gs = [full_like(y, 0) for y in ys]
@@ -287,11 +287,11 @@ def _by_columns(pull: Pull, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> list[
 
 
 def _of_each(function: Callable[[Tensor], list[Tensor]], basis: Tensor, axis: int) -> list[Tensor]:
-    """What ``function`` gives for each tensor of a basis, stacked along ``axis``."""
+    """The results of ``function`` for each tensor of a basis, stacked along ``axis``."""
     try:
         whole: list[Tensor] = vmap(function, out_axes=axis)(basis)
         return whole
-    except VmapError:  # a rule of the user's asks for values, or lists differ in their elements
+    except VmapError:  # a user's rule asks for values, or lists differ in their elements
         rows = [function(one) for one in functions["unstack"](basis)]
     return [functions["stack"](list(column), axis=axis) for column in zip(*rows, strict=True)]
 
@@ -305,20 +305,20 @@ def _has_elements(x: Tensor) -> bool:
 
 
 def _basis(x: Tensor) -> Tensor:
-    """For each element of ``x`` a tensor like it, with a one there and zeros elsewhere."""
+    """For each element of ``x`` a tensor like ``x``, 1 at this element and 0 elsewhere."""
     rows = functions["eye"](x.size, dtype=x.dtype, device=x.device)
     return functions["reshape"](rows, (x.size, *x.shape))
 
 
 def _among(x: Tensor, start: int, count: int) -> Tensor:
-    """The basis of ``x``, at ``start`` among ``count`` rows that are zeros otherwise."""
+    """The basis of ``x`` from row ``start`` on, among ``count`` rows of zeros."""
     shapes = (start, *x.shape), (count - start - x.size, *x.shape)
     before, after = [functions["zeros"](s, dtype=x.dtype, device=x.device) for s in shapes]
     return functions["concat"]([before, _basis(x), after], axis=0)
 
 
 def _block(whole: Tensor, like: Tensor, shape: Shape) -> Tensor:
-    """The derivatives of one tensor by another, those of all elements along one axis."""
+    """The derivatives of one tensor by another in their final shape, from flattened ones."""
     if same(prod(shape), 0):
         return functions["zeros"](shape, dtype=like.dtype, device=like.device)
     return cast(functions["reshape"](whole, shape), like.dtype)

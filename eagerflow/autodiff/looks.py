@@ -1,8 +1,8 @@
-"""Looks: where Python took numbers out of values that a derivative is to flow through.
+"""Looks: places where Python reads numbers from values that a derivative is to flow through.
 
-A number that came out (``x.item()``, ``float(x)``, ``x.numpy()``) is a constant to whatever is
-computed with it. To print one is harmless, and no tape can see what else is done with it. What it
-can see is that a source reaches the result on no path, and was looked at on the way.
+A number read by Python (``x.item()``, ``float(x)``, ``x.numpy()``) is a constant in all later
+computation. Printing it is harmless, and a tape cannot see its other uses. A tape can see that a
+source has no path to the result, and that a value computed from it was read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow.errors import GradientError, GradientWarning
 from eagerflow.source import Source
 
 _T = TypeVar("_T")
-#: what was warned of, so that a loop says it once
+#: warnings issued, so that a loop warns once
 _said: Final[dict[Any, Any]] = {}
 _HINT: Final = (
     "compute with eagerflow's functions, ef.sin(x) instead of np.sin(x.numpy()); "
@@ -26,7 +26,7 @@ _HINT: Final = (
 
 
 def last_look(tape: Tape) -> Source | None:
-    """Where Python looked last at a value that the tape follows."""
+    """The line where Python last looked at a value that the tape follows."""
     return _source(next(reversed(tape.looks.values()), (None, 0)))
 
 
@@ -34,20 +34,20 @@ def check_looks(
     tape: Tape, results: Sequence[int], sources: Sequence[Sequence[int]], what: str,
     name: Callable[[int], str], *, visible: bool = False,
 ) -> None:  # fmt: skip
-    """See whether sources that do not reach the results were looked at.
+    """Check for looks at sources without a path to the results.
 
     Args:
-        tape: before it is gone back over.
+        tape: the tape, before its backward pass.
         results: the slots of the results.
         sources: for each source the slots of its values.
         what: the name of the transform, for messages.
-        name: gives the name of the source of that number, for messages.
-        visible: whether a gradient that is missing can be told from one that is zero.
+        name: maps the number of a source to its name, for messages.
+        visible: whether the caller can distinguish a missing gradient from a zero gradient.
 
     Raises:
-        GradientError: no result depends on anything, and a zero would not tell. Else it is only a
-            warning: the source may have been meant to be printed and no more, or the result is the
-            slope of something linear, in which values were printed.
+        GradientError: no result depends on any source, and a zero would hide that. Else only a
+            warning is issued: the look may have been for printing, or the result may be the slope
+            of a linear function, in which values were printed.
     """
     looks = {slot: at for slot, at in tape.looks.items() if slot not in results}
     if not looks:
@@ -63,16 +63,16 @@ def check_looks(
 
 
 def tell_of_look(what: str, name: str, look: Source | None, *, certain: bool) -> None:
-    """Say that a derivative is zero, and that there was a look on the way.
+    """Report that a derivative is zero, and that there was a look on the path.
 
     Args:
         what: the name of the transform.
-        name: of what no derivative flows into.
-        look: the last one.
-        certain: whether it is an error.
+        name: name of the source that no derivative flows into.
+        look: the last look.
+        certain: whether to raise an error; else to warn.
 
     Raises:
-        GradientError: it is.
+        GradientError: ``certain`` is true.
     """
     wrong = (
         f"{what}: no gradient flows into {name}: if the result depends on it, then through a "
@@ -91,7 +91,7 @@ def _source(at: tuple[CodeType | None, int]) -> Source | None:
 
 
 def _ways(tape: Tape) -> dict[int, Sequence[int]]:
-    """For each slot those that it was computed from."""
+    """For each slot the slots that it was computed from."""
     ways: dict[int, Sequence[int]] = {link.out_slot: link.in_slots for link in tape.links}
     for record in tape.records:
         outs, ins = record[1], record[FIRST_INPUT::PER_INPUT]
@@ -100,7 +100,7 @@ def _ways(tape: Tape) -> dict[int, Sequence[int]]:
 
 
 def _behind(ways: Mapping[int, Sequence[int]], starts: Iterable[tuple[int, _T]]) -> dict[int, _T]:
-    """The slots that lead to some others, each with the note of the first that it leads to."""
+    """The slots that lead to ``starts``, each with the note of the first start it leads to."""
     notes: dict[int, _T] = {}
     for start, note in starts:
         pending = [start]

@@ -11,12 +11,12 @@ from eagerflow.core.to_tensor import tensor_of
 
 
 class Packing(NamedTuple):
-    """A tree without its tensors.
+    """The structure and the constants of a tree, without its tensors.
 
     Attributes:
         treedef: its structure.
-        constants: its leaves, None in place of a tensor.
-        positions: of the tensors among the leaves.
+        constants: its leaves, with None in place of tensors.
+        positions: the positions of the tensors among the leaves.
     """
 
     treedef: tree.TreeDef
@@ -24,7 +24,7 @@ class Packing(NamedTuple):
     positions: Sequence[int]
 
     def unpack(self, tensors: Sequence[Any]) -> Any:
-        """The tree with these tensors, in handles of its own, or with stand-ins for them."""
+        """The tree with these tensors, in new handles, or with these stand-ins for tensors."""
         leaves = list(self.constants)
         for i, x in zip(self.positions, tensors, strict=True):
             leaves[i] = handle_of(x) if type(x) is Tensor else x
@@ -32,7 +32,7 @@ class Packing(NamedTuple):
 
 
 def pack(value: Any) -> tuple[list[Tensor], Packing]:
-    """The tensors of a tree (of a variable, its value), and the rest."""
+    """The tensors of a tree (for a variable, its value), and its packing."""
     leaves, treedef = tree.flatten(value)
     positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, AbstractArray)]
     tensors = [tensor_of(leaves[i]) for i in positions]

@@ -1,4 +1,4 @@
-"""`remat`: recompute in the backward pass instead of keeping intermediate values."""
+"""`remat`: rematerialisation, recomputing intermediate values in the backward pass."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from eagerflow.runtime.replay import replay
 
 
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:
-    """``f``, but a tape keeps only its inputs, and computes the rest again for the gradient.
+    """``f``, with only its inputs kept on a tape, and the rest recomputed for the gradient.
 
     It trades time for memory: a deep network of ``remat`` blocks needs the values between the
-    blocks and those of one block at a time. The gradient is the same. The effects of ops
+    blocks, and inner values of one block at a time. The gradient is the same. The effects of ops
     of ``f`` are not repeated: values read from variables and keys of random draws are kept, so
     a dropout mask is the same in both passes. Python code does not run again either.
 
     Args:
-        f: a function of trees of tensors. Its arguments are values: to update one in place does
-            not affect the caller's. It may use tensors and variables from outside.
+        f: a function of trees of tensors. Arguments are passed by value: an update in place does
+            not reach the caller's tensor. It may use tensors and variables from outside.
 
     Returns:
-        A function like ``f``.
+        A function with the arguments and results of ``f``.
 
     >>> block = ef.remat(lambda x: ef.exp(ef.sin(x)))
     >>> ef.grad(lambda x: block(x).sum())(ef.tensor([0.0, 1.0]))
@@ -43,7 +43,7 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         inputs, packing = pack((args, kwargs))
-        packed: list[Packing] = []  # of the result, once there is one
+        packed: list[Packing] = []  # packing of the result, once known
 
         def body(*xs: Tensor) -> tuple[Tensor, ...]:
             some, named = packing.unpack(xs)
@@ -61,10 +61,10 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def recorded(body: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor]) -> Passed:
-    """Run a function and keep only the values needed to run its ops again.
+    """Run a function; keeps only the values needed to run its ops again.
 
     Args:
-        body: gives the outputs from the inputs.
+        body: computes the outputs from the inputs.
         inputs: the inputs.
     """
     recorder = Recorder(inputs)
@@ -77,7 +77,7 @@ def recorded(body: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor]) ->
 def _pull(
     graph: Graph, residuals: Sequence[Tensor], gs: Sequence[Tensor | None], wanted: Sequence[bool]
 ) -> Sequence[Any]:
-    """Run the recorded ops again under a tape, and go back over it."""
+    """Run the recorded ops again under a tape, and then its backward pass."""
     tape = Tape()
     sources = [(tape.watch(x),) if w else () for x, w in zip(residuals, wanted, strict=True)]
     with installed(tape):

@@ -1,11 +1,11 @@
-"""The tape: remembers the ops that depend on watched values, so that `backward` can go back.
+"""The tape: records the ops that depend on watched values, for the backward pass.
 
-Each value that depends on a watched one has a *slot*, noted in its handle: a number from 0 on if
-a derivative flows into it; one below -1 if it depends on watched values only through something
-that has no derivative (a comparison, an argmax, a cast to integers). A value that depends on none
+Each value that depends on a watched value has a *slot*, noted in its handle: a number from 0 on if
+a derivative flows into it; a number below -1 if it depends on watched values only through ops
+without derivative (a comparison, an argmax, a cast to integers). The slot of an independent value
 is `UNKNOWN`.
 
-`Tape.observe` spells out its steps because each op under a tape pays for them.
+`Tape.observe` is written inline, for speed: each op under a tape runs it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from eagerflow.source import Source, capture, position
 # --- notes on values ---
 
 # A handle carries the notes of interpreters on the value that it holds: a linked list of `Mark`s,
-# the innermost interpreter's first. They move with the value when a handle gets another one, so
-# `x[i] = v` and `x += v` are plain ops. The owner of a note is told by a weak reference, so a value
-# that outlives its tape keeps neither the tape nor its records.
+# the innermost interpreter's first. Notes move with the value when a handle gets another value, so
+# `x[i] = v` and `x += v` are plain ops. A note refers to its owner weakly, so a value that outlives
+# its tape keeps neither the tape nor its records alive.
 
 Owner = ref[Any]
 
@@ -46,7 +46,7 @@ _lock: Final = threading.Lock()
 
 
 def find(mark: Mark | None, owner: Owner) -> Any:
-    """The last note of ``owner``, None if there is none."""
+    """The last note of ``owner`` on a value, or None."""
     while mark is not None:
         if mark[0] is owner:
             return mark[1]
@@ -55,9 +55,9 @@ def find(mark: Mark | None, owner: Owner) -> Any:
 
 
 def attach(x: Tensor, owner: Owner, note: Any) -> None:
-    """Set a note on a value that other threads may hold, in place of earlier notes.
+    """Set a note on a value that other threads may hold; replaces earlier notes of ``owner``.
 
-    Notes of interpreters that are gone are dropped, or a handle that lives long would collect them.
+    Notes of dead interpreters are dropped; else long-lived handles would accumulate them.
     """
     with _lock:
         x._mark = (owner, note, _without(x._mark, owner))
@@ -70,7 +70,7 @@ def strip(x: Tensor, owner: Owner) -> None:
 
 
 def _without(mark: Mark | None, owner: Owner) -> Mark | None:
-    """The notes of all others that still exist."""
+    """The notes without those of ``owner`` and of dead interpreters."""
     if mark is None:
         return None
     rest = _without(mark[2], owner)
@@ -80,8 +80,8 @@ def _without(mark: Mark | None, owner: Owner) -> Mark | None:
 
 
 UNKNOWN: Final = -1
-FIRST_INPUT: Final = 6  # where in a record the items of the inputs start
-PER_INPUT: Final = 4  # and how many there are of each
+FIRST_INPUT: Final = 6  # position of the items of the inputs in a record
+PER_INPUT: Final = 4  # number of items of each input
 _stop_gradient: Final = declare("stop_gradient")
 
 #: One op: the op, or the name of a composite; the slot of its output, or a list of them; its
@@ -93,14 +93,14 @@ Record = tuple[Any, ...]
 
 
 class Link(NamedTuple):
-    """A dependence that no derivative flows through.
+    """A dependence through which no derivative flows.
 
     Attributes:
         name: the op.
         in_slots: the slots of its inputs.
         out_slot: the slot of its output.
         code: the code object of the user's line.
-        offset: the offset there.
+        offset: the offset of the instruction in it.
     """
 
     name: str
@@ -112,21 +112,21 @@ class Link(NamedTuple):
 
 @final
 class Tape(AbstractDifferentiator):
-    """Records while it is installed; see `eagerflow.core.interpreter.installed`.
+    """An interpreter that records ops while it is installed (`eagerflow.core.interpreter`).
 
     Args:
-        watch_variables: whether reads of trainable variables are watched. A collection of
-            variables watches just these.
+        watch_variables: whether reads of trainable variables are watched; or a collection of the
+            variables to watch.
 
     Attributes:
-        recording: whether it does.
+        recording: whether ops are recorded at present.
         records: the ops that derivatives flow through, oldest first.
-        links: the ops that no derivative flows through.
-        origins: in a trace, by the last slot of a record, what puts nodes of its rule where those
-            of its op are.
-        may_break: whether there are links, or records that may give some.
-        looks: by slot, the place where Python looked at a value last, the latest at the end.
-        shares_looks: whether a derivative that is taken within flows through one of these, too.
+        links: the dependences that no derivative flows through.
+        origins: in a trace, by the last slot of a record, a function that makes the context in
+            which nodes of its rule belong to the node of its op.
+        may_break: whether there are links, or records that may lead to links.
+        looks: by slot, the line where Python last looked at a value, the latest look at the end.
+        shares_looks: whether a derivative taken within flows through one of these, too.
     """
 
     observes = True
@@ -140,16 +140,16 @@ class Tape(AbstractDifferentiator):
         self.looks: dict[int, tuple[CodeType | None, int]] = {}
         self.shares_looks = False
         self._owner = ref(self)
-        self._last = self._last_link = UNKNOWN  # the slots given last, of either kind
-        self._rules = 0  # how many runs of rules are under way
-        #: the slots given by rules, of either kind, as spans: the last one before, the last one
+        self._last = self._last_link = UNKNOWN  # the last slots assigned, of either kind
+        self._rules = 0  # number of runs of rules under way
+        #: the slots assigned by rules, of either kind, as spans: the slot before, the last slot
         self._rule_slots: tuple[list[list[int]], list[list[int]]] = ([], [])
-        #: while the forward pass of a composite runs: the slots of the values that it uses
+        #: during the forward pass of a composite: the slots of the values that it uses
         self._captured: set[int] | None = None
         self._all_variables = watch_variables is True
-        #: id(resource) -> the resource and the slots of its reads, for those that are watched
+        #: id(resource) -> the resource and the slots of its reads, for watched resources
         self._reads: dict[int, tuple[Any, list[int]]] = {}
-        #: id(resource) -> the line of its last assignment, for those in _reads
+        #: id(resource) -> the line of its last assignment, for resources in _reads
         self._writes: dict[int, Source | None] = {}
         if not isinstance(watch_variables, bool):
             for variable in watch_variables:
@@ -158,7 +158,7 @@ class Tape(AbstractDifferentiator):
     # --- watched values ---
 
     def watch(self, x: Tensor) -> int:
-        """Follow the value that ``x`` holds now; gives its slot."""
+        """Follow the value that ``x`` holds now; returns its slot."""
         slot = self.slot_of(x)
         if slot < 0:
             self._last = slot = self._last + 1
@@ -221,7 +221,7 @@ class Tape(AbstractDifferentiator):
                 spans[-1][1] = last
 
     def from_rule(self, slot: int) -> bool:
-        """Whether the value of ``slot`` was computed by the rule of a derivative."""
+        """Whether the value of ``slot`` was computed by a vjp rule."""
         spans, number = self._rule_slots[slot < 0], abs(slot)
         i = bisect_left(spans, [number]) - 1
         return i >= 0 and number <= spans[i][1]
@@ -321,7 +321,7 @@ class Tape(AbstractDifferentiator):
         self, op: Op, inputs: Sequence[Tensor], slots: Sequence[int], attrs: dict[str, Any],
         result: Any,
     ) -> None:  # fmt: skip
-        """Record an op of any kind: with outputs or inputs that have no derivative."""
+        """Record an op of any kind, whose outputs or inputs may have no derivative."""
         if op is _stop_gradient:
             return
         outputs = result if type(result) is tuple else (result,)
@@ -346,13 +346,13 @@ class Tape(AbstractDifferentiator):
         self, name: str, outputs: Sequence[Tensor], slots: Sequence[int], flowing: Sequence[int],
         used: Sequence[int], where: tuple[CodeType | None, int],
     ) -> list[int]:  # fmt: skip
-        """Slots for the outputs, with a link for each dependence that has no derivative.
+        """Assign slots to the outputs, with a link for each dependence without derivative.
 
         Args:
-            name: of the op.
+            name: name of the op.
             outputs: the outputs.
-            slots: of its inputs.
-            flowing: the same, `UNKNOWN` for inputs that floating outputs do not change with.
+            slots: the slots of its inputs.
+            flowing: ``slots``, with `UNKNOWN` for inputs that floating outputs do not depend on.
             used: slots that the outputs depend on without a derivative.
             where: the user's line.
         """
@@ -379,7 +379,7 @@ class Tape(AbstractDifferentiator):
     def _observe_effect(
         self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any
     ) -> None:
-        """See an op that has an effect, or any op while nothing is recorded."""
+        """Observe an op with an effect, or any op while recording is off."""
         if self.recording:
             self._observe_any(op, inputs, attrs, result)
         elif self._captured is None:
@@ -418,7 +418,7 @@ class Tape(AbstractDifferentiator):
         out_slots, flowing = self._enter_results(composite, outputs, slots, lost, where)
         if max(out_slots, default=UNKNOWN) >= 0:
             self.may_break = True
-            # not the composite itself: it may hold the tensors that it was made for
+            # not the composite itself, which may hold the tensors of its call
             ins = [item for slot in flowing for item in (slot, None, None, None)]
             pull = (passed.pull, keep(passed.residuals, True))
             self.records.append(
@@ -432,7 +432,7 @@ class Tape(AbstractDifferentiator):
         self, composite: Composite, outputs: Sequence[Tensor], slots: Sequence[int],
         lost: Sequence[int], where: tuple[CodeType | None, int],
     ) -> tuple[list[int], Sequence[int]]:  # fmt: skip
-        """Slots for the outputs of a composite, and those of the inputs that they depend on."""
+        """Slots of the outputs of a composite, and of the inputs that they depend on."""
         name = composite.name
         if composite.depends is None:
             return self._enter_outputs(name, outputs, slots, slots, lost, where), slots
@@ -466,7 +466,7 @@ class Tape(AbstractDifferentiator):
             self._writes[id(resource)] = source
 
     def _warn_of_write(self, key: int) -> None:
-        """Warn of a read after an assignment; of the next one only after another assignment."""
+        """Warn of a read after an assignment, once per assignment."""
         written = self._writes.pop(key, None)
         if written is not None:
             warn_of_read(written, capture(2))
@@ -476,8 +476,8 @@ def warn_of_read(written: Any, read: Any) -> None:
     """Warn of a read after an assignment.
 
     Args:
-        written: the line of the assignment, None if it is not known.
-        read: that of the read.
+        written: the line of the assignment, None if unknown.
+        read: the line of the read.
     """
     warnings.warn_explicit(
         "a variable is read after it was assigned under the same tape; its derivative sums "
@@ -490,10 +490,10 @@ def warn_of_read(written: Any, read: Any) -> None:
 
 
 def keep(values: Sequence[Tensor], whole: bool) -> list[Any]:
-    """The items of a record for values, three for each.
+    """The items of values in a record, three per value.
 
-    Of a value that a rule reads: its data, the handle, and the mark, since the handle may get
-    another value. Of others: the shape, the lane, None.
+    For values that a rule reads: data, handle and mark, since the handle may get another value.
+    For others: shape, lane and None.
     """
     kept: list[Any] = []
     for x in values:

@@ -22,19 +22,20 @@ from eagerflow.types import TensorSpec
 @hides_frames
 @unwinds
 def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
-    """The value of ``f`` and the function that pulls cotangents back through it.
+    """The value of ``f`` and its pullback, a function that maps cotangents back to the primals.
 
     Args:
-        f: a function of trees of tensors that gives one.
-        primals: where to evaluate it, all floating or complex.
-        has_aux: whether ``f`` gives ``(result, aux)``.
+        f: a function of trees of tensors that returns a tree of tensors.
+        primals: the arguments of ``f``, trees of floating or complex tensors.
+        has_aux: whether ``f`` returns ``(result, aux)``.
 
     Returns:
-        ``(value, pullback)``, with ``aux`` as a third where there is one. ``pullback`` takes a tree
-        like the value and gives a tuple of trees like the primals; it may be called many times.
+        ``(value, pullback)``, or ``(value, pullback, aux)`` with ``has_aux``. ``pullback`` takes a
+        tree like the value and returns a tuple of trees like the primals; it may be called many
+        times.
 
     Raises:
-        GradientError: a primal of integers.
+        GradientError: a primal has an integer dtype.
 
     >>> value, pullback = ef.vjp(lambda x: x * x, ef.tensor([1.0, 2.0]))
     >>> pullback(ef.tensor([1.0, 10.0]))
@@ -63,10 +64,10 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
 @hides_frames
 @unwinds
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The value of ``f`` and its derivative along a direction, in forward mode.
+    """The value of ``f`` and its directional derivative, in forward mode.
 
     Args:
-        f: a function of trees of tensors that gives one.
+        f: a function of trees of tensors that returns a tree of tensors.
         primals: its arguments, a tuple.
         tangents: the direction, a tuple of trees like the primals.
 
@@ -74,8 +75,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         ``(value, tangent)``, two trees of one structure; the tangents of integers are zero.
 
     Raises:
-        GradientError: a primal of integers, tangents that do not fit the primals, or an op
-            without a derivative on the way.
+        GradientError: a primal has an integer dtype, the tangents do not fit the primals, or an
+            op on the path has no derivative.
 
     >>> ef.jvp(lambda x: x * x, (ef.tensor(3.0),), (ef.tensor(1.0),))
     (Tensor(9., f32[]@cpu:0), Tensor(6., f32[]@cpu:0))
@@ -114,7 +115,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         tell_of_look("jvp", "the primals", forward.look, certain=not forward.shares_looks)
     for y in outputs:
         if y is not None:
-            strip(y, forward.owner)  # or the value would keep its tangent alive
+            strip(y, forward.owner)  # else the value would keep its tangent alive
     output_tangents = [_tangent(y, t) for y, t in zip(outputs, output_tangents, strict=True)]
     return value, tree.unflatten(treedef, output_tangents)
 
@@ -122,21 +123,21 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 @hides_frames
 @unwinds
 def linearize(f: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..., Any]]:
-    """The value of ``f`` and its derivative there, as a linear function of directions.
+    """The value of ``f`` and its derivative, as a linear function of directions.
 
-    ``f`` runs once; each direction costs what the ops of its derivative cost. For a single
-    direction `jvp` takes less.
+    ``f`` runs once; each direction costs the ops of the derivative alone. For a single direction
+    `jvp` costs less.
 
     Args:
-        f: a function of trees of tensors that gives one of real tensors.
-        primals: where, all floating.
+        f: a function of trees of tensors that returns a tree of real tensors.
+        primals: the arguments of ``f``, trees of floating tensors.
 
     Returns:
-        ``(value, push)``. ``push`` takes a tree like each of the primals, and gives one like the
-        value; it may be called many times.
+        ``(value, push)``. ``push`` takes a tree like each of the primals, and returns a tree like
+        the value; it may be called many times.
 
     Raises:
-        GradientError: a primal of integers, or an op without a derivative on the way.
+        GradientError: a primal has an integer dtype, or an op on the path has no derivative.
 
     >>> value, push = ef.linearize(lambda x: x * x, ef.tensor([1.0, 2.0]))
     >>> push(ef.tensor([1.0, 0.0])), push(ef.tensor([0.0, 1.0]))
@@ -177,12 +178,12 @@ def linearize(f: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..
 
 @hides_frames
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The second derivative of ``f`` along a direction: its Hessian times the tangents.
+    """The Hessian-vector product of ``f``: its Hessian times the tangents.
 
-    It takes about three times as long as ``f``, however large the Hessian is.
+    It takes about three times as long as ``f``, whatever the size of the Hessian.
 
     Args:
-        f: a function as for `grad`, which gives a real scalar.
+        f: a function that returns a real scalar, as for `grad`.
         primals: its arguments, a tuple.
         tangents: the direction, a tuple of trees like the primals.
 
@@ -201,7 +202,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
-    """The leaves of a result, None in place of leaves that are not tensors."""
+    """The leaves of a result, with None in place of leaves that are not tensors."""
     leaves, treedef = tree.flatten(value)
     return [tensor_of(y) if isinstance(y, AbstractArray) else None for y in leaves], treedef
 
@@ -216,15 +217,15 @@ def matched(
     what: str, noun: str, whose: str, given: Any, treedef: tree.TreeDef,
     types: Sequence[TensorSpec | None],
 ) -> list[Tensor | None]:  # fmt: skip
-    """The leaves of a tree of cotangents or tangents, None for leaves without derivatives.
+    """The leaves of a tree of cotangents or tangents, checked; None without derivatives.
 
     Args:
         what: the transform, for messages.
         noun: the contents of the tree, for messages.
         whose: the tree whose structure it must have, for messages.
         given: the tree.
-        treedef: its structure.
-        types: the types of its leaves, None for leaves that are not tensors.
+        treedef: the structure that it must have.
+        types: the types that its leaves must have, None for leaves that are not tensors.
 
     Raises:
         GradientError: the structure, a shape or a dtype does not fit.

@@ -1,6 +1,6 @@
-"""`apply`: a branch or a loop as a whole, as part of the trace that is under way.
+"""`apply`: a branch or a loop as one node of the trace under way.
 
-Eagerly branches and loops are those of Python. In a trace one becomes a node with subgraphs; a
+Eagerly branches and loops are those of Python. In a trace each becomes a node with subgraphs; a
 tape or forward mode between gets the derivative of the whole, made of further such nodes.
 """
 
@@ -23,24 +23,24 @@ from eagerflow.graph.ir import Node
 from eagerflow.runtime.replay import symbolic
 from eagerflow.tracing.tracer import current_tracer
 
-#: applies a branch or a loop to many rows at once; a module above fills it:
-#: ``batched["apply"](vmap, whole, operands, sizes)`` gives the outputs
+#: slot for the function that applies a branch or a loop to many rows, set by a module above:
+#: ``batched["apply"](vmap, whole, operands, sizes)`` returns the outputs
 batched: Final[dict[str, Callable[..., list[Any]]]] = {}
 
 
 def apply(
     whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size] | None = None
 ) -> list[Any]:
-    """The outputs, as values of the trace under way in this thread.
+    """The outputs of a branch or a loop, as values of the trace under way in this thread.
 
     Args:
-        whole: what to apply.
+        whole: the branch, loop or call.
         operands: tensors and numbers.
         sizes: the values of size names in the subgraphs that no operand determines.
     """
     reads = [node.attrs["resource"] for node in whole.reads]
-    watched: list[bool] = []  # which reads derivatives are taken by
-    results: list[Any] = []  # as they were made: interpreters between may give other handles
+    watched: list[bool] = []  # the reads that need a cotangent
+    results: list[Any] = []  # as made here: interpreters between may return other handles
 
     def body(*tensors: Tensor) -> tuple[Any, ...]:
         results[:] = append(whole, mixed(operands, tensors), sizes or {})
@@ -89,7 +89,7 @@ def apply(
 
 
 def _tell_writes(whole: Structured) -> None:
-    """Let differentiators know which variables were assigned inside."""
+    """Report variables that are assigned inside to differentiators."""
     if all(effect != "writes" for effect, _ in whole.effects):
         return
     for node in whole.nodes:
@@ -99,7 +99,7 @@ def _tell_writes(whole: Structured) -> None:
 
 
 def mixed(items: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-    """``items`` with other tensors in place of their own."""
+    """``items`` with their tensors replaced, in order."""
     rest = iter(tensors)
     return [next(rest) if type(x) is Tensor else x for x in items]
 
@@ -112,7 +112,7 @@ def _is_wanted(x: Tensor) -> bool:
 def append(
     whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size]
 ) -> tuple[Any, ...]:
-    """Put a node into the trace that is under way."""
+    """Append a node to the trace under way; returns its outputs."""
     tracer = current_tracer()
     assert tracer is not None
     attrs, outputs = whole.renamed(tracer, operands, sizes)
@@ -123,7 +123,7 @@ _known: Final[WeakKeyDictionary[Node, Structured]] = WeakKeyDictionary()
 
 
 def of_node(node: Node) -> Structured:
-    """The computation of a node; the same object each time."""
+    """The computation of a node; the same object at each call."""
     structured = _known.get(node)
     if structured is None:
         inputs, outputs = [[v.spec for v in values] for values in (node.inputs, node.outputs)]

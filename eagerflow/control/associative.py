@@ -1,4 +1,4 @@
-"""`associative_scan`: all partial results of an associative function, in few steps."""
+"""`associative_scan`: prefix results of an associative function in logarithmically many steps."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _Combine = Callable[[Sequence[Tensor], Sequence[Tensor]], list[Tensor]]
 def associative_scan(
     f: Callable[..., Any], elems: object, *, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """All partial results of combining elements along an axis, in parallel.
+    """Prefix scan: all partial results of combining elements along an axis, in parallel.
 
     With n elements ``f`` is called about 2 log2(n) times, each time with many elements at once,
-    where `scan` calls it n times with one: for sums, products, linear recurrences, and whatever
-    else is associative. Floating sums are rounded in another order than that of `scan`.
-    In a traced function n is static: each n has a trace of its own.
+    where `scan` calls it n times with one element: for sums, products, linear recurrences, and
+    other associative functions. Floating sums are rounded in another order than in `scan`. In a
+    traced function n is static: each n has a trace of its own.
 
     Args:
-        f: ``f(a, b)`` combines two trees like ``elems``, element by element along the axis: to be
-            called with many elements, such as ``lambda a, b: a + b``. It must be associative.
-        elems: a tree of tensors with as many elements along ``axis``.
+        f: an associative function ``f(a, b)`` that combines two trees like ``elems``, element by
+            element along the axis, for any number of elements, such as ``lambda a, b: a + b``.
+        elems: a tree of tensors of one size along ``axis``.
         reverse: whether to begin at the last element.
-        axis: the axis.
+        axis: the axis to scan along.
 
     Returns:
-        A tree like ``elems``: element i combines those from 0 to i, or from i to the last one.
+        A tree like ``elems``: element i combines elements 0 to i, or i to the last in reverse.
 
     Raises:
         AxisError: a tensor has no such axis.
-        ShapeError: the sizes along the axis differ, or ``f`` gives another shape.
-        TraceError: ``f`` gives another structure.
+        ShapeError: the sizes along the axis differ, or ``f`` returns another shape.
+        TraceError: ``f`` returns another structure.
 
     Source: Blelloch, Prefix Sums and Their Applications, 1990.
 
@@ -79,7 +79,7 @@ def associative_scan(
 
 
 def _along_first(leaves: Sequence[Any], axis: int) -> tuple[list[Tensor], list[int]]:
-    """Tensors with the axis in front, as many elements along it in each, and where it was."""
+    """The tensors with the axis in front, checked to be of one size, and its former positions."""
     xs = [tensor_of(x) for x in leaves]
     axes = [axis_of(_WHAT, x, axis) for x in xs]
     xs = [moveaxis(x, along, 0) if along else x for x, along in zip(xs, axes, strict=True)]
@@ -111,7 +111,7 @@ def _checked(result: Any, treedef: tree.TreeDef, like: Sequence[Tensor]) -> list
 
 
 def _scan(combine: _Combine, xs: Sequence[Tensor], count: int) -> list[Tensor]:
-    """Partial results along the first axis: those of pairs, and with them the ones between."""
+    """Partial results along the first axis: at odd indices from pairs, then at even indices."""
     if count < 2:
         return list(xs)
     pairs = combine([x[0 : count - 1 : 2] for x in xs], [x[1:count:2] for x in xs])
@@ -124,7 +124,7 @@ def _scan(combine: _Combine, xs: Sequence[Tensor], count: int) -> list[Tensor]:
 
 
 def _merged(first: Tensor, even: Tensor, odd: Tensor, count: int) -> Tensor:
-    """``first`` and the elements of ``odd`` and ``even`` one after the other, ``count`` in all."""
+    """``first`` and then the elements of ``odd`` and ``even`` in alternation, ``count`` in all."""
     rest = concat([first, even])
     half = count // 2
     pairs = stack([rest[:half], odd], axis=1)

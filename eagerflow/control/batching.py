@@ -1,8 +1,8 @@
 """Branches and loops of a trace applied to many rows at once.
 
 A node has the types of one row. Here its subgraphs are replayed for all rows, within branches and
-loops of the interpreters below. Where rows go different ways, idle ones are looked after as in
-eager code (`eagerflow.batching.divergent_branches`).
+loops of the interpreters below. Where rows diverge, idle rows are handled as in eager code
+(`eagerflow.batching.divergent_branches`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from eagerflow.types import LIST, TensorType
 def apply_rows(
     vmap: Vmap, whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size]
 ) -> list[Any]:
-    """The outputs, tensors of one row and numbers, from such operands."""
+    """The outputs of a node, from operands: both are tensors of one row, and numbers."""
     rows = _Rows(vmap, whole, operands, sizes)
     with use(vmap.below):
         results = {
@@ -46,7 +46,7 @@ def apply_rows(
 
 @final
 class _Rows:
-    """One node, for many rows.
+    """The application of a node to many rows.
 
     Args:
         vmap: the interpreter.
@@ -65,7 +65,7 @@ class _Rows:
         self.sizes = whole.sizes(operands, sizes)
 
     def again(self) -> Vmap:
-        """An interpreter of the same rows, for the inside of a branch or a loop below."""
+        """A new interpreter of the same rows, for a subgraph of a branch or a loop below."""
         return Vmap(self.vmap.rows, self.vmap.randomness)
 
     def run(
@@ -78,7 +78,7 @@ class _Rows:
     def all_rows(
         self, graph: Graph, values: Sequence[Any], own: Sequence[bool], *, shared: bool = False
     ) -> list[Any]:
-        """The same, as the values of all rows; ``shared`` ones have no axis of rows."""
+        """The outputs of a subgraph for all rows; if ``shared``, without an axis of rows."""
         vmap = self.again()
         with installed(vmap):
             results = self.run(vmap, graph, values, own)
@@ -86,7 +86,7 @@ class _Rows:
             return [inside(x) if type(x) is Tensor else x for x in results]
 
     def check_choice(self, items: Sequence[Any]) -> None:
-        """Refuse what rows share, lists and Python numbers, where they go different ways."""
+        """Refuse shared values (lists and Python numbers) where rows diverge."""
         if any(type(x) is Tensor and x.dtype is LIST for x in items):
             raise VmapError(
                 f"{self.whole.op}: under ef.vmap, rows that go different ways fill lists of "
@@ -121,7 +121,7 @@ class _Rows:
     def ways(
         self, predicate: Tensor, graphs: Sequence[Graph], values: list[Any], own: Sequence[bool]
     ) -> list[Any]:
-        """Each branch, if a row takes it; the results of the rows that do are put in place."""
+        """Run each branch that a row takes, and merge the results of the rows that take it."""
         results = [self.empty(kind) for kind in self.whole.outputs]
         self.check_choice(results)
         for i, graph in enumerate(graphs):
@@ -213,7 +213,7 @@ class _Rows:
         ]
 
     def started(self, state: Sequence[int]) -> list[Any]:
-        """What the values that change begin with, those of all rows."""
+        """The initial values, for all rows, of the operands that change."""
         starts = []
         for i in state:
             x = self.values[i]
@@ -223,19 +223,19 @@ class _Rows:
         return starts
 
     def items(self, state: Sequence[int], carry: Sequence[Any]) -> tuple[list[Any], list[bool]]:
-        """The operands with those that change as they are now, and which of all have rows."""
+        """The operands, updated by the carry, and whether each is batched."""
         values, own = [*self.values], [*self.own]
         for i, x in zip(state, carry, strict=True):
             values[i], own[i] = x, type(x) is Tensor
         return values, own
 
     def after(self, body: Graph, state: Sequence[int], carry: Sequence[Any]) -> tuple[Any, ...]:
-        """The values that change, after an iteration of all rows."""
+        """The loop-carried values after an iteration of all rows."""
         results = self.all_rows(body, *self.items(state, carry))
         return tuple([results[i] for i in state])
 
     def placed(self, state: Sequence[int], ended: Sequence[Any]) -> list[Any]:
-        """The outputs of a loop, from those of its values that change."""
+        """The outputs of a loop, from the final values of operands that change."""
         return self.items(state, ended)[0]
 
 

@@ -1,4 +1,4 @@
-"""`cond` and `switch`: one of several functions runs. Their results are merged into one type."""
+"""`cond` and `switch`: run one of several functions, whose results are merged into one type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer, current_tracer
 
-#: the advice where branches give different texts
+#: the hint where branches return different strings
 NO_TEXT: Final = (
     "a text cannot be chosen by a tensor: choose a number with ef.where(condition, 0, 1), return "
     "it, and look the text up outside; or print or raise it in the branches"
@@ -49,22 +49,22 @@ def cond(
 ) -> Any:
     """``true_fn(*operands)`` if ``pred`` holds, else ``false_fn(*operands)``.
 
-    Eagerly, and for a Python bool, this is Python's ``if``. In a traced function both are traced,
-    into one node, which runs the chosen branch. They must give trees of the same structure, with
-    tensors of the same dtypes and ranks; sizes may differ. Both may use enclosing variables, and
-    read and assign `Variable` objects; only the effects of the branch that is taken happen.
+    Eagerly, and for a Python bool, this is Python's ``if``. In a traced function both branches are
+    traced into one node, which runs the chosen branch. They must return trees of the same
+    structure, with tensors of the same dtypes and ranks; sizes may differ. Both may use enclosing
+    variables, and read and assign `Variable` objects; only effects of the chosen branch happen.
 
     Args:
         pred: a bool, or a bool tensor without axes.
-        true_fn: gives a tree of tensors and numbers.
-        false_fn: gives a tree of the same structure.
-        operands: the arguments of both, trees of tensors. In a branch these are values of its
-            own: an update in place does not reach the caller.
+        true_fn: a function that returns a tree of tensors and numbers.
+        false_fn: a function that returns a tree of the same structure.
+        operands: the arguments of both, trees of tensors, passed by value: an update in place
+            within a branch does not reach the caller.
 
     Raises:
         DTypeError: ``pred`` is not a bool.
         ShapeError: ``pred`` has axes.
-        TraceError: the branches give different structures or types, or are not functions.
+        TraceError: the branches return different structures or types, or are not functions.
 
     >>> @ef.trace
     ... def root(x):
@@ -84,14 +84,14 @@ def switch(index: TensorLike, branches: Sequence[Callable[..., Any]], *operands:
 
     Args:
         index: an int, or an integer tensor without axes, 0 to ``len(branches) - 1``.
-        branches: functions that give trees of the same structure.
-        operands: their arguments, as for `cond`.
+        branches: functions that return trees of the same structure.
+        operands: arguments of the chosen branch, as for `cond`.
 
     Raises:
-        TensorIndexError: there is no such branch.
+        TensorIndexError: ``index`` is out of range.
         DTypeError: ``index`` is not an integer.
         ShapeError: ``index`` has axes.
-        TraceError: the branches give different structures or types.
+        TraceError: the branches return different structures or types.
 
     >>> f = lambda i, x: ef.switch(i, [ef.sin, ef.cos, ef.exp], x)
     >>> f(2, ef.tensor(0.0)), ef.trace(f)(ef.tensor(1), ef.tensor(0.0))
@@ -106,7 +106,7 @@ def switch(index: TensorLike, branches: Sequence[Callable[..., Any]], *operands:
 
 
 def _index(index: Any) -> Any:
-    """An int, or a tensor of one."""
+    """The index as an int, or as an integer tensor without axes."""
     if type(index) is TracedNumber and index.varies and index.kind is int:
         return tensor_of(index)
     if isinstance(index, (int, Dim)) and not isinstance(index, bool):
@@ -129,7 +129,7 @@ def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], op
         trace_subgraph(f, name, tracer, arguments) for f, name in zip(functions, names, strict=True)
     ]
     merged = _Merged(op, parts, tracer, outside)
-    captured = join(parts, 0)  # results may capture more of the trace around
+    captured = join(parts, 0)  # results may capture more values of the outer trace
     chosen = tracer.spec_of(predicate)
     whole = Structured(
         op,
@@ -151,17 +151,17 @@ class _Merged:
 
     Args:
         op: for messages.
-        parts: the branches, whose graphs get their outputs.
+        parts: the branches, to whose graphs the outputs are added.
         tracer: the trace around them.
-        outside: the names of sizes that are known there.
+        outside: the names of sizes known in that trace.
 
     Attributes:
-        common: for each leaf a tuple of the outer value that all branches give; None if it is an
-            output of the node.
+        common: for each leaf a tuple of the outer value that all branches return; None if the
+            leaf is an output of the node.
         kinds: the types of the outputs.
 
     Raises:
-        TraceError: the structures or the types of a leaf do not go together.
+        TraceError: the structures, or the types of a leaf, are incompatible.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class _Merged:
                 self.kinds.append(self._kind(i, leaves))
 
     def _common(self, i: int, leaves: Sequence[ResultLeaf]) -> tuple[Any] | None:
-        """The value that all branches give as leaf ``i``, if none of them made it."""
+        """The outer value that all branches return as leaf ``i``, if it is the same in all."""
         first = leaves[0].what
         if all(leaf.kind == "static" for leaf in leaves):
             texts = all(isinstance(leaf.what, str) for leaf in leaves)
@@ -203,13 +203,13 @@ class _Merged:
     def _check_alike(
         self, i: int, items: Sequence[Any], what: str, hint: str | None = None
     ) -> None:
-        """Refuse items of leaf ``i``, one of each branch, of which one is another."""
+        """Refuse items of leaf ``i``, one per branch, that are not all equal."""
         for other, item in enumerate(items):
             if item is not items[0] and item != items[0]:
                 raise self._differ(i, other, what, hint)
 
     def _kind(self, i: int, leaves: Sequence[ResultLeaf]) -> ValueSpec:
-        """The type of leaf ``i``; it becomes an output of all graphs."""
+        """Make leaf ``i`` an output of all graphs; returns its type."""
         self._check_alike(i, [leaf.kind == "static" for leaf in leaves], "kinds of values")
         if any(leaf.kind != "number" for leaf in leaves):
             return self._kind_of_tensors(i, leaves)
@@ -273,13 +273,13 @@ class _Merged:
 
 
 def _leaf_name(op: str, path: str, said: str | None) -> str:
-    """A leaf of the result of a branch, for messages.
+    """The name of a leaf of the result of a branch, for messages.
 
     Args:
         op: the op.
-        path: of the leaf.
-        said: the Python construct of which it is a branch: then the keys of the result are
-            names of variables, and the empty one is its value.
+        path: the path of the leaf.
+        said: the Python construct that the branch belongs to; then the keys of the result are
+            names of variables, and the empty key is the value of the construct.
     """
     if said is None:
         return f"{op}: result{path}" if path else f"{op}: the result"

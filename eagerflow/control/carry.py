@@ -1,4 +1,4 @@
-"""The carry of a loop: its types, and what an iteration may change of them."""
+"""The carry of a loop: its types, and the changes of types that an iteration may make."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def next_leaves(
     """The leaves of the carry after an iteration; a number in place of a tensor becomes one.
 
     Args:
-        op: for messages.
-        before: the leaves before.
-        treedef: the structure before.
-        carry: what the iteration gives.
-        body: the function.
+        op: name of the op, for messages.
+        before: the leaves before the iteration.
+        treedef: the structure before the iteration.
+        carry: the result of the iteration.
+        body: the body of the loop.
 
     Raises:
         TraceError: the structure, a dtype, or the number of axes changed.
@@ -95,7 +95,7 @@ def next_leaves(
 
 
 def _becomes(a: Any, b: Any) -> bool:
-    """Whether a number may count as a tensor like ``b``: no axes, of a dtype that holds it."""
+    """Whether a number may become a tensor like ``b``: without axes, of a dtype that holds it."""
     if type(b) is not Tensor or not isinstance(a, (bool, int, float, complex)):
         return False
     return not b.shape and weak_fits(a, b.dtype)
@@ -121,12 +121,12 @@ def changed(
     """The error for an iteration that changes the type or the device of a leaf of the carry.
 
     Args:
-        op: for messages.
-        treedef: of the carry.
+        op: name of the op, for messages.
+        treedef: the structure of the carry.
         i: the number of the leaf.
-        specs: before and after, where these are tensors.
-        texts: descriptions of them.
-        first: the line where the value before was made, if it is known.
+        specs: the types before and after, where these are tensors.
+        texts: descriptions of the leaf before and after.
+        first: the line where the value before was made, if known.
         where: the line where the value after was made.
     """
     before, after = specs
@@ -150,13 +150,13 @@ def changed(
 
 
 class _CarryLeaf(NamedTuple):
-    """One leaf of the carry.
+    """A leaf of the carry.
 
     Attributes:
         kind: its type; None for an object that is the same in all iterations.
         start: its value before the first iteration.
         loose: the axes whose size changes from iteration to iteration.
-        stays: of a number, whether no iteration seemed to change it.
+        stays: for a number, whether it was taken as constant, now or in an earlier trace.
     """
 
     kind: TensorSpec | NumberType | None
@@ -166,13 +166,13 @@ class _CarryLeaf(NamedTuple):
 
 
 def _still(leaf: _CarryLeaf) -> _CarryLeaf:
-    """A number taken as constant, unless it is known whether it is."""
+    """The leaf, taken as constant if it is a number not yet known to change."""
     number = isinstance(leaf.kind, NumberType) and not leaf.stays
     return _CarryLeaf(None, leaf.start, stays=True) if number else leaf
 
 
 def _is_needed(leaf: _CarryLeaf, before: _CarryLeaf, result: ResultLeaf) -> bool:
-    """Whether an iteration gives ``leaf`` something else than the loop began with."""
+    """Whether an iteration changes the sizes that were loosened in ``leaf``."""
     if not isinstance(leaf.kind, TensorSpec):
         return True
     if result.value is None:
@@ -187,7 +187,7 @@ class Carry:
     """The carry of a loop that is traced.
 
     Args:
-        op: for messages.
+        op: name of the op, for messages.
         tracer: the trace around the loop.
         leaves: the leaves of the initial carry.
         treedef: their structure.
@@ -207,18 +207,18 @@ class Carry:
         self.treedef = treedef
         self.names = names
         self.leaves = [self._carry_leaf(x) for x in leaves]
-        self._params: list[Value | None] = []  # of the subgraph that was entered last
-        self._first: Exception | None = None  # why numbers are held constant
+        self._params: list[Value | None] = []  # inputs of the subgraph entered last
+        self._first: Exception | None = None  # the reason why numbers are held constant
         self._begun = self.leaves
         self._loop = outcome_of(tracer).part(body)
         self._guessed = False  # whether the types of the last trace are tried
         self._guess()
 
     def settle(self, trace: Callable[[Outcome], _Parts]) -> _Parts:
-        """Trace the subgraphs until the body gives the types that it takes.
+        """Trace the subgraphs until the body returns the types that it takes.
 
         Args:
-            trace: traces them once; the body is the last.
+            trace: traces the subgraphs once; the body is the last of them.
 
         Raises:
             TraceError: no types fit.
@@ -236,7 +236,7 @@ class Carry:
                 return parts
 
     def _guess(self) -> None:
-        """Begin with the types that the loop had when the trace around was traced before."""
+        """Begin with the types that the loop had when the outer trace was last traced."""
         known = self._loop.guess
         if known is None or len(known.leaves) != len(self.leaves):
             return
@@ -256,7 +256,7 @@ class Carry:
         return leaf
 
     def _guessed_wrong(self) -> bool:
-        """Begin with the initial types again, if types were guessed."""
+        """Begin again with the initial types if types were guessed; returns whether they were."""
         if not self._guessed:
             return False
         self.leaves, self._guessed = self._begun, False
@@ -278,12 +278,12 @@ class Carry:
 
     @property
     def starts(self) -> list[Any]:
-        """The tensors and numbers that the loop starts with."""
+        """The initial tensors and numbers of the loop."""
         return [leaf.start for leaf in self.leaves if leaf.kind is not None]
 
     @property
     def kinds(self) -> list[Any]:
-        """The types of the values that the loop ends with."""
+        """The types of the final values of the loop."""
         kinds = []
         for kind, _, loose, _ in self.leaves:
             if isinstance(kind, TensorSpec):
@@ -293,7 +293,7 @@ class Carry:
         return kinds
 
     def enter(self, part: Tracer) -> list[Any]:
-        """The leaves as inputs of a subgraph."""
+        """Add the leaves as inputs to a subgraph; returns them."""
         named = list(zip(self.leaves, self.names, strict=True))
         inputs = [part.add_input(leaf.kind, name) for leaf, name in named if leaf.kind is not None]
         part.begins.update(zip(part.graph.inputs, self.starts, strict=True))
@@ -302,12 +302,12 @@ class Carry:
         return self.leave(inputs)
 
     def _hold(self, error: Exception) -> None:
-        """Take the numbers as constants: Python asked for one, and iterations may not change it.
+        """Take the numbers as constants: Python asked for a value that iterations may not change.
 
-        If one does, the number is loop-carried after all, and the request for it is the error.
+        If an iteration changes it, the number is loop-carried, and the request for it is an error.
 
         Raises:
-            Exception: ``error``, or that of the first trace, if this cannot help.
+            Exception: ``error``, or the error of the first trace, if constants do not help.
         """
         if self._guessed_wrong():
             return
@@ -317,7 +317,7 @@ class Carry:
         self.leaves, self._first = held, error
 
     def moved(self, leaves: Sequence[Any]) -> list[Any]:
-        """The leaves of an initial carry on the devices where iterations leave them."""
+        """The leaves of an initial carry, moved to the devices where iterations leave them."""
         pairs = zip(leaves, [leaf.kind for leaf in self.leaves], strict=True)
         return [
             x.to(kind.device) if type(x) is Tensor and isinstance(kind, TensorSpec) else x
@@ -330,7 +330,7 @@ class Carry:
         return [leaf.start if leaf.kind is None else next(rest) for leaf in self.leaves]
 
     def _fits(self, body: Subgraph) -> bool:
-        """Whether an iteration gives the types that it takes; if not, it is traced with others.
+        """Whether an iteration returns the types that it takes; else other types are set up.
 
         Raises:
             TraceError: no other types help.
@@ -354,7 +354,7 @@ class Carry:
         return True
 
     def _is_right(self, body: Subgraph) -> bool:
-        """Whether an iteration confirms the guessed types."""
+        """Whether an iteration confirms the types that were guessed."""
         try:
             after = [self._next(i, body) for i in range(len(self.leaves))]
         except TraceError:

@@ -1,10 +1,10 @@
 """`custom_vjp` and `remat` in branches and bodies: ``call`` nodes that keep their own derivative.
 
 A subgraph of ops alone would be differentiated op by op. So such a function becomes the body of a
-``call`` node. That of `custom_vjp` has the two graphs of the user's rule besides:
-``forward`` gives the outputs and the residuals, and ``backward`` the cotangents of the inputs with
-the numbers ``pulled``. All have the attribute ``own``, the number of inputs that are those of the
-function; the others are values that it captures. To run such a node is to run its body.
+``call`` node. The node of `custom_vjp` also has two graphs of the user's rule: ``forward`` returns
+the outputs and the residuals, and ``backward`` the cotangents of the inputs with the numbers
+``pulled``. All nodes have the attribute ``own``, the number of inputs of the function itself; the
+others are values that it captures. To run such a node is to run its body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from eagerflow.tracing.tracer import Tracer
 
 
 def _keep(tracer: Tracer, composite: Composite, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
-    """Append a composite to a branch or a body; gives its outputs."""
+    """Append a composite to a branch or a body; returns its outputs."""
     if composite.keep is not None:
         return composite.keep(*inputs)
     kinds = [tracer.value_of(x).spec for x in inputs]
@@ -60,14 +60,14 @@ def _part(
     tracer: Tracer, name: str, kinds: Sequence[ValueSpec], function: Callable[..., Any],
     opens: bool = False,
 ) -> Subgraph:  # fmt: skip
-    """The subgraph of a function that gives tensors.
+    """The subgraph of a function that returns tensors.
 
     Args:
         tracer: the trace around it.
-        name: of the graph.
+        name: name of the graph.
         kinds: the types of its inputs.
         function: the function.
-        opens: whether composites in it become their ops alone.
+        opens: whether composites in it are replaced by their ops.
     """
     part = Tracer(name, tracer)
     part.opens |= opens
@@ -87,9 +87,9 @@ def _rule(
     """The rule of a composite, traced.
 
     Returns:
-        The graph from the inputs to the outputs and the residuals; that from the residuals and the
-        cotangents of the outputs to those of inputs; the number of inputs that the latter has of
-        its own; and the numbers of the inputs that get a cotangent.
+        The graph from the inputs to the outputs and the residuals; the graph from the residuals
+        and the cotangents of the outputs to the cotangents of the inputs; the number of inputs of
+        the latter that are not captured; and the numbers of the inputs that get a cotangent.
     """
     passed: list[Passed] = []
     pulled: list[int] = []
@@ -98,7 +98,7 @@ def _rule(
         passed.append(composite.forward(*xs))
         return [*passed[0].outputs, *passed[0].residuals]
 
-    # a tape that does not record sees ops in place of composites, and so does this one
+    # tapes that do not record see ops in place of composites, and so does this one
     smooth = [is_smooth(v.spec) for v in body.outputs]
     ahead = _part(tracer, f"{composite.name}_forward", kinds, forward, True)
     residuals = [v.spec for v in ahead.graph.outputs[len(smooth) :]]

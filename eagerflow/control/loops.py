@@ -1,4 +1,4 @@
-"""`while_loop`, `scan` and `map`: loops eagerly and in traces. Their carry: `control/carry.py`."""
+"""`while_loop`, `scan` and `map`, eagerly and in traces. Their carry: `control/carry.py`."""
 
 from __future__ import annotations
 
@@ -48,30 +48,31 @@ def while_loop(
     parallel_iterations: int = _PARALLEL, max_iterations: int | None = None,
     recompute: bool = False,
 ) -> Any:  # fmt: skip
-    """Repeat ``x = body(x)`` from ``init`` on, as long as ``cond(x)`` holds.
+    """Repeat ``x = body(x)``, starting with ``init``, while ``cond(x)`` holds.
 
     Eagerly this is Python's ``while``. In a traced function it is one node, whose number of
-    iterations is decided when it runs. Its gradient keeps what the backward pass needs of each
-    iteration, so it takes memory in proportion to the number of iterations; with ``recompute`` it
-    keeps only the carry, and computes each iteration again.
+    iterations is decided at run time. Its gradient keeps the residuals of each iteration, so that
+    memory grows with the number of iterations; with ``recompute`` it keeps only the carry, and
+    computes each iteration again.
 
     Args:
-        cond: gives a bool or a bool tensor without axes.
-        body: gives the next carry: a tree of the same structure, with tensors of the same
+        cond: the predicate: returns a bool, or a bool tensor without axes.
+        body: returns the next carry: a tree of the same structure, with tensors of the same
             dtypes and ranks. Sizes may change. Python numbers stay numbers of their kind.
-        init: a tree of tensors and numbers. The elements of a tuple or a list are passed to
-            ``cond`` and ``body`` as separate arguments, anything else as one.
-        parallel_iterations: how many iterations may overlap when the body is spread over devices.
-        max_iterations: after how many iterations to stop in any case.
-        recompute: whether the gradient computes intermediate values again instead of keeping them.
+        init: the initial carry, a tree of tensors and numbers. The elements of a tuple or a list
+            are passed to ``cond`` and ``body`` as separate arguments, anything else as one.
+        parallel_iterations: number of iterations that may overlap if the body is on several
+            devices.
+        max_iterations: maximum number of iterations; None for no limit.
+        recompute: whether the gradient recomputes intermediate values instead of keeping them.
 
     Returns:
-        The carry after the last iteration, ``init`` if there was none.
+        The carry after the last iteration, or ``init`` without any.
 
     Raises:
         TraceError: an iteration changes a structure, a dtype or a number of axes.
-        DTypeError: ``cond`` gives no bool.
-        ShapeError: ``cond`` gives a tensor with axes.
+        DTypeError: ``cond`` does not return a bool.
+        ShapeError: ``cond`` returns a tensor with axes.
         TensorValueError: a number of iterations is not an int, or too small.
 
     >>> halve = lambda x: ef.while_loop(lambda x, n: x > 1, lambda x, n: (x / 2, n + 1), (x, 0))
@@ -91,7 +92,7 @@ def while_loop(
 
 
 def trace_while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
-    """`while_loop` in a trace, for statements of Python: nothing of it has to be checked.
+    """`while_loop` in a trace, for Python's statements, without checks of the arguments.
 
     Args:
         cond: as for `while_loop`.
@@ -105,7 +106,7 @@ def trace_while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: A
 
 @final
 class _Loop:
-    """One call of `while_loop`."""
+    """A call of `while_loop`."""
 
     def __init__(self, cond: Callable[..., Any], body: Callable[..., Any], init: Any) -> None:
         self.cond = cond
@@ -115,7 +116,7 @@ class _Loop:
         self.leaves, self.treedef = own_leaves(init)
 
     def arguments(self, leaves: Sequence[Any]) -> Any:
-        """The arguments of the functions."""
+        """The arguments of ``cond`` and ``body``, from the leaves of the carry."""
         value = tree.unflatten(self.treedef, leaves)
         return value if self.spread else (value,)
 
@@ -143,15 +144,15 @@ class _Loop:
             return next_leaves("while_loop", leaves, self.treedef, carry, self.body)
 
         leaves = repeat(goes_on, iteration, self.leaves, most)
-        if leaves is self.leaves and current_device_scope() is not None:  # there was no iteration
+        if leaves is self.leaves and current_device_scope() is not None:  # no iteration ran
             leaves = self.moved_by_iterations()
         return tree.unflatten(self.treedef, leaves)
 
     def moved_by_iterations(self) -> list[Any]:
-        """The initial carry where iterations would have left it, as in a graph.
+        """The initial carry on the devices where iterations would leave it, as in a graph.
 
-        An iteration is traced for that. One that cannot be, or that raises, leaves the carry where
-        it is: eagerly it does not happen.
+        An iteration is traced to find these. If tracing fails or raises, the carry stays where it
+        is: eagerly the iteration does not happen.
         """
         outer = Tracer("while_loop")
         try:
@@ -209,26 +210,27 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
 ) -> tuple[Any, Any]:
-    """Iterate along the first axis of ``xs`` with a carry, and stack the results of iterations.
+    """Iterate along the first axis of ``xs`` with a carry, and stack the results.
 
     Eagerly this is a Python loop. In a traced function it is one node, and so is its gradient,
-    which keeps what the backward pass needs of each iteration.
+    which keeps the residuals of each iteration.
 
     Args:
-        f: ``f(carry, x)`` gives the next carry, of the same structure and types, and a tree of
+        f: ``f(carry, x)`` returns the next carry, of the same structure and types, and a tree of
             tensors or numbers, of the same types in all iterations.
         init: the initial carry.
-        xs: a tree of tensors ``[n, ...]``; ``f`` gets their parts. None for none, with ``length``.
+        xs: a tree of tensors ``[n, ...]``; ``f`` gets their slices. None for no inputs, with
+            ``length``.
         length: the number of iterations, if ``xs`` does not determine it.
-        reverse: whether to go from the last element to the first.
+        reverse: whether to iterate from the last element to the first.
 
     Returns:
-        The carry after the last iteration, and the trees that ``f`` gave, each leaf stacked:
-        element i belongs to element i of ``xs``, in whatever direction.
+        The carry after the last iteration, and the trees returned by ``f``, each leaf stacked:
+        element i belongs to element i of ``xs``, whatever the direction.
 
     Raises:
         ShapeError: the first axes differ, or nothing determines the number of iterations.
-        TensorValueError: ``length`` is not an int from 0 on.
+        TensorValueError: ``length`` is not an int of at least 0.
         TraceError: an iteration changes the structure or a type.
 
     >>> ef.scan(lambda total, x: (total + x, total), 0, ef.tensor([1, 2, 3]))
@@ -239,15 +241,15 @@ def scan(
 
 @hides_frames
 def map(f: Callable[..., Any], xs: object) -> Any:
-    """``f`` of each part of ``xs`` along the first axis, the results stacked.
+    """Apply ``f`` to each slice of ``xs`` along the first axis, and stack the results.
 
     Args:
-        f: a function of a tree of tensors; gives one.
+        f: a function from a tree of tensors to a tree of tensors.
         xs: a tree of tensors ``[n, ...]``.
 
     Raises:
         ShapeError: the first axes differ.
-        TraceError: ``f`` gives other structures or types for other parts.
+        TraceError: structures or types of the results of ``f`` differ between slices.
 
     >>> ef.map(lambda x: ef.sort(x)[0], ef.tensor([[3.0, 1.0], [2.0, 5.0]]))
     Tensor([1., 2.], f32[2]@cpu:0)
@@ -261,7 +263,7 @@ def map(f: Callable[..., Any], xs: object) -> Any:
 
 @final
 class _Scan:
-    """One call of `scan` or `map`."""
+    """A call of `scan` or `map`."""
 
     def __init__(
         self, op: str, f: Callable[..., Any], init: Any, xs: Any, length: Any, reverse: bool,
@@ -306,7 +308,7 @@ class _Scan:
         return self.run() if tracer is None else self.trace(tracer)
 
     def parted(self, result: Any) -> tuple[Any, Any]:
-        """The result of an iteration: the carry and the rest."""
+        """The result of an iteration, split into the carry and the outputs to stack."""
         if not isinstance(result, tuple) or len(result) != 2:
             raise TraceError(
                 f"{self.op}: the function does not give a pair",
@@ -343,7 +345,7 @@ class _Scan:
         return tree.unflatten(self.treedef, leaves), tree.unflatten(y_tree, stacked)
 
     def nothing(self) -> tuple[Any, Any]:
-        """The result of no iteration: an iteration is traced for the types of its results."""
+        """The result for zero iterations, with types found by tracing an iteration."""
         outer = Tracer(self.op)
         with outer:
             carry, body, y_tree, _ = self.body(outer)
@@ -357,7 +359,7 @@ class _Scan:
     # --- in a trace ---
 
     def body(self, tracer: Tracer) -> tuple[Carry, Subgraph, tree.TreeDef, list[Value]]:
-        """The carry, the traced function, the structure of y, the inputs that are parts."""
+        """The carry, the traced function, the structure of its outputs, and the sliced inputs."""
         names = argument_names(self.users, self.treedef, spread=False)
         carry = Carry(self.op, tracer, self.leaves, self.treedef, names, self.users)
         parts: list[Value] = []
@@ -385,7 +387,7 @@ class _Scan:
         return carry, body, y_tree, parts
 
     def rows(self, body: Subgraph) -> list[Any]:
-        """The values that are stacked."""
+        """The values to be stacked, as outputs of the body."""
         values = []
         for i in range(self.treedef.num_leaves, len(body.leaves)):
             leaf = body.leaves[i]
@@ -427,7 +429,7 @@ class _Scan:
         outputs = apply(whole, [*operands, *self.xs])
         state = tree.unflatten(self.treedef, carry.leave(outputs[:count]))
         ys = [to_home(y, home_of(y.device)) for y in outputs[len(operands) :]]
-        return state, tree.unflatten(y_tree, ys)  # stacked where the scope says, as eagerly
+        return state, tree.unflatten(y_tree, ys)  # stacked on the device of the scope, as eagerly
 
 
 def _tensor_spec(number: Any) -> TensorSpec:
@@ -436,7 +438,7 @@ def _tensor_spec(number: Any) -> TensorSpec:
 
 
 def _row(op: str, y: Any) -> Tensor:
-    """One part of the stacked values."""
+    """The output of an iteration, as a slice of the stacked values."""
     if type(y) is Tensor:
         return y
     if isinstance(y, (bool, int, float, complex, Dim)):

@@ -1,7 +1,7 @@
-"""`Structured`: a branch, a loop or a call with its subgraphs, a node outside any graph.
+"""`Structured`: a branch, a loop or a call with its subgraphs, as a node outside of any graph.
 
-Its effects, which of its results are computed from which operands, and how the names of sizes in it
-change when it moves into another trace. What puts it into a trace: `control/apply.py`.
+Finds its effects and the dependence of its results on its operands, and renames its sizes when it
+moves into another trace. Insertion into a trace: `control/apply.py`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ class Structured:
 
     Attributes:
         op: ``"cond"``, ``"switch"``, ``"while_loop"`` or ``"scan"``.
-        attrs: of the node: the subgraphs and how often they run.
+        attrs: attributes of the node: the subgraphs and the number of their runs.
         inputs: the types of the operands.
         outputs: the types of the results.
-        effects: their effects on state, each with its resource.
-        fixed: the numbers of the operands of a loop that no iteration changes. They come out as the
-            outputs of the same numbers.
-        reads: the nodes that read variables inside, the first one of each variable that a result
+        effects: effects of the subgraphs on state, each with its resource.
+        fixed: the numbers of the loop operands that no iteration changes; the outputs of the same
+            numbers equal them.
+        reads: the nodes inside that read variables, the first read of each variable that a result
             with a derivative depends on.
-        derivatives: those that `eagerflow.control.derivatives` made, by the inputs that need one.
+        derivatives: derivatives made by `eagerflow.control.derivatives`, by the inputs that need
+            one.
     """
 
     def __init__(
@@ -74,17 +75,17 @@ class Structured:
 
     @property
     def nodes(self) -> Iterator[Node]:
-        """The nodes in its subgraphs, and those within them."""
+        """The nodes in its subgraphs, at all levels."""
         return all_nodes(node for graph in _graphs_of(self.attrs) for node in graph.nodes)
 
     @cached_property
     def depends(self) -> list[OperandNumbers]:
-        """For each output the operands that it is computed from, and -1 - i for ``reads[i]``."""
+        """For each output the numbers of operands it is computed from; -1 - i is ``reads[i]``."""
         numbers = {id(n.attrs["resource"]): -1 - i for i, n in enumerate(self.reads)}
         return _dependence(self.op, self.attrs, len(self.inputs), numbers)
 
     def own(self, results: Sequence[Any], items: Sequence[Any] | None = None) -> list[Any]:
-        """The results that are tensors and not operands; or the ``items`` for these."""
+        """The results that are tensors and not operands; or the ``items`` of these results."""
         return [
             x if items is None else items[i]
             for i, x in enumerate(results)
@@ -98,16 +99,16 @@ class Structured:
 
     @cached_property
     def outside(self) -> dict[str, Size]:
-        """The sizes that are the same all over it, each as the name itself.
+        """The sizes that are the same in all its parts, each mapped from its name.
 
-        Operands have them, or a subgraph reads them though no value in it has them, such as the
-        shape of zeros: then only the trace around knows them.
+        Operands have them, or a subgraph reads them although no value in it has them, such as the
+        shape of zeros: then only the outer trace knows them.
         """
         atoms = names_of((), self.inputs) | _sizes_read(self.attrs)
         return {name: Dim(name, owner) for _, name, owner in atoms}
 
     def sizes(self, operands: Sequence[Any], more: Mapping[str, Size]) -> dict[str, Size]:
-        """The sizes that its types name.
+        """The sizes named in its types, by name.
 
         Args:
             operands: tensors and numbers.
@@ -137,11 +138,11 @@ class Structured:
                 if not same(known[name], Dim(name, owner)):
                     moved[name] = known[name]
             elif owner != tracer.owner and name not in self.outside:
-                # of data inside: the name may mean another size here
+                # depends on data inside: the name may mean another size here
                 moved[name] = tracer.sizes.fresh(name)
         if not moved:
             return attrs, outputs
-        shell = Graph()  # one graph with all items to be renamed
+        shell = Graph()  # a graph with all items to be renamed
         node = shell.add_node(
             "shell", (), [s.type for s in outputs], {k: copied(v) for k, v in attrs.items()},
             devices=[s.device for s in outputs],
@@ -174,7 +175,7 @@ def _graphs_of(attrs: Mapping[str, Any]) -> Iterator[Graph]:
 
 
 def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Nodes, and those in their subgraphs."""
+    """Nodes, with the nodes in their subgraphs."""
     for node in nodes:
         yield node
         for graph in _graphs_of(node.attrs):
@@ -182,7 +183,7 @@ def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def changes_state(graph: Graph) -> bool:
-    """Whether a run of a graph changes a variable, draws, prints, or does the like."""
+    """Whether a run of a graph has effects beyond reads and checks, such as draws or prints."""
     return any(
         what != "reads" and not getattr(of, "checks", False)
         for what, of in effects_of(all_nodes(graph.nodes))
@@ -197,22 +198,22 @@ def effects_of(nodes: Iterable[Node]) -> Iterator[Effectful]:
             yield effect, node.attrs.get("resource")
 
 
-# --- what is computed from what ------------------------------------------------------------------
+# --- dependences of outputs on operands ----------------------------------------------------------
 
 
 def _dependence(
     op: str, attrs: Mapping[str, Any], count: int, reads: Mapping[int, int]
 ) -> list[OperandNumbers]:
-    """For each output of a node with subgraphs, the operands that it is computed from.
+    """For each output of a node with subgraphs, the numbers of the operands it is computed from.
 
-    Operands that only decide which branch is taken, or how many iterations there are, do not count:
-    derivatives do not see decisions, as they do not see those of Python.
+    Operands that only decide on branches or on the number of iterations do not count: derivatives
+    ignore decisions, as they ignore decisions of Python.
 
     Args:
         op: ``"cond"``, ``"switch"``, ``"while_loop"``, ``"scan"`` or ``"call"``.
-        attrs: of the node.
+        attrs: attributes of the node.
         count: the number of its operands.
-        reads: the number for values read from a variable, by id of its resource.
+        reads: the numbers of values read from variables, by id of the resource.
     """
     operands = [frozenset((i,)) for i in range(count)]
     if op == "call":
@@ -263,7 +264,7 @@ def names_of(item: Any, types: Iterable[ValueSpec | ValueType] = ()) -> set[Atom
 
 
 def _sizes_read(attrs: Mapping[str, Any]) -> set[Atom]:
-    """The names of sizes that attributes read, subgraphs only those that no value inside has."""
+    """The names of sizes that attributes read; in subgraphs, names that no value inside has."""
     read = atoms_in(flat_items(attrs.values()))
     for graph in _graphs_of(attrs):
         had = names_of((), [v.type for v in graph.inputs])

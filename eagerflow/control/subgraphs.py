@@ -1,8 +1,8 @@
-"""Traces branches and bodies of loops into subgraphs, and notes how they turned out.
+"""Tracing of branches and loop bodies into subgraphs, and the outcomes of their traces.
 
-A loop is traced twice where a loop-carried number turns out to become a tensor, or a size to
-change. Loops inside it would be traced four times, those inside them eight times, if each began
-anew to find out about itself. So the `Outcome` of each part of a trace is noted, in order.
+A loop is traced twice if a loop-carried number becomes a tensor, or a size changes. Nested loops
+would be traced four times, and loops within these eight times, if each began anew. So the `Outcome`
+of each part of a trace is recorded, in order.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from eagerflow.types import TensorSpec
 _NUMBERS = (int, float, complex)
 
 
-# --- how parts of a trace turned out ------------------------------------------------------------
+# --- outcomes of parts of a trace ---------------------------------------------------------------
 
 
 class LeafOutcome(NamedTuple):
-    """How a leaf of the carry of a loop turned out. It refers to no trace.
+    """The outcome of a trace for a leaf of the carry; it holds no reference to the trace.
 
     Attributes:
-        began: the type that the loop began with.
-        became: the type that it has in all iterations; None if none of them changes it.
+        began: the type before the first iteration.
+        became: the type in all iterations; None if no iteration changes the leaf.
         loose: the axes whose size iterations change.
     """
 
@@ -55,17 +55,17 @@ class LeafOutcome(NamedTuple):
 @final
 @dataclass(slots=True, eq=False)
 class Outcome:
-    """How a part of a trace turned out: a loop, a branch, or the trace as a whole.
+    """The outcome of tracing a part of a trace: a loop, a branch, or the trace as a whole.
 
     Attributes:
-        code: of the user's function, by which the part is recognised.
-        guess: the part itself, as it was the last time.
-        leaves: those of the carry, for a loop.
-        done: whether it was traced to its end.
+        code: code of the user's function, which identifies the part.
+        guess: the outcome of the part in the last trace.
+        leaves: outcomes of the leaves of the carry, for a loop.
+        done: whether the part was traced to its end.
     """
 
     code: Any = None
-    _earlier: Sequence[Outcome] = ()  # the parts inside, in order, as they were the last time
+    _earlier: Sequence[Outcome] = ()  # outcomes of inner parts in the last trace, in order
     guess: Outcome | None = None
     leaves: Sequence[LeafOutcome] = ()
     done: bool = False
@@ -75,7 +75,7 @@ class Outcome:
         """The outcome of the next part inside, which is traced now."""
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         inside: Sequence[Outcome] = ()
-        if self._parts and not self._parts[-1].done:  # it failed, and is traced in another way
+        if self._parts and not self._parts[-1].done:  # failed; is traced in another way
             failed = self._parts.pop()
             inside = failed._parts if failed.code is code else ()
         number = len(self._parts)
@@ -89,7 +89,7 @@ class Outcome:
         return outcome
 
     def again(self) -> None:
-        """Note that it is traced once more."""
+        """Note that the part is traced once more."""
         if self._parts:
             self._earlier, self._parts = self._parts, []
 
@@ -106,12 +106,12 @@ def outcome_of(tracer: Tracer) -> Outcome:
 
 
 class ResultLeaf(NamedTuple):
-    """One leaf of the result of a branch or an iteration of a loop.
+    """A leaf of the result of a branch or of an iteration of a loop.
 
     Attributes:
         kind: ``"tensor"``, ``"number"`` or ``"static"`` (any other object).
-        what: the tensor, or what stands for an array of NumPy, the number or the object.
-        value: the value of a tensor in the graph.
+        what: the tensor (or the stand-in for a NumPy array), the number or the object.
+        value: the graph value of a tensor.
     """
 
     kind: str
@@ -120,7 +120,7 @@ class ResultLeaf(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its type for messages."""
+        """The type of the leaf, for messages."""
         if self.value is not None:
             kind = "an array of NumPy, " * (type(self.what) is TracedArray)
             return f"{kind}{self.value.spec}"
@@ -136,11 +136,11 @@ class Subgraph:
     """A function that was traced as a part of another trace.
 
     Attributes:
-        tracer: its trace.
-        leaves: of its result.
-        treedef: the structure of that.
+        tracer: the trace of the function.
+        leaves: the leaves of its result.
+        treedef: the structure of its result.
         where: the line of the function, for messages.
-        said: the Python construct that it is a part of, such as an `if`; None for a call.
+        said: the Python construct that it belongs to, such as an `if`; None for a call.
     """
 
     def __init__(self, tracer: Tracer, result: Any, where: str, said: str | None = None) -> None:
@@ -152,7 +152,7 @@ class Subgraph:
 
     @property
     def graph(self) -> Graph:
-        """Its graph."""
+        """The graph of the function."""
         return self.tracer.graph
 
     def _leaf(self, x: Any) -> ResultLeaf:
@@ -168,7 +168,7 @@ class Subgraph:
         return ResultLeaf("tensor", what, self.tracer.value_of(tensor))
 
     def as_made(self, i: int, result: Any) -> Any:
-        """A result of the node for leaf ``i``: an array of NumPy, if the function gives one."""
+        """The result of the node for leaf ``i``: a NumPy array if the function returns one."""
         what = self.leaves[i].what
         return what.like(result) if type(what) is TracedArray else result
 
@@ -223,11 +223,11 @@ def trace_subgraph(
 
     Args:
         function: the function.
-        name: of the graph, where the function has none.
-        parent: the trace around it.
-        arguments: gives those of the function, in the trace that it is given.
-        users: the user's function, if that is another.
-        loop: the loop that it is a part of, which may be traced again.
+        name: name of the graph, if the function has none.
+        parent: the outer trace.
+        arguments: makes the arguments of the function in the trace that it is given.
+        users: the user's function, if ``function`` wraps it.
+        loop: the outcome of the loop that it belongs to, which may be traced again.
     """
     users = users or function
     outcome = (loop or outcome_of(parent)).part(users)
@@ -258,10 +258,10 @@ def trace_subgraph(
 
 
 def _refuse_changes(before: Reachable, where: str) -> None:
-    """Refuse changes of Python, which no graph repeats, and undo them.
+    """Refuse changes of Python state, which no graph repeats, and undo them.
 
-    A branch is traced once, whether it is taken or not, and a body until its types are known: an
-    append or a name that is set would happen a different number of times than eagerly.
+    A branch is traced once, whether it is taken or not, and a body until its types are known:
+    appends and assignments of names would happen a different number of times than eagerly.
     """
     changed = [location for location, *_ in before.changes()]
     if changed:
@@ -275,14 +275,14 @@ def _refuse_changes(before: Reachable, where: str) -> None:
 
 
 def check_callable(what: str, *functions: Any) -> None:
-    """Refuse objects that cannot be called.
+    """Refuse objects that are not callable.
 
     Args:
-        what: the function that they are passed to, with their name there, for messages.
-        functions: the objects that were passed.
+        what: the function and the parameter they are passed to, for messages.
+        functions: the objects passed.
 
     Raises:
-        TraceError: one is not a function.
+        TraceError: an object is not callable.
     """
     for f in functions:
         if not callable(f):
@@ -304,12 +304,12 @@ def line_of(function: Any) -> str:
 
 
 def known_sizes(shape: Iterable[Size | None], known: Set[str], tracer: Tracer) -> Any:
-    """A shape with new names for sizes of which the names are not known around a subgraph.
+    """A shape with new names for sizes whose names are unknown outside of a subgraph.
 
     Args:
-        shape: the sizes; None for one that has no single name.
-        known: the names around it.
-        tracer: the trace around it.
+        shape: the sizes; None for a size without a single name.
+        known: the names known outside.
+        tracer: the outer trace.
     """
     return tuple([
         d if d is not None and symbols((d,)) <= known else tracer.sizes.fresh("size") for d in shape
@@ -317,15 +317,15 @@ def known_sizes(shape: Iterable[Size | None], known: Set[str], tracer: Tracer) -
 
 
 def own_handles(values: Any) -> Any:
-    """The tree with its tensors in handles of their own, which updates of others do not reach."""
+    """The tree with its tensors in new handles, which updates of other handles do not reach."""
     return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, values)
 
 
 def _take_reads_out(parts: Sequence[Subgraph]) -> None:
-    """Let the trace around read the variables that no part assigns: they become operands."""
+    """Move reads of variables that no part assigns to the outer trace: they become operands."""
     effects = [e for part in parts for e in effects_of(all_nodes(part.graph.nodes))]
     if any(effect in ("fence", "blocks") for effect, _ in effects):
-        return  # its callees may assign any variable
+        return  # callees may assign any variable
     assigned = {id(resource) for effect, resource in effects if effect == "writes"}
     values: dict[int, Tensor] = {}
     for part in parts:
@@ -349,11 +349,11 @@ def _take_reads_out(parts: Sequence[Subgraph]) -> None:
 
 
 def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
-    """Let all graphs take the same inputs; gives the values that they capture.
+    """Give all graphs the same inputs; returns the values that they capture.
 
     Args:
         parts: the subgraphs.
-        count: the number of their own inputs, the first ones; one for each if they differ.
+        count: the number of their own inputs, which come first; one for each graph if they differ.
     """
     counts = [count] * len(parts) if isinstance(count, int) else count
     _take_reads_out(parts)
@@ -383,9 +383,9 @@ def argument_names(function: Any, treedef: tree.TreeDef, *, spread: bool) -> lis
     """Names for the leaves of the arguments of ``function``.
 
     Args:
-        function: the function of the user.
-        treedef: the structure of its argument, or of the tuple of them.
-        spread: whether it is that of the tuple.
+        function: the user's function.
+        treedef: the structure of its argument, or of the tuple of its arguments.
+        spread: whether ``treedef`` is the structure of the tuple.
     """
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     known = code.co_varnames[: code.co_argcount] if code is not None else ()
@@ -399,7 +399,7 @@ def argument_names(function: Any, treedef: tree.TreeDef, *, spread: bool) -> lis
 
 
 def _leaf_names(treedef: tree.TreeDef, name: str) -> list[str]:
-    """Names for the leaves of one argument; those of a dict have its keys."""
+    """Names for the leaves of an argument; leaves of a dict are named by its keys."""
     if treedef.type is not dict:
         return [name] * treedef.num_leaves
     names = []
@@ -410,16 +410,16 @@ def _leaf_names(treedef: tree.TreeDef, name: str) -> list[str]:
 
 
 def whole_number(what: str, value: Any, least: int) -> int:
-    """An int that is known when the loop is traced.
+    """The argument, checked to be an int that is known when the loop is traced.
 
     Args:
-        what: the argument, for messages.
-        value: the argument that was passed.
+        what: name of the argument, for messages.
+        value: the argument.
         least: the smallest value allowed.
 
     Raises:
-        TraceError: it is known only when the graph runs.
-        TensorValueError: it is not an int, or too small.
+        TraceError: the value is known only at run time.
+        TensorValueError: the value is not an int, or too small.
     """
     if isinstance(value, AbstractArray) and interpreter.is_traced():
         raise TraceError(
@@ -441,15 +441,15 @@ def whole_number(what: str, value: Any, least: int) -> int:
 
 
 def as_truth(what: str, test: Any) -> Any:
-    """A bool, or a bool tensor without axes.
+    """A predicate as a bool, or as a bool tensor without axes.
 
     Args:
-        what: its source, for messages.
+        what: source of the predicate, for messages.
         test: a bool, or an array.
 
     Raises:
-        DTypeError: it is not a bool.
-        ShapeError: it has axes.
+        DTypeError: the predicate is not a bool.
+        ShapeError: the predicate has axes.
     """
     if isinstance(test, bool):
         return test
@@ -460,17 +460,17 @@ def as_truth(what: str, test: Any) -> Any:
 def scalar_of(
     what: str, x: Any, kind: str, hints: tuple[str | None, str | None] = (None, None)
 ) -> Tensor:
-    """A tensor without axes.
+    """An array as a tensor, checked to have no axes.
 
     Args:
-        what: its source, for messages.
+        what: source of the array, for messages.
         x: an array.
-        kind: that of its dtype: ``"bool"`` or ``"integer"``.
-        hints: the advice for another dtype, and for axes.
+        kind: the kind of dtype: ``"bool"`` or ``"integer"``.
+        hints: the hints for another dtype, and for axes.
 
     Raises:
-        DTypeError: it has another dtype, or is no array.
-        ShapeError: it has axes.
+        DTypeError: ``x`` has another dtype, or is no array.
+        ShapeError: ``x`` has axes.
     """
     expected = "bool[]" if kind == "bool" else "i64[]"
     if type(x) is Tensor:

@@ -1,4 +1,4 @@
-"""`TensorArray`: a list of tensors of one type, as a value that goes through loops and graphs."""
+"""`TensorArray`: a list of tensors of one type, as a value in loops and graphs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ from eagerflow.types import LIST, TensorSpec, TensorType
 
 @final
 class TensorArray:
-    """A list of tensors of one type. It is a value: to write gives a new one.
+    """An immutable list of tensors of one type: `write` returns a new list.
 
-    Old ones stay as they are, and to write takes the same time however long the list is. It works
+    The old list is unchanged, and a write takes the same time whatever the length. It works
     eagerly and in traced functions, may be a loop-carried value, and derivatives flow through it.
     Elements that were not written are zero.
 
     Args:
-        size: the number of elements, the initial one if it is ``dynamic``.
-        like: a tensor or a type, which gives dtype and shape of an element.
-        dynamic: whether a write beyond the end makes it longer.
+        size: the number of elements, or the initial number if ``dynamic``.
+        like: a tensor or a type, which determines dtype and shape of the elements.
+        dynamic: whether a write beyond the end makes the list longer.
+
+    Raises:
+        TensorValueError: the size is negative.
+        DTypeError: ``like`` is itself a list of tensors.
 
     >>> squares = ef.TensorArray(3, ef.tensor(0))
     >>> for i in range(3):
@@ -71,16 +75,16 @@ class TensorArray:
         return made
 
     def write(self, index: TensorLike, value: TensorLike, /) -> TensorArray:
-        """The same with another element at ``index``.
+        """A new list with ``value`` at ``index``.
 
         Args:
-            index: an integer from 0 on.
-            value: of the dtype and shape of an element.
+            index: an integer, at least 0.
+            value: a tensor of the dtype and shape of an element.
 
         Raises:
-            TensorIndexError: there is no such element, and the array does not grow.
-            DTypeError: another dtype.
-            ShapeError: another shape.
+            TensorIndexError: the index is out of range, and the list is not ``dynamic``.
+            DTypeError: ``value`` has another dtype.
+            ShapeError: ``value`` has another shape.
         """
         x = self._element(value)
         position = self._index(index)
@@ -90,7 +94,7 @@ class TensorArray:
         """The element at ``index``.
 
         Raises:
-            TensorIndexError: there is no such element.
+            TensorIndexError: the index is out of range.
         """
         return list_read(self._values, self._index(index), self._kind, strict=True)
 
@@ -99,13 +103,13 @@ class TensorArray:
         return list_stack(self._values, self._kind, self._count)
 
     def unstack(self, value: TensorLike, /) -> TensorArray:
-        """An array of the parts of ``value`` along its first axis.
+        """A new list of the slices of ``value`` along its first axis.
 
         Args:
             value: ``[size, *element]``.
 
         Raises:
-            ShapeError: another shape; an array that is not dynamic keeps its size.
+            ShapeError: ``value`` has another shape; a list that is not dynamic keeps its size.
         """
         x = tensor_of(value)
         if not x.shape:
@@ -151,7 +155,7 @@ class TensorArray:
 
 @final
 class _Kind:
-    """The key by which structures of arrays are compared."""
+    """The key by which structures with `TensorArray` are compared."""
 
     __slots__ = ("array",)
 

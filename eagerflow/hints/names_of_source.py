@@ -133,8 +133,8 @@ class Names:
             case ast.Name():
                 return self._of_name(node.id)
             case ast.Attribute():
-                found = _member(self.value(node.value), node.attr)
-                return self._of_assigned(ast.unparse(node)) if found is UNKNOWN else found
+                member = _member(self.value(node.value), node.attr)
+                return self._of_assigned(ast.unparse(node)) if member is UNKNOWN else member
             case ast.Constant():
                 return Instance(type(node.value))
             case (

@@ -84,10 +84,10 @@ def rest_of_source(error: BaseException, frame: FrameType | None) -> str | None:
     except SyntaxError:  # a cell with magic commands
         return None
     told = str(error) + "".join(getattr(error, "__notes__", ()))
-    found = [f"    {place}: {hint}" for hint, place in _places(tree, frame) if hint not in told]
-    if len(found) > _LIMIT:
-        found[_LIMIT:] = [f"    and {len(found) - _LIMIT} more"]
-    return "\n".join(["  in the same source:", *found]) if found else None
+    hints = [f"    {place}: {hint}" for hint, place in _places(tree, frame) if hint not in told]
+    if len(hints) > _LIMIT:
+        hints[_LIMIT:] = [f"    and {len(hints) - _LIMIT} more"]
+    return "\n".join(["  in the same source:", *hints]) if hints else None
 
 
 def _places(tree: ast.AST, frame: FrameType) -> list[tuple[str, str]]:

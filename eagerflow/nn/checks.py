@@ -1,7 +1,7 @@
-"""Checks of what layers are made with, and of their inputs.
+"""Checks of the arguments of layers, and of their inputs.
 
-Library code for traces: that a layer reads its sizes to check them, or to word an error, is no
-reason to guard them at each call.
+To traces this is library code: sizes that a layer reads to check them, or to word an error, are
+not guarded at each call.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from eagerflow.errors import PrecisionWarning, ShapeError, TensorValueError
 from eagerflow.extending import one_of, warn
 from eagerflow.nn.module import Module
 
-#: the axes after that of the channels in messages, by how many there are
+#: names of the spatial axes in messages, by their number
 _SPATIAL = {1: "length", 2: "height, width", 3: "depth, height, width"}
 _LAYERS = "eagerflow.nn.layers."
 _DOUBLE = ("float64", "complex128")
-#: of recurrent steps
+#: check of the nonlinearity of recurrent steps
 NONLINEARITY = one_of("tanh", "relu")
 
 
 def check_divides(name: str, parts: str, count: int, **sizes: int) -> None:
-    """Raise unless sizes fall into so many equal parts.
+    """Raise unless all sizes are divisible by a count.
 
     Args:
-        name: of the layer.
-        parts: what its argument ``count`` is called.
-        count: from 1.
-        sizes: by the names of their arguments.
+        name: the name of the layer.
+        parts: the name of the argument that holds ``count``.
+        count: the number of equal parts, from 1.
+        sizes: the sizes by the names of their arguments.
     """
     for what, size in sizes.items():
         if size % count:
@@ -41,12 +41,12 @@ def check_divides(name: str, parts: str, count: int, **sizes: int) -> None:
 
 
 def check_one(layer: Any, x: Any, before: Any) -> None:
-    """Raise if a layer of a sequence gets a tuple: it would be stacked, if its shapes permit.
+    """Raise if a layer of a `Sequential` gets a tuple, which would be stacked if shapes permit.
 
     Args:
-        layer: what is called next; functions and users' modules may take what they like.
-        x: what it gets.
-        before: the layer that gave it; None at first.
+        layer: the layer to be called; functions and users' modules may take any argument.
+        x: its input.
+        before: the layer whose output ``x`` is; None for the first layer.
     """
     if type(x) is not tuple or not type(layer).__module__.startswith(_LAYERS):
         return
@@ -65,7 +65,7 @@ def check_one(layer: Any, x: Any, before: Any) -> None:
 
 
 def linear_error(layer: Any, x: Any, error: ShapeError) -> ShapeError:
-    """The error for an input that does not fit a linear layer, instead of that of an op."""
+    """The error for an input that does not fit a linear layer, in place of an op's error."""
     given = ef.asarray(x).type
     images = given.ndim > 2 and math.prod(given.shape[1:]) == layer.in_features
     return ShapeError(
@@ -81,10 +81,10 @@ def check_channels(layer: Any, x: Any, axes: int | None = None) -> None:
     """Raise unless an input has as many channels as its layer.
 
     Args:
-        layer: whose input it is.
-        x: the input.
-        axes: how many axes there are after that of the channels, with or without one of the batch
-            before it; None: any number, and one of the batch.
+        layer: the layer.
+        x: its input.
+        axes: number of axes after the channels, with or without a batch axis before them; None:
+            any number, and a batch axis.
     """
     shape = x.shape
     if axes is None:
@@ -107,7 +107,7 @@ def check_channels(layer: Any, x: Any, axes: int | None = None) -> None:
 
 
 def _channels_hint(shape: tuple[Any, ...], channels: int, axes: int | None) -> str | None:
-    """What the user may have meant by an input of this shape."""
+    """A hint about the likely mistake behind an input of this shape, if any."""
     batched = axes is None or len(shape) == axes + 2
     if len(shape) > 2 and shape[-1] == channels:
         return f"channels come before the spatial axes: ef.moveaxis(x, -1, {1 if batched else 0})"
@@ -119,9 +119,9 @@ def _channels_hint(shape: tuple[Any, ...], channels: int, axes: int | None) -> s
 
 
 def note_precision(out: ef.Tensor, weight: ef.Variable) -> None:
-    """Warn if an input in double precision made a layer of single precision or less compute so.
+    """Warn if an input in double precision made a layer of lower precision compute in double.
 
-    The user's line is that which called the outermost module: there the input came from.
+    The warning names the line that called the outermost module: there the input came from.
 
     Args:
         out: the output of the layer.

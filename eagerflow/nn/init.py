@@ -1,8 +1,8 @@
 """Initial values of weights.
 
-All take ``(shape, *, generator=None, dtype=None)`` and give a tensor. Those that scale with the
-number of inputs or outputs of a unit (its *fan*) read it off the shape, which is that of a weight:
-``[out, in]`` of a linear layer, ``[out, in, *window]`` of a convolution.
+All functions but `fans` take ``(shape, *, generator=None, dtype=None)`` and return a tensor.
+Initialisers that scale with the number of inputs or outputs of a unit (its *fan*) derive it from
+the shape of the weight: ``[out, in]`` of a linear layer, ``[out, in, *window]`` of a convolution.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ Mode = Literal["fan_in", "fan_out"]
 _Generator = ef.random.Generator
 _Shape = tuple[int, ...]
 
-#: standard deviation of a normal distribution that is cut at two standard deviations
+#: standard deviation of a standard normal distribution truncated at two standard deviations
 _TRUNCATED: Final = 0.8796256610342398
 
 
 def fans(shape: _Shape) -> tuple[int, int]:
-    """How many inputs, and how many outputs, a unit of a weight of this shape has.
+    """The numbers of inputs and of outputs of a unit, ``(fan_in, fan_out)``, of a weight's shape.
 
     Args:
         shape: ``[out, in]`` or ``[out, in, *window]``.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``shape`` has fewer than two axes.
 
     >>> ef.nn.init.fans((16, 3, 5, 5))
     (75, 400)
@@ -72,7 +72,7 @@ def fans(shape: _Shape) -> tuple[int, int]:
 def zeros(
     shape: _Shape, *, generator: _Generator | None = None, dtype: ef.types.DTypeLike = None
 ) -> ef.Tensor:
-    """Zeros, as for biases.
+    """Zeros, such as for biases.
 
     >>> ef.nn.init.zeros((2,))
     Tensor([0., 0.], f32[2]@cpu:0)
@@ -83,7 +83,7 @@ def zeros(
 def ones(
     shape: _Shape, *, generator: _Generator | None = None, dtype: ef.types.DTypeLike = None
 ) -> ef.Tensor:
-    """Ones, as for the scales of norms.
+    """Ones, such as for the scales of norms.
 
     >>> ef.nn.init.ones((2,))
     Tensor([1., 1.], f32[2]@cpu:0)
@@ -98,7 +98,7 @@ def constant(
     generator: _Generator | None = None,
     dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
-    """One number everywhere.
+    """A constant: ``value`` in all elements.
 
     >>> ef.nn.init.constant((2,), 0.5)
     Tensor([0.5, 0.5], f32[2]@cpu:0)
@@ -149,15 +149,15 @@ def truncated_normal(
     generator: _Generator | None = None,
     dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
-    """Normally distributed, between two bounds.
+    """Normally distributed, truncated to two bounds.
 
     Args:
-        shape: of the result.
+        shape: shape of the result.
         loc: the mean before truncation.
         scale: the standard deviation before truncation.
         lower: the lower bound, in standard deviations from ``loc``.
         upper: the upper bound, likewise.
-        generator: where to take the draw from.
+        generator: the generator to draw from; the process's own by default.
         dtype: a real floating dtype; float32 by default.
 
     >>> x = ef.nn.init.truncated_normal((100,), scale=0.02)
@@ -180,7 +180,7 @@ def _symmetric(
 
 
 def _per(count: float) -> float:
-    """The reciprocal; of layers with no inputs or outputs there is nothing to draw."""
+    """The reciprocal of a fan; for a fan of 0 there is nothing to draw."""
     return 1.0 / max(count, 1.0)
 
 
@@ -193,7 +193,7 @@ def glorot_uniform(
 ) -> ef.Tensor:
     """Uniform with variance ``2 gain² / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
 
-    It keeps the variance of signals and gradients about the same through tanh layers.
+    Keeps the variance of signals and gradients about the same through tanh layers.
 
     >>> bound = (6 / (30 + 20)) ** 0.5
     >>> bool((abs(ef.nn.init.glorot_uniform((30, 20))) <= bound).all())
@@ -237,13 +237,13 @@ def he_uniform(
 ) -> ef.Tensor:
     """Uniform with variance ``2 / ((1 + negative_slope²) fan)`` (He et al., 2015).
 
-    It keeps the variance of signals through layers with ReLU.
+    Keeps the variance of signals through layers with ReLU.
 
     Args:
-        shape: of the weight.
-        negative_slope: that of a leaky ReLU.
+        shape: shape of the weight.
+        negative_slope: the slope of a leaky ReLU below 0.
         mode: ``"fan_in"`` keeps the variance of signals, ``"fan_out"`` that of gradients.
-        generator: where to take the draw from.
+        generator: the generator to draw from; the process's own by default.
         dtype: a real floating dtype; float32 by default.
 
     >>> bool((abs(ef.nn.init.he_uniform((30, 24))) <= 0.5).all())
@@ -283,7 +283,7 @@ def lecun_uniform(
 def lecun_normal(
     shape: _Shape, *, generator: _Generator | None = None, dtype: ef.types.DTypeLike = None
 ) -> ef.Tensor:
-    """Normal with variance ``1 / fan_in``, cut at two standard deviations.
+    """Normal with variance ``1 / fan_in``, truncated at two standard deviations.
 
     For self-normalising networks (LeCun et al., 1998; Klambauer et al., 2017).
 
@@ -301,14 +301,14 @@ def orthogonal(
     generator: _Generator | None = None,
     dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
-    """A random orthogonal matrix, uniformly among all of them (Saxe et al., 2014).
+    """A random orthogonal matrix, uniformly distributed (Saxe et al., 2014).
 
     The rows of ``[out, in * window]`` are orthonormal, or the columns if there are more rows.
 
     Args:
-        shape: of the weight; axes after the first count as one.
-        gain: what to multiply it with.
-        generator: where to take the draw from.
+        shape: shape of the weight; axes after the first count as one.
+        gain: factor of the matrix.
+        generator: the generator to draw from; the process's own by default.
         dtype: a real floating dtype; float32 by default.
 
     >>> q = ef.nn.init.orthogonal((3, 5), generator=ef.random.Generator(0))
@@ -319,7 +319,7 @@ def orthogonal(
     rows, columns = shape[0], math.prod(shape[1:])
     tall = (max(rows, columns), min(rows, columns))
     q, r = ef.linalg.qr(normal(tall, generator=generator, dtype=dtype))
-    # with a positive diagonal the factors are unique, and q is uniformly distributed
+    # with a positive diagonal the factorisation is unique, and q is uniformly distributed
     q = q * ef.where(ef.linalg.diagonal(r) < 0, -1, 1).astype(q.dtype)
     return ef.reshape(gain * (q if rows >= columns else q.T), shape)
 

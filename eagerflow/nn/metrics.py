@@ -1,7 +1,7 @@
-"""How good predictions are: functions of tensors, and classes that add up batch by batch.
+"""Metrics of predictions: functions of tensors, and classes that accumulate batch by batch.
 
-Results are float64. Predictions are either classes, in the shape of the labels, or scores with one
-more axis, the last, of one number per class.
+Results are float64. Predictions are either classes, in the shape of the labels, or scores, with an
+additional last axis of one number per class.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _AVERAGE: Final = one_of("binary", "macro", "micro", "weighted", None)
 def _fitted(
     wrong: str, expected: str, more: int = 0, axes: int | None = None, **parts: ef.Tensor
 ) -> tuple[ef.Tensor, ef.Tensor]:
-    """Two tensors: the first has the shape of the second, and ``more`` axes; so many, if given.
+    """Two tensors, checked: the first has the shape of the second, plus ``more`` axes.
 
-    Sizes of a trace are compared when it runs: broadcasting would hide that they differ.
+    Symbolic sizes are compared at run time: broadcasting would hide a difference.
     """
     x, y = map(ef.asarray, parts.values())
     given = ", ".join(f"{name}={v.type}" for name, v in zip(parts, (x, y), strict=True))
@@ -52,7 +52,7 @@ def _fitted(
 
 
 def _classes(name: str, predictions: ef.Tensor, labels: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
-    """Predicted and right classes, in one dtype and each in one axis."""
+    """Predicted and right classes, in one dtype, each as a vector."""
     predictions, labels = ef.asarray(predictions), ef.asarray(labels)
     if predictions.ndim == labels.ndim + 1:
         predictions = predictions.argmax(axis=-1)
@@ -74,13 +74,13 @@ def _classes(name: str, predictions: ef.Tensor, labels: ef.Tensor) -> tuple[ef.T
 
 
 def _share(part: ef.Tensor, whole: ef.Tensor) -> ef.Tensor:
-    """``part / whole`` in float64; NaN of nothing."""
+    """``part / whole`` in float64; NaN if ``whole`` is 0."""
     some = whole != 0
     return ef.where(some, part.astype(ef.float64) / ef.where(some, whole, 1), math.nan)
 
 
 def _mean(hits: ef.Tensor) -> ef.Tensor:
-    """The share of those that are true."""
+    """The share of true elements."""
     return _share(hits.astype(ef.int64).sum(), ef.ones_like(hits, dtype=ef.int64).sum())
 
 
@@ -109,12 +109,12 @@ def _scored(name: str, scores: ef.Tensor, labels: ef.Tensor) -> tuple[ef.Tensor,
 
 
 def top_k_accuracy(scores: ef.Tensor, labels: ef.Tensor, k: int = 5) -> ef.Tensor:
-    """How often the label is among the ``k`` classes with the highest scores.
+    """The share of labels among the ``k`` classes with the highest scores.
 
     Args:
         scores: ``[..., classes]``; among equal scores the first class counts as higher.
         labels: integers, ``[...]``.
-        k: how many; all classes where there are fewer.
+        k: number of classes; all classes if there are fewer.
 
     >>> scores = ef.tensor([[0.1, 0.5, 0.4], [0.8, 0.1, 0.1]])
     >>> ef.nn.metrics.top_k_accuracy(scores, ef.tensor([2, 1]), k=2)
@@ -128,7 +128,7 @@ def top_k_accuracy(scores: ef.Tensor, labels: ef.Tensor, k: int = 5) -> ef.Tenso
 def confusion_matrix(
     predictions: ef.Tensor, labels: ef.Tensor, num_classes: int | None = None
 ) -> ef.Tensor:
-    """How often each class is taken for each: rows are labels, columns predictions.
+    """The confusion matrix: counts of predictions per class; rows are labels, columns predictions.
 
     Args:
         predictions: classes like the labels, or scores ``[..., classes]``.
@@ -139,7 +139,7 @@ def confusion_matrix(
         Counts, ``int64 [num_classes, num_classes]``.
 
     Raises:
-        TensorIndexError: a class out of range.
+        TensorIndexError: a class is out of range.
 
     >>> ef.nn.metrics.confusion_matrix(ef.tensor([0, 1, 1]), ef.tensor([0, 0, 1]))
     Tensor([[1, 1],
@@ -155,7 +155,7 @@ def _confusion(
     if num_classes is None:
         both = ef.concat([predicted, right])
         num_classes = int(both.max()) + 1 if both.size else 0
-    # an index for each pair; the pairs of classes that there are not get one out of range
+    # an index for each pair of classes; invalid pairs get an index out of range
     valid = (predicted >= 0) & (predicted < num_classes) & (right >= 0) & (right < num_classes)
     pair = ef.where(valid, right * num_classes + predicted, num_classes**2)
     empty = ef.zeros(num_classes**2, dtype=ef.int64, device=pair.device)
@@ -171,7 +171,7 @@ def _confusion(
 def _out_of_range(
     name: str, predicted: ef.Tensor, right: ef.Tensor, num_classes: int
 ) -> TensorIndexError:
-    """The error for the classes that there are not."""
+    """The error for classes out of range."""
     both = ef.concat([predicted, right])
     low, high = int(both.min()), int(both.max())
     wrong = low if low < 0 else high
@@ -199,14 +199,14 @@ def f1_score(
     Args:
         predictions: classes like the labels, or scores ``[..., classes]``.
         labels: integers.
-        average: ``"binary"``: of class 1, there being two; ``"macro"``: the mean over the classes
-            that occur among labels or predictions; ``"weighted"``: their mean, each as often as
-            it is a label; ``"micro"``: of the counts of all classes; None: one for each class, 0
-            for those that do not occur.
+        average: ``"binary"``: the score of class 1 of two classes; ``"macro"``: the mean over the
+            classes that occur among labels or predictions; ``"weighted"``: the mean weighted by
+            the frequency of labels; ``"micro"``: the score of the summed counts; None: a score
+            for each class, 0 if the class does not occur.
         num_classes: by default one more than the largest class, which depends on the data.
 
     Raises:
-        TensorIndexError: a class out of range, or more than two of them and ``"binary"``.
+        TensorIndexError: a class is out of range, or ``"binary"`` is given for more than two.
 
     >>> predicted, labels = ef.tensor([0, 1, 1, 1]), ef.tensor([0, 1, 0, 1])
     >>> ef.nn.metrics.f1_score(predicted, labels)
@@ -220,7 +220,7 @@ def f1_score(
 
 def _f1(matrix: ef.Tensor, average: Average) -> ef.Tensor:
     right = ef.linalg.diagonal(matrix)
-    either = matrix.sum(axis=0) + matrix.sum(axis=1)  # right ones count in both
+    either = matrix.sum(axis=0) + matrix.sum(axis=1)  # right predictions count in both
     if average == "micro":
         right, either = right.sum(), either.sum()
     scores = _share(2 * right, ef.maximum(either, 1))
@@ -238,7 +238,7 @@ def _f1(matrix: ef.Tensor, average: Average) -> ef.Tensor:
 
 
 def auc(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
-    """The area under a curve through points, by trapezoids.
+    """The area under a curve through points, by the trapezoidal rule.
 
     Args:
         x: ``[n]``, ascending or descending.
@@ -255,12 +255,12 @@ def auc(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
 def roc_auc(scores: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
     """The area under the receiver operating characteristic (Hanley and McNeil, 1982).
 
-    It is the probability that a positive element has a higher score than a negative one, where
-    equal scores count a half; NaN if there are none of one kind, or if a score is NaN.
+    It is the probability that a positive element has a higher score than a negative one, with
+    equal scores counting a half; NaN if all elements are of one kind, or if a score is NaN.
 
     Args:
         scores: real, ``[n]``: the higher, the more likely positive.
-        labels: boolean or integers, ``[n]``: what is not 0 is positive.
+        labels: boolean or integers, ``[n]``; nonzero means positive.
 
     >>> ef.nn.metrics.roc_auc(ef.tensor([0.1, 0.4, 0.35, 0.8]), ef.tensor([0, 0, 1, 1]))
     Tensor(0.75, f64[]@cpu:0)
@@ -272,7 +272,7 @@ def roc_auc(scores: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
     first = ef.concat([ef.ones_like(positive[:1]), ordered[1:] != ordered[:-1]])
     ones, zeros = positive.astype(ef.int64), (~positive).astype(ef.int64)
     count, others = ones.sum(), zeros.sum()
-    # pairs with the lower score at the negative one, and pairs with it not at the positive one
+    # pairs with a lower score at the negative, and pairs without a lower score at the positive
     wins = (ones * _before(zeros, first)).sum()
     not_lost = count * others - (zeros * _before(ones, first)).sum()
     area = _share((wins + not_lost).astype(ef.float64) / 2, count * others)
@@ -280,14 +280,14 @@ def roc_auc(scores: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
 
 
 def _before(counts: ef.Tensor, first: ef.Tensor) -> ef.Tensor:
-    """The sum of ``counts`` before the run of each element; ``first`` is where runs begin."""
+    """The sum of ``counts`` before the run of each element; ``first`` marks beginnings of runs."""
     return ef.cummax(ef.where(first, ef.cumulative_sum(counts) - counts, 0))
 
 
 def _surprise(
     scores: ef.Tensor, labels: ef.Tensor, ignore_index: int
 ) -> tuple[ef.Tensor, ef.Tensor]:
-    """The sum of ``-log softmax(scores)`` at the labels, and how many count."""
+    """The sum of ``-log softmax(scores)`` at the labels, and the number of labels that count."""
     scores, labels = _scored("perplexity", scores, labels)
     losses = ef.softmax_cross_entropy(
         scores.astype(ef.float64), labels, axis=-1, ignore_index=ignore_index, reduction="sum"
@@ -296,7 +296,7 @@ def _surprise(
 
 
 def perplexity(scores: ef.Tensor, labels: ef.Tensor, ignore_index: int = -100) -> ef.Tensor:
-    """The exponential of the mean cross-entropy: how many choices a model is torn between.
+    """The exponential of the mean cross-entropy: the effective number of equally likely classes.
 
     Args:
         scores: ``[..., classes]``.
@@ -304,7 +304,7 @@ def perplexity(scores: ef.Tensor, labels: ef.Tensor, ignore_index: int = -100) -
         ignore_index: a label that does not count, such as that of padding.
 
     Raises:
-        TensorIndexError: another label that is no class.
+        TensorIndexError: another label is out of range.
 
     >>> round(float(ef.nn.metrics.perplexity(ef.zeros((5, 8)), ef.arange(5))), 6)
     8.0
@@ -323,7 +323,7 @@ def _counter(
 
 
 class AbstractMetric(ABC):
-    """Adds up what `result` is made of, in variables: `update` works in a traced step, too."""
+    """Base class of metrics that accumulate in variables; `update` works in traced steps, too."""
 
     @property
     def state(self) -> dict[str, ef.Variable]:
@@ -331,13 +331,13 @@ class AbstractMetric(ABC):
         return {name: v for name, v in vars(self).items() if isinstance(v, ef.Variable)}
 
     def reset(self) -> None:
-        """Start anew."""
+        """Set the state back to its initial values."""
         for variable in self.state.values():
             variable.assign(ef.zeros_like(variable))
 
     @abstractmethod
     def result(self) -> ef.Tensor:
-        """Of all that `update` was given since the start or `reset`."""
+        """The metric over all calls of `update` since construction or the last `reset`."""
 
 
 @final
@@ -356,7 +356,7 @@ class Mean(AbstractMetric):
         self.count = _counter()
 
     def update(self, values: ef.Tensor | float) -> None:
-        """Take more numbers: a tensor of any shape, or one."""
+        """Add numbers: a tensor of any shape, or a single number."""
         values = ef.asarray(values).astype(ef.float64)
         self.total.assign_add(values.sum())
         self.count.assign_add(ef.ones_like(values, dtype=ef.int64).sum())
@@ -381,7 +381,7 @@ class Accuracy(AbstractMetric):
         self.count = _counter()
 
     def update(self, predictions: ef.Tensor, labels: ef.Tensor) -> None:
-        """Take another batch."""
+        """Add a batch; arguments are as for `accuracy`."""
         predicted, labels = _classes("accuracy", predictions, labels)
         self.right.assign_add((predicted == labels).astype(ef.int64).sum())
         self.count.assign_add(ef.ones_like(labels).sum())
@@ -406,7 +406,7 @@ class Perplexity(AbstractMetric):
         self.count = _counter()
 
     def update(self, scores: ef.Tensor, labels: ef.Tensor) -> None:
-        """Take another batch."""
+        """Add a batch; arguments are as for `perplexity`."""
         total, count = _surprise(scores, labels, self.ignore_index)
         self.total.assign_add(total)
         self.count.assign_add(count)
@@ -417,7 +417,7 @@ class Perplexity(AbstractMetric):
 
 @final
 class ConfusionMatrix(AbstractMetric):
-    """How often each class is taken for each, batch by batch; as `confusion_matrix`.
+    """The confusion matrix, batch by batch; as the function `confusion_matrix`.
 
     >>> matrix = ef.nn.metrics.ConfusionMatrix(2)
     >>> matrix.update(ef.tensor([0, 1, 1]), ef.tensor([0, 0, 1]))
@@ -434,14 +434,14 @@ class ConfusionMatrix(AbstractMetric):
         self.counts = _counter((num_classes, num_classes), name="counts")
 
     def update(self, predictions: ef.Tensor, labels: ef.Tensor) -> None:
-        """Take another batch."""
+        """Add a batch; arguments are as for `confusion_matrix`."""
         self.counts.assign_add(confusion_matrix(predictions, labels, self.num_classes))
 
     def result(self) -> ef.Tensor:
         return self.counts.value
 
     def f1_score(self, average: Average = "binary") -> ef.Tensor:
-        """The F1 score of all that was counted; as the function `f1_score`."""
+        """The F1 score over all batches; as the function `f1_score`."""
         require("f1_score", _AVERAGE, average=average)
         return _f1(self.counts.value, average)
 

@@ -1,4 +1,4 @@
-"""`Module`: the base of layers and models."""
+"""`Module`: the base class of layers and models."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class _Forward(Protocol[_P, _R_co]):
 
 
 class Module:
-    """The base of layers and models: subclass it, set attributes, and write ``forward``.
+    """The base class of layers and models: subclass it, set attributes, and write ``forward``.
 
     Variables and other modules are found wherever attributes hold them, also in lists, tuples,
-    dicts and dataclasses, in the order in which the attributes were set; nothing is registered,
-    and ``__init__`` need not call that of this class. Their names are paths, such as
+    dicts and dataclasses, in the order in which the attributes were set; no registration is
+    needed, nor a call of ``super().__init__``. Their names are paths, such as
     ``"layers.0.weight"``. Variables that are not trainable are *buffers*, such as running means.
 
-    In a traced function, attributes are looked at as those of any object: a trace is used as long
-    as they are what they were, and the boxes of its picture are the modules. The same goes for all
-    that a module holds where the function asks for its `trainable`, `state` or `modules`.
+    In a traced function, attributes are guarded as those of any object: a trace is used as long
+    as they are unchanged; modules are the boxes of its picture. Where the function reads
+    `trainable`, `state` or `modules`, all contents of the module are guarded.
 
     Attributes:
-        training: whether dropout drops and batch norms use the batch; see `train` and `eval`.
-        frozen: whether `trainable` leaves the variables out that this very module holds; see
+        training: whether dropout is active and batch norms use the batch; see `train` and `eval`.
+        frozen: whether `trainable` leaves out the variables that this module holds itself; see
             `freeze`.
 
     >>> class Classifier(ef.nn.Module):
@@ -60,11 +60,11 @@ class Module:
     frozen: bool
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # here, so that subclasses need not call __init__; in the instance, so that traces see it
+        # here, so that subclasses need not call __init__; in the instance, so that traces see them
         return made(cls, training=True, frozen=False)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; subclasses write it, and users call the module itself."""
+        """The computation of the module; subclasses define it, and users call the module itself."""
         name = type(self).__name__
         raise UnknownNameError(
             f"{name} has no forward",
@@ -74,7 +74,7 @@ class Module:
         )
 
     def __call__(self: _Forward[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """`forward`; in a trace its nodes are in a scope named after the module."""
+        """Call `forward`; in a trace its nodes are in a scope named after the module."""
         try:
             if is_traced():
                 result: _R = call(self, Module, args, kwargs)
@@ -84,13 +84,13 @@ class Module:
             hide_frames(error)
             raise
 
-    if not TYPE_CHECKING:  # a checker would take every name for an attribute that may be set
+    if not TYPE_CHECKING:  # else checkers would accept assignments to any name
         __setattr__ = keeping_variables
 
-    # --- what it holds ---
+    # --- contents ---
 
     def modules(self) -> Iterator[tuple[str, Module]]:
-        """Path and module of this one (its path is ``""``) and all below, each once.
+        """Pairs of path and module: this module (path ``""``) and all below it, each once.
 
         >>> model = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 1))
         >>> [path for path, _ in model.modules()]
@@ -102,9 +102,9 @@ class Module:
     @property
     @never_called
     def state(self) -> dict[str, ef.Variable]:
-        """All variables by path, each once: what a checkpoint keeps.
+        """All variables by path, each once: the contents of a checkpoint.
 
-        A number tells paths apart that would be one, as of keys 1 and "1": ``"layers.1~2"``.
+        Equal paths, as of keys 1 and "1", are distinguished by a number: ``"layers.1~2"``.
 
         >>> list(ef.nn.Linear(2, 3).state)
         ['weight', 'bias']
@@ -115,7 +115,7 @@ class Module:
     @property
     @never_called
     def parameters(self) -> dict[str, ef.Variable]:
-        """The variables that can be trained, by path, frozen ones too.
+        """The variables that can be trained, by path, frozen variables included.
 
         >>> list(ef.nn.BatchNorm(3).parameters)
         ['weight', 'bias']
@@ -135,9 +135,9 @@ class Module:
     @property
     @never_called
     def trainable(self) -> dict[str, ef.Variable]:
-        """The variables to train, by path: the parameters without those that are frozen.
+        """The variables to train, by path: the parameters that are not frozen.
 
-        A variable that several modules hold is frozen if one of them is.
+        A variable that several modules hold is frozen if one of these modules is.
 
         >>> model = ef.nn.Linear(2, 1)
         >>> loss = ef.value_and_grad(lambda x: model(x).sum(), wrt=model.trainable)
@@ -154,7 +154,7 @@ class Module:
     # --- modes ---
 
     def train(self, mode: bool = True) -> Self:
-        """Set ``training`` here and in all modules below; gives the module.
+        """Set ``training`` here and in all modules below; returns the module.
 
         >>> ef.nn.Sequential(ef.nn.Dropout(0.1)).eval().train().layers[0].training
         True
@@ -170,10 +170,10 @@ class Module:
         return self.train(False)
 
     def freeze(self) -> Self:
-        """Leave this module's variables and those below out of `trainable`; gives the module.
+        """Leave all variables here and in modules below out of `trainable`; returns the module.
 
-        Buffers are as before: to keep batch norms from changing their running statistics, `eval`
-        them. A gradient function keeps the variables that it was made for: make it anew.
+        Buffers are not affected: to keep batch norms from changing their running statistics, call
+        `eval` on them. A gradient function keeps the variables that it was made for: make it anew.
 
         >>> model = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 1))
         >>> _ = model.layers[0].freeze()
@@ -183,14 +183,14 @@ class Module:
         return _flagged(self, "frozen", True)
 
     def unfreeze(self) -> Self:
-        """Undo `freeze`, here and in all modules below; gives the module.
+        """Undo `freeze`, here and in all modules below; returns the module.
 
         >>> list(ef.nn.Linear(2, 3).freeze().unfreeze().trainable)
         ['weight', 'bias']
         """
         return _flagged(self, "frozen", False)
 
-    # --- state, and for people ---
+    # --- state and text ---
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Assign values to the variables, all or none.
@@ -198,11 +198,11 @@ class Module:
         Args:
             state: values by path, of the dtypes and shapes of the variables: tensors, arrays,
                 variables, as in the `state` of another module.
-            strict: whether it must have a value for each variable and no other.
+            strict: whether ``state`` must have a value for each variable and no other.
 
         Raises:
-            CheckpointError: it lacks values, has unknown ones, one does not fit, or a variable
-                with two paths gets two values; nothing is assigned then.
+            CheckpointError: values are missing, unknown or do not fit, or a variable with two
+                paths gets two values; then nothing is assigned.
 
         >>> model, copy = ef.nn.Linear(2, 3), ef.nn.Linear(2, 3)
         >>> copy.load_state(model.state)
@@ -220,9 +220,9 @@ class Module:
 
         Args:
             args: example inputs, of which only the types matter: the model is traced with them
-                and not run, so nothing is computed and no state changes. Without them the table
-                has no output types.
-            kwargs: more of them.
+                and not run, so nothing is computed and no state changes. Without example inputs the
+                table has no output types.
+            kwargs: example inputs given by name.
 
         >>> model = ef.nn.Sequential(ef.nn.Linear(64, 16), ef.nn.Linear(16, 10))
         >>> model.summary(ef.zeros((8, 64)))
@@ -233,7 +233,7 @@ class Module:
         1,210 parameters (4,840 B), all trainable
         """
 
-        def run(*args: Any, **kwargs: Any) -> None:  # here, where traces look: they undo changes
+        def run(*args: Any, **kwargs: Any) -> None:  # in user code to traces, which undo changes
             self(*args, **kwargs)
 
         return summarise(self, Module, run, args, kwargs)
@@ -242,7 +242,7 @@ class Module:
         return outline(self, Module)
 
 
-#: names of other frameworks; what there is instead: `hints/nn.py`
+#: names of other frameworks; their replacements: `hints/nn.py`
 _HINTED: Final = """
     add_module append apply bfloat16 children compile cpu cuda double evaluate extend fit float
     get_weights half load_state_dict
@@ -258,7 +258,7 @@ def _modules(module: Module) -> Iterator[tuple[str, Module]]:
 
 
 def _flagged(module: _M, flag: str, value: bool) -> _M:
-    """The module, with an attribute set here and in all modules below."""
+    """Set a flag here and in all modules below; returns the module."""
     note_walk(module, Module)
     for _, part in _modules(module):
         note_set(part, flag)

@@ -1,4 +1,4 @@
-"""Calls of modules in a trace: each opens a name scope, and a summary takes notes."""
+"""Calls of modules in a trace: each opens a name scope, and is recorded for a summary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import eagerflow as ef
 from eagerflow.extending import call_in_scope, children, walk
 
-#: what the modules are called that the running module holds, by id
+#: names of the modules that the running module holds, by id
 _names: Final[ContextVar[dict[int, str] | None]] = ContextVar("names", default=None)
 _notes: Final[ContextVar[list[tuple[Any, Any]] | None]] = ContextVar("notes", default=None)
 
@@ -18,8 +18,8 @@ _notes: Final[ContextVar[list[tuple[Any, Any]] | None]] = ContextVar("notes", de
 def call(module: Any, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``module.forward(*args, **kwargs)`` within a scope of the module's name.
 
-    That is its path in the module that calls it, or its class. Variables are called by their
-    paths in the outermost module.
+    The name is the module's path in the calling module, or its class. Variables are named by
+    their paths in the outermost module.
     """
     above = _names.get()
     scope = (above or {}).get(id(module)) or type(module).__name__
@@ -37,9 +37,9 @@ def call(module: Any, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _paths(root: Any, kind: type) -> Iterator[tuple[str, ef.Variable]]:
-    """The paths of each variable.
+    """The paths and variables of a module, to be used as names.
 
-    Names stay that are no end of the path: the user chose them.
+    A name that is no end of the path stays: the user chose it.
     """
     for path, value, _ in walk(root, kind):
         if isinstance(value, ef.Variable) and (not value.name or _ends(path, value.name)):
@@ -52,7 +52,7 @@ def _ends(path: str, name: str) -> bool:
 
 @contextmanager
 def noting() -> Iterator[list[tuple[Any, Any]]]:
-    """The modules that are called in the block, in a trace, with their results."""
+    """Record the modules that are called in the block, in a trace, with their results."""
     notes: list[tuple[Any, Any]] = []
     token = _notes.set(notes)
     try:

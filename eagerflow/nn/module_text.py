@@ -1,4 +1,4 @@
-"""Modules as text: an indented tree with what each was made with."""
+"""The text of modules: an indented tree with the arguments of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def outline(module: Any, kind: type) -> str:
-    """The module and, indented below it, those that it holds."""
+    """The text of a module and, indented below it, of the modules that it holds."""
     return "\n".join(_lines(module, kind, frozenset()))
 
 
@@ -54,14 +54,14 @@ def _name_of(function: Any) -> str:
 
 
 def _place(path: str, attributes: list[str]) -> tuple[int, int]:
-    """Where a part comes: by its attribute, and its place in that."""
+    """The sort key of a part: the position of its attribute, and its position in that."""
     name, _, rest = path.partition(".")
     item = rest.partition(".")[0]
     return attributes.index(name), int(item) if item.isdigit() else 0
 
 
 def _alike(parts: list[tuple[str, list[str]]]) -> list[tuple[list[str], list[str]]]:
-    """Items of one container that follow each other and look the same, together."""
+    """Groups of consecutive items of one container with equal texts."""
     groups: list[tuple[list[str], list[str]]] = []
     for path, lines in parts:
         owner, _, item = path.rpartition(".")
@@ -76,9 +76,9 @@ def _alike(parts: list[tuple[str, list[str]]]) -> list[tuple[list[str], list[str
 
 
 def _settings(module: Any, kind: type) -> list[str]:
-    """The arguments that it was made with, as far as attributes of these names show them.
+    """The arguments of a module, as far as attributes of these names show them.
 
-    Those with their defaults are left out; where there is nothing else, its variables are shown.
+    Defaults are left out; if nothing remains, the variables of the module are shown.
     """
     parameters = inspect.signature(type(module).__init__).parameters.values()
     settings = []
@@ -108,5 +108,5 @@ def _is_plain(value: Any) -> bool:
 
 
 def short_type(x: ef.Tensor | ef.Variable) -> str:
-    """A type without its device."""
+    """The text of a type without the device."""
     return str(x.type).partition("@")[0]

@@ -1,6 +1,6 @@
-"""How attributes of modules differ from those of other objects.
+"""Attributes of modules: properties that are not methods, and assignments that are refused.
 
-Traces read the file of `Module` as code of the user; here is nothing that they have to know.
+Traces follow the file of `Module` as user code; the code here is not relevant to them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _R = TypeVar("_R")
 
 
 def never_called(getter: Callable[[_S], _R]) -> Callable[[_S], _R]:
-    """Let the error for a property, a method in other frameworks, say so where it is called.
+    """A property whose call, as of a method in other frameworks, raises a helpful error.
 
-    Python would say that a dict cannot be called. The getter runs before the call, but can look at
-    the instruction that reads the attribute; where that does not tell, Python's error remains.
+    Python would report that a dict is not callable. The getter runs before the call, but can look
+    at the instruction after the read; where that is unclear, Python's error remains.
 
     Args:
-        getter: of the property; it gives a dict of variables by path.
+        getter: the getter of the property, which returns a dict of variables by path.
     """
     name = getter.__name__
 
@@ -48,19 +48,19 @@ def _is_called(frame: FrameType) -> bool:
     """Whether the attribute that ``frame`` is about to read is called at once: ``x.name()``."""
     code, at = frame.f_code.co_code, frame.f_lasti
     method = opmap.get("LOAD_METHOD", 256)
-    if method < 256:  # greater numbers are the compiler's own
+    if method < 256:  # greater numbers are pseudo-instructions of the compiler
         return code[at] == method
     return code[at] == opmap["LOAD_ATTR"] and bool(code[at + 1] & 1)  # since Python 3.12
 
 
 def keeping_variables(module: Any, name: str, value: object) -> None:
-    """Set an attribute of a module, unless a variable would be lost for a value.
+    """Set an attribute of a module, unless a variable would be replaced by a value.
 
-    Whoever writes ``net.weight = x`` means to give the parameter a value; it would be trained no
-    longer, without a word. PyTorch refuses that, too.
+    ``net.weight = x`` is meant to assign to the parameter; instead it would silently be trained
+    no longer. PyTorch refuses this, too.
 
     Raises:
-        VariableError: neither a variable, nor a module, nor None is to take its place.
+        VariableError: the new value is neither a variable, nor a module, nor None.
     """
     if isinstance(module.__dict__.get(name), ef.Variable):
         try:

@@ -1,7 +1,7 @@
-"""What recurrent layers compute: a step of each kind, a sweep along sequences, layers of sweeps.
+"""The computations of recurrent layers: steps, sweeps along sequences, layers of sweeps.
 
-Library code for traces: the variables of a layer, whose names are made when it is, are held by one
-object that never changes, and that a trace compares as such (`Weights`).
+To traces this is library code: the variables of a layer, whose names are computed at construction,
+are held by one immutable object, which a trace compares as a whole (`Weights`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import eagerflow as ef
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
 
-#: the carry: the hidden state, which is what a step gives; of an LSTM that of the cell, too
+#: the carry: the hidden state, which is the output of a step; in an LSTM also the cell state
 State: TypeAlias = tuple[ef.Tensor, ...]
 Step: TypeAlias = Callable[[ef.Tensor, State], State]
 
-#: how many gates each kind of step has; weights and biases hold them one below the other
+#: number of gates of each kind of step; weights and biases hold the gates stacked
 GATES: Final = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
 
 
@@ -25,14 +25,14 @@ GATES: Final = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
 
 
 class StepWeights(NamedTuple):
-    """The variables of a step, as PyTorch lays them out.
+    """The variables of a step, in the layout of PyTorch.
 
     Attributes:
         ih: ``[gates * hidden, inputs]``.
         hh: ``[gates * hidden, outputs]``.
         bias_ih: ``[gates * hidden]``, or None.
         bias_hh: ``[gates * hidden]``, or None.
-        hr: of an LSTM whose outputs are projections ``[outputs, hidden]``, else None.
+        hr: ``[outputs, hidden]``, the projection of the outputs of an LSTM, or None.
     """
 
     ih: ef.Variable
@@ -44,7 +44,7 @@ class StepWeights(NamedTuple):
 
 @final
 class Weights:
-    """The variables of a layer: those of a step for each of its sweeps."""
+    """The variables of a layer: those of the step of each sweep."""
 
     __slots__ = ("__weakref__", "_sweeps")
 
@@ -59,7 +59,7 @@ class Weights:
 
 
 def suffixes(num_layers: int, bidirectional: bool) -> list[str]:
-    """What the names of variables end with, for each sweep: that of the first layer forward, ….
+    """The suffixes of variable names, one per sweep, from the forward sweep of the first layer.
 
     >>> suffixes(2, True)
     ['_l0', '_l0_reverse', '_l1', '_l1_reverse']
@@ -75,13 +75,13 @@ def make_weights(
     """Give a module the variables of a step, drawn from U(-k, k) with ``k = 1 / sqrt(hidden)``.
 
     Args:
-        module: whose attributes they become.
-        kind: of `GATES`.
-        suffix: of their names.
-        sizes: of inputs, of the hidden state, and of projections if they are not 0.
+        module: the module whose attributes they become.
+        kind: the kind of step, a key of `GATES`.
+        suffix: suffix of their names.
+        sizes: sizes of inputs, of the hidden state, and of projections (0 for none).
         bias: whether there are biases.
-        dtype: of the variables.
-        generator: where to draw from.
+        dtype: dtype of the variables.
+        generator: the generator to draw from.
     """
     inputs, hidden, projections = sizes
     rows = GATES[kind] * hidden
@@ -99,7 +99,7 @@ def make_weights(
 
 
 def weights_of(module: Any, ends: Sequence[str]) -> Weights:
-    """What `make_weights` made, for each of these suffixes."""
+    """The variables made by `make_weights`, for each of these suffixes."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
     weights: list[list[Any]] = [[getattr(module, n + end, None) for n in names] for end in ends]
     return Weights([StepWeights(*one) for one in weights])
@@ -109,7 +109,7 @@ def weights_of(module: Any, ends: Sequence[str]) -> Weights:
 
 
 class _Ready(NamedTuple):
-    """What a step computes with, reversed and added up once for all iterations."""
+    """The operands of a step: weights transposed and biases added once for all iterations."""
 
     hh: ef.Tensor
     bias: ef.Tensor | None
@@ -155,11 +155,11 @@ _STEPS: Final[dict[str, Callable[[_Ready], Step]]] = {
 
 
 def _prepared(kind: str, w: StepWeights, x: ef.Tensor) -> tuple[ef.Tensor, Step]:
-    """What the inputs add to the gates, ``[..., gates * hidden]``, and the step that takes it."""
+    """The contribution of the inputs to the gates, ``[..., gates * hidden]``, and the step."""
     gates, inner = x @ w.ih.T, None
     if w.bias_ih is not None and w.bias_hh is not None:
         outer = w.bias_hh.value
-        if kind == "gru":  # a gate is between the last third of this bias and the sum
+        if kind == "gru":  # the last third of this bias is gated before the sum
             outer, inner = ef.split(outer, [2 * (outer.size // 3)])
             outer = ef.concat([outer, ef.zeros_like(inner)])
         gates = gates + (w.bias_ih + outer)
@@ -170,10 +170,10 @@ def one_step(kind: str, w: StepWeights, x: ef.Tensor, state: State) -> State:
     """The state after a step.
 
     Args:
-        kind: of `GATES`.
+        kind: the kind of step, a key of `GATES`.
         w: the variables.
         x: ``[batch, inputs]`` or ``[inputs]``.
-        state: of tensors ``[batch, size]`` or ``[size]``.
+        state: tensors ``[batch, size]`` or ``[size]``.
     """
     gates, step = _prepared(kind, w, x)
     return step(gates, state)
@@ -189,16 +189,16 @@ def run(
     """The outputs of the last layer, and the last state of each sweep.
 
     Args:
-        kind: of `GATES`.
-        weights: of each sweep.
-        directions: 2 if each layer also goes backward.
+        kind: the kind of step, a key of `GATES`.
+        weights: the variables of each sweep.
+        directions: 2 if each layer also makes a backward sweep, else 1.
         x: ``[time, batch, inputs]``.
-        state: of tensors ``[sweeps, batch, size]``.
-        inside: ``[time, batch, 1]``, whether a step is one of its sequence; None: all are.
-        dropout: of the outputs of a layer before they come to the next; 0 for none.
+        state: tensors ``[sweeps, batch, size]``.
+        inside: bool ``[time, batch, 1]``, whether a step belongs to its sequence; None: all do.
+        dropout: probability of dropout between layers; 0 for none.
     """
     if inside is not None:
-        x = ef.where(inside, x, 0)  # so that nothing that stands outside gets into gradients
+        x = ef.where(inside, x, 0)  # so that values in the padding do not enter gradients
     ends: list[State] = []
     for layer in range(len(weights) // directions):
         if layer and dropout:
@@ -218,10 +218,10 @@ def _sweep(
     kind: str, w: StepWeights, x: ef.Tensor, state: State, inside: ef.Tensor | None, *,
     reverse: bool,
 ) -> tuple[ef.Tensor, State]:  # fmt: skip
-    """One layer in one direction; the products with its inputs are one product for all steps.
+    """A sweep of one layer; the products with the inputs are one product for all steps.
 
-    A sequence that is shorter than others keeps its state once it has ended, or until it begins
-    in the direction backward.
+    In the padding of a shorter sequence the state does not change: after its end in a forward
+    sweep, before its beginning in a backward one.
     """
     gates, step = _prepared(kind, w, x)
 

@@ -1,4 +1,4 @@
-"""What recurrent layers are called with: sequences, their lengths, and states to start from."""
+"""Checks of the arguments of recurrent layers: sequences, their lengths, and initial states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eagerflow.types import DType
 
 
 def check_sequences(name: str, x: ef.Tensor, size: int, batch_first: bool) -> None:
-    """Raise unless ``x`` is a sequence, or a batch of them, of rows of that size."""
+    """Raise unless ``x`` is a sequence, or a batch of sequences, of vectors of length ``size``."""
     if len(x.shape) in (2, 3) and may_equal(x.shape[-1], size):
         return
     order = "batch, time" if batch_first else "time, batch"
@@ -24,7 +24,7 @@ def check_sequences(name: str, x: ef.Tensor, size: int, batch_first: bool) -> No
 
 
 def check_rows(name: str, x: ef.Tensor, size: int) -> None:
-    """Raise unless ``x`` is a row of that size, or a batch of them."""
+    """Raise unless ``x`` is a vector of length ``size``, or a batch of such vectors."""
     if len(x.shape) in (1, 2) and may_equal(x.shape[-1], size):
         return
     raise ShapeError(
@@ -37,22 +37,22 @@ def check_rows(name: str, x: ef.Tensor, size: int) -> None:
 def first_state(
     name: str, given: Any, x: ef.Tensor, shapes: Sequence[tuple[Size, ...]], dtype: DType
 ) -> tuple[ef.Tensor, ...]:
-    """The tensors of a state; zeros if there is none.
+    """The tensors of an initial state; zeros if none is given.
 
     Args:
-        name: for messages.
-        given: what the layer was called with: None, a tensor, or for two shapes a pair.
+        name: name of the layer, for messages.
+        given: the state given to the layer: None, a tensor, or for two shapes a pair.
         x: the input of the layer, for its device.
-        shapes: of the tensors.
-        dtype: of what the layer computes.
+        shapes: shapes of the tensors.
+        dtype: dtype in which the layer computes.
 
     Raises:
-        TensorValueError: it has another structure.
+        TensorValueError: the state has another structure.
         ShapeError: a tensor has another shape.
-        DTypeError: another dtype.
+        DTypeError: a tensor has another dtype.
     """
     if given is None:
-        zeros: Any = ef.zeros  # of sizes that may be dims
+        zeros: Any = ef.zeros  # sizes may be symbolic
         return tuple([zeros(shape, dtype=dtype, device=x.device) for shape in shapes])
     parts = given if isinstance(given, (tuple, list)) else (given,)
     if len(parts) != len(shapes):
@@ -79,24 +79,24 @@ def _part(name: str, part: ef.Tensor, shape: tuple[Size, ...], dtype: DType) -> 
 
 
 def _sized(x: ef.Tensor, shape: tuple[Size, ...], wrong: str, given: str) -> ef.Tensor:
-    """``x``, whose sizes may have other names in a trace, if it is of that shape."""
+    """``x``, checked for its shape; in a trace, sizes may have other names."""
     sized = matched(x, x.shape, shape, wrong, given)
     return sized if all(map(same, x.shape, shape)) else sized.reshape(shape)
 
 
 def mask_of(name: str, lengths: TensorLike, x: ef.Tensor) -> ef.Tensor:
-    """Whether a step is one of its sequence, bool ``[time, batch, 1]``.
+    """Whether each step belongs to its sequence, bool ``[time, batch, 1]``.
 
     Args:
-        name: for messages.
-        lengths: how many steps each sequence has.
+        name: name of the layer, for messages.
+        lengths: the length of each sequence.
         x: ``[time, batch, inputs]``.
 
     Raises:
-        DTypeError: they are no integers.
-        ShapeError: there are more or fewer of them than sequences.
-        TensorValueError: one is negative or more than there are steps; a graph says so when it
-            runs.
+        DTypeError: the lengths are no integers.
+        ShapeError: the number of lengths is not that of the sequences.
+        TensorValueError: a length is negative or exceeds the number of steps; if traced, raised
+            at run time.
     """
     steps, batch = x.shape[:2]
     counts = ef.asarray(lengths)

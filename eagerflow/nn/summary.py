@@ -1,4 +1,4 @@
-"""Tables of modules: what each is, gives and holds."""
+"""Summaries of models: a table of modules with output types, parameters and bytes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from eagerflow.nn.module_calls import noting
 from eagerflow.nn.module_text import short_type
 
 _HEADINGS: Final = ("layer", "class", "output", "parameters", "bytes")
-_LEFT: Final = 3  # columns of texts
+_LEFT: Final = 3  # columns aligned to the left
 
 
 @final
 @dataclass(frozen=True)
 class SummaryRow:
-    """One module.
+    """A row of a summary, about one module.
 
     Attributes:
-        path: its path; empty for the module that the table is about.
-        name: its class.
-        output: the types of its output; empty where the example inputs do not reach it.
-        calls: how often it is called.
-        parameters: how many numbers the parameters have that it holds itself; what several
-            modules share counts at the first.
-        nbytes: the memory of its variables, buffers among them, counted likewise.
+        path: path of the module; empty for the summarised module itself.
+        name: name of its class.
+        output: types of its output; empty if the example inputs do not reach it.
+        calls: number of its calls.
+        parameters: number of elements of the parameters that the module holds itself; shared
+            parameters count at the first module.
+        nbytes: memory of its variables in bytes, buffers included, counted likewise.
     """
 
     path: str
@@ -43,13 +43,13 @@ class SummaryRow:
 @final
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """What ``module.summary(...)`` gives: prints as text, and shows as a table in a notebook.
+    """The result of ``module.summary(...)``: prints as text, and as a table in a notebook.
 
     Attributes:
-        rows: one for each module, in the order in which they are defined.
-        trainable: how many of the parameters are not frozen.
-        note: that the example inputs make it compute in another precision than that of its
-            parameters; else empty.
+        rows: a row for each module, in the order of definition.
+        trainable: number of elements of parameters that are not frozen.
+        note: a warning if the example inputs make the module compute in another precision than
+            that of its parameters; else empty.
 
     >>> table = ef.nn.Linear(3, 2).summary(ef.zeros((5, 3)))
     >>> table.rows[0].output, table.parameters, table.nbytes
@@ -62,7 +62,7 @@ class Summary:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the parameters have."""
+        """The number of elements of all parameters."""
         return sum(row.parameters for row in self.rows)
 
     @property
@@ -96,14 +96,14 @@ def summarise(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Summary:
-    """The table of a module.
+    """The summary of a module.
 
     Args:
-        module: what it is about.
-        kind: the class of modules.
-        run: calls the module.
-        args: example inputs; if there are none, outputs are left out.
-        kwargs: more of them.
+        module: the module.
+        kind: the class `Module`.
+        run: function that calls the module.
+        args: example inputs; without any, outputs are left out.
+        kwargs: example inputs given by name.
     """
     outputs: dict[int, list[str]] = {}
     for called, result in _called(run, args, kwargs) if args or kwargs else ():
@@ -120,7 +120,7 @@ def summarise(
 
 
 def _precision(module: Any, inputs: Any) -> str:
-    """What is to be said of inputs that are wider than the parameters."""
+    """The note about inputs that are wider than the parameters; else empty."""
     own = {v.dtype for v in module.parameters.values()}
     arrays = [x for x in tree.leaves(inputs) if hasattr(x, "dtype") and hasattr(x, "shape")]
     wide = {x.dtype for x in map(ef.asarray, arrays) if x.dtype.is_floating}
@@ -136,11 +136,11 @@ def _precision(module: Any, inputs: Any) -> str:
 
 
 def _called(run: Callable[..., None], args: Any, kwargs: Any) -> list[tuple[Any, Any]]:
-    """The modules that are called, each with what it gives."""
+    """The modules that are called, each with its result."""
     with noting() as notes, warnings.catch_warnings():
-        # whatever a trace cannot follow does not matter: this one is never run
+        # effects that a trace cannot follow do not matter: this trace is never run
         warnings.simplefilter("ignore", TraceWarning)
-        warnings.simplefilter("ignore", PrecisionWarning)  # the table says it
+        warnings.simplefilter("ignore", PrecisionWarning)  # the summary has a note about it
         ef.trace(run).graph(*args, **kwargs)
         return notes
 

@@ -1,6 +1,6 @@
-"""Assumptions of traces that ask modules for all that they hold, and how modules are made.
+"""Reliances of traces on the contents of modules, and the construction of modules.
 
-Library code for traces, so that nothing it reads is a guard.
+To traces this is library code, so that its reads are not guarded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from eagerflow import extending
 
 _T = TypeVar("_T")
-#: flags of modules in messages: what is so now, by name and value
+#: descriptions of flags of modules in messages, by name and new value
 _FLAGS: Final = {
     ("frozen", True): "is frozen now",
     ("frozen", False): "is not frozen any more",
@@ -20,24 +20,24 @@ _FLAGS: Final = {
 
 
 def made(cls: type[_T], **attributes: Any) -> _T:
-    """A new object with these attributes, also where its class refuses to set any."""
+    """A new object with these attributes, even if its class refuses assignments."""
     value = object.__new__(cls)
     vars(value).update(attributes)
     return value
 
 
 def note_walk(module: Any, kind: type, *flags: str) -> None:
-    """Note, in the trace that is being made, if any, that the contents of a module were asked for.
+    """Note, in the trace under way, if any, that the contents of a module were read.
 
     Args:
-        module: where the walk begins.
-        kind: the class of modules.
-        flags: attributes of the modules that are looked at as well.
+        module: the module at the root of the walk.
+        kind: the class `Module`.
+        flags: attributes of the modules that are read as well.
     """
     extending.note_walk(module, kind, flags, words=_FLAGS)
 
 
 def note_modules(module: Any, kind: type) -> None:
-    """Note, as `note_walk` does, that the caller gets the modules and may look at them."""
+    """Note, as `note_walk` does, that the caller gets the modules and may read them."""
     flags = (name for name, _ in _FLAGS)
     extending.note_walk(module, kind, flags, words=_FLAGS, gives_parts=True)

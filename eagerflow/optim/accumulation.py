@@ -19,20 +19,20 @@ __all__ = ["GradientAccumulation"]
 class GradientAccumulation:
     """Updates by the mean of the gradients of several calls, as if their batches were one.
 
-    For batches that do not fit into memory at once: ``update`` adds to sums, and each time it has
-    been called ``steps`` times, the optimiser updates by the mean of the gradients. For parts of
-    equal size and a loss that is a mean, that is the gradient of the whole batch. It runs eagerly
+    For batches that do not fit into memory at once: each call of ``update`` adds to sums, and
+    every ``steps``-th call updates the variables by the mean of the gradients. For parts of
+    equal size and a loss that is a mean, this is the gradient of the whole batch. It runs eagerly
     and in traced steps. A variable without a gradient (None) in one of the parts counts with
     zeros there; sparse gradients are made dense.
 
     Args:
-        optimiser: does the updates.
-        steps: how many calls make one.
+        optimiser: the optimiser that updates the variables.
+        steps: number of calls of ``update`` per update of the variables, at least 1.
 
     Attributes:
         optimiser: as given; its `lr` and `count` are those of its updates.
-        state: that of the optimiser, the sums under ``"sum."`` and the paths of the variables, and
-            ``"calls"``: how many gradients are in the sums.
+        state: the state of the optimiser, the sums under ``"sum."`` and the paths of the variables,
+            and ``"calls"``: the number of gradients in the sums.
 
     Raises:
         TensorValueError: ``steps`` is not at least 1.
@@ -62,11 +62,11 @@ class GradientAccumulation:
 
     @hides_frames
     def update(self, gradients: object) -> None:
-        """Add to the sums; change the variables if there are enough.
+        """Add gradients to the sums; update the variables if the sums are complete.
 
         Args:
-            gradients: as those of the optimiser's ``update``, which see for errors: they are
-                raised before anything is changed.
+            gradients: as in the optimiser's ``update``, which raises the same errors, before
+                anything is changed.
 
         >>> v = ef.Variable(1.0)
         >>> optimiser = ef.optim.GradientAccumulation(ef.optim.SGD([v], lr=1.0), steps=1)
@@ -91,15 +91,14 @@ class GradientAccumulation:
         self.optimiser.update(self.optimiser.parameters.tree_of(means))
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Take over the `state` of another one around the same kind of optimiser, all or none.
+        """Load the `state` of another accumulation around the same kind of optimiser, all or none.
 
         Args:
             state: values by name, of the same dtypes and shapes.
-            strict: whether it must have a value for each name and no other.
+            strict: whether ``state`` must have a value for each name and no other.
 
         Raises:
-            CheckpointError: it lacks values, has unknown ones, or one does not fit; nothing is
-                assigned then.
+            CheckpointError: values are missing, unknown or do not fit; then nothing is assigned.
 
         >>> v = ef.Variable([1.0])
         >>> a, b = (ef.optim.GradientAccumulation(ef.optim.SGD([v], 0.1), 2) for _ in range(2))
@@ -116,7 +115,7 @@ class GradientAccumulation:
 
 
 def _sum_of(p: Parameter) -> ef.Variable:
-    """What the gradients of one variable add up in."""
+    """The variable in which the gradients of a parameter add up."""
     v = p.variable
     zeros = ef.zeros(v.shape, dtype=p.dtype, device=v.device)
     made = ef.Variable(zeros, trainable=False, name=f"sum.{p.path}" if p.path else "sum")

@@ -14,7 +14,7 @@ __all__ = ["Adam", "AdamW"]
 
 
 class AbstractAdam(AbstractOptimiser):
-    """Running means of the gradient and of its square, corrected for their start at zero."""
+    """Optimisers with bias-corrected running means of the gradient and of its square."""
 
     _by_rows = True
     _counted = True
@@ -61,7 +61,7 @@ class AbstractAdam(AbstractOptimiser):
         if largest:
             square = largest[0].set(ef.maximum(largest[0].value, square))
         # the root of the corrected squares is root / sqrt(1 - beta2**n); that factor is in the
-        # numbers, as in section 2 of the paper. Of rows, eps is taken as it is.
+        # numbers, as in section 2 of the paper. For rows, eps is not scaled.
         return mean / (ef.sqrt(square) + (self.eps if means.indices is not None else eps)) * step
 
 
@@ -77,14 +77,14 @@ class Adam(AbstractAdam):
     which does not correct ``eps``: it is ``eps / sqrt(1 - b2**n)`` above.
 
     Args:
-        variables: a tree of them: ``model.trainable``, a list, a dict, ….
+        variables: a tree of variables: ``model.trainable``, a list, a dict, ….
         lr: the learning rate, a number or a schedule.
-        betas: the parts of the running means that are kept.
-        eps: keeps the divisor from zero.
+        betas: decay rates of the running means of gradients and of their squares.
+        eps: added to the divisor, which keeps it from zero.
         weight_decay: this part of the variable is added to its gradient. A number, or a function
             ``(path, variable) -> number``.
         amsgrad: divide by the largest ``s`` so far.
-        lr_scale: what the learning rate is multiplied by; also ``(path, variable) -> number``.
+        lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
 
     Raises:
         TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
@@ -108,14 +108,18 @@ class AdamW(AbstractAdam):
     its rows decay.
 
     Args:
-        variables: a tree of them: ``model.trainable``, a list, a dict, ….
+        variables: a tree of variables: ``model.trainable``, a list, a dict, ….
         lr: the learning rate, a number or a schedule.
-        betas: the parts of the running means that are kept.
-        eps: keeps the divisor from zero.
-        weight_decay: ``lr`` times this part of the variable goes in each update. A number, or a
+        betas: decay rates of the running means of gradients and of their squares.
+        eps: added to the divisor, which keeps it from zero.
+        weight_decay: ``lr`` times this part of the variable is subtracted. A number, or a
             function ``(path, variable) -> number``, which can leave out biases and scales.
         amsgrad: divide by the largest ``s`` so far.
-        lr_scale: what the learning rate is multiplied by; also ``(path, variable) -> number``.
+        lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
+
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
 
     >>> weight, bias = ef.Variable([[1.0, 2.0]]), ef.Variable([1.0])
     >>> optimiser = ef.optim.AdamW(

@@ -17,18 +17,22 @@ class Adagrad(AbstractOptimiser):
     """Adagrad (Duchi, Hazan and Singer, 2011).
 
     ``s += g**2``, ``v -= lr / (1 + (n - 1) * lr_decay) * g / (sqrt(s) + eps)`` in update ``n``
-    of the variable: one without a gradient (None) does not count. A sparse gradient changes only
-    its rows.
+    of the variable: an update without a gradient for it (None) does not count. A sparse gradient
+    changes only its rows.
 
     Args:
-        variables: a tree of them: ``model.trainable``, a list, a dict, ….
+        variables: a tree of variables: ``model.trainable``, a list, a dict, ….
         lr: the learning rate, a number or a schedule.
-        lr_decay: how fast the learning rate falls.
+        lr_decay: decay of the learning rate per update, as in the formula.
         weight_decay: this part of the variable is added to its gradient. A number, or a function
             ``(path, variable) -> number``.
-        initial_accumulator_value: where the sum of squares starts.
-        eps: keeps the divisor from zero.
-        lr_scale: what the learning rate is multiplied by; also ``(path, variable) -> number``.
+        initial_accumulator_value: initial value of the sum of squares ``s``.
+        eps: added to the divisor, which keeps it from zero.
+        lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
+
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> optimiser = ef.optim.Adagrad([v], lr=0.5)
@@ -74,13 +78,17 @@ class Adadelta(AbstractOptimiser):
     ``u = rho * u + (1 - rho) * d**2``, ``v -= lr * d``. A sparse gradient is made dense.
 
     Args:
-        variables: a tree of them: ``model.trainable``, a list, a dict, ….
+        variables: a tree of variables: ``model.trainable``, a list, a dict, ….
         lr: the learning rate, a number or a schedule.
-        rho: the part of the running means that is kept.
+        rho: decay rate of the running means.
         eps: keeps the divisor, and the first change, from zero.
         weight_decay: this part of the variable is added to its gradient. A number, or a function
             ``(path, variable) -> number``.
-        lr_scale: what the learning rate is multiplied by; also ``(path, variable) -> number``.
+        lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
+
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> optimiser = ef.optim.Adadelta([v], eps=0.1)
@@ -117,22 +125,26 @@ class Adadelta(AbstractOptimiser):
 
 @final
 class RMSprop(AbstractOptimiser):
-    """RMSprop (Tieleman and Hinton, 2012), centred (Graves, 2013) and with momentum if wanted.
+    """RMSprop (Tieleman and Hinton, 2012), optionally centred (Graves, 2013) and with momentum.
 
-    ``s = alpha * s + (1 - alpha) * g**2``, ``d = g / (sqrt(s) + eps)``; centred, the square of the
-    mean gradient is subtracted from ``s`` in that. Then ``v -= lr * d``, with momentum
+    ``s = alpha * s + (1 - alpha) * g**2``, ``d = g / (sqrt(s) + eps)``; if centred, the square of
+    the mean gradient is subtracted from ``s`` in ``d``. Then ``v -= lr * d``, with momentum
     ``b = momentum * b + d``, ``v -= lr * b``. A sparse gradient is made dense.
 
     Args:
-        variables: a tree of them: ``model.trainable``, a list, a dict, ….
+        variables: a tree of variables: ``model.trainable``, a list, a dict, ….
         lr: the learning rate, a number or a schedule.
-        alpha: the part of the running means that is kept.
-        eps: keeps the divisor from zero.
+        alpha: decay rate of the running means.
+        eps: added to the divisor, which keeps it from zero.
         weight_decay: this part of the variable is added to its gradient. A number, or a function
             ``(path, variable) -> number``.
-        momentum: the part of the buffer that is kept.
-        centered: divide by the standard deviation of gradients instead of their size.
-        lr_scale: what the learning rate is multiplied by; also ``(path, variable) -> number``.
+        momentum: the part of the momentum buffer ``b`` that is kept.
+        centered: divide by the standard deviation of gradients, not by their root mean square.
+        lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
+
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> optimiser = ef.optim.RMSprop([v], lr=0.1, alpha=0.75)

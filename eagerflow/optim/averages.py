@@ -17,13 +17,13 @@ __all__ = ["ExponentialMovingAverage"]
 
 @final
 class ExponentialMovingAverage:
-    """Averages of variables that forget slowly; they often generalise better (Polyak, 1992).
+    """Exponential moving averages of variables; they often generalise better (Polyak, 1992).
 
-    ``average = decay * average + (1 - decay) * variable`` in each `update`, from the values that
-    the variables have when this is made. Averages of variables of 16 bits are float32.
+    ``average = decay * average + (1 - decay) * variable`` in each `update`; the averages start at
+    the values of the variables at construction. Averages of variables of 16 bits are float32.
 
     Args:
-        variables: a tree of them: ``model.parameters``, a list, a dict, ….
+        variables: a tree of variables: ``model.parameters``, a list, a dict, ….
         decay: the part of the averages that is kept, from 0 to 1, 1 excluded.
 
     Attributes:
@@ -58,7 +58,7 @@ class ExponentialMovingAverage:
 
     @hides_frames
     def update(self) -> None:
-        """Take the present values into the averages; eagerly, or in a traced step after the update.
+        """Add the present values to the averages; eagerly, or in a traced step after the update.
 
         >>> v = ef.Variable(0.0)
         >>> average = ef.optim.ExponentialMovingAverage([v], decay=0.5)
@@ -91,15 +91,14 @@ class ExponentialMovingAverage:
                 v.assign(value)
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Take over averages, all or none.
+        """Load averages, all or none.
 
         Args:
             state: values by path, of the same dtypes and shapes.
-            strict: whether it must have a value for each path and no other.
+            strict: whether ``state`` must have a value for each path and no other.
 
         Raises:
-            CheckpointError: it lacks values, has unknown ones, or one does not fit; nothing is
-                assigned then.
+            CheckpointError: values are missing, unknown or do not fit; then nothing is assigned.
 
         >>> v = ef.Variable([1.0])
         >>> average = ef.optim.ExponentialMovingAverage([v])

@@ -1,4 +1,4 @@
-"""Clipping of gradients: by value, and by norm, of each or of all together."""
+"""Clipping of gradients: by value, by the norm of each, or by the global norm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"
 
 
 def clip_by_value(gradients: object, limit: float | ef.Tensor) -> Any:
-    """Bring each element between ``-limit`` and ``limit``.
+    """Clip each element to the range from ``-limit`` to ``limit``.
 
     Args:
         gradients: a tree of tensors, `IndexedSlices` (rows that occur twice are added first) and
@@ -26,7 +26,7 @@ def clip_by_value(gradients: object, limit: float | ef.Tensor) -> Any:
         A tree of the same structure.
 
     Raises:
-        TensorValueError: the limit is not positive (in a trace, its run tells), or a leaf is
+        TensorValueError: the limit is not positive (if traced: raised at run time), or a leaf is
             something else.
 
     >>> ef.optim.clip_by_value([ef.tensor([0.5, -3.0]), None], 1.0)
@@ -53,7 +53,7 @@ def clip_by_norm(gradients: object, max_norm: float | ef.Tensor) -> Any:
         A tree of the same structure.
 
     Raises:
-        TensorValueError: the norm is not positive (in a trace, its run tells), or a leaf is
+        TensorValueError: the norm is not positive (if traced: raised at run time), or a leaf is
             something else.
 
     >>> ef.optim.clip_by_norm([ef.tensor([3.0, 4.0]), ef.tensor([0.1])], 1.0)
@@ -69,10 +69,10 @@ def clip_by_norm(gradients: object, max_norm: float | ef.Tensor) -> Any:
 
 
 def clip_by_global_norm(gradients: object, max_norm: float | ef.Tensor) -> tuple[Any, ef.Tensor]:
-    """Scale down all gradients alike if their norm, taken together, is above ``max_norm``.
+    """Scale down all gradients by one factor if their joint norm is above ``max_norm``.
 
-    The direction of the step stays what it is (Pascanu, Mikolov and Bengio, 2013). Where an element
-    is NaN or infinite, so is the norm, and the result is useless: look at the norm.
+    The direction of the step is unchanged (Pascanu, Mikolov and Bengio, 2013). Where an element
+    is NaN or infinite, so is the norm, and the result is useless: check the norm.
 
     Args:
         gradients: a tree of tensors, `IndexedSlices` (rows that occur twice are added first) and
@@ -80,10 +80,10 @@ def clip_by_global_norm(gradients: object, max_norm: float | ef.Tensor) -> tuple
         max_norm: a positive number.
 
     Returns:
-        A tree of the same structure, and the norm as it was.
+        A tree of the same structure, and the norm before clipping.
 
     Raises:
-        TensorValueError: the norm is not positive (in a trace, its run tells), or a leaf is
+        TensorValueError: the norm is not positive (if traced: raised at run time), or a leaf is
             something else.
 
     >>> gradients = {"w": ef.tensor([3.0, 0.0]), "b": ef.tensor(4.0)}
@@ -111,13 +111,13 @@ def global_norm(gradients: object) -> ef.Tensor:
 
 
 class _Weak(NamedTuple):
-    """A number known only when a graph runs, of no dtype of its own: ``f64[]``."""
+    """A weak number known only at run time, as a tensor ``f64[]``."""
 
     value: ef.Tensor
 
 
 def _positive(what: str, limit: Any) -> Any:
-    """The limit, checked; if it is known only when a graph runs, the run checks it."""
+    """The limit, checked at once, or at run time if only then known."""
     refusal, on = f"{what} is not positive", current_device()
     weak = is_weak(limit)
     if not weak:

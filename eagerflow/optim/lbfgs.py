@@ -35,17 +35,17 @@ _LEAST_CURVATURE = 1e-10
 
 
 class _Iterate(NamedTuple):
-    """Where a step has got to.
+    """The loop-carried values of a step: the present point, and the last iteration.
 
     Attributes:
         x: all variables in one vector.
         f: the loss, ``f64[]``.
-        g: its gradient.
-        direction: of the last iteration.
-        t: how far it went, ``f64[]``.
-        g_before: the gradient before it.
-        iterations: iterations of this step, ``i64[]``.
-        evaluations: of the loss in this step, ``i64[]``.
+        g: the gradient of the loss.
+        direction: the search direction of the last iteration.
+        t: the step length of the last iteration, ``f64[]``.
+        g_before: the gradient before the last iteration.
+        iterations: number of iterations of this step, ``i64[]``.
+        evaluations: number of evaluations of the loss in this step, ``i64[]``.
         goes_on: whether there is another iteration.
     """
 
@@ -64,28 +64,29 @@ class _Iterate(NamedTuple):
 class LBFGS:
     """The limited-memory BFGS method (Liu and Nocedal, 1989).
 
-    For losses without noise: a step goes through several iterations, each of which looks at the
-    loss again, so it takes a function and no gradients. The curvature is estimated from the last
-    changes of variables and gradients. With ``line_search_fn="strong_wolfe"`` each iteration goes
-    as far as the strong Wolfe conditions want (Nocedal and Wright, 2006, algorithms 3.5 and 3.6).
+    For losses without noise: a step makes several iterations, each of which evaluates the loss
+    again, so `step` takes a function, not gradients. The curvature is estimated from the last
+    changes of variables and gradients. With ``line_search_fn="strong_wolfe"`` the step length of
+    each iteration fulfils the strong Wolfe conditions (Nocedal and Wright, 2006, section 3.5).
 
     The state is variables, also ``2 * history_size`` vectors with the size of all variables
     together. In a traced function a step is a loop in the graph, and is traced once.
 
     Args:
-        variables: a tree of them: ``model.trainable``, a list, a dict, …; on one device.
-        lr: how far an iteration goes, or where the line search looks first.
-        max_iter: the most iterations of a step.
-        max_eval: the most evaluations of the loss in a step; ``max_iter * 5 // 4`` by default.
-        tolerance_grad: a step ends where no gradient is larger than this.
-        tolerance_change: it ends where no variable, or the loss, changes by more than this.
-        history_size: how many changes are kept.
+        variables: a tree of variables: ``model.trainable``, a list, a dict, …; on one device.
+        lr: step length of an iteration, or the first trial of the line search.
+        max_iter: maximum number of iterations per step.
+        max_eval: maximum number of evaluations of the loss per step; by default
+            ``max_iter * 5 // 4``.
+        tolerance_grad: a step ends where no element of the gradient is larger than this.
+        tolerance_change: a step ends where no variable, or the loss, changes by more than this.
+        history_size: number of changes kept.
         line_search_fn: None, or ``"strong_wolfe"``.
 
     Attributes:
-        state: what has been learned, by name: the history in ``"changes"``, ``"yields"`` (of
-            gradients) and ``"rho"``, and the numbers of iterations and evaluations so far in
-            ``"n_iter"`` and ``"func_evals"``.
+        state: variables by name: the history in ``"changes"``, ``"yields"`` (changes of gradients)
+            and ``"rho"``, and the numbers of iterations and evaluations so far in ``"n_iter"`` and
+            ``"func_evals"``.
 
     Raises:
         TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
@@ -140,22 +141,21 @@ class LBFGS:
         for name, (shape, kind) in shapes.items():
             start = ef.full(shape, 1 if name == "scale" else 0, dtype=kind, device=device)
             self.state[name] = ef.Variable(start, trainable=False, name=name)
-        # while a step tries values in the variables: what they were
+        # while a step tries values in the variables: their values before
         self._before = ef.Variable(ef.zeros(size, dtype=dtype, device=device), trainable=False)
         self._begun = ef.Variable(False, trainable=False, device=device)
         keep_together(*self._variables, *self.state.values(), self._before, self._begun)
         undo_by(self._begun, self._undo)
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Take over the state of another optimiser of the same variables, all or none.
+        """Load the state of another optimiser of the same variables, all or none.
 
         Args:
-            state: what its `state` was, of the same dtypes and shapes: tensors, arrays, variables.
-            strict: whether it must have a value for each name and no other.
+            state: its `state`, with the same dtypes and shapes: tensors, arrays, variables.
+            strict: whether ``state`` must have a value for each name and no other.
 
         Raises:
-            CheckpointError: it lacks values, has unknown ones, or one does not fit; nothing is
-                assigned then.
+            CheckpointError: values are missing, unknown or do not fit; then nothing is assigned.
 
         >>> v = ef.Variable([1.0])
         >>> a, b = ef.optim.LBFGS([v]), ef.optim.LBFGS([v])
@@ -168,16 +168,16 @@ class LBFGS:
 
     @hides_frames
     def step(self, closure: Callable[[], ef.Tensor]) -> ef.Tensor:
-        """Change the variables such that the loss becomes smaller; gives the loss before.
+        """Change the variables to make the loss smaller; returns the loss before.
 
         Args:
-            closure: a function without arguments that gives the loss, a floating-point number
-                without axes. It is called several times, in a traced function as part of a loop.
+            closure: a function without arguments that returns the loss, a floating scalar. It is
+                called several times, in a traced function as part of a loop.
 
         Raises:
             GradientError: the loss is not one real number. After an error, or Ctrl-C, the
-                variables are what they were, in a traced function as well, and the next step is as
-                the first.
+                variables have their values from before, in a traced function as well, and the next
+                step starts without history.
 
         >>> v = ef.Variable([3.0, -4.0])
         >>> optimiser = ef.optim.LBFGS([v])
@@ -258,7 +258,7 @@ class LBFGS:
     # --- the parts of an iteration ---
 
     def _remember(self, iterate: _Iterate) -> None:
-        """Take the last change into the history, if the curvature along it is positive."""
+        """Add the last change to the history if the curvature along it is positive."""
         state = self.state
         y = iterate.g - iterate.g_before
         s = iterate.direction * iterate.t.astype(y.dtype)
@@ -305,7 +305,7 @@ class LBFGS:
         self, iterate: _Iterate, slope: ef.Tensor,
         objective: Callable[[ef.Tensor], tuple[ef.Tensor, ef.Tensor]],
     ) -> _Iterate:  # fmt: skip
-        """After the step of an iteration."""
+        """The iterate after a move along the direction: a fixed step length, or a line search."""
         x, d, before = iterate.x, iterate.direction, iterate.f
         last = iterate.iterations == self.max_iter
 
@@ -318,7 +318,7 @@ class LBFGS:
 
         if self.line_search_fn is None:
             x, t = at(iterate.t), iterate.t
-            # a loss that changes from call to call is not evaluated where its value is not used
+            # the loss is not evaluated where its value is not used: it may differ from call to call
             f, g = ef.cond(last, lambda: (iterate.f, iterate.g), lambda: objective(x))
             asked = ef.where(last, 0, 1)
         else:
@@ -354,7 +354,7 @@ class LBFGS:
         return outline(self, self._variables)
 
 
-# names of other frameworks; what there is instead: `hints/optim.py`
+# names of other frameworks; their replacements: `hints/optim.py`
 hint_at(
     LBFGS, ["apply_gradients", "load_state_dict", "minimize", "state_dict", "update", "zero_grad"]
 )

@@ -1,4 +1,4 @@
-"""Line search: how far to go in a direction."""
+"""Line search: the step length along a direction, by the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import eagerflow as ef
 
 _SUFFICIENT = 1e-4
 _CURVATURE = 0.9
-#: what is being looked for: an interval, a point within it, nothing more
+#: phases of a search: for an interval, for a point within the interval, finished
 _BRACKETING, _ZOOMING, _DONE = range(3)
 
 
@@ -17,9 +17,9 @@ class Point(NamedTuple):
     """A point on the line, all ``f64[]``.
 
     Attributes:
-        t: how far it is from the start, in units of the direction.
-        f: the value there.
-        slope: the derivative by ``t``.
+        t: the distance from the start, in units of the direction.
+        f: the value of the function there.
+        slope: its derivative with respect to ``t``.
     """
 
     t: ef.Tensor
@@ -28,12 +28,12 @@ class Point(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """Where a search has ended.
+    """The point at which a search has ended.
 
     Attributes:
         point: the point.
         gradient: the gradient there.
-        evaluations: how often the function was asked, ``i64[]``.
+        evaluations: number of evaluations of the function, ``i64[]``.
     """
 
     point: Point
@@ -49,14 +49,14 @@ class _Search(NamedTuple):
     """The state of a search, from one evaluation to the next.
 
     Attributes:
-        phase: of `_BRACKETING`, ….
-        t: where to look next.
-        low: the best end of the interval; while it is looked for, the point before.
-        gradient: at ``low``.
-        high: the other end.
-        low_first: whether ``low`` has been found before ``high``, which decides between equals.
-        stuck: whether the last step came close to an end of the interval.
-        evaluations: so far.
+        phase: `_BRACKETING`, `_ZOOMING` or `_DONE`.
+        t: the next trial.
+        low: the best end of the interval; while bracketing, the previous point.
+        gradient: the gradient at ``low``.
+        high: the other end of the interval.
+        low_first: whether ``low`` was found before ``high``, which breaks ties.
+        stuck: whether the last trial came close to an end of the interval.
+        evaluations: number of evaluations so far.
     """
 
     phase: ef.Tensor
@@ -80,12 +80,12 @@ def strong_wolfe(
     the function once.
 
     Args:
-        objective: the function; it is asked at one point at a time.
+        objective: the function, evaluated at one point at a time.
         start: the point at 0, where the slope is negative.
         gradient: the gradient there.
-        t: where to look first.
-        most: how often to look again, ``i64[]``.
-        smallest: the length of an interval that is not made smaller.
+        t: the first trial.
+        most: maximum number of further evaluations, ``i64[]``.
+        smallest: length below which an interval is not made smaller.
     """
 
     def goes_on(s: _Search) -> ef.Tensor:
@@ -108,7 +108,7 @@ def strong_wolfe(
 
 
 def _too_high(start: Point, new: Point) -> ef.Tensor:
-    """Whether a point is not low enough for its distance."""
+    """Whether a point violates the condition of sufficient decrease."""
     return new.f > start.f + _SUFFICIENT * new.t * start.slope
 
 
@@ -119,14 +119,14 @@ def _flat_enough(start: Point, new: Point) -> ef.Tensor:
 def _bracketed(
     s: _Search, start: Point, gradient: ef.Tensor, new: Point, g: ef.Tensor, most: ef.Tensor
 ) -> _Search:
-    """After a step that may have gone too far, far enough, or not far enough."""
+    """The search after a trial while bracketing: too far, far enough, or not far enough."""
     before = s.low
     again = s.evaluations - 1
     last = again == most
     too_far = _too_high(start, new) | ((again > 1) & (new.f >= before.f))
     done = last | (~too_far & _flat_enough(start, new))
     bracketed = ~done & (too_far | (new.slope >= 0))
-    # the interval begins at the point before; where there is no time to look at it, at the start
+    # the interval begins at the previous point; without evaluations left, at the start
     other = _choose(last, start, before)
     beside = ef.where(last, gradient, s.gradient)
     keeps = ef.where(last | bracketed, other.f <= new.f, False)
@@ -142,10 +142,10 @@ def _bracketed(
 
 
 def _zoomed(s: _Search, start: Point, new: Point, g: ef.Tensor) -> _Search:
-    """After a step within the interval."""
+    """The search after a trial within the interval."""
     low, high = s.low, s.high
     worse = _too_high(start, new) | (new.f >= low.f)
-    # it takes the place of the high end, and may be lower than the other one all the same
+    # the new point replaces the high end, yet may be lower than the low end
     swapped = worse & ef.where(s.low_first, ~(low.f <= new.f), new.f <= low.f)
     better = ~worse
     done = better & _flat_enough(start, new)
@@ -161,7 +161,7 @@ def _zoomed(s: _Search, start: Point, new: Point, g: ef.Tensor) -> _Search:
 
 
 def _next_trial(s: _Search, smallest: ef.Tensor) -> _Search:
-    """Where to look next in an interval, if it is one and worth it."""
+    """The search with its next trial within the interval, if it is long enough."""
     zooming = s.phase == _ZOOMING
     left, right = _least(s.low.t, s.high.t), _greatest(s.low.t, s.high.t)
     t = _cubic(s.low, s.high, left, right)
@@ -178,7 +178,7 @@ def _next_trial(s: _Search, smallest: ef.Tensor) -> _Search:
 
 
 def _cubic(a: Point, b: Point, least: ef.Tensor, greatest: ef.Tensor) -> ef.Tensor:
-    """The minimum of the cubic through two points with these slopes, within limits."""
+    """The minimiser of the cubic through two points with these slopes, within limits."""
     d1 = a.slope + b.slope - 3 * (a.f - b.f) / (a.t - b.t)
     square = d1**2 - a.slope * b.slope
     d2 = ef.sqrt(ef.maximum(square, 0.0))

@@ -1,4 +1,4 @@
-"""What all optimisers share: variables with their accumulators, the learning rate, the update."""
+"""The base class of optimisers: variables with accumulators, the learning rate, the update."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ from eagerflow.optim.parameters import (
     working_dtype,
 )
 
-#: a learning rate: a number, or a function of the number of updates done that gives one
+#: a learning rate: a number, or a schedule: a function from the number of updates done
 Rate: TypeAlias = float | ef.Tensor | ef.Variable | Callable[[ef.Tensor], TensorLike]
 Accumulators: TypeAlias = Sequence[Rows]
-#: the state that is kept beside no parameter but the first
+#: state kept once per optimiser, beside the first parameter
 _COUNTS: Final = ("counts", "count")
 
-#: what numbers are held in beside a complex variable
+#: dtype of the scalars beside a complex variable
 _REAL: Final = {"complex64": ef.float32, "complex128": ef.float64}
 
 
 class AbstractOptimiser(ABC):
-    """Changes variables against gradients of a loss.
+    """Base class of optimisers, which change variables against gradients of a loss.
 
-    The state is variables beside the parameters, made at once and on their devices, so `update`
-    is plain Python over variables: it runs eagerly, or as part of a traced step, which it does not
-    make trace again. State of variables of 16 bits is float32.
+    The state is variables on the devices of the parameters, made at construction, so `update`
+    is plain Python over variables: it runs eagerly, or as part of a traced step, and causes no
+    retrace. State of variables of 16 bits is float32.
 
     Attributes:
         lr: the learning rate, a number or a schedule; may be set between updates.
-        count: how many updates have been done, an int64 variable.
+        count: the number of updates done, an int64 variable.
         state: `count` and the accumulators by name, such as ``"exp_avg.layers.0.weight"``; where
-            the formula has the number of an update, also ``"counts"``: in how many updates each
-            variable has had a gradient, in their order.
+            the formula has the number of an update, also ``"counts"``: for each variable, in
+            order, the number of updates in which it had a gradient.
 
     >>> optimiser = ef.optim.Adam([ef.Variable(0.0)], lr=0.1)
     >>> isinstance(optimiser, ef.optim.AbstractOptimiser), optimiser.lr, list(optimiser.state)
     (True, 0.1, ['exp_avg.0', 'exp_avg_sq.0', 'counts', 'count'])
     """
 
-    if TYPE_CHECKING:  # what is set is checked; what is read was a number to most who read it
+    if TYPE_CHECKING:  # a setter takes any rate; most readers treat the rate as a number
 
         @property
         def lr(self) -> Any: ...
@@ -72,9 +72,9 @@ class AbstractOptimiser(ABC):
     #: whether rows that occur twice may be taken one after the other
     _additive: bool = False
     _complex: bool = False
-    #: whether weight decay goes past the accumulators, straight into the variable
+    #: whether weight decay bypasses the accumulators and changes the variable directly
     _decoupled: bool = False
-    #: whether the numbers of an update differ between variables that had another number of them
+    #: whether the scalars of an update depend on the number of updates of the variable
     _counted: bool = False
 
     def __init__(
@@ -113,7 +113,7 @@ class AbstractOptimiser(ABC):
 
     @property
     def parameters(self) -> Parameters:
-        """The variables, with what belongs to each: for classes that wrap optimisers.
+        """The variables with their options and state: for classes that wrap optimisers.
 
         >>> len(ef.optim.SGD([ef.Variable(0.0)], lr=0.1).parameters)
         1
@@ -123,7 +123,7 @@ class AbstractOptimiser(ABC):
     def _accumulators(
         self, path: str, v: ef.Variable, wanted: Mapping[str, float]
     ) -> dict[str, ef.Variable]:
-        """What is kept beside one variable, by name."""
+        """The accumulators of a variable, by name."""
         if not self._complex:
             check_real(type(self).__name__, path, v)
         made = {}
@@ -138,17 +138,17 @@ class AbstractOptimiser(ABC):
         """Change the variables, once.
 
         Args:
-            gradients: of the structure of the variables; its leaves are tensors, `IndexedSlices`,
-                or None for a variable that stays as it is.
+            gradients: a tree of the structure of the variables; its leaves are tensors,
+                `IndexedSlices`, or None for a variable that stays as it is.
             lr: the learning rate of this update, in place of the attribute.
 
         Raises:
-            TensorValueError: the structure differs, or the learning rate is negative or NaN (in a
-                trace, its run tells).
-            ShapeError: a gradient has not the shape of its variable.
+            TensorValueError: the structure differs, or the learning rate is negative or NaN (if
+                traced: raised at run time).
+            ShapeError: a gradient does not have the shape of its variable.
             DTypeError: a gradient has another kind of dtype.
-            TensorIndexError: a sparse gradient has a row that the variable has not (in a trace,
-                its run tells).
+            TensorIndexError: a sparse gradient has a row that its variable does not have (if
+                traced: raised at run time).
             DeviceError: a gradient is on another device than its variable. Nothing has been
                 changed in any of these cases.
 
@@ -168,15 +168,14 @@ class AbstractOptimiser(ABC):
                 self._apply(p, g, scalars[p.position])
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Take over the state of another optimiser of the same kind, all or none.
+        """Load the state of another optimiser of the same kind, all or none.
 
         Args:
-            state: what its `state` was, of the same dtypes and shapes: tensors, arrays, variables.
-            strict: whether it must have a value for each name and no other.
+            state: its `state`, with the same dtypes and shapes: tensors, arrays, variables.
+            strict: whether ``state`` must have a value for each name and no other.
 
         Raises:
-            CheckpointError: it lacks values, has unknown ones, or one does not fit; nothing is
-                assigned then.
+            CheckpointError: values are missing, unknown or do not fit; then nothing is assigned.
 
         >>> v = ef.Variable([1.0])
         >>> a, b = ef.optim.Adam([v]), ef.optim.Adam([v])
@@ -189,26 +188,26 @@ class AbstractOptimiser(ABC):
             self.state, {name: name for name in self.state}, state, strict, type(self).__name__
         )
 
-    # --- what an optimiser is ---
+    # --- the formula of an optimiser ---
 
     def _scalars(self, lr: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
-        """The numbers of an update, computed in float64: the learning rate and what goes with it.
+        """The scalars of an update, in float64: the learning rate and values derived from it.
 
         Args:
             lr: ``f64[]``.
-            n: ``f64[]``, the number of this update, from 1; where the class is counted ``f64[P]``,
-                that of each of ``P`` variables, and so may be what is given.
+            n: ``f64[]``, the number of this update, from 1; where the class is counted, ``f64[P]``:
+                the number for each of ``P`` variables; results may have that shape, too.
         """
         return (lr,)
 
     @abstractmethod
     def _change(self, g: ef.Tensor, accumulators: Accumulators, *scalars: ef.Tensor) -> ef.Tensor:
-        """Bring the accumulators up to date; gives what is to be subtracted from the variable.
+        """Update the accumulators; returns the change to subtract from the variable.
 
         Args:
             g: the gradient.
             accumulators: in the order of their names.
-            scalars: what `_scalars` gave, in the dtype of the gradient.
+            scalars: the results of `_scalars`, in the dtype of the gradient.
         """
 
     # --- the parts of an update ---
@@ -227,7 +226,7 @@ class AbstractOptimiser(ABC):
     def _numbers(
         self, parameters: list[Parameter], rate: ef.Tensor, n: ef.Tensor
     ) -> dict[int, tuple[ef.Tensor, ...]]:
-        """What `_scalars` gives for each of these parameters, by their positions."""
+        """The results of `_scalars` for each of these parameters, by position."""
         groups: dict[Any, list[Parameter]] = {}
         for p in parameters:
             groups.setdefault((p.dtype.name, p.variable.device, p.scale), []).append(p)
@@ -243,7 +242,7 @@ class AbstractOptimiser(ABC):
         return made
 
     def _counts(self, positions: list[int]) -> ef.Tensor:
-        """One more for these; how many it is, of all."""
+        """Increment the counts of these parameters; returns the counts of all."""
         counts = self.state["counts"]
         if len(positions) == len(self._parameters):
             return counts.assign_add(1)
@@ -252,12 +251,12 @@ class AbstractOptimiser(ABC):
     def _placed(
         self, group: list[Parameter], rate: ef.Tensor, n: ef.Tensor
     ) -> dict[int, tuple[ef.Tensor, ...]]:
-        """The numbers in the dtype of parameters that differ only in theirs, where they are."""
+        """The scalars in the dtype and on the device of a group of parameters."""
         p = group[0]
         dtype = _REAL.get(p.dtype.name, p.dtype)
         scaled = rate if p.scale == 1 else rate * p.scale
         numbers = [x.astype(dtype).to(p.variable.device) for x in self._scalars(scaled, n)]
-        # computed together, and then one for each: operations on single numbers would add up
+        # computed together and then split: many ops on single numbers would be slow
         with beside(p.variable):
             columns = [ef.unstack(x) if x.ndim else [x] * len(group) for x in numbers]
         rows = zip(*columns, strict=True)
@@ -275,7 +274,7 @@ class AbstractOptimiser(ABC):
     def _step(
         self, p: Parameter, rows: ef.Tensor | None, g: ef.Tensor, scalars: tuple[ef.Tensor, ...]
     ) -> ef.Tensor:
-        """What is subtracted from the variable, or from these rows, weight decay included."""
+        """The change to subtract from the variable, or from these rows, weight decay included."""
         target = Rows(p.variable, rows)
         if p.decay and not self._decoupled:
             g = g + target.value.astype(p.dtype) * p.decay
@@ -288,7 +287,7 @@ class AbstractOptimiser(ABC):
         return outline(self, [p.variable for p in self._parameters])
 
 
-#: names of other frameworks; what there is instead: `hints/optim.py`
+#: names of other frameworks; their replacements: `hints/optim.py`
 _HINTED: Final = """
     apply_gradients learning_rate load_state_dict minimize param_groups state_dict step
     variables zero_grad

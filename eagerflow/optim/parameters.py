@@ -1,4 +1,4 @@
-"""What an optimiser keeps of each variable, and how gradients are matched with the variables."""
+"""The parameters of an optimiser with options and state, and the matching of gradients to them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from eagerflow.types import DType, Shape
 
 _WIDTH: Final = 120  # characters of a structure in a message
 
-#: a number, or what gives one for each variable, from its path and itself
+#: a number, or a function from the path and the variable to a number
 PerVariable: TypeAlias = float | Callable[[str, ef.Variable], float]
 #: variables, in lists, tuples and dicts
 VariableTree: TypeAlias = "ef.Variable | Sequence[VariableTree] | Mapping[str, VariableTree]"
 
 
 class Parameter(NamedTuple):
-    """One variable and what belongs to it.
+    """A variable with the options and the state that an optimiser has for it.
 
     Attributes:
-        position: which one it is, from 0.
-        path: where it is in the tree of variables, such as ``layers.0.weight``.
-        variable: what updates change.
-        accumulators: the state beside it.
-        dtype: what updates are computed in, that of the accumulators.
+        position: index among the parameters, from 0.
+        path: path in the tree of variables, such as ``layers.0.weight``.
+        variable: the variable that updates change.
+        accumulators: the optimiser state beside it.
+        dtype: dtype of updates and accumulators.
         decay: its weight decay.
-        scale: what its learning rate is multiplied by.
+        scale: factor of the learning rate.
     """
 
     position: int
@@ -43,13 +43,13 @@ class Parameter(NamedTuple):
 
 @final
 class Parameters:
-    """The variables of an optimiser, with what belongs to each.
+    """The variables of an optimiser, with the options and the state of each.
 
-    Nothing of it changes: a trace compares it as one object, whatever number of variables it has.
+    Immutable: a trace compares it as one object, whatever the number of variables.
 
     Args:
-        rows: what belongs to each variable.
-        treedef: the structure of the tree that they were given in.
+        rows: an entry for each variable.
+        treedef: the structure of the tree of variables.
     """
 
     __slots__ = ("__weakref__", "_rows", "_treedef")
@@ -65,18 +65,18 @@ class Parameters:
         return iter(self._rows)
 
     def tree_of(self, leaves: Sequence[Any]) -> Any:
-        """The tree that holds these in the place of the variables."""
+        """The tree with these leaves in place of the variables."""
         return self._treedef.unflatten(leaves)
 
     def match(self, gradients: Any) -> list[tuple[Parameter, Any]]:
-        """Each parameter that has a gradient, and that in its dtype: a tensor, `IndexedSlices`.
+        """The parameters with a gradient, each with its gradient in the working dtype.
 
         Raises:
             TensorValueError: the tree has another structure.
-            ShapeError: a gradient has not the shape of its variable.
-            DTypeError: a gradient is no number of the variable's kind.
-            DeviceError: a gradient is elsewhere.
-            TensorIndexError: a sparse one has a row that is not there; in a trace, its run tells.
+            ShapeError: a gradient does not have the shape of its variable.
+            DTypeError: a gradient has another kind of dtype than its variable.
+            DeviceError: a gradient is on another device than its variable.
+            TensorIndexError: a sparse gradient has a row out of range (if traced: at run time).
         """
         try:
             leaves = self._treedef.flatten_up_to(gradients)
@@ -85,7 +85,7 @@ class Parameters:
         if leaves is None:
             raise _mismatch(self._rows, self._treedef, gradients)
         pairs = zip(self._rows, leaves, strict=True)
-        # all are looked at before any variable is changed
+        # all gradients are checked before any variable is changed
         return [(p, _checked(p, g)) for p, g in pairs if g is not None]
 
 
@@ -98,7 +98,7 @@ class Rows:
 
     Args:
         variable: the variable.
-        indices: of the rows that a sparse gradient has: no other is read or written. None for all.
+        indices: indices of the rows of a sparse gradient: no other is read or written. None: all.
     """
 
     __slots__ = ("_variable", "indices")
@@ -109,26 +109,26 @@ class Rows:
 
     @property
     def value(self) -> ef.Tensor:
-        """What they hold."""
+        """The values of the rows."""
         if self.indices is None:
             return self._variable.value
         return ef.take(self._variable, self.indices, axis=0)
 
     def add(self, change: ef.Tensor) -> ef.Tensor:
-        """Add, and give the new value."""
+        """Add ``change``; returns the new value."""
         if self.indices is None:
             return self._variable.assign_add(change)
         return self.set(self.value + change)
 
     def set(self, value: ef.Tensor) -> ef.Tensor:
-        """Replace, and give the new value."""
+        """Replace the rows; returns the new value."""
         if self.indices is None:
             return self._variable.assign(value)
         self._variable.scatter_update(self.indices, value)
         return value
 
     def mean(self, x: ef.Tensor, keep: float) -> ef.Tensor:
-        """Take ``x`` into a running mean, and give it: ``keep * value + (1 - keep) * x``.
+        """Add ``x`` to a running mean; returns the mean, ``keep * value + (1 - keep) * x``.
 
         That is computed from the nearer end: none is lost beside the other.
         """
@@ -139,7 +139,7 @@ class Rows:
 
 
 def outline(optimiser: Any, variables: Sequence[ef.Variable]) -> str:
-    """An optimiser for a reader: how much it changes, and its settings."""
+    """The text of an optimiser: the number of its parameters, and its settings."""
     settings = {
         name: getattr(value, "__name__", value)
         for name, value in vars(optimiser).items()
@@ -161,7 +161,7 @@ def _names(treedef: tree.TreeDef) -> list[str]:
     ]
 
 
-#: what groups of parameters hold elsewhere beside these
+#: keys of parameter groups in other frameworks
 _OF_GROUPS: Final = ("lr", "weight_decay", "momentum", "betas", "eps", "params", "name")
 
 
@@ -169,7 +169,7 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
     """The variables of a tree by their paths.
 
     Raises:
-        TensorValueError: there is none, a leaf is something else, or one occurs twice.
+        TensorValueError: there is no variable, a leaf is something else, or one occurs twice.
         DTypeError: a variable holds no floating-point numbers.
     """
     leaves, treedef = tree.flatten(variables)
@@ -202,7 +202,7 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
 
 
 def _hint_about(path: str, leaf: object) -> str | None:
-    """What to give in the place of what is no variable."""
+    """A hint for a leaf that is no variable: the argument to pass instead."""
     if hasattr(leaf, "trainable"):
         return "give model.trainable"
     if path.rpartition(".")[2] in _OF_GROUPS:
@@ -224,12 +224,12 @@ def check_real(what: str, path: str, variable: ef.Variable) -> None:
 
 
 def working_dtype(v: ef.Variable) -> DType:
-    """What accumulators are held in: changes of a thousandth are lost in 16 bits."""
+    """The dtype of accumulators: in 16 bits, changes of a thousandth are lost."""
     return ef.float32 if v.dtype.itemsize < 4 else v.dtype
 
 
 def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variable) -> float:
-    """What an option is for one variable."""
+    """The value of an option for a variable."""
     number = option(path, variable) if callable(option) else option
     if not (isinstance(number, int | float) and number >= 0):
         raise TensorValueError(
@@ -274,7 +274,7 @@ def _mismatch(
 
 
 def _part_of_tuple(treedef: tree.TreeDef, given: Any) -> str | None:
-    """What to write for the result of a function that gives more than gradients."""
+    """The expression for the gradients within the result of a function that returns more."""
     parts = given if isinstance(given, tuple) else ()
     at = next((i for i, part in enumerate(parts) if tree.flatten(part)[1] == treedef), None)
     if at is None:
@@ -286,7 +286,7 @@ def _part_of_tuple(treedef: tree.TreeDef, given: Any) -> str | None:
 
 
 def _shown(treedef: tree.TreeDef) -> str:
-    """A structure, or what it is called where it would fill the screen."""
+    """The text of a structure, or a short description where the text would be too long."""
     text = tree.show(treedef)
     if len(text) <= _WIDTH:
         return text
@@ -332,9 +332,9 @@ def _both(p: Parameter, g: Any) -> str:
 
 
 def _with_known_rows(p: Parameter, g: ef.IndexedSlices) -> ef.IndexedSlices:
-    """The gradient, if it has no row that is out of range; else other variables would be changed.
+    """The gradient, checked for rows out of range before any variable is changed.
 
-    Of what a trace knows too late, its run tells, before it changes anything.
+    Indices known only at run time are checked then, before anything is changed.
     """
     if is_traced():
         rows = ef.check_labels(g.indices, int(p.variable.shape[0]), of="rows")
@@ -351,7 +351,7 @@ def _with_known_rows(p: Parameter, g: ef.IndexedSlices) -> ef.IndexedSlices:
 
 
 def _may_be(given: Shape, wanted: Shape) -> bool:
-    """Whether the shapes are equal; sizes that are not known yet are checked when assigned."""
+    """Whether the shapes may be equal; unknown sizes are checked at assignment."""
     return len(given) == len(wanted) and all(
         isinstance(a, ef.Dim) or a == b for a, b in zip(given, wanted, strict=True)
     )

@@ -1,7 +1,7 @@
-"""Learning rates that change over time: functions of the number of updates done.
+"""Learning rate schedules: functions of the number of updates done.
 
-A schedule is called with an int, and gives a float; or with an integer tensor of any shape, as
-optimisers do, also in a traced step, and gives float64.
+A schedule called with an int returns a float; called with an integer tensor of any shape, as
+optimisers do, also in a traced step, it returns a float64 tensor of that shape.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AbstractSchedule(ABC):
             count: an int, or an integer tensor.
 
         Returns:
-            A float for an int outside of a trace; else ``f64`` of the shape of ``count``.
+            A float for an int outside of a trace; else a float64 tensor of the shape of ``count``.
         """
         if isinstance(count, int) and not is_traced():
             return float(self._at(ef.asarray(count, dtype=ef.float64, device="cpu:0")))
@@ -63,14 +63,14 @@ class AbstractSchedule(ABC):
 
     @abstractmethod
     def _at(self, n: ef.Tensor) -> ef.Tensor:
-        """The formula.
+        """The formula of the schedule.
 
         Args:
             n: the number of updates done, ``f64`` of any shape.
         """
 
 
-#: names of other frameworks; what there is instead: `hints/optim.py`
+#: names of other frameworks; their replacements: `hints/optim.py`
 hint_at(
     AbstractSchedule,
     ["base_lrs", "get_last_lr", "get_lr", "last_epoch", "load_state_dict", "state_dict", "step"],
@@ -78,7 +78,7 @@ hint_at(
 
 
 def _is_part(value: Any) -> bool:
-    """Whether it is a schedule, or a constant rate."""
+    """Whether a value is a schedule, or a constant rate."""
     return isinstance(value, AbstractSchedule) or bool(NOT_NEGATIVE.fits(value))
 
 
@@ -89,7 +89,7 @@ def _rise(milestones: Sequence[Any]) -> bool:
 
 
 _PARTS: Final = "a schedule, or a number that is not negative"
-#: what the fields of schedules may be
+#: checks of the fields of schedules
 _KINDS: Final = {
     **dict.fromkeys(("lr", "gamma", "power", "final", "max_lr"), NOT_NEGATIVE),
     **dict.fromkeys(("steps", "step_size", "total_steps"), COUNT),
@@ -120,7 +120,7 @@ def _checked(schedule: AbstractSchedule) -> None:
 
 
 class _AbstractFormula(AbstractSchedule):
-    """A schedule of which nothing is to be checked but each field by itself."""
+    """A schedule whose fields are checked one by one."""
 
     def __post_init__(self) -> None:
         _checked(self)
@@ -129,12 +129,15 @@ class _AbstractFormula(AbstractSchedule):
 @final
 @dataclass(frozen=True)
 class StepSchedule(_AbstractFormula):
-    """``lr * gamma ** (n // step_size)``: falls by a factor at equal distances.
+    """``lr * gamma ** (n // step_size)``: falls by a factor at equal intervals.
 
     Args:
         lr: the rate at first.
-        step_size: after how many updates it changes.
+        step_size: number of updates between changes.
         gamma: the factor.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.StepSchedule(0.5, step_size=2, gamma=0.5)
     >>> [schedule(n) for n in range(5)]
@@ -158,6 +161,9 @@ class MultiStepSchedule(_AbstractFormula):
         lr: the rate at first.
         milestones: the numbers of updates at which it changes, rising.
         gamma: the factor.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.MultiStepSchedule(0.5, milestones=(1, 4), gamma=0.5)
     >>> [schedule(n) for n in range(5)]
@@ -184,6 +190,9 @@ class ExponentialSchedule(_AbstractFormula):
         lr: the rate at first.
         gamma: the factor from one update to the next.
 
+    Raises:
+        TensorValueError: an argument is out of its range.
+
     >>> schedule = ef.optim.ExponentialSchedule(1.0, gamma=0.5)
     >>> [schedule(n) for n in range(4)]
     [1.0, 0.5, 0.25, 0.125]
@@ -203,9 +212,12 @@ class PolynomialSchedule(_AbstractFormula):
 
     Args:
         lr: the rate at first.
-        steps: after how many updates it has fallen, and stays there.
-        power: how it falls.
+        steps: number of updates after which the rate has fallen to ``final``, and stays there.
+        power: the exponent.
         final: the rate at the end.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.PolynomialSchedule(1.0, steps=4)
     >>> [schedule(n) for n in range(6)]
@@ -229,8 +241,11 @@ class CosineSchedule(_AbstractFormula):
 
     Args:
         lr: the rate at first.
-        steps: after how many updates it has fallen, and stays there.
+        steps: number of updates after which the rate has fallen to ``final``, and stays there.
         final: the rate at the end.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.CosineSchedule(1.0, steps=3)
     >>> [round(schedule(n), 3) for n in range(5)]
@@ -248,14 +263,17 @@ class CosineSchedule(_AbstractFormula):
 @final
 @dataclass(frozen=True)
 class WarmUp(_AbstractFormula):
-    """A straight rise at first, then another schedule from its beginning.
+    """A linear rise at first, then another schedule from its beginning.
 
     Update ``n`` of the first ``steps`` has ``(n + 1) / (steps + 1)`` of the rate that the schedule
     begins with (Goyal et al., 2017).
 
     Args:
-        schedule: what follows: a schedule, or a number for a constant rate.
-        steps: how many updates the rise takes.
+        schedule: the schedule that follows, or a number for a constant rate.
+        steps: number of updates of the rise.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.WarmUp(ef.optim.PolynomialSchedule(1.0, steps=2), steps=3)
     >>> [schedule(n) for n in range(6)]
@@ -276,15 +294,18 @@ class OneCycleSchedule(_AbstractFormula):
     """Up to the highest rate and down to almost nothing (Smith and Topin, 2018).
 
     From ``max_lr / div_factor`` to ``max_lr`` in the first ``pct_start`` of the updates, and then
-    to ``max_lr / div_factor / final_div_factor``; the arguments are those of PyTorch's.
+    to ``max_lr / div_factor / final_div_factor``; the arguments are as in PyTorch.
 
     Args:
         max_lr: the highest rate.
-        total_steps: how many updates there will be.
-        pct_start: which part of them the rise takes.
+        total_steps: number of updates in all.
+        pct_start: the fraction of the updates in which the rate rises.
         anneal_strategy: ``"cos"`` or ``"linear"``.
-        div_factor: how much lower the rate begins.
-        final_div_factor: how much lower than that it ends.
+        div_factor: ``max_lr`` over the initial rate.
+        final_div_factor: the initial rate over the final rate.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> schedule = ef.optim.OneCycleSchedule(1.0, total_steps=8, pct_start=0.375)
     >>> [round(schedule(n), 3) for n in range(8)]
@@ -312,11 +333,15 @@ class OneCycleSchedule(_AbstractFormula):
 @final
 @dataclass(frozen=True)
 class ChainedSchedule(AbstractSchedule):
-    """One schedule after the other, each from its own beginning.
+    """Several schedules in sequence, each from its own beginning.
 
     Args:
         schedules: schedules, or numbers for constant rates.
-        milestones: the numbers of updates at which the second and those that follow begin.
+        milestones: the numbers of updates at which the second and all further schedules begin.
+
+    Raises:
+        TensorValueError: an argument is out of its range, or there is not one milestone between
+            each two schedules.
 
     >>> schedule = ef.optim.ChainedSchedule([0.5, ef.optim.ExponentialSchedule(1.0, 0.5)], [2])
     >>> [schedule(n) for n in range(5)]

@@ -1,4 +1,4 @@
-"""Gradient descent, with momentum if wanted."""
+"""Gradient descent, optionally with momentum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SGD", "Momentum"]
 
 
 class AbstractDescent(AbstractOptimiser):
-    """Goes against the gradient, or against a running sum of gradients."""
+    """Descent along the negative gradient, or along a running sum of gradients."""
 
     _additive = True
     _complex = True
@@ -46,7 +46,7 @@ class AbstractDescent(AbstractOptimiser):
         self._by_rows = not momentum
 
     def _scalars(self, lr: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
-        if self._counted:  # the first gradient of a variable is taken whole
+        if self._counted:  # the first gradient of a variable is not dampened
             return lr, ef.where(n == 1, 1.0, ef.asarray(1.0 - self.dampening, dtype=ef.float64))
         return (lr,)
 
@@ -60,21 +60,21 @@ class AbstractDescent(AbstractOptimiser):
 
 @final
 class SGD(AbstractDescent):
-    """Stochastic gradient descent (Robbins and Monro, 1951), with momentum if wanted.
+    """Stochastic gradient descent (Robbins and Monro, 1951), optionally with momentum.
 
     With ``g`` the gradient and the weight decay: ``b = momentum * b + (1 - dampening) * g``, then
     ``v -= lr * b`` (``v -= lr * (g + momentum * b)`` for Nesterov's), and ``v -= lr * g`` without
     momentum. A sparse gradient changes only its rows; with momentum it is made dense.
 
     Args:
-        variables: a tree of them: ``model.trainable``, a list, a dict, ….
+        variables: a tree of variables: ``model.trainable``, a list, a dict, ….
         lr: the learning rate, a number or a schedule.
-        momentum: the part of the buffer that is kept.
-        dampening: the part of the gradient that is left out; not of the first one of a variable.
+        momentum: the part of the momentum buffer that is kept.
+        dampening: the part of the gradient that is left out, except of a variable's first one.
         weight_decay: this part of the variable is added to its gradient. A number, or a function
             ``(path, variable) -> number``.
-        nesterov: look ahead (Nesterov, 1983; in this form, Sutskever et al., 2013).
-        lr_scale: what the learning rate is multiplied by; also ``(path, variable) -> number``.
+        nesterov: use Nesterov momentum (1983; in this form, Sutskever et al., 2013).
+        lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
 
     Raises:
         TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
@@ -91,16 +91,20 @@ class SGD(AbstractDescent):
 
 @final
 class Momentum(AbstractDescent):
-    """Gradient descent with momentum (Polyak, 1964): `SGD` under the name that it has then.
+    """Gradient descent with momentum (Polyak, 1964): `SGD` with other defaults.
 
     Args:
-        variables: a tree of them: ``model.trainable``, a list, a dict, ….
+        variables: a tree of variables: ``model.trainable``, a list, a dict, ….
         lr: the learning rate, a number or a schedule.
-        momentum: the part of the buffer that is kept.
-        nesterov: look ahead (Nesterov, 1983; in this form, Sutskever et al., 2013).
+        momentum: the part of the momentum buffer that is kept.
+        nesterov: use Nesterov momentum (1983; in this form, Sutskever et al., 2013).
         weight_decay: this part of the variable is added to its gradient. A number, or a function
             ``(path, variable) -> number``.
-        lr_scale: what the learning rate is multiplied by; also ``(path, variable) -> number``.
+        lr_scale: factor of the learning rate; also ``(path, variable) -> number``.
+
+    Raises:
+        TensorValueError: an option is out of its range, or ``variables`` is no tree of variables.
+        DTypeError: a variable has no floating dtype.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> optimiser = ef.optim.Momentum([v], lr=0.1, nesterov=True)

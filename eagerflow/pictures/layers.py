@@ -105,14 +105,14 @@ class _Updates:
 
     def _updating(self) -> set[int]:
         """The nodes from which some write is reached, but no derivative and no output."""
-        found: set[int] = set()
+        updates: set[int] = set()
         for node in reversed(self._nodes):
             users = self._users.get(id(node), ())
             writes = effect_of(node) == "writes" or bool(users)
-            serves = all(id(user) in found for user in users)
+            serves = all(id(user) in updates for user in users)
             if node.forward is None and id(node) not in self._outputs and writes and serves:
-                found.add(id(node))
-        return found
+                updates.add(id(node))
+        return updates
 
     def _used(self, node: Node) -> Iterator[int]:
         for item in flat_items(node.attrs.values()) if node.attrs else ():

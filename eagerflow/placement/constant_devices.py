@@ -69,14 +69,14 @@ class _Uses:
 
     def of(self, value: Value) -> set[Any]:
         """The devices on which a value, or a stand-in for it, is needed."""
-        found = set[Any]()
+        devices = set[Any]()
         waiting, seen = [value], {value}
         for one in waiting:  # the list grows
-            found |= self._devices.get(one, set())
+            devices |= self._devices.get(one, set())
             fresh = [v for v in self._stand_ins.get(one, ()) if v not in seen]
             seen.update(fresh)
             waiting += fresh
-        return found
+        return devices
 
     def _note(self, node: Node) -> None:
         """Note the devices on which a node needs its operands."""

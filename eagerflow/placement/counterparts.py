@@ -28,17 +28,17 @@ def counterparts(graph: Graph, forward: Graph, backward: Graph) -> dict[Node, No
     >>> counterparts(graph, again, ef.Graph("backward"))
     {<node z: exp>: <node y: exp>}
     """
-    found: dict[Node, Node] = {}
-    _match(graph, forward, found)
-    outer = {node.name: found[node] for node in forward.nodes if node in found}
+    counterparts: dict[Node, Node] = {}
+    _match(graph, forward, counterparts)
+    outer = {node.name: counterparts[node] for node in forward.nodes if node in counterparts}
     for node in backward.nodes:
         if node.forward is not None and node.forward.name in outer:
-            found[node.forward] = outer[node.forward.name]
-    found |= _within(graph, backward)
-    return found
+            counterparts[node.forward] = outer[node.forward.name]
+    counterparts |= _within(graph, backward)
+    return counterparts
 
 
-def _match(graph: Graph, again: Graph, found: dict[Node, Node]) -> None:
+def _match(graph: Graph, again: Graph, counterparts: dict[Node, Node]) -> None:
     """Match the nodes of a graph, and of its subgraphs, with those of a retraced one.
 
     Nodes that are alike are matched by order, unless some were pruned as unused. Then they are
@@ -52,11 +52,11 @@ def _match(graph: Graph, again: Graph, found: dict[Node, Node]) -> None:
             nodes = [node for node in nodes if node.name in names]
             others = [names[node.name] for node in nodes]
         for node, first in zip(others, nodes, strict=True):
-            found[node] = first
+            counterparts[node] = first
             inner = dict(node.subgraphs())
             for key, one in first.subgraphs():
                 if key in inner:
-                    _match(one, inner[key], found)
+                    _match(one, inner[key], counterparts)
 
 
 def _by_likeness(graph: Graph) -> dict[Hashable, list[Node]]:
@@ -76,14 +76,14 @@ def _within(graph: Graph, backward: Graph) -> dict[Node, Node]:
     for node in [n for one in inner_graphs(graph.nodes) for n in one.nodes]:
         alike[_likeness(node)].append(node)
         alike[_likeness(node), node.name].append(node)
-    found: dict[Node, Node] = {}
+    counterparts: dict[Node, Node] = {}
     inside = [n for one in inner_graphs(backward.nodes) for n in one.nodes]
     for first in {n.forward for n in inside if n.forward is not None}:
         likeness = _likeness(first)
         same = alike[likeness] if len(alike[likeness]) == 1 else alike[likeness, first.name]
         if len(same) == 1:
-            found[first] = same[0]
-    return found
+            counterparts[first] = same[0]
+    return counterparts
 
 
 def _likeness(node: Node) -> Hashable:

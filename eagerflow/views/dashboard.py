@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from time import perf_counter
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.formatting import seconds_text
 from eagerflow.pictures.svg import to_svg
@@ -16,6 +16,9 @@ from eagerflow.watching import Watcher, shared
 from eagerflow.watching.diagnosing.diagnosis import diagnoses, undecided
 from eagerflow.watching.naming import name_of
 from eagerflow.watching.status_sentence import sentence
+
+#: seconds of watching before its cost is shown: opening alone takes some milliseconds
+_SETTLED: Final = 5.0
 
 
 @final
@@ -73,7 +76,7 @@ class Dashboard:
                 lines.append(f"{name_of(times.executable)} {bars(means)} longest {largest}")
                 observed = watcher.observed(times.executable)
                 lines += cost_lines([] if observed is None else observed.costs.table())
-            return "\n".join([*lines, *self._queues(), *self._retraces(), self._cost()])
+            return "\n".join([*lines, *self._queues(), *self._retraces(), *self._cost(now)])
 
     def _queues(self) -> list[str]:
         levels = [(name, queue.level) for name, queue in self._watcher.activity.queues.items()]
@@ -96,10 +99,13 @@ class Dashboard:
             for name, count in activity.retraced.items() if count > 1 and name in last
         ]  # fmt: skip
 
-    def _cost(self) -> str:
+    def _cost(self, now: float) -> list[str]:
         watcher = self._watcher
-        looks = "" if watcher.is_open else "; it looks no more"
-        return f"looking takes {watcher.cost(perf_counter()):.1%} of the time{looks}"
+        if not watcher.is_open:
+            return [f"looking took {watcher.cost(now):.1%} of the time; it has ended"]
+        if now - watcher.opened < _SETTLED:
+            return []
+        return [f"looking takes {watcher.cost(now):.1%} of the time"]
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle: dict[str, Any] = dict(self._still())

@@ -1,4 +1,4 @@
-"""Ways that no derivative takes: refused if they are the only ones, and else no hindrance."""
+"""Paths without a derivative: refused if they are the only ones, and harmless otherwise."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_comparison_within_a_rule_is_no_way() -> None:
 
 
 def test_a_penalty_on_the_gradient_of_a_relu_network() -> None:
-    """The bias moves the penalty only by which units are on."""
+    """The bias changes the penalty only through the set of active units."""
     w, b, out = ef.Variable([[1.0, -1.0]]), ef.Variable([0.5, 0.5]), ef.Variable([2.0, 3.0])
 
     def penalty(x):
@@ -220,7 +220,7 @@ def test_an_error_in_a_rule_tells_where_the_op_was_applied() -> None:
 
 
 def test_numpy_functions_do_not_drop_a_gradient_silently() -> None:
-    """They would compute on the bare array, and the gradient would lack that part."""
+    """NumPy would compute on the bare array, and the gradient would lack that part."""
     x, v = ef.ones(3), ef.Variable(ef.ones(3))
     with pytest.raises(GradientError, match="another library"):
         ef.grad(lambda x: (np.sin(x) * x).sum())(x)

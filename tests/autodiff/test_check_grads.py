@@ -1,4 +1,4 @@
-"""`check_grads` finds what is wrong, and only that."""
+"""`check_grads` reports wrong derivatives, and no right ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_right_derivatives_pass() -> None:
 
 
 def wrong(order: int, mode: str):
-    """A function whose derivative of that order is wrong, in one mode or in both."""
+    """A function whose derivative of order ``order`` is wrong, in one mode or in both."""
 
     @ef.custom_vjp
     def f(x):

@@ -13,7 +13,7 @@ X = ef.tensor([0.5, -2.0, 3.0])
 
 
 def make(fwd=None, bwd=None):
-    """x * x with a rule that says ten times its derivative."""
+    """``x * x`` with a rule that gives ten times its derivative."""
 
     @ef.custom_vjp
     def square(x):
@@ -139,7 +139,7 @@ def test_a_rule_of_zero_pushes_zero() -> None:
 
 
 def test_the_rule_belongs_to_the_level_that_differentiates() -> None:
-    """To an inner tape that does not know the argument it is no business."""
+    """An inner tape that does not follow the argument ignores the rule."""
     square = make()
     with ef.GradientTape() as outer:
         outer.watch(X)
@@ -237,7 +237,7 @@ def test_name_and_documentation_go_along() -> None:
     assert documented.__name__ == "documented"
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_without_a_rule() -> None:

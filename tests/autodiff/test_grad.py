@@ -1,4 +1,4 @@
-"""`grad` and `value_and_grad`: what they take, what they give, what they refuse."""
+"""`grad` and `value_and_grad`: arguments, results and refusals."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_the_docstring_goes_along() -> None:
     assert ef.value_and_grad(documented).__name__ == "documented"
 
 
-# --- what is refused ------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------
 
 
 def test_integers() -> None:
@@ -207,4 +207,4 @@ def test_a_result_that_is_no_tensor() -> None:
 def test_errors_of_the_function_come_through() -> None:
     with pytest.raises(ef.errors.ShapeError):
         ef.grad(lambda x: (x + ef.ones(3)).sum())(ef.ones(2))
-    assert float(ef.grad(lambda x: x * x)(1.0)) == 2.0  # and leave nothing behind
+    assert float(ef.grad(lambda x: x * x)(1.0)) == 2.0  # and leave no state behind

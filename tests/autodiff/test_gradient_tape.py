@@ -1,4 +1,4 @@
-"""`GradientTape`: what it watches, what it gives, when it forgets."""
+"""`GradientTape`: watched values, gradients, and the release of tape records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``x[i] = v`` and ``x += v`` under differentiation: a handle gets a new value, that is all."""
+"""``x[i] = v`` and ``x += v`` under differentiation: they only give a handle a new value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that Python takes out of a value: no gradient comes back in with them."""
+"""Numbers that Python reads from a value: no gradient flows back through them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.autodiff.lines import line_of
 
 X = ef.tensor([1.0, 2.0])
 Y = ef.tensor([3.0, 4.0])
-# each gives a tensor that depends on x, but by way of Python
+# each result is a tensor that depends on x by way of Python only
 LOST: dict[str, Callable[[Any], Any]] = {
     "numpy": lambda x: ef.tensor(np.sin(x.numpy())).sum(),
     "item": lambda x: ef.tensor(x.sum().item() ** 2),
@@ -79,7 +79,7 @@ def test_another_library_is_refused_the_memory() -> None:
 
 
 def test_looking_is_free(caplog: pytest.LogCaptureFixture, capsys: Any) -> None:
-    """What is printed, logged and asked for on the way changes nothing, and nothing is said."""
+    """Printing, logging and reading values on the way changes no gradient and gives no warning."""
 
     def f(x: Any, scale: Any) -> Any:
         y = x * x
@@ -146,7 +146,7 @@ SECOND: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("transform", SECOND)
 def test_a_slope_that_is_constant_has_a_derivative_of_zero(transform: str) -> None:
-    """What was printed on the way may be the reason, or not: it is a warning."""
+    """The printed value may be the reason, or not: hence a warning and no error."""
 
     def f(x: Any) -> Any:
         print(x.sum().item())
@@ -166,6 +166,6 @@ def test_the_gradient_of_a_tape_is_missing_and_a_warning_says_why() -> None:
 
 
 def test_a_number_beside_a_tensor_is_a_constant() -> None:
-    """As in PyTorch and in JAX: what the number is for cannot be seen."""
+    """As in PyTorch and in JAX: the purpose of the number is unknown."""
     gradient = ef.grad(lambda x: (x * x.sum().item()).sum())(X)
     np.testing.assert_array_equal(gradient.numpy(), [3, 3])

@@ -1,4 +1,4 @@
-"""The notes that handles carry: always there, never in the way."""
+"""The marks that handles carry: one note per owner, kept with the value."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_new_tensor_carries_none(name: str) -> None:
 
 
 class Owner:
-    """Somebody who takes notes."""
+    """A stand-in for an interpreter that notes marks."""
 
 
 def test_notes_of_several_owners() -> None:

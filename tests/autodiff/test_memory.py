@@ -1,4 +1,4 @@
-"""Values that a gradient does not need are free at once, and a tape leaves nothing behind."""
+"""Values that a gradient does not need are freed at once, and a tape leaves no garbage."""
 
 from __future__ import annotations
 

@@ -250,11 +250,11 @@ def test_what_a_block_within_leaves_outside_is_a_value_from_outside() -> None:
     np.testing.assert_allclose(got.numpy(), (ef.cos(X) * ef.exp(X)).numpy())
 
 
-# --- what runs again -----------------------------------------------------------------------------
+# --- recomputed ops ------------------------------------------------------------------------------
 
 
 class Seen(ef.core.interpreter.AbstractInterpreter):
-    """Notes the ops that run and their lines."""
+    """An interpreter that records the ops that run, with their lines."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
@@ -332,7 +332,7 @@ def test_the_graph_that_runs_again() -> None:
 
 
 class Watched:
-    """Counts the results of ``exp`` that are alive, most at a time."""
+    """A counter of the live results of ``exp``, and of their maximum at a time."""
 
     def __init__(self) -> None:
         self.alive: list[weakref.ref] = []

@@ -43,7 +43,7 @@ AROUND = {
     "trace": ef.trace,
 }
 
-#: from the inside out: all with two of `remat`, and one that is deep
+#: from the inside out: all nestings with two of `remat` or more, and a deep one
 NESTINGS = [names for names in itertools.product(AROUND, repeat=3) if names.count("remat") >= 2] + [
     ("remat", "map", "remat", "while", "remat", "remat")
 ]

@@ -119,7 +119,7 @@ def test_gradient_tape() -> None:
     ids=["jacobian", "hessian"],
 )
 def test_all_derivatives_at_once_take_any_size(function, shape) -> None:
-    """There is a row for each element, and their number stays symbolic."""
+    """The result has a row for each element, and the number of rows stays symbolic."""
     traced = Traced(function, [ef.asarray(np.linspace(1, 2, 4))])
     assert not traced.specialised
     _same(function, ef.asarray(np.linspace(1, 2, math.prod(shape)).reshape(shape)), traced=traced)

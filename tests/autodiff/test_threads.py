@@ -1,4 +1,4 @@
-"""Differentiation in several threads at a time: each has its own."""
+"""Differentiation in several threads at a time: each thread has its own interpreters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Results that do not depend on what is differentiated: their cotangents lead nowhere.
+"""Results that do not depend on the differentiated value: their cotangents lead nowhere.
 
-They may differ in shape and device from each other, and from those that do.
+They may differ in shape and device from each other, and from results that depend on it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`vjp` and `jvp`: values, structures, what is refused."""
+"""`vjp` and `jvp`: values, structures, refusals."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Control flow of Python as that of graphs."""
+"""Python's control flow, converted to control flow of graphs."""

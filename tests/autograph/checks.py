@@ -1,4 +1,4 @@
-"""What rows of constructs are checked by: traced calls give what eager ones do, or an error."""
+"""Checks for rows of constructs: traced calls give the results of eager calls, or an error."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -15,7 +15,7 @@ from tests.autograph.test_programs import _plain
 
 
 def check_same(function, calls) -> None:
-    """Traced calls give what eager ones do."""
+    """Assert that traced calls give the results of eager calls."""
     traced = ef.trace(function)
     for args in calls:
         want = function(*_tensors(args))
@@ -27,7 +27,7 @@ def check_same(function, calls) -> None:
 
 
 def check_error(function, args, words) -> None:
-    """A traced call is an error that says all of ``words``."""
+    """Assert that a traced call raises an error with all of ``words`` in its text."""
     with pytest.raises(EagerflowError) as caught:
         ef.trace(function)(*_tensors(args))
     for one in words:
@@ -35,6 +35,6 @@ def check_error(function, args, words) -> None:
 
 
 def _tensors(args: tuple[Any, ...]) -> list[Any]:
-    """Tensors in the place of floats, and of lists of them."""
+    """The arguments with tensors in the place of floats, and of lists of floats."""
     firsts = [x[0] if type(x) is list else x for x in args]
     return [ef.tensor(x) if type(y) is float else x for x, y in zip(args, firsts, strict=True)]

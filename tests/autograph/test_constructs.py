@@ -1,4 +1,4 @@
-"""Each statement of Python on tensors: what it gives eagerly, or an error when it is traced."""
+"""Each statement of Python on tensors, traced: the result of the eager run, or an error."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

@@ -1,4 +1,4 @@
-"""What no graph can do: errors at trace time, with the user's lines and what to do."""
+"""Operations that no graph can do: errors at trace time, with the user's lines and a remedy."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -245,7 +245,7 @@ def test_what_the_user_handles_is_the_context() -> None:
 
     with pytest.raises(TraceError) as caught:
         ef.trace(f)(x)
-    assert type(caught.value.__context__) is KeyError  # and nothing that eagerflow tells itself
+    assert type(caught.value.__context__) is KeyError  # and no internal exception of eagerflow
 
 
 def test_code_without_source() -> None:

@@ -1,4 +1,4 @@
-"""Aliases, state, effects, derivatives and names: what Python does, graphs do."""
+"""Aliases, state, effects, derivatives and names: graphs behave as Python does."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

@@ -1,4 +1,4 @@
-"""Runs rows of the table of op cases by `vmap` and by the loop over the rows."""
+"""Comparison of `vmap` with a loop over the rows, for cases of the table of ops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def arguments_of_rows(case: OpCase, dtype: str) -> list[list[Any]]:
 
 
 def paired(rows: Sequence[list[Any]]) -> tuple[list[list[Any]], Callable[[Sequence[Any]], Any]]:
-    """The arrays of each row that differ in nothing but values, and what puts arrays back."""
+    """The arrays of each row that differ in values only, and a function that puts arrays back."""
     leaves = [tree.flatten(row) for row in rows]
     first, treedef = leaves[0]
     places = [
@@ -43,7 +43,7 @@ def paired(rows: Sequence[list[Any]]) -> tuple[list[list[Any]], Callable[[Sequen
 
 
 def rows_of(case: OpCase, dtype: str) -> tuple[list[list[Any]], Callable[[Sequence[Any]], Any]]:
-    """The arrays of each row, and what makes arguments of arrays."""
+    """The arrays of each row, and a function that makes arguments of arrays."""
     return paired(arguments_of_rows(case, dtype))
 
 
@@ -56,9 +56,9 @@ def compared(
     Args:
         case: the case.
         dtype: the dtype.
-        batched: which of its arrays have rows.
+        batched: whether the array of an index has rows.
         exact: whether the bits must be equal.
-        through: what is made of the mapped function.
+        through: a transform of the mapped function.
     """
     arrays, whole = rows_of(case, dtype)
     function = function_of(case)

@@ -1,4 +1,4 @@
-"""`vmap` over the table of op cases is the loop over the rows."""
+"""`vmap` over the table of op cases equals the loop over the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ops.case import OpCase
 from tests.ops.cases import FAMILIES
 from tests.ops.table import one_of_each_kind
 
-#: cases of which rows cannot be made: several bytes in one file, bounds that would cross
+#: cases without rows: several bytes in one file, bounds that would cross
 UNMADE = {"parse_example", "encode_example", "randint"}
 
 

@@ -1,4 +1,4 @@
-"""`vmap`: axes, trees, nesting, handles, draws, and what it refuses."""
+"""`vmap`: axes, trees, nesting, handles, draws, and refusals."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Run ``git worktree add ../before COMMIT``, then
 ``python -m tests.bench.commits --before ../before``.
 Every row is the same code, run alternately in both trees, in processes of their own. Most rows
-count the processor's time on one processor, so that what else runs on the machine counts little.
+count processor time on one processor, so that other load on the machine counts little.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def loss(w, x, y):
     h = ef.tanh(x @ w)
     return ((h - y) * (h - y)).sum()
 """
-#: a function whose source is at hand for conversion, as that of a notebook's cell is
+#: a function whose source is available for conversion, as that of a notebook's cell is
 DEFINE = """
 import itertools, linecache
 numbers = itertools.count()
@@ -134,17 +134,17 @@ text = str(graph)
 
 
 def training(work: str, arguments: str) -> tuple[str, str]:
-    """A training step."""
+    """Setup and statement of a training step."""
     return STEPS.format(work=work, arguments=arguments), "step()"
 
 
 def pipeline(stages: str) -> tuple[str, str]:
-    """An epoch."""
+    """Setup and statement of an epoch of a pipeline."""
     return EF + PIPELINE.format(stages=stages), "epoch()"
 
 
 def rows() -> dict[str, tuple[str, str]]:
-    """Setup and statement by name."""
+    """Setup and statement of each row, by name."""
     chains = {ops: SMALL + CHAIN.format(ops=ops) for ops in (2, 20, 100)}
     text = "def f(x):\n    return ef.sum(ef.sin(x) * 2.0)\n"
     loop = "def f(x):\n    while x.sum() < 10.0:\n        x = x + 1.0\n    return x\n"
@@ -196,7 +196,7 @@ def rows() -> dict[str, tuple[str, str]]:
 
 
 def contests(before: Path) -> list[Contest]:
-    """Each row in this tree, and in the one before."""
+    """The contests of each row between this tree and the one before."""
     return [
         Contest(
             name,

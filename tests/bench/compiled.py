@@ -1,4 +1,4 @@
-"""Traced functions with native kernels, beside the same traced without, torch and jax.
+"""Traced functions with native kernels, against the same functions without, torch and jax.
 
 Run: ``python -m tests.bench.compiled``. Each contender compares its result with one that NumPy has
 computed in float64 before it is timed.
@@ -80,7 +80,7 @@ def chain(name: str, shape: tuple[int, ...], code: str, threads: int) -> Contest
     return _contest(name, data, of("ef"), of("jnp"), of("torch"), threads)
 
 
-#: a scalar that y weighs, its derivative by x, and the same by finite sums in NumPy
+#: a scalar weighted by y, its derivative by x, and the same by finite sums in NumPy
 _GRADIENTS = {
     "softmax": (
         "F.softmax(x)", "jax.nn.softmax(x)", "F.softmax(x, 1)",
@@ -218,7 +218,7 @@ _MLP_SHAPES = [(784, 512), (512,), (512, 1024), (1024,), (1024, 10), (10,)]
 
 
 def contests(threads: int) -> list[Contest]:
-    """All, for a number of threads."""
+    """All contests, for a number of threads."""
     sizes = [((16,), "16"), ((1000,), "1e3"), ((100_000,), "1e5"), ((1_000_000,), "1e6"),
              ((10_000_000,), "1e7")]  # fmt: skip
     return [

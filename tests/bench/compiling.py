@@ -1,7 +1,7 @@
-"""What compiling costs: its own time, what it keeps in memory, and what runs beside it.
+"""Cost of compiling: its own time, memory that stays in use, and slowdown of concurrent steps.
 
 Run: ``python -m tests.bench.compiling``. Three tables: the processor's time for graphs of several
-lengths, of which no two kernels are the same; the memory of a process that makes functions and
+lengths, whose kernels are all different; the memory of a process that makes functions and
 drops them; and the times of a step of 40 ops while another thread compiles, beside those of before.
 """
 
@@ -27,12 +27,12 @@ from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow_kernels.native.compiler_slices import in_slices
 from tests.bench.harness import arguments
 
-#: ops between two that are in no kernel
+#: number of ops between two ops without a kernel
 _CHAIN = 24
 
 
 def graph_of(length: int, first: float) -> Any:
-    """A graph of so many ops on elements, in chains with constants of their own."""
+    """A graph of a number of elementwise ops, in chains with constants of their own."""
 
     def work(x: Any) -> Any:
         for i in range(length // 2):
@@ -41,13 +41,13 @@ def graph_of(length: int, first: float) -> Any:
                 x = ef.lgamma(x)
         return x
 
-    with warnings.catch_warnings():  # of loops that are unrolled, as they are meant to be
+    with warnings.catch_warnings():  # warnings of loops that are unrolled, as intended here
         warnings.simplefilter("ignore", ef.errors.TraceWarning)
         return flatten(ef.trace(work).graph(ef.ones(8)))
 
 
 def report_times(lengths: tuple[int, ...]) -> None:
-    """Print how long graphs take, and by which power of their length that grows."""
+    """Print the compile times of graphs, and the exponent of growth by length."""
     print("| nodes | kernels | processor time | per node | exponent |\n|---|---|---|---|---|")
     before = None
     for length in lengths:
@@ -63,7 +63,7 @@ def report_times(lengths: tuple[int, ...]) -> None:
 
 
 def _memory() -> float:
-    """What the process has in memory, in MiB."""
+    """Resident memory of the process, in MiB."""
     gc.collect()
     found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())
     assert found is not None
@@ -71,7 +71,7 @@ def _memory() -> float:
 
 
 def report_memory(count: int) -> None:
-    """Print what a process has in memory while it makes functions, compiles them and drops them."""
+    """Print the memory of a process that makes functions, compiles them and drops them."""
     print("\n| functions made and dropped | memory |\n|---|---|")
     x = ef.ones(100)
     for i in range(count + 1):
@@ -92,7 +92,7 @@ def _times(step: Any, x: Any, until: Any) -> list[float]:
 
 
 def report_steps_beside(length: int, runs: int) -> None:
-    """Print the times of a step while nothing is compiled, and while something is."""
+    """Print the times of a step while nothing is compiled, and during a compilation."""
 
     @ef.trace(compile="off")
     def step(x: Any) -> Any:
@@ -123,7 +123,7 @@ def report_steps_beside(length: int, runs: int) -> None:
 if __name__ == "__main__":
     options = arguments("Compiling").parse_args()
     with TemporaryDirectory() as folder:
-        os.environ["EAGERFLOW_CACHE"] = folder  # so that no kernel is there already
+        os.environ["EAGERFLOW_CACHE"] = folder  # an empty cache of kernels
         ef.config(kernels="native")
         lengths = (48, 96) if options.smallest else (1_250, 2_500, 5_000, 10_000, 20_000)
         count, beside = (10, (96, 50)) if options.smallest else (10_000, (2_500, 1_000))

@@ -46,7 +46,7 @@ SMALL_ARRAYS = [
     Contest(
         "a + b recorded, 4x4 f32",
         [
-            # a tape that lives as long as the loop would grow; each iteration records 1,000 ops
+            # the tape would grow with the loop; each iteration records 1,000 ops
             Contender(
                 "eagerflow",
                 OURS.format(shape=(4, 4)) + "\ndef work():\n    with ef.GradientTape() as t:\n"
@@ -72,7 +72,7 @@ LARGE = {
 
 
 def contests(exponents: tuple[int, ...] = (6, 7)) -> list[Contest]:
-    """The table, with large arrays of so many powers of ten."""
+    """The table, with large arrays of these powers of ten."""
     large = [
         three(f"{name}, 1e{k} f32", 10**k, *expressions, {"numpy": 1.05})
         for k in exponents

@@ -1,10 +1,10 @@
-"""How long until a view is seen in a JupyterLab: from the message that shows it to its first frame.
+"""Latency of a view in a JupyterLab: from the message that shows it to the end of its first frame.
 
-The kernel is warm: it has shown such a view before. What is timed is in the page, from when the
-output of the cell comes (``display_data`` or ``execute_result``) to the end of the first frame in
-which the view has what it is for: a sentence, boxes, a card, a table. The first view of a page
-brings the code of the layouts along; how often that was sent is counted. With ``--browser`` and a
-Chromium; without it, only the sizes of what a page gets are told.
+The kernel is warm: it has shown such a view before. Time is taken in the page, from the arrival of
+the cell's output (``display_data`` or ``execute_result``) to the end of the first frame in
+which the view has its content: a sentence, boxes, a card, a table. The first view of a page
+brings the code of the layouts along; the transfers of that code are counted. With ``--browser``
+and a Chromium; without these, only the sizes of the page's downloads are printed.
 
 Run: ``python -m tests.bench.first_paint --browser``.
 """
@@ -23,7 +23,7 @@ from tests.bench.harness import arguments
 if TYPE_CHECKING:
     from tests.browser.lab import Lab
 
-#: by the name of a view: what shows it, and what it has once it is drawn
+#: by the name of a view: the expression that shows it, and the selector of its content
 VIEWS: Final = {
     "dashboard": ("look", ".ef-graph-view[data-boxes] .ef-box"),
     "graph": ("ef.show(train)", ".ef-graph-view[data-boxes] .ef-box"),
@@ -37,7 +37,7 @@ look = ef.dashboard()
 for _ in range(50):
     _ = train(x, y)
 """
-#: notes when outputs come, and how often the code of the layouts did
+#: records the arrival of outputs, and the number of transfers of the layouts' code
 _LISTEN: Final = """() => {
   window.paint = {at: 0, layouts: 0};
   const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
@@ -48,7 +48,7 @@ _LISTEN: Final = """() => {
     if (type === 'comm_msg' && content?.asset === 'layout') window.paint.layouts += 1;
   });
 }"""
-#: milliseconds from the output of a cell to the end of the frame in which it has something
+#: milliseconds from the output of a cell to the end of the frame in which its content appears
 _PAINTED: Final = """([cell, selector]) => new Promise((resolve) => {
   window.paint.at = 0;
   const output = document.querySelectorAll('.jp-Notebook .jp-Cell')[cell];
@@ -75,14 +75,14 @@ _CHOOSE: Final = (
 
 
 def sizes() -> dict[str, int]:
-    """Bytes of what a page gets: each view its code and its look, and once a page the layouts."""
+    """Bytes that a page gets: code and style of each view, and the layouts once per page."""
     static = resources.files("eagerflow_widgets") / "static"
     read = {name: len((static / name).read_bytes()) for name in ("index.js", "index.css")}
     return {"a view": sum(read.values()), "layouts": len((static / "layout.js").read_bytes())}
 
 
 def first_paints(lab: Lab, browser: Any, rounds: int) -> tuple[dict[str, list[float]], int]:
-    """Milliseconds of each view, in turns, and how often the layouts were sent to the page."""
+    """Milliseconds of each view, alternately, and the number of transfers of the layouts."""
     from tests.browser.shared_notebook import SETUP
 
     found: dict[str, list[float]] = {name: [] for name in VIEWS}
@@ -101,7 +101,7 @@ def first_paints(lab: Lab, browser: Any, rounds: int) -> tuple[dict[str, list[fl
 
 
 def _in_a_lab(rounds: int) -> tuple[dict[str, list[float]], int]:
-    """The same in a JupyterLab and a browser of its own."""
+    """`first_paints` in a JupyterLab and a browser of its own."""
     from playwright.sync_api import sync_playwright
 
     from tests.browser.conftest import FLAGS

@@ -1,4 +1,4 @@
-"""Black-Scholes, the heat equation, bodies that attract each other and k-means, beside the peers.
+"""Black-Scholes, the heat equation, n-body simulation and k-means, against the peers.
 
 Run: ``python -m tests.bench.formulas_beside_peers``; peers that are not installed are left out.
 Before anything is timed, results are compared with those of NumPy in float64. After the times
@@ -13,7 +13,7 @@ from tests.bench.formulas.works import WORKS
 from tests.bench.harness import Contender, Contest, arguments, installed, run
 from tests.bench.networks import answer, report_memory
 
-#: name: the module of the library, the package that it needs, and what its function gets besides
+#: name: the module of the library, the package that it needs, and extra arguments
 _LIBRARIES = {
     "traced": ("eagerflow", "", ""),
     "traced, without kernels": ("eagerflow", "", "compile='off'"),
@@ -31,7 +31,7 @@ print(json.dumps([np.allclose(np.asarray(x), wanted, 1e-3, 1e-2) for x, wanted i
 
 
 def contests(smallest: bool) -> list[Contest]:
-    """The table; ours first."""
+    """The table; eagerflow first."""
     found = []
     for name, work in WORKS.items():
         size = work.sizes[-1] if smallest else work.sizes[0]
@@ -49,7 +49,7 @@ def compare(contest: Contest) -> None:
     """Check that all contenders compute the formula.
 
     Raises:
-        AssertionError: a result is further from that of float64 than rounding explains.
+        AssertionError: the error against float64 is larger than rounding explains.
     """
     name, _, size = contest.name.rpartition(", ")
     for contender in contest.contenders:

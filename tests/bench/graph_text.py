@@ -1,4 +1,4 @@
-"""How the work on graphs grows with their size: text, checks, files, copies, pictures.
+"""Growth of the cost of graph work with size: text, checks, files, copies, pictures.
 
 Run: ``python -m tests.bench.graph_text``. The exponent is that of the time between the two
 largest sizes; 1 is linear.
@@ -22,11 +22,11 @@ from eagerflow.types import TensorType
 from tests.bench.harness import arguments, shortest
 
 SIZES = (1_000, 10_000, 100_000)
-BUDGET = 1.2  # of the exponent
+BUDGET = 1.2  # for the exponent
 
 
 def make(count: int) -> Graph:
-    """A graph with sums, scopes, sources and a symbolic size, as a deep network has them."""
+    """A graph with sums, scopes, sources and a symbolic size, as in a deep network."""
     graph = Graph("network")
     device = ef.hardware.as_device("cpu:0")
     full = TensorType(ef.float32, (ef.Dim("n"), 128))
@@ -61,7 +61,7 @@ WORK: dict[str, Callable[[Graph], Any]] = {
 
 
 def prepared(graph: Graph) -> Any:
-    """``graph`` with what some of the work starts from."""
+    """``graph`` with the inputs of some of the work."""
     other: Any = graph
     other.text, other.data = str(graph), to_bytes(graph)
     other.copy = clone(graph)[0]
@@ -69,7 +69,7 @@ def prepared(graph: Graph) -> Any:
 
 
 def main() -> None:
-    """Measure, print the table, and write JSON if asked to."""
+    """Measure, print the table, and write JSON if requested."""
     options = arguments("Graphs: seconds by number of nodes").parse_args()
     sizes = (10, 20) if options.smallest else SIZES
     graphs = {size: prepared(make(size)) for size in sizes}

@@ -1,12 +1,12 @@
 """Times small pieces of code of several libraries side by side.
 
-Each contender runs in a process of its own (thread pools of two libraries in one process spoil
-each other), the contenders take turns for several rounds (A B C A B C …), and every round is the
-best of a few repeats. Medians over rounds, minima and ratios are printed as a table and written
+Each contender runs in a process of its own (thread pools of two libraries in one process slow
+each other down), the contenders take turns for several rounds (A B C A B C …), and every round is
+the best of a few repeats. Medians over rounds, minima and ratios are printed as a table and written
 as JSON. Single times on a shared machine mean little; the ratios count.
 
 Every script takes the options of `arguments`; `tests/bench/test_scripts.py` runs each with
-``--smallest``, so that none is broken when it is wanted.
+``--smallest``, so that none is broken unnoticed.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ print(json.dumps(min(timer.repeat(5, number)) / number))
 
 @dataclass(frozen=True)
 class Contender:
-    """One library's way to do the work.
+    """A library's implementation of the work.
 
     Attributes:
-        name: for the table.
+        name: its name in the table.
         setup: Python code run once.
         statement: Python code that is timed.
         needs: the package of a peer, which may not be installed.
-        tree: the checkout whose packages are imported; None for those of this process.
+        tree: the checkout whose packages are imported; None for the packages of this process.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Contender:
     tree: Path | None = None
 
     def path(self) -> dict[str, str]:
-        """What the environment says of where packages are."""
+        """Environment variables with the places of packages."""
         if self.tree is None:
             return {}
         folders = [self.tree, self.tree / "kernels", self.tree / "widgets"]
@@ -76,12 +76,12 @@ class Contender:
 
 @dataclass
 class Contest:
-    """One row of results: the same work by several contenders, the first of them ours.
+    """A row of results: the same work by several contenders, the first of them eagerflow.
 
     Attributes:
-        name: what is measured.
-        contenders: ours first, then NumPy and the peers.
-        budget: highest ratio ours / other that is wanted, by the other's name.
+        name: the name of the work.
+        contenders: eagerflow first, then NumPy and the peers.
+        budget: highest acceptable ratio ours / other, by the other's name.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Contest:
 
 
 def arguments(title: str) -> argparse.ArgumentParser:
-    """The options that every script has, as `make bench` gives all scripts the same."""
+    """A parser with the options of every script, as `make bench` gives all scripts the same."""
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument(
         "--smallest",
@@ -108,7 +108,7 @@ def arguments(title: str) -> argparse.ArgumentParser:
 
 
 def installed(contests: list[Contest], options: argparse.Namespace) -> list[Contest]:
-    """The contests that are asked for, of those that there is somebody for to take part in."""
+    """The contests that are selected, without contenders whose package is not installed."""
     needed = sorted({c.needs for contest in contests for c in contest.contenders if c.needs})
     absent = [name for name in needed if find_spec(name) is None]
     if absent:
@@ -121,7 +121,7 @@ def installed(contests: list[Contest], options: argparse.Namespace) -> list[Cont
 
 
 def _once(contender: Contender) -> float:
-    """The time of one run, here. It says that the code runs, and no more."""
+    """The time of one run in this process; it shows that the code runs, and no more."""
     namespace: dict[str, Any] = {}
     exec(contender.setup, namespace)
     return timeit.timeit(contender.statement, globals=namespace, number=1)
@@ -144,7 +144,7 @@ def _measure(contender: Contender, seconds: float, threads: int) -> float:
 
 
 def shortest(work: Callable[[Any], Any], graph: Any, repeats: int) -> float:
-    """The shortest of some times, the collector off as while tracing."""
+    """The shortest of several times, with the garbage collector off as while tracing."""
     best = math.inf
     for _ in range(repeats):
         gc.collect()
@@ -164,7 +164,7 @@ def _unit(seconds: float) -> str:
 
 
 def environment() -> str:
-    """What the figures depend on besides the code."""
+    """Machine and versions that the figures depend on."""
     names = [n for n in ("numpy", "torch", "jax", "tensorflow") if find_spec(n) is not None]
     libraries = ", ".join(f"{n} {version(n)}" for n in names)
     return (
@@ -174,12 +174,12 @@ def environment() -> str:
 
 
 def run(title: str, contests: list[Contest], options: argparse.Namespace) -> None:
-    """Measure, print the table in Markdown, and write JSON if asked to on the command line.
+    """Measure, print the table in Markdown, and write JSON if the command line requests it.
 
     Args:
-        title: of the table.
-        contests: as `installed` gives them.
-        options: those of the command line.
+        title: the title of the table.
+        contests: the contests that `installed` gives.
+        options: the options of the command line.
     """
     rows = []
     print(f"### {title}\n\n{environment()}\n")

@@ -1,4 +1,4 @@
-"""Time of ``import eagerflow`` above ``import numpy``: what it takes itself, and what comes later.
+"""Time of ``import eagerflow`` above ``import numpy``: of the import itself, and of lazy imports.
 
 Run: ``python -m tests.bench.imports``.
 """
@@ -15,7 +15,7 @@ from typing import Final
 from tests.bench.harness import arguments
 
 ROUNDS: Final = 15
-#: programs; each is compared with the one that it begins with
+#: programs; each is compared with the one named first
 PROGRAMS: Final = {
     "nothing": ("", ""),
     "numpy": ("nothing", "import numpy"),
@@ -27,7 +27,7 @@ PROGRAMS: Final = {
 
 
 def _seconds(code: str) -> float:
-    # byte code is cached where packages are installed, whatever this shell asks for
+    # byte code is cached where packages are installed, whatever the shell's setting
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

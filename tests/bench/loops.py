@@ -1,8 +1,8 @@
 """Loops of 1,000 iterations with a tiny body: `ef.while_loop` against `tf.while_loop` without XLA.
 
-Run: ``python -m tests.bench.loops`` in an environment that has TensorFlow as well; without it, ours
-are timed alone. Each library runs in processes of its own, in turn (see `tests.bench.harness`), and
-the results are compared before anything is timed. A call ends when its result is there as a number.
+Run: ``python -m tests.bench.loops`` in an environment that has TensorFlow as well; without that,
+eagerflow alone is timed. Each library runs in processes of its own, in turn
+(`tests.bench.harness`). Results are compared first; a call ends when its result is a number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def newton(x):
         lambda y, i: i < {iterations}, lambda y, i: (0.5 * (y + x / y), i + 1), (x, {zero})
     )[0]
 """
-#: a test that looks at the carry
+#: a predicate that depends on the carry
 HALVING = """
 def halving(x):
     return {while_loop}(
@@ -51,7 +51,7 @@ x = tf.constant(2.0)
 step = lambda: float(f(x))
 """
 
-#: name: the function, ours, theirs
+#: name: the function, of eagerflow and of TensorFlow
 LOOPS = {
     "a counter decides": (NEWTON, "newton", "newton"),
     "a tensor decides": (HALVING, "halving", "halving"),
@@ -60,7 +60,7 @@ LOOPS = {
 
 
 def contests(iterations: int = ITERATIONS) -> list[Contest]:
-    """The table; ours first."""
+    """The table; eagerflow first."""
     found = []
     for name, (text, ours, theirs) in LOOPS.items():
         function = text.format(
@@ -85,7 +85,7 @@ def contests(iterations: int = ITERATIONS) -> list[Contest]:
 
 
 def compare(contest: Contest) -> None:
-    """Refuse contenders with other results."""
+    """Refuse contenders whose results differ."""
     found = []
     for contender in contest.contenders:
         code = f"{contender.setup}\nprint(step())"

@@ -1,4 +1,4 @@
-"""What a step costs by its messages alone: ZeroMQ and msgspec, no framework, real processes.
+"""Cost of a step's messages alone: ZeroMQ and msgspec, no framework, real processes.
 
 The messages are those of a null training step: the client tells a worker and some parameter servers
 (``ps``) to run the step; each ps sends its parameter to the worker, which sends each an update;
@@ -8,15 +8,15 @@ tensor, and they go from task to task in three legs, one after the other.
 Rows differ in one thing each from the first:
 
 - *transport*: ``ipc``, ``tcp``, ``curve`` (tcp, encrypted and authenticated).
-- *sockets*: ``dealers``, one for each task that is sent to, and one ROUTER to receive; or
+- *sockets*: ``dealers``, one for each destination, and one ROUTER to receive; or
   ``router``, one ROUTER for all.
 - *threads* of a server: one that owns the sockets and does the work; or two, a queue and a socket
   that wakes the first.
-- *polling*: ``sleep`` until something comes, ``drain`` what there is before sleeping again, or
+- *polling*: ``sleep`` until a message comes, ``drain`` all messages before sleeping again, or
   ``spin`` for 50 us before.
-- *answers*: whether each ps tells the client, or the worker alone, after all.
+- *answers*: whether each ps answers the client, or the worker alone, at the end.
 
-The last rows have what was best in each respect.
+The last rows combine the best choice in each respect.
 
 A row is measured in slices, alternately with the others. Besides the time of a step, which other
 work on the machine makes longer, the processor's time of all processes is counted.
@@ -93,7 +93,7 @@ class Row:
 
 
 BASE: Final = Row()
-#: what was best in each respect, all at once
+#: the best choice in each respect, all at once
 BEST: Final = Row(polling="drain", answers="one")
 ROWS: Final = (
     BASE, replace(BASE, transport="tcp"), replace(BASE, transport="curve"),
@@ -104,13 +104,13 @@ ROWS: Final = (
 
 
 class Wire:
-    """The sockets of one process: one that is bound, and those that lead to others.
+    """The sockets of one process: a bound socket, and sockets connected to other processes.
 
     Args:
         me: the name of this process.
-        row: what is measured.
-        addresses: of all tasks.
-        keys: a pair for all, where messages are encrypted.
+        row: the row that is measured.
+        addresses: the addresses of all tasks.
+        keys: a pair of keys for all processes, where messages are encrypted.
     """
 
     def __init__(
@@ -140,9 +140,9 @@ class Wire:
         return socket
 
     def connect(self, to: bytes) -> None:
-        """Make it possible to send to a task."""
+        """Connect to a task, so that messages can be sent to it."""
         if self._row.sockets == "router" and self.me not in self._addresses:
-            socket = self._bound  # of the client: nothing is bound to it
+            socket = self._bound  # the client's socket, which is not bound
             socket.setsockopt(zmq.CONNECT_ROUTING_ID, to)
         else:
             socket = self._socket(zmq.DEALER)
@@ -158,7 +158,7 @@ class Wire:
         socket.send_multipart(frames if socket is not self._bound else (to, *frames), copy=True)
 
     def receive(self) -> list[tuple[bytes, list[bytes]]]:
-        """What has come, from whom; waits for the first."""
+        """Messages that have come, with their senders; waits for the first."""
         row, found = self._row, []
         if row.polling == "spin":
             end = perf_counter() + SPIN
@@ -174,7 +174,7 @@ class Wire:
         return found
 
     def _sleep(self) -> list[tuple[Any, int]]:
-        """The sockets at which something has come; ends with the process that started this one."""
+        """The sockets with messages; exits if the process that started this one has ended."""
         while not (ready := self._poller.poll(2000)):
             if os.getppid() != self._parent:
                 sys.exit("the process that measures has ended")
@@ -202,7 +202,7 @@ class Wire:
 
 
 class Server:
-    """One task. What it does with a message is the same in either thread."""
+    """A task, whose handling of a message is the same in either thread."""
 
     def __init__(self, wire: Wire, peers: list[bytes], row: Row) -> None:
         self.wire = wire
@@ -244,7 +244,7 @@ class Server:
                     return
 
     def run_in_two(self) -> None:
-        """The sockets in this thread, the work in another one."""
+        """Serve the sockets in this thread, and do the work in another thread."""
         work: SimpleQueue[list[bytes]] = SimpleQueue()
         done: deque[tuple[bytes, tuple[Any, ...]]] = deque()
         bell, over = self.wire.wake(), False
@@ -275,7 +275,7 @@ class Server:
 def serve(
     me: bytes, row: Row, addresses: dict[bytes, str], keys: tuple[bytes, bytes], ready: Any
 ) -> None:
-    """What the process of a task does."""
+    """Run the process of a task."""
     wire = Wire(me, row, addresses, keys)
     peers = [name for name in addresses if (name == WORKER) != (me == WORKER)]
     ready.wait()  # all are bound
@@ -290,7 +290,7 @@ def serve(
 
 
 class Cluster:
-    """Processes of one row, and from `connect` on the client in this one.
+    """The processes of a row, and from `connect` on the client in this process.
 
     Processes are forked: all of them before the first socket is made here.
     """

@@ -1,4 +1,4 @@
-"""Native kernels, each alone and fused into regions, beside NumPy, torch and jax.
+"""Native kernels, each alone and fused into regions, against NumPy, torch and jax.
 
 Run: ``python -m tests.bench.native``. Each contender compares its result with one that is computed
 in float64 before it is timed. The regions use as many threads as the others are allowed to.
@@ -76,7 +76,7 @@ def _ours(threads: int) -> str:
 
 
 def chain(name: str, shape: tuple[int, ...], code: str, nodes: str, threads: int) -> Contest:
-    """Twenty elementwise ops as one region, and as others do them."""
+    """Twenty elementwise ops as one region, and by other libraries."""
     data = _DATA.format(shape=shape) + code
     build = "region = NativeRegion(fuse('chain', inputs, nodes, [last]))\ncheck(region(*given))\n"
     return Contest(
@@ -124,7 +124,7 @@ _SOFTMAX = "(lambda e: e / e.sum(1, keepdims=True))(np.exp(x - x.max(1, keepdims
 
 
 def draw(name: str, count: int, dtype: str, of_numpy: str, threads: int) -> Contest:
-    """A random draw, beside that of the portable library and NumPy's own generator."""
+    """A random draw, against the portable library's and that of NumPy's own generator."""
     digits = "" if name != "random_uniform" else f", digits={24 if dtype == 'float32' else 53}"
     data = f"""
 import numpy as np
@@ -166,7 +166,7 @@ region = NativeRegion(fuse("low", [LoopArray(kind)] * 2, nodes, [5]))
 
 
 def low_precision(kind: str, shape: tuple[int, ...], threads: int) -> Contest:
-    """Four ops on 16-bit floats as one region, and as NumPy and `ml_dtypes` do them."""
+    """Four ops on 16-bit floats as one region, and by NumPy with `ml_dtypes`."""
     dtype = "ml_dtypes.bfloat16" if kind == "bf16" else "np.float16"
     data = f"""
 import ml_dtypes, numpy as np
@@ -187,7 +187,7 @@ kind = {kind!r}
 
 
 def gradient_of_rows(rows: int, count: int, width: int) -> Contest:
-    """The sum, for each row of a table, of the rows of an array that one index picks."""
+    """The gradient of a gather: for each row of a table, the sum of the rows scattered to it."""
     data = f"""
 import numpy as np
 from eagerflow_kernels.cpu.indexing import index_scatter
@@ -209,7 +209,7 @@ assert ours().tobytes() == of_numpy().tobytes()
 
 
 def contests(threads: int, *, smallest: bool = False) -> list[Contest]:
-    """All, for a number of threads."""
+    """All contests, for a number of threads."""
     sizes = [((16,), "16"), ((1000,), "1e3"), ((100_000,), "1e5"), ((1_000_000,), "1e6")]
     sizes = sizes[:1] if smallest else [*sizes, ((10_000_000,), "1e7")]
     found = [

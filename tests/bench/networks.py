@@ -2,7 +2,7 @@
 
 Run: ``python -m tests.bench.networks`` in an environment with the ``bench`` extra; peers that are
 not installed are left out. Before anything is timed, the losses of the first steps are compared.
-After the times follows the peak memory of a process over several steps: what it takes more than
+After the times follows the peak memory of a process over several steps, less its memory
 after importing the library, so that weights, state, buffers and compiled code count.
 """
 
@@ -19,7 +19,7 @@ from tests.bench.harness import Contender, Contest, arguments, installed, run
 SMALLEST = (8, 16)
 SIZES = ((32, 128), (128, 512), (512, 1024))
 
-#: name: the module of the library, and what its functions get besides the sizes
+#: name: the module of the library, and extra arguments of its functions besides the sizes
 LIBRARIES = {
     "traced": ("eagerflow", "traced=True"),
     "eager": ("eagerflow", "traced=False"),
@@ -50,7 +50,7 @@ print(json.dumps(status("VmHWM") - before))
 
 
 def names() -> list[str]:
-    """Whom there may be to compare with: one of them needs a compiler of C++."""
+    """Names of available contenders; `torch.compile` needs a C++ compiler."""
     return [n for n in LIBRARIES if n != "torch.compile" or shutil.which("g++") is not None]
 
 
@@ -64,7 +64,7 @@ def _contender(name: str, work: str, sizes: str) -> Contender:
 
 
 def contests(sizes: tuple[tuple[int, int], ...] = SIZES) -> list[Contest]:
-    """The table; ours first."""
+    """The table; eagerflow first."""
     rows = [
         (f"MLP 784-{hidden}-{hidden}-10, batch {batch}", "mlp", f"{batch}, {hidden}")
         for batch, hidden in sizes
@@ -85,7 +85,7 @@ def contests(sizes: tuple[tuple[int, int], ...] = SIZES) -> list[Contest]:
 
 
 def answer(text: str) -> object:
-    """What a process prints last, which runs this text."""
+    """The value that a process running this text prints last, as JSON."""
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)

@@ -3,13 +3,13 @@
 Workers read parameters of all parameter servers (``ps``), do next to nothing with them, and send
 each one an update:
 
-- *scalar*: each ps has one number. Beside it stands what the messages alone cost
+- *scalar*: each ps has one number. The cost of the messages alone is shown for comparison
   (`tests.bench.messages`, rows ``ipc, dealers``), which is the floor.
-- *dense*: 100 MB on all ps together; each worker sums every byte. Beside it stands how fast this
-  process copies as much, and adds it up.
+- *dense*: 100 MB on all ps together; each worker sums every byte. Shown for comparison: the time
+  in which this process copies as much, and adds it up.
 - *sparse*: 32 rows of 64 numbers from each ps, out of a table that grows 64 times.
 
-Workers run their steps at once, each as one thread of the client asks for.
+Workers run their steps at once, each in a thread of the client.
 
 Run: ``python -m tests.bench.null_steps``; ``--ps 16 --workers 1 --steps 200 --only sparse``;
 ``--transport tcp`` is encrypted, ``--transport "plain tcp"`` is not.
@@ -35,7 +35,7 @@ _WIDTH: Final = 64
 
 
 def scalar_steps(ps: int, workers: int) -> list[Step]:
-    """Reads at all parameter servers, which each worker adds up, and an update of each."""
+    """Steps that read a number at each parameter server, add these up, and update each."""
     weights = [ef.Variable(1.0, device=f"ps:{i}") for i in range(ps)]
 
     def step_of(worker: int) -> Step:
@@ -61,7 +61,7 @@ def scalar_steps(ps: int, workers: int) -> list[Step]:
 
 
 def dense_steps(ps: int, workers: int, size: int) -> list[Step]:
-    """Reads of so many bytes altogether, whose sums each worker makes."""
+    """Steps that read a total number of bytes, which each worker sums."""
     weights = [ef.Variable(np.ones(size // 4 // ps, "f4"), device=f"ps:{i}") for i in range(ps)]
 
     def step_of(worker: int) -> Step:
@@ -77,7 +77,7 @@ def dense_steps(ps: int, workers: int, size: int) -> list[Step]:
 
 
 def sparse_steps(ps: int, workers: int, rows: int) -> list[Step]:
-    """Rows of a table that is shared out, which each worker adds up, and an update of the same."""
+    """Steps that gather rows of a sharded table, add these up, and update the same rows."""
     shape = rows, _WIDTH
     tables = [ef.Variable(np.ones(shape, "f4"), device=f"ps:{i}") for i in range(ps)]
     draw = np.random.default_rng(0)
@@ -104,7 +104,7 @@ def sparse_steps(ps: int, workers: int, rows: int) -> list[Step]:
 
 
 def seconds_of(step: Step, count: int, want: float) -> list[float]:
-    """How long a worker's steps take, whose results must be the ones that are wanted."""
+    """Times of a worker's steps, whose results are checked."""
     seconds = []
     for _ in range(count):
         begin = perf_counter()
@@ -134,7 +134,7 @@ def row(name: str, steps: list[Step], count: int, want: float, cluster: Any) -> 
 
 
 def copied_and_added(size: int) -> float:
-    """Seconds in which this process copies so many bytes, and adds them up."""
+    """Seconds in which this process copies a number of bytes, and adds them up."""
     data, there = np.ones(size // 4, "f4"), np.zeros(size // 4, "f4")
     best = float("inf")
     for _ in range(3):

@@ -1,13 +1,13 @@
-"""What it costs to cut a graph over devices of this process, and what it gains.
+"""Cost of cutting a graph over devices of this process, and its gain.
 
-- a Send with its Recv: chains of ops that go to and fro between two virtual CPUs, against the same
+- a Send with its Recv: chains of ops that alternate between two virtual CPUs, against the same
   ops with a control edge in place of each crossing, so that both have as many scheduled nodes;
 - a loop over two virtual CPUs, for each iteration, with its three crossings; the same with an
-  element of a queue taken and one put in, and over two devices whose work is done later;
+  element of a queue taken and one put in, and over two asynchronous devices;
 - two independent chains of four products of 512x512 matrices, each on a virtual CPU of its own,
   against both on one, with one BLAS thread each.
 
-Run: ``python -m tests.bench.partitions``. Placing and cutting is in `tests.bench.placement`.
+Run: ``python -m tests.bench.partitions``. Placing and cutting are in `tests.bench.placement`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def queues(iterations: int, repeat: int) -> float:
 
 
 def late(iterations: int, repeat: int, here: str, there: str) -> float:
-    """Seconds of a loop over devices whose work is done later, until its result is there."""
+    """Seconds of a loop over asynchronous devices, until its result is ready."""
 
     def run(x: Any, n: Any) -> Any:
         return ef.while_loop(

@@ -1,8 +1,8 @@
-"""What passes over graphs cost per node, and how that grows with the number of nodes.
+"""Cost of the passes over graphs per node, and its growth with the number of nodes.
 
 Run: ``python -m tests.bench.passes``. The exponent is that of the time between the two largest
-sizes; 1 is linear. With ``--donation`` it measures instead from which size on it is faster to
-write a result into a buffer that is there.
+sizes; 1 is linear. With ``--donation`` it measures instead the size from which it is faster to
+write a result into an existing buffer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXPONENT, MICROSECONDS = 1.2, 40.0  # budgets, the latter for all passes togethe
 
 
 def make(count: int) -> Graph:
-    """A graph with something to do for every pass at every tenth node."""
+    """A graph with work for every pass at every tenth node."""
     graph = Graph("network")
     cpu = ef.hardware.as_device("cpu:0")
     rows = TensorType(ef.float32, (ef.Dim("n"), 128))
@@ -56,7 +56,7 @@ def make(count: int) -> Graph:
 
 
 def all_passes(graph: Graph) -> Any:
-    """All of them, as often as they find something to do."""
+    """All default passes, repeated as long as they change something."""
     return optimise(graph)
 
 
@@ -68,7 +68,7 @@ WORK: dict[str, Callable[[Graph], Any]] = {
 
 
 def measure_passes(options: argparse.Namespace) -> None:
-    """Print the table of passes, and write JSON if asked to."""
+    """Print the table of passes, and write JSON if requested."""
     sizes = (10, 100) if options.smallest else SIZES
     graphs = {size: make(size) for size in sizes}
     done = {size: optimise(graph)[0] for size, graph in graphs.items()}
@@ -92,7 +92,7 @@ def measure_passes(options: argparse.Namespace) -> None:
 
 
 def measure_donation(exponents: range) -> None:
-    """Print what a ufunc takes with a new buffer and with one that is there."""
+    """Print the time of a ufunc with a new buffer and with an existing one."""
     print("| bytes | new | there | ratio |\n|---|---|---|---|")
     for size in (1 << k for k in exponents):
         x, y = np.ones(size // 4, np.float32), np.zeros(size // 4, np.float32)
@@ -103,7 +103,7 @@ def measure_donation(exponents: range) -> None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Run the measurements that the command line requests."""
     parser = arguments("Passes: seconds by number of nodes")
     parser.add_argument("--donation", action="store_true", help="measure buffers instead")
     options = parser.parse_args()

@@ -4,8 +4,8 @@ Three sources, each read in batches, in random order, with the same number of wo
 
 - the digits of scikit-learn, in memory;
 - a folder of 5,000 PNG files of 64x64 pixels, which the bench makes;
-- a Parquet file of 200,000 rows of 16 columns, likewise (PyTorch and tf.data, which read none, are
-  given what pyarrow reads, a group of rows at a time).
+- a Parquet file of 200,000 rows of 16 columns, likewise (PyTorch and tf.data read no Parquet, and
+  get the output of pyarrow, a group of rows at a time).
 
 Run: ``python -m tests.bench.pipelines`` in an environment with the ``bench`` and ``data`` extras.
 """
@@ -28,12 +28,12 @@ COLUMNS = 16
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much there is to read.
+    """Amounts of data.
 
     Attributes:
-        images: files.
-        rows: of the table.
-        group: rows that lie together in its file.
+        images: number of files.
+        rows: number of rows of the table.
+        group: number of rows that are stored together in the Parquet file.
     """
 
     images: int = 5_000
@@ -42,7 +42,7 @@ class Sizes:
 
 
 def make_images(folder: Path, count: int) -> None:
-    """PNG files with noise on a gradient, which are as hard to decode as photographs."""
+    """Make PNG files with noise on a gradient, which are as hard to decode as photographs."""
     draws = np.random.Generator(np.random.PCG64(0))
     slope = np.linspace(0, 200, 64).astype("uint8")[:, None, None]
     for i in range(count):
@@ -51,7 +51,7 @@ def make_images(folder: Path, count: int) -> None:
 
 
 def make_table(path: Path, sizes: Sizes) -> None:
-    """A Parquet file of floats and a label."""
+    """Make a Parquet file of floats and a label."""
     draws = np.random.Generator(np.random.PCG64(0))
     columns = {f"x{i}": draws.normal(size=sizes.rows).astype("f4") for i in range(COLUMNS - 1)}
     columns["y"] = draws.integers(0, 10, sizes.rows)
@@ -111,7 +111,7 @@ names = sorted(map(str, Path({folder!r}).glob("*.png")))
 
 
 def pictures(folder: Path, count: int) -> Contest:
-    """Files decoded by two workers."""
+    """The contest of decoding files by two workers."""
     files = FILES.format(folder=str(folder))
     check = EPOCH.format(count=count)
     ours = (
@@ -173,7 +173,7 @@ def epoch():
 
 
 def tables(path: Path, sizes: Sizes) -> Contest:
-    """Rows of a file shuffled within a buffer of one group of rows."""
+    """The contest of reading a table's rows, shuffled within a buffer of one group of rows."""
     check = ROWS_EPOCH.format(count=sizes.rows)
     groups = GROUPS.format(path=str(path))
     ours = (

@@ -1,8 +1,8 @@
-"""What placing by rules and cutting cost per node, and how that grows with the number of nodes.
+"""Cost of placing by rules and of cutting per node, and its growth with the number of nodes.
 
 Run: ``python -m tests.bench.placement``. A graph of blocks that feed each other is placed on null
 devices, a block to each or several to one, and cut into a partition for each. The exponent is that
-of the time between the two largest sizes; 1 is linear. Processor time counts, so what else runs
+of the time between the two largest sizes; 1 is linear. Processor time counts, so other load
 on the machine does not.
 """
 
@@ -46,12 +46,12 @@ def make(count: int, blocks: int) -> Graph:
 
 
 def by_pattern(blocks: int) -> Any:
-    """A pattern for each block."""
+    """Rules with a pattern for each block."""
     return {f"block{i}": f"null:{i}" for i in range(blocks)}
 
 
 def by_function(blocks: int) -> Any:
-    """A function, asked for each node."""
+    """A rule by a function, called for each node."""
     return lambda node: f"null:{node.scope[5:].partition('/')[0]}"
 
 
@@ -59,7 +59,7 @@ RULES: dict[str, Callable[[int], Any]] = {"patterns": by_pattern, "a function": 
 
 
 def measure(count: int, blocks: int, make_rules: Callable[[int], Any]) -> dict[str, float]:
-    """Seconds of the processor, by what was done; the collector is off as while tracing."""
+    """Processor seconds by stage; the garbage collector is off as while tracing."""
     graph = make(count, blocks)
     rules = as_rules(make_rules(blocks), soft=False, source=None)
     assert rules is not None
@@ -81,7 +81,7 @@ def measure(count: int, blocks: int, make_rules: Callable[[int], Any]) -> dict[s
 
 
 def reasons(count: int, blocks: int) -> float:
-    """Seconds in which the reasons of all nodes are found, and the table of them made."""
+    """Seconds in which the reasons of all nodes are computed, and the table of them made."""
     from eagerflow.placement.explanations import PlacementExplanation
 
     rules = as_rules(by_pattern(blocks), soft=False, source=None)

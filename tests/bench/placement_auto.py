@@ -1,12 +1,12 @@
-"""Automatic placement against the program's own, on ten graphs; and how long planning takes.
+"""Automatic placement against the program's own, on ten graphs; and the time of planning.
 
-Run: ``python -m tests.bench.placement_auto``, on a machine where nothing else runs. Each function
+Run: ``python -m tests.bench.placement_auto``, on an otherwise idle machine. Each function
 is placed by ``f.place("auto")``, which tries what it has planned and keeps the faster. Then both
 placements run alternately: the median of the ratios counts, auto by own. *At first* is what the
-cost model predicts for a step of what is kept from the rates of the machine alone, *watched* what
-it predicts once it has watched steps of it, one for every sixth that is timed. Neither is scaled to
-steps that were timed, as those in `explain` are. The model was made better on the ten programs, and
-never on the others, whose graphs are random: they are for its predictions.
+cost model predicts for a step of the kept placement from the rates of the machine alone, *watched*
+its prediction once it has watched steps, one for every sixth that is timed. Neither is scaled to
+timed steps, as the predictions in `explain` are. The model was tuned on the ten programs, and
+never on the others, whose graphs are random: these test its predictions.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
 
 
 def drawn(seed: int) -> Callable[[int], Program]:
-    """A random graph of products, functions of elements and sums, whose parts are dealt out."""
+    """A random graph of products, elementwise ops and sums, whose parts are dealt to devices."""
 
     draws = random.Random(seed)
     part = draws.choice((40, 5, 1))
@@ -237,7 +237,7 @@ def drawn(seed: int) -> Callable[[int], Program]:
     return program
 
 
-#: what a node of a random graph may be
+#: the ops of nodes of a random graph
 STEPS: list[Callable[[Any, Any, Any], Any]] = [
     lambda a, b, w: ef.tanh(a @ w),
     lambda a, b, w: ef.exp(-a * a) + b,
@@ -245,12 +245,12 @@ STEPS: list[Callable[[Any, Any, Any], Any]] = [
     lambda a, b, w: ef.nn.functional.softmax(a) * b,
     lambda a, b, w: a - a.mean(axis=1, keepdims=True),
 ]
-#: random graphs, by their names
+#: random graphs, by name
 DRAWN = {f"random graph {seed}": (drawn(seed), 320) for seed in range(1, 6)}
 
 
 def compare(name: str, alternations: int, scale: float) -> dict[str, Any]:
-    """Both placements of a program, alternately."""
+    """Figures of a program's own placement and the automatic one, run alternately."""
     make_program, size = (PROGRAMS | DRAWN)[name]
     function, given = make_program(max(int(size * scale), 8))
     args = [ef.tensor(x) for x in given]
@@ -282,7 +282,7 @@ def compare(name: str, alternations: int, scale: float) -> dict[str, Any]:
 
 
 def _run_eagerly() -> list[str]:
-    """Run each program as small as it gets; the names of some that stand for all when placed."""
+    """Run each program at its smallest; gives the names of some that represent all when placed."""
     for make_program, _ in (PROGRAMS | DRAWN).values():
         function, given = make_program(8)
         function(*map(ef.tensor, given))
@@ -290,7 +290,7 @@ def _run_eagerly() -> list[str]:
 
 
 def _predicted(function: Any, args: list[Any], seen: Seen) -> float:
-    """Seconds of a step of a function as it is placed now."""
+    """Predicted seconds of a step of a function under its current placement."""
     planned = function.latest().rules.planned
     graph = optimise(function.graph(*args))[0]
     return predict(graph, planned.owner.model(planned.sizes, seen), traits()).seconds
@@ -308,7 +308,7 @@ def planning(nodes: int) -> float:
     """Seconds to plan a graph on eight devices."""
     graph = make(nodes, 8)
     model = CostModel(MachineRates(), cores=2)
-    start = time.process_time()  # what else runs on the machine does not count
+    start = time.process_time()  # other load on the machine does not count
     plan(graph, as_request([f"null:{i}" for i in range(8)], None, None), model, traits())
     return time.process_time() - start
 

@@ -1,7 +1,7 @@
-"""Products of few rows with a transposed matrix, as a linear layer has them: ours and NumPy's.
+"""Products of few rows with a transposed matrix, as in a linear layer: eagerflow's and NumPy's.
 
 Run: ``python -m tests.bench.products``. The rule is in ``eagerflow_kernels.cpu.linalg``; a ratio
-above 1 says that it should not apply here.
+above 1 means that the rule should not apply here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIZES = ((784, 128), (512, 512), (512, 2048), (2048, 512))
 
 
 def ratio(rows: int, inner: int, columns: int, dtype: str, rounds: int) -> float:
-    """The time of ours over that of NumPy's, a median."""
+    """The time of eagerflow's product relative to NumPy's, a median."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, inner)).astype(dtype)
     w = rng.normal(size=(columns, inner)).astype(dtype)

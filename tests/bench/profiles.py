@@ -1,7 +1,7 @@
-"""Calls of functions in task servers while something is measured, counted by `cProfile`.
+"""Counts of function calls in task servers during a measurement, by `cProfile`.
 
-A process that is started within `profiled_processes` hears of two signals: the first begins, the
-second ends and writes what was counted. So nothing of it is in the product.
+A process that is started within `profiled_processes` handles two signals: the first begins, the
+second ends and writes the counts. So the product contains no code for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECONDS: Final = 20.0
 
 
 def listen() -> None:
-    """Count from a first signal to a second one, in the main thread of this process."""
+    """Install a handler that counts calls from a first signal to a second, in the main thread."""
     folder = os.environ.get(_FOLDER)
     if folder is None:
         return
@@ -45,7 +45,7 @@ def listen() -> None:
 
 @contextmanager
 def profiled_processes() -> Iterator[Path]:
-    """Have the Python processes that are started meanwhile `listen`; gives where they write."""
+    """Within this block, Python processes that start call `listen`; yields their output folder."""
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", _FOLDER)}
     with tempfile.TemporaryDirectory(prefix="ef-profiles-") as folder:
         paths = [str(_ROOT / "tests/bench/profiled"), str(_ROOT), before["PYTHONPATH"] or ""]
@@ -62,13 +62,13 @@ def profiled_processes() -> Iterator[Path]:
 
 
 def signal_all(processes: Sequence[int]) -> None:
-    """Begin to count in processes, or end."""
+    """Begin counting in processes, or end it."""
     for process in processes:
         os.kill(process, signal.SIGUSR1)
 
 
 def counted(folder: Path, process: int) -> pstats.Stats:
-    """What a process has written."""
+    """The counts that a process has written."""
     until = monotonic() + _SECONDS
     while not (folder / str(process)).exists():
         if monotonic() > until:

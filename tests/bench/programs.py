@@ -1,4 +1,4 @@
-"""What a call of a program costs above NumPy's own time, and each of its nodes.
+"""Cost of a call of a program above NumPy's own time, and of each of its nodes.
 
 Run: ``python -m tests.bench.programs``.
 """
@@ -19,7 +19,7 @@ LENGTHS = (1, 10, 100, 1_000)
 
 
 def chain(length: int) -> Graph:
-    """A graph of so many additions, one after the other."""
+    """A graph of a number of additions, one after the other."""
     lines = ["graph chain(%x: f32[3]@cpu:0) {"]
     for i in range(length):
         before = f"%a{i - 1}" if i else "%x"

@@ -15,7 +15,7 @@ TORCH = "import torch\ntorch.set_num_threads(2)\ntorch.manual_seed(1)"
 def draw(
     name: str, ours: str, numpy: str, torch: str, budget: dict[str, float] | None = None
 ) -> Contest:
-    """The same draw by the three."""
+    """The contest of a draw by eagerflow, NumPy and PyTorch."""
     return Contest(
         name,
         [
@@ -28,7 +28,7 @@ def draw(
 
 
 def assignment(shape: object) -> Contest:
-    """``v += x`` in the memory that is there."""
+    """The contest of ``v += x`` in place."""
     return Contest(
         f"v += x, {shape} f32",
         [

@@ -20,7 +20,7 @@ SMALLEST = (3, 8, 8, 16)
 SIZES = ((20, 8, 8, 16), (50, 32, 32, 64), (100, 16, 64, 128), (100, 32, 128, 256))
 
 LOOP, UNROLLED = "for x in xs", "for t in range(T)"
-#: name: the module of the library, and what its function gets besides the sizes
+#: name: the module of the library, and extra arguments of its function besides the sizes
 LIBRARIES = {
     LOOP: ("eagerflow", 'way="loop"'),
     UNROLLED: ("eagerflow", 'way="range"'),
@@ -32,7 +32,7 @@ LIBRARIES = {
 
 
 def contests(every: tuple[tuple[int, ...], ...] = SIZES) -> list[Contest]:
-    """The table; ours first."""
+    """The table; eagerflow first."""
     found = []
     for sizes in every:
         arguments = ", ".join(map(str, sizes))
@@ -52,7 +52,7 @@ def contests(every: tuple[tuple[int, ...], ...] = SIZES) -> list[Contest]:
 
 
 def report_first_calls(lengths: tuple[int, ...] = (20, 50, 100), rounds: int = 1) -> None:
-    """Print how long the first call takes, with the trace."""
+    """Print the time of the first call, with the trace."""
     print("\n| steps | " + " | ".join((LOOP, UNROLLED, "ef.nn.LSTM")) + " |\n|---|---|---|---|")
     for steps in lengths:
         cells = []

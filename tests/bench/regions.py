@@ -1,7 +1,7 @@
-"""Regions beside the ops that they stand for, in one process and in turns: none may be slower.
+"""Regions against the ops that they replace, in one process and in turns: none may be slower.
 
 Run: ``python -m tests.bench.regions``. It prints the processor's time of both, and the ratio. They
-are timed alternately, so that what disturbs one disturbs the other.
+are timed alternately, so that disturbances affect both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RUNS = 3
 
 
 def chain(op: str, length: int, axis: int | None) -> Callable[[Any], Any]:
-    """So many ops on elements, with or without a sum behind them."""
+    """A function of a number of elementwise ops, with or without a final sum."""
 
     def work(x: Any) -> Any:
         for _ in range(length):

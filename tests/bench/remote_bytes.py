@@ -1,13 +1,13 @@
-"""A large array to a task and back, beside what the link alone does.
+"""A large array sent to a task and back, against the bare link.
 
-The link is what two processes do without a framework:
+The bare link is between two processes without a framework:
 
 - *memfd*: each writes its bytes into a new file without a name, and passes the descriptor on by a
   Unix socket; the other one maps it.
 - *tcp*: each sends its bytes by a socket of the loopback interface.
 
-Each end has read a byte of every page of what it got before the time is taken; adding up all would
-hide what the link takes.
+Each end has read a byte of every page received before the time is taken; adding up all would
+hide the time of the link.
 
 Run: ``python -m tests.bench.remote_bytes``; ``--bytes 1_000_000_000 --only tcp``.
 """
@@ -64,7 +64,7 @@ def _take_stream(source: socket.socket, size: int) -> Bytes:
 
 
 def _pair(kind: str) -> tuple[socket.socket, socket.socket]:
-    """Two ends of a link."""
+    """The two ends of a link."""
     if kind == "memfd":
         return socket.socketpair()
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -87,7 +87,7 @@ _WAYS: Final[dict[str, tuple[Callable[..., None], Callable[..., Bytes]]]] = {
 
 
 def bare(kind: str, data: Bytes, rounds: int) -> float:
-    """Seconds for there and back between two processes; the best of some."""
+    """Seconds for a round trip between two processes; the best of some."""
     give, take = _WAYS[kind]
     here, there = _pair(kind)
     context = multiprocessing.get_context("fork")
@@ -109,7 +109,7 @@ def bare(kind: str, data: Bytes, rounds: int) -> float:
 
 
 def remote(transport: Literal["ipc", "plain tcp", "tcp"], data: Bytes, rounds: int) -> float:
-    """The same with a task."""
+    """Seconds for a round trip to a task; the best of some."""
     best = float("inf")
     with ef.cluster.local({"ps": 1}, transport=transport):
         for _ in range(rounds):

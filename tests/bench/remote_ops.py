@@ -1,4 +1,4 @@
-"""Small eager ops at a task server, one after the other: how many a second, and what they cost.
+"""Small eager ops at a task server, one after the other: ops per second, and their cost.
 
 Run: ``python -m tests.bench.remote_ops``; ``--ops 20000``.
 """

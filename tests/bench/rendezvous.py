@@ -1,6 +1,6 @@
-"""What it costs to hand a value from one partition to another within a process.
+"""Cost of handing a value from one partition to another within a process.
 
-Counted are pairs of one send and one receive, keys included, in one thread on one core: the time
+Measured are pairs of one send and one receive, keys included, in one thread on one core: the time
 of the process, in the shortest of some runs. A transfer between two partitions may take 15 us in
 all, with the nodes of the scheduler that send and receive; the rendezvous has 3 us of that.
 
@@ -61,7 +61,7 @@ def far_ahead(pairs: int) -> None:
 
 
 def steps(pairs: int) -> None:
-    """Each pair in a step of its own, outside of loops."""
+    """Each pair is in a step of its own, outside of loops."""
     for i in range(pairs):
         meeting = Rendezvous(i, ROUTES)
         meeting.send(Key(i, EDGE), VALUE, sent=_sent)
@@ -70,7 +70,7 @@ def steps(pairs: int) -> None:
 
 
 def seconds(work: Callable[[int], None], pairs: int, repeat: int) -> float:
-    """For one pair."""
+    """Seconds of one pair."""
     times = []
     for _ in range(repeat):
         begin = process_time()

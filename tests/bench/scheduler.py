@@ -1,6 +1,6 @@
-"""What scheduling costs, and what it gains.
+"""Cost of scheduling, and its gain.
 
-Counted are, each with the shortest of some runs:
+Measured are, each with the shortest of some runs:
 
 - scheduled nodes of a random graph of 10,000 nodes of one op each, which have one to
   three edges from the 100 before them: told that one is done, it says which can run. One core.
@@ -43,7 +43,7 @@ from tests.runtime.graphs import by_scheduler, straight
 
 NODES = 10_000
 ITERATIONS = 1_000
-#: the cores that this process may use, where the system tells
+#: the cores that this process may use, where the system reports them
 EVERY = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
@@ -68,7 +68,7 @@ def random_plan(count: int) -> Plan:
 
 
 def schedule(plan: Plan, log: bool) -> None:
-    """Answer the scheduler, and do nothing else."""
+    """Complete each instruction of the scheduler at once, without other work."""
     step = Scheduler(plan, log=log)
     todo = step.handle(start())
     while todo:
@@ -78,7 +78,7 @@ def schedule(plan: Plan, log: bool) -> None:
 
 
 def null_flow(plan: Plan) -> ScheduledTier:
-    """Scheduled nodes that call a function which does nothing."""
+    """A tier of scheduled nodes that call a function which does nothing."""
     flow = ScheduledTier(Graph("null"))
     nothing = ()
     flow.plan = plan
@@ -124,7 +124,7 @@ def loop(x: Any, iterations: int) -> Any:
 
 
 def cores(count: int) -> str:
-    """Run on so many cores at most, where the system allows to say so; how many there are then."""
+    """Limit this process to a number of cores, where the system can; gives the resulting number."""
     if EVERY:
         os.sched_setaffinity(0, EVERY[:count])
         count = len(EVERY[:count])
@@ -132,7 +132,7 @@ def cores(count: int) -> str:
 
 
 def two_chains() -> str:
-    """A row of the table."""
+    """The figure of two chains of products at once, as text for the table."""
     x = np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32) / 512
     graph = products()
     serial, at_once = straight(graph), Executable(graph)

@@ -1,13 +1,13 @@
-"""What an open device scope costs an op that has nothing to move.
+"""Cost of an open device scope for an op without operands to move.
 
 Each row is run without a scope and within one, alternately, in short runs on one core; the time is
-that of the process, so what else the machine does counts little. Shown are the median without a
+that of the process, so other load on the machine counts little. Shown are the median without a
 scope and the medians of the differences of neighbouring runs: in a scope for the device, in one
-for a pattern, and in one that a generator opened and is in.
+for a pattern, and in a scope that a generator opened and runs in.
 
 With ``--all`` every public function of the table of ops runs as well: the difference is divided by
-the ops that the function binds, and those are shown that take most. What takes 20 us or more by
-itself varies by more than the limit.
+the ops that the function binds, and the largest quotients are shown. A function that takes 20 us
+or more by itself varies by more than the limit.
 
 Run: ``python -m tests.bench.scopes``.
 """
@@ -33,11 +33,11 @@ from tests.ops.table import arguments as arrays
 from tests.ops.table import function_of, layout_of, map_arrays, one_of_each_kind
 
 ROUNDS: Final = 150
-#: calls of one run
+#: number of calls in one run
 CALLS: Final = 400
-#: most rows that are shown of the table of all functions
+#: maximum number of rows shown of the table of all functions
 SHOWN: Final = 12
-#: seconds that an op with nothing to move may take more in a scope
+#: extra seconds that an op with nothing to move may take in a scope
 LIMIT: Final = 0.3e-6
 
 x = ef.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -70,7 +70,7 @@ def in_generator(work: Callable[[], Any], calls: int) -> Generator[float]:
 
 
 def run(work: Callable[[], Any], calls: int) -> float:
-    """Seconds of one call, of so many."""
+    """Seconds of one call, as the mean over a run."""
     begin = process_time()
     for _ in range(calls):
         work()
@@ -83,7 +83,7 @@ def run_within(block: Callable[[], AbstractContextManager[Any]], work: Any, call
 
 
 def differences(work: Callable[[], Any], rounds: int, calls: int) -> tuple[float, dict[str, float]]:
-    """Seconds without a scope, and for each kind of scope how many more: medians."""
+    """Median seconds without a scope, and for each kind of scope the median extra seconds."""
     generator = in_generator(work, calls)
     kinds = {
         "device": partial(run_within, partial(ef.device, "cpu:0"), work, calls),
@@ -117,7 +117,7 @@ class Counter(AbstractInterpreter):
 
 
 def functions_of_the_table() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """A call of each public function that the table of ops has a case of, on its first dtype."""
+    """A call of each public function in the table of ops, on the first dtype of a case."""
     for name, case in {case.name: case for case in ALL_CASES if not case.untraceable}.items():
         given = arrays(case, one_of_each_kind(case)[0], layout_of(case))
         tensors = [map_arrays(ef.asarray, one) for one in given]
@@ -125,7 +125,7 @@ def functions_of_the_table() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def print_worst(rounds: int, calls: int, only: str) -> None:
-    """Print the functions that take most longer in a scope, for each op that they bind."""
+    """Print the functions with the largest extra time in a scope, per op that they bind."""
     found = []
     for name, work in functions_of_the_table():
         if only not in name:

@@ -1,7 +1,7 @@
 """Calls of functions in a scalar null step (`tests.bench.null_steps`), for each process.
 
-A time depends on what else the machine does; how many functions are called does not. Those written
-in C count as well.
+Times depend on other load on the machine; the number of function calls does not. Functions
+written in C count as well.
 
 Run: ``python -m tests.bench.step_calls``; ``--ps 16 --steps 100 --top 40``.
 """
@@ -21,13 +21,13 @@ from tests.bench.harness import arguments
 from tests.bench.null_steps import scalar_steps
 from tests.bench.profiles import counted, profiled_processes, signal_all
 
-#: until what a step has left behind is done
+#: seconds until deferred work of a step is done
 _REST: Final = 0.3
 
 
 @contextmanager
 def _profiled_connections() -> Iterator[cProfile.Profile]:
-    """What the thread calls that owns the sockets of a client which is made meanwhile."""
+    """Profile of the thread that owns the sockets of a client made within this block."""
     profile, serve = cProfile.Profile(), Connections._serve
 
     def profiled(self: Connections) -> None:
@@ -46,7 +46,7 @@ def _calls(profile: cProfile.Profile) -> int:
 
 
 def measure(ps: int, steps: int) -> tuple[dict[str, float], dict[str, pstats.Stats]]:
-    """Calls of a step by process and thread, and what a worker and a ps call."""
+    """Calls per step by process and thread, and the calls of a worker and of a ps."""
     caller = cProfile.Profile()
     with (
         profiled_processes() as folder,

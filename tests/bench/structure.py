@@ -1,7 +1,7 @@
 """The shape of the code base, as a table: of this checkout, or of another by the same rules.
 
 Run: ``python -m tests.bench.structure [--tree DIR] [--json FILE] [--verbose] [--timing]``.
-What each row counts stands in ``tests/bench/measures``.
+The modules in ``tests/bench/measures`` define what each row counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.source_tree import ROOT
 Row = tuple[str, object, str]
 
 _ROUNDS: Final = 7
-#: modules with what each measure looks for
+#: modules that the smallest run measures
 _SMALLEST: Final = ("eagerflow.runtime", "eagerflow.core.op")
 _SHOWN: Final = 100  # characters of one line of the details
 _TABLES: Final = {
@@ -36,7 +36,7 @@ _TABLES: Final = {
 
 
 def measured(checkout: Checkout, *, timing: bool) -> dict[str, Any]:
-    """All figures, as JSON holds them."""
+    """All figures, in the form of JSON."""
     figures = {
         "code lines": size(checkout),
         "op tables": op_tables(checkout),
@@ -113,7 +113,7 @@ def _word_rows(words: dict[str, Any]) -> Iterator[Row]:
 
 
 def details(figures: dict[str, Any]) -> Iterator[str]:
-    """What the numbers are made of, in Markdown."""
+    """The constituents of the numbers, in Markdown."""
     for kind, text in _TABLES.items():
         yield f"\n#### {text}\n"
         for table in figures["op tables"][kind]:
@@ -140,7 +140,7 @@ def details(figures: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure one checkout and print a table."""
+    """Measure a checkout and print a table."""
     parser = arguments("Shape of the code base")
     parser.add_argument("--tree", type=Path, default=ROOT, help="the checkout (default: this one)")
     parser.add_argument("--verbose", action="store_true", help="list what is counted, too")

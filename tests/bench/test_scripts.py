@@ -1,4 +1,4 @@
-"""Every script of a bench runs: at its smallest size, what it measures says nothing."""
+"""Runs of every benchmark script at its smallest size, where the figures mean nothing."""
 
 from __future__ import annotations
 

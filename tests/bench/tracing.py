@@ -1,4 +1,4 @@
-"""How long it takes to trace, optimise and prepare a graph, by the number of ops, and its memory.
+"""Time to trace, optimise and prepare a graph, by the number of ops, and its memory.
 
 Run: ``python -m tests.bench.tracing``.
 """
@@ -20,7 +20,7 @@ SIZES = (100, 1_000, 10_000, 100_000)
 
 
 def program(ops: int) -> Callable[[Any], Any]:
-    """A function of so many ops, none of which repeats another."""
+    """A function of a number of ops, all different."""
 
     def f(x: Any) -> Any:
         for i in range(ops // 4):
@@ -32,7 +32,7 @@ def program(ops: int) -> Callable[[Any], Any]:
 
 
 def tracing(sizes: tuple[int, ...] = SIZES) -> None:
-    """Times per op, and the exponent of growth."""
+    """Print times per op, and the exponent of growth."""
     print("| ops | traced and ready | per op | exponent |\n|---|---|---|---|")
     before: tuple[int, float] | None = None
     for ops in sizes:
@@ -40,7 +40,7 @@ def tracing(sizes: tuple[int, ...] = SIZES) -> None:
         for iteration in range(3):
             plain = program(ops)
             plain.__qualname__ = (
-                f"f{ops}_{iteration}"  # or it would find the traces of the one before
+                f"f{ops}_{iteration}"  # otherwise traces of the previous function would be found
             )
             f = ef.trace(plain)
             start = perf_counter()
@@ -56,7 +56,7 @@ def tracing(sizes: tuple[int, ...] = SIZES) -> None:
 
 
 def peak(function: Callable[[], Any]) -> int:
-    """The most bytes in use at once while ``function`` runs, above what was before."""
+    """Peak number of bytes allocated while ``function`` runs, above those before."""
     function()
     gc.collect()
     tracemalloc.start()
@@ -68,7 +68,7 @@ def peak(function: Callable[[], Any]) -> int:
 
 
 def memory(count: int = 1_000) -> None:
-    """The peak of a training step, traced and eager, and the growth of a cache."""
+    """Print the peak of a training step, traced and eager, and the growth of a cache."""
 
     def loss(w: Any, v: Any, x: Any) -> Any:
         h = ef.tanh(x @ w)

@@ -1,9 +1,9 @@
-"""How long views of large graphs take: what the kernel computes, and what the page does.
+"""Time of views of large graphs: in the kernel, and in the page.
 
-Of a graph of 40,000 nodes: processor time until its view is made, bytes that go over the line,
-and, with ``--browser`` and a Chromium, what the page does to open it, to open scopes in it, and to
-pan 1,000 boxes, as the browser's own tracing has it: the time of threads, in which other programs
-do not count.
+For a graph of 40,000 nodes: processor time until its view is made, bytes that are sent,
+and, with ``--browser`` and a Chromium, the page's work to open it, to open scopes in it, and to
+pan 1,000 boxes, according to the browser's own tracing: the time of threads, in which other
+programs do not count.
 
 Run: ``python -m tests.bench.views --browser``.
 """
@@ -23,7 +23,7 @@ _OPS = ("exp", "tanh", "negative", "sin", "cos")
 
 
 def graph_of(blocks: int, each: int) -> ef.Graph:
-    """Blocks of chains, half of them one after the other, in scopes as those of a transformer."""
+    """A graph of blocks of chains, half of them consecutive, in scopes like a transformer's."""
     lines, last, made = ["graph large(%x: f32[64]) {"], "x", 0
     for block in range(blocks):
         start = last = "x" if block % 2 else last
@@ -37,7 +37,7 @@ def graph_of(blocks: int, each: int) -> ef.Graph:
 
 
 def in_kernel(graph: ef.Graph) -> bytes:
-    """Print what the kernel does to show a graph; gives what it sends."""
+    """Print the kernel's cost of showing a graph; gives the data sent."""
     begin = process_time()
     view = ef.show(graph)
     shown = process_time()
@@ -58,7 +58,7 @@ def in_kernel(graph: ef.Graph) -> bytes:
 
 
 class Tracing:
-    """What the threads of a page do, by the browser's own tracing."""
+    """The work of a page's threads, by the browser's own tracing."""
 
     def __init__(self, page: Any) -> None:
         self._page = page
@@ -94,11 +94,11 @@ class Tracing:
         return tasks
 
     def milliseconds(self) -> float:
-        """What all of them did together."""
+        """The total time of all threads."""
         return sum(map(sum, self.tasks().values()))
 
     def frames(self) -> tuple[int, float, float]:
-        """How many frames there were, and of the busiest thread the mean and the longest task."""
+        """The number of frames, and the mean and longest task of the busiest thread."""
         count = sum(e["name"] == "FireAnimationFrame" for e in self._events)
         busiest = max(self.tasks().values(), key=sum)
         return count, sum(busiest) / max(count, 1), max(busiest)
@@ -118,7 +118,7 @@ def open_page(browser: Any, data: bytes, limit: int) -> tuple[Any, Tracing]:
 
 
 def in_page(browser: Any, data: bytes) -> None:
-    """Print what the page does to open a large graph, and scopes in it."""
+    """Print the page's cost of opening a large graph, and scopes in it."""
     page, tracing = open_page(browser, data, 300)
     boxes = page.locator("[data-boxes]").get_attribute("data-boxes")
     print(f"| opened with {boxes} boxes, ms of the page | {tracing.milliseconds():.0f} |")
@@ -138,7 +138,7 @@ def in_page(browser: Any, data: bytes) -> None:
 
 
 def pan(browser: Any) -> None:
-    """Print what a frame takes while about 1,000 boxes are moved."""
+    """Print the cost of a frame while about 1,000 boxes are moved."""
     data = encode_structure(NodeIndex(graph_of(68, 15)))
     page, tracing = open_page(browser, data, 1100)
     page.get_by_role("button", name="open groups").click()

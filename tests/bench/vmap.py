@@ -1,4 +1,4 @@
-"""Per-sample gradients of a multilayer perceptron: `vmap`, the loop over the samples, the peers.
+"""Per-sample gradients of a multilayer perceptron: `vmap`, a loop over the samples, the peers.
 
 Run: ``python -m tests.bench.vmap`` in an environment with the ``bench`` extra; peers that are not
 installed are left out. Before anything is timed, the gradients are compared with those of the loop.
@@ -56,7 +56,7 @@ x, t = xp.asarray(data), xp.asarray(targets)
 {_LOSS}
 gradients = jax.jit(jax.vmap(jax.grad(loss), in_axes=(None, 0, 0)))
 """
-#: name: what comes before, what is timed, the library that it needs
+#: name: setup, timed statement, and the library that both need
 WAYS = {
     "ef.vmap, eager": (_OURS, "gradients(params, x, t)", ""),
     "ef.vmap, traced": (_OURS, "traced(params, x, t)", ""),
@@ -67,7 +67,7 @@ WAYS = {
 
 
 def contests(every: tuple[tuple[int, ...], ...]) -> list[Contest]:
-    """The table; ours first."""
+    """The table; eagerflow first."""
     return [
         Contest(
             "{} samples, {} to {} to {}".format(*sizes),

@@ -1,16 +1,16 @@
-"""What looking costs: steps with everything watched over steps with nothing watched.
+"""Cost of watching: steps with everything watched relative to steps with nothing watched.
 
 In one process, in pairs of blocks, watched and not, in changing order; one row for each program,
-and beside it the same with nothing watched in either block (A/A), which says how much such
+and beside it the same with nothing watched in either block (A/A), which says how far such
 a figure can be trusted: if its median is off by more than 1 %, the run says nothing. Figures are
-medians of the ratios of pairs with a 95 % interval (from resampling the pairs), of the time of the
-processor, in which other programs do not count and the thread of the watcher does, and of time as
-it passes.
+medians of the ratios of pairs with a 95 % interval (from resampling the pairs), of processor
+time, in which other programs do not count and the thread of the watcher does, and of wall-clock
+time.
 
 Watched: a watcher with a view connected that asks for a value in each block.
 
-With ``--counts`` no time is taken, so that a machine which others use says the same: calls of
-Python and of C in a step, memory blocks that a step leaves, events that it tells, and calls of one
+With ``--counts`` no time is taken, so that a busy machine gives the same figures: calls of
+Python and of C in a step, memory blocks that a step leaves, events that it emits, and calls of one
 look.
 
 Run: ``python -m tests.bench.watching``.
@@ -39,7 +39,7 @@ Block = tuple[float, float]
 
 
 class View:
-    """The other end of a line that goes nowhere: it acknowledges, and counts."""
+    """The other end of a line without a front-end: it acknowledges, and counts."""
 
     def __init__(self) -> None:
         self.count = self.nbytes = 0
@@ -117,7 +117,7 @@ def plain(step: Step) -> Iterator[Step]:
 
 
 def programs(smallest: bool) -> Iterator[tuple[str, Any]]:
-    """Their names, and a context that gives the step."""
+    """The programs' names, each with a context manager that yields the step."""
     sizes = [(8, 16)] if smallest else [(32, 128), (128, 512), (512, 1024)]
     for batch, hidden in sizes:
         name = f"MLP, batch {batch}, hidden {hidden}"
@@ -133,7 +133,7 @@ def programs(smallest: bool) -> Iterator[tuple[str, Any]]:
 
 
 def block(step: Step, count: int) -> Block:
-    """Seconds of the processor and as they pass, of one step."""
+    """Processor seconds and wall-clock seconds of one step."""
     wall, work = perf_counter(), process_time()
     for _ in range(count):
         step()
@@ -141,7 +141,7 @@ def block(step: Step, count: int) -> Block:
 
 
 def ratios(step: Step, count: int, pairs: int, watcher: Watcher | None) -> list[Block]:
-    """For each pair what the second kind of block takes over the first."""
+    """For each pair the ratio of the watched block's times to the other's."""
     found = []
     for first in range(pairs):
         times: dict[bool, Block] = {}
@@ -158,7 +158,7 @@ def ratios(step: Step, count: int, pairs: int, watcher: Watcher | None) -> list[
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
-    """The median, and the bounds between which it lies with 95 %, from resampled pairs."""
+    """The median, and the bounds of its 95 % interval, from resampled pairs."""
     draws = np.random.default_rng(0)
     resampled = np.median(draws.choice(values, (2000, len(values))), axis=1)
     low, high = np.percentile(resampled, (2.5, 97.5)).tolist()
@@ -198,7 +198,7 @@ def main() -> None:
 
 
 def calls_of(run: Callable[[], Any]) -> int:
-    """Calls of Python and of C in this thread."""
+    """Number of calls of Python and of C in this thread."""
     count = 0
 
     def note(frame: Any, event: str, given: Any) -> None:
@@ -214,7 +214,7 @@ def calls_of(run: Callable[[], Any]) -> int:
 
 
 def blocks_of(step: Step, steps: int) -> float:
-    """Memory blocks of Python that a step leaves."""
+    """Number of Python's memory blocks that a step leaves."""
     for _ in range(steps):
         step()
     gc.collect()
@@ -229,7 +229,7 @@ def blocks_of(step: Step, steps: int) -> float:
 
 
 def counts_row(name: str, step: Step, steps: int = 20) -> str:
-    """What looking adds to a step, in numbers that do not depend on who else uses the machine."""
+    """Cost of watching a step, in numbers that do not depend on the machine's load."""
     for _ in range(steps):
         step()
     alone = min(calls_of(step) for _ in range(5)), blocks_of(step, steps)
@@ -244,7 +244,7 @@ def counts_row(name: str, step: Step, steps: int = 20) -> str:
             step()
         watcher.collect()
         events = (watcher.log.told + watcher.activity.told - before) / steps
-        for _ in range(3):  # the first ones send the structure
+        for _ in range(3):  # the first messages send the structure
             look(watcher)
         step()
         looked = calls_of(lambda: look(watcher))
@@ -257,14 +257,14 @@ def counts_row(name: str, step: Step, steps: int = 20) -> str:
 
 
 def look(watcher: Watcher) -> None:
-    """What the thread of the watcher does ten times a second."""
+    """The work that the watcher's thread does ten times a second."""
     now = perf_counter()
     watcher.look(now)
     watcher.tell(now)
 
 
 def warm_up(step: Step, count: int, watcher: Watcher, most: float) -> None:
-    """Run until what is done once is done: the two codes that are observed are written."""
+    """Run until one-time work is done: both kinds of observing code are written."""
     begin = perf_counter()
     while perf_counter() - begin < most:
         block(step, count)
@@ -276,7 +276,7 @@ def warm_up(step: Step, count: int, watcher: Watcher, most: float) -> None:
 
 
 def measure(name: str, step: Step, pairs: int, seconds: float) -> list[dict[str, Any]]:
-    """The rows of one program: A/A, and watched."""
+    """The rows of a program: A/A, and watched."""
     for _ in range(30):
         step()
     _, once = block(step, 10)

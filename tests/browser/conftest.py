@@ -1,4 +1,4 @@
-"""One JupyterLab and one browser for all tests of views."""
+"""One JupyterLab and one browser, shared by all tests of views."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def opened(lab: Lab, browser: Browser) -> Iterator[Notebook]:
 
 @pytest.fixture
 def notebook(opened: Notebook) -> Iterator[Notebook]:
-    """The notebook that tests share; its page complains about nothing."""
+    """The shared notebook; its page must log no errors."""
     yield opened
     assert [c for c in opened.complaints if not c.startswith(EARLY)] == []
 

@@ -1,7 +1,7 @@
-"""Pictures of runs with a fault and of runs without one, to see whether a reader finds it.
+"""Pictures of runs with and without a fault, to test whether a reader finds the fault.
 
-Each run is the training program in a kernel of its own, in a JupyterLab, with a dashboard; of each
-there is the picture of every tab. Folders have numbers alone; what was planted is in another file.
+Each run is the training program in a kernel of its own, in a JupyterLab, with a dashboard. Each tab
+is one picture. Folders have numbers only; the key to the planted faults is in another file.
 
 Run: ``python -m tests.browser.fault_pictures --seed 1 --to pictures --key key.json``.
 """
@@ -20,9 +20,9 @@ from tests.browser.conftest import FLAGS
 from tests.browser.lab import PATIENCE, Lab, chromium
 from tests.browser.planted_faults import PLACES, Fault, drawn
 
-#: the views that are taken, by the names of their tabs
+#: the tabs that are pictured, by name
 TABS: Final = ("graph", "timeline", "queues", "nodes")
-#: seconds that it goes on at most, while they are taken
+#: most seconds for which a run goes on while pictures are taken
 _LATER: Final = 400.0
 SETUP: Final = """
 import eagerflow as ef
@@ -34,13 +34,13 @@ training = Training(Fault({kind!r}, {place}).plant())
 
 
 def take(lab: Lab, browser: Browser, fault: Fault, seconds: float, folder: Path) -> list[str]:
-    """Run the program, and take the pictures; gives what the page has complained about.
+    """Run the program, and take the pictures; gives the errors that the page logged.
 
     Args:
-        lab: where it runs.
-        browser: what looks.
-        fault: what is planted.
-        seconds: that it runs before the pictures are taken.
+        lab: the JupyterLab.
+        browser: the browser that shows the notebook.
+        fault: the fault to plant.
+        seconds: running time before the first picture.
         folder: for the pictures.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def take(lab: Lab, browser: Browser, fault: Fault, seconds: float, folder: Path)
     for number, name in enumerate(TABS, 1):
         view.locator(f'[data-tab="{name}"]').click()
         view.scroll_into_view_if_needed()
-        notebook.page.wait_for_timeout(1200)  # what glides has come to its place
+        notebook.page.wait_for_timeout(1200)  # animations have ended
         (folder / f"{number}-{name}.png").write_bytes(view.screenshot())
     complaints = notebook.complaints
     notebook.shut_down()

@@ -1,4 +1,4 @@
-"""A JupyterLab of our own, and a browser that looks at notebooks in it."""
+"""A JupyterLab for tests, and notebooks in it seen through a browser."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from playwright.sync_api import Browser, Locator, Page
 
 from tests.source_tree import ROOT
 
-#: milliseconds that anything on a page may take: others may have the processor meanwhile
+#: milliseconds that an action on a page may take: other processes may be using the processor
 PATIENCE = 60_000
-#: settings of the lab: no news, no windowing of cells, which would take views away
+#: settings of the lab: no news, and no windowing of cells, which would detach views
 _OVERRIDES = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
 }
-#: what pages say that is no fault of ours
+#: parts of console errors that are no fault of ours
 _HARMLESS = ("favicon", "WebSocket", "net::ERR_", "the server responded with a status of 404")
 
 
 def chromium() -> str | None:
-    """Where Debian's Chromium is, or another one."""
+    """The path of a Chromium of the system; None if there is none, for Playwright's own."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -74,7 +74,7 @@ class Lab:
             except (urllib.error.URLError, ConnectionError):
                 if monotonic() > end or self.process.poll() is not None:
                     raise RuntimeError((self.folder / "lab.log").read_text()[-3000:]) from None
-                sleep(0.1)  # nothing tells when a server has begun to listen
+                sleep(0.1)  # the server does not report when it listens
 
     def close(self) -> None:
         self.process.terminate()
@@ -86,13 +86,13 @@ class Lab:
         self.log.close()
 
     def open(self, browser: Browser, name: str, cells: Sequence[str], **context: Any) -> Notebook:
-        """A new notebook in a page of its own."""
+        """Open a new notebook in a page of its own."""
         write_notebook(self.folder / "notebooks" / f"{name}.ipynb", cells)
         return Notebook(self, browser.new_context(**context).new_page(), name)
 
 
 def settle(view: Locator) -> None:
-    """Wait until what was asked for a frame is drawn, and nothing glides any more."""
+    """Wait until requested frames are drawn and animations have ended."""
     view.evaluate(
         "e => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>"
         " Promise.allSettled(e.getAnimations({subtree: true}).map(a => a.finished))"
@@ -116,7 +116,7 @@ class Notebook:
 
     def __init__(self, lab: Lab, page: Page, name: str) -> None:
         self.lab, self.page, self.name = lab, page, name
-        #: what the page has complained about
+        #: errors that the page has logged
         self.complaints: list[str] = []
         page.on("console", lambda m: self._hear(m.type, m.text))
         page.on("pageerror", lambda e: self._hear("error", str(e)))
@@ -128,7 +128,7 @@ class Notebook:
             self.complaints.append(text)
 
     def go(self) -> None:
-        """Open the page, or load it anew."""
+        """Open or reload the page."""
         where = f"lab/workspaces/{self.name}/tree/{self.name}.ipynb?reset"
         self.page.goto(f"http://127.0.0.1:{self.lab.port}/{where}", timeout=2 * PATIENCE)
         self.page.wait_for_function(
@@ -137,11 +137,11 @@ class Notebook:
         )  # fmt: skip
 
     def command(self, command: str) -> None:
-        """Let the lab do something, and do not wait for its end."""
+        """Start a command of the lab, without waiting for its end."""
         self.page.evaluate("c => { window.jupyterapp.commands.execute(c); }", command)
 
     def start(self, cell: int) -> None:
-        """Run a cell, and do not wait for its end."""
+        """Run a cell, without waiting for its end."""
         self.page.evaluate(
             "i => { const n = window.jupyterapp.shell.currentWidget.content;"
             " n.activeCellIndex = i; n.deselectAll();"
@@ -163,16 +163,16 @@ class Notebook:
         assert error.count() == 0, error.first.inner_text()
 
     def allow(self, gate: str) -> None:
-        """Let go on what waits for a file of that name."""
+        """Release code that waits for a file of that name."""
         (self.lab.folder / "notebooks" / gate).touch()
 
     def wait_for_file(self, name: str) -> None:
-        """Wait for what a cell writes, where the page cannot tell that it has ended."""
+        """Wait for a file that a cell writes, where the page does not show the end of the cell."""
         file = self.lab.folder / "notebooks" / name
         end = monotonic() + PATIENCE / 1000
         while not file.exists():
             assert monotonic() < end, f"no cell has written {name}"
-            sleep(0.05)  # nothing tells when a file appears
+            sleep(0.05)  # no notification of new files
 
     def save(self) -> None:
         self.command("docmanager:save")
@@ -191,7 +191,7 @@ class Notebook:
         return "".join(texts)
 
     def view(self, cell: int) -> Locator:
-        """The view that a cell shows."""
+        """The view in the output of a cell."""
         return self.cell(cell).locator(".ef-root")
 
     def theme(self, name: str) -> None:
@@ -201,13 +201,13 @@ class Notebook:
         )
         light = "true" if "Light" in name else "false"
         self.page.wait_for_selector(f'body[data-jp-theme-light="{light}"]', state="attached")
-        # what the lab lays over itself meanwhile
+        # the splash screen meanwhile
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def close(self) -> None:
         self.page.context.close()
 
     def shut_down(self) -> None:
-        """End the kernel, whatever it does, and close the page."""
+        """Shut down the kernel, whatever it does, and close the page."""
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
         self.close()

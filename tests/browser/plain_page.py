@@ -1,4 +1,4 @@
-"""A page without Jupyter that shows one view: what its kernel would say is given beforehand."""
+"""A page without Jupyter that shows one view, with the kernel's messages given in advance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eagerflow.watching.tables import TABLES
 from eagerflow_widgets.connecting import VERSION
 
 PAGE = '<!doctype html><body><div id="view" style="width: 1200px"></div></body>'
-#: what anywidget does: gives the view a model, here one whose kernel is played
+#: stands in for anywidget: gives the view a model, and plays its kernel
 _RENDER = """async ([traits, version, tables, script, layout, structure, messages]) => {
   const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
   const url = URL.createObjectURL(new Blob([script], {type: 'text/javascript'}));
@@ -49,13 +49,13 @@ def plain_page(browser: Browser, **context: Any) -> Page:
 def show(
     page: Page, traits: dict[str, Any], structure: bytes = b"", messages: Sequence[bytes] = ()
 ) -> None:
-    """Show a view.
+    """Show a view on a page.
 
     Args:
-        page: where.
-        traits: of its widget, where they are not those of an empty one.
-        structure: of a view of a graph, that graph.
-        messages: what the kernel tells once the view is shown.
+        page: made by `plain_page`.
+        traits: traits of its widget that differ from the defaults.
+        structure: the encoded graph, for a view of a graph.
+        messages: the kernel's messages, sent once the view is shown.
     """
     tables = [(t.name, t.kind, t.key, t.columns) for t in TABLES]
     texts = [base64.b64encode(data).decode() for data in (structure, *messages)]

@@ -1,6 +1,6 @@
-"""Faults to be planted in the training program, each at one of several places.
+"""Faults planted in the training program, each at one of several places.
 
-What the program does not offer itself is done to the devices: their kernels become slower.
+Faults that the program has no option for are planted in the devices, as slower kernels.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from eagerflow.hardware.contract import KernelCall
 from eagerflow.hardware.cpu import CpuBackend
 from tests.browser.training import BLOCKS, HELPERS, STAGES, Options
 
-#: the kinds, and how many places there are for each
+#: kinds of faults, with the number of places for each
 PLACES: Final = {
     "slow op": 2 * BLOCKS, "starving queue": len(STAGES), "straggling device": BLOCKS,
     "retrace per call": len(HELPERS), "NaN": BLOCKS, "deadlocked runner": len(STAGES),
 }  # fmt: skip
-#: ops that each block has once, going forward
+#: ops that each block has once in its forward pass
 _OPS: Final = ("tanh", "rsqrt")
-#: how many times as long a straggling device takes
+#: slowdown of a straggling device
 _TIMES: Final = 6
 
 
 class Fault(NamedTuple):
-    """A fault at a place.
+    """A kind of fault, and its place.
 
     Attributes:
-        kind: of `PLACES`; empty for a run as it should be.
-        place: a number below what `PLACES` says.
+        kind: a kind in `PLACES`; empty for a healthy run.
+        place: a number below the one in `PLACES`.
     """
 
     kind: str = ""
@@ -38,7 +38,7 @@ class Fault(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """What a reader of the pictures should name."""
+        """The cause that a reader of the pictures should name."""
         i = self.place
         return {
             "": "nothing",
@@ -52,7 +52,7 @@ class Fault(NamedTuple):
         }[self.kind]
 
     def plant(self) -> Options:
-        """Slow down what is to be slow, and give what the program is to be told."""
+        """Slow down kernels as the fault requires; gives the options of the program."""
         options, i = Options(), self.place
         if self.kind == "slow op":
             _slow_down(i // 2, _OPS[i % 2], lambda kernel: _late(kernel, 0.05))
@@ -73,9 +73,9 @@ def drawn(seed: int, each: int, healthy: int) -> list[Fault]:
     """Faults in a random order.
 
     Args:
-        seed: of the generator that draws places and order.
-        each: how many places of each kind.
-        healthy: how many runs are as they should be.
+        seed: seed of the places and of the order.
+        each: number of places drawn for each kind.
+        healthy: number of healthy runs.
     """
     draws = random.Random(seed)
     faults = [Fault(k, i) for k, n in PLACES.items() for i in draws.sample(range(n), each)]
@@ -105,7 +105,7 @@ def _repeated(kernel: Kernel) -> Kernel:
 
 
 def _slow_down(index: int, op: str, how: Callable[[Kernel], Kernel]) -> None:
-    """Change the kernels of one op, or of all, on a device; before anything has run there."""
+    """Change the kernels of one op, or of all, on a device; only before the first op runs there."""
     before = CpuBackend.launcher
 
     def launcher(self: CpuBackend, call: KernelCall, where: int) -> Kernel:

@@ -1,7 +1,7 @@
 """The notebook that tests of views share: one kernel and one page, with a cell for each purpose.
 
 Two functions run in it: `train`, a training step, and `over`, which runs on two devices. Each has a
-dashboard of its own, which the reader has told to show it.
+dashboard of its own, in which it was chosen.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def run(seconds):
 
 run(0.1)
 """
-#: seconds that a cell computes, and that it has the processor at least, whoever else wants it
+#: seconds that a cell computes, and seconds of processor time that it gets in any case
 SECONDS, OF_PROCESSOR = 2.5, 2.0
 NUMPY = f"""
 end, busy, steps = time.time() + {SECONDS}, time.process_time() + {OF_PROCESSOR}, 0
@@ -142,7 +142,7 @@ CELLS = {
     "hundred": HUNDRED,
 }  # fmt: skip
 AT = {name: number for number, name in enumerate(CELLS)}
-#: of views that are closed before the page has begun with them, which anywidget tells itself
+#: anywidget's message about views closed before the page has set them up
 EARLY = "[anywidget] Failed to initialize model"
 
 
@@ -161,7 +161,7 @@ def open_shared(lab: Lab, browser: Browser) -> Notebook:
 
 
 def tab(dashboard: Locator, name: str) -> Locator:
-    """The panel of a tab, which is chosen."""
+    """The panel of a tab, after a click on the tab."""
     dashboard.locator(f'[data-tab="{name}"]').click()
     panel = dashboard.get_by_role("tabpanel", name=name)
     expect(panel).to_be_visible()

@@ -14,7 +14,7 @@ from tests.browser.shared_notebook import tab
 
 pytestmark = pytest.mark.browser
 
-#: where pictures for the documentation are kept
+#: folder for pictures of the documentation
 _FOLDER = os.environ.get("EAGERFLOW_SCREENSHOTS")
 SETUP = """
 import os, pathlib, signal, time
@@ -63,7 +63,7 @@ LANES = ("ps:0/cpu:0", "worker:0/cpu:0", "worker:1/cpu:0")
 
 
 def picture(notebook: Notebook, view: Locator, what: str) -> None:
-    """Keep a picture in both themes, where pictures are wanted."""
+    """Save a picture of a view in both themes, if a folder is set."""
     if _FOLDER is None:
         return
     for theme in ("Dark", "Light"):
@@ -85,7 +85,7 @@ def test_lanes_of_tasks_and_a_task_that_is_lost(lab: Lab, browser: Browser) -> N
     for lane in (*LANES, "main thread"):
         expect(lanes).to_have_attribute("data-lanes", re.compile(lane))
     panel.get_by_role("button", name="last step").click()
-    expect(lanes).to_have_attribute("data-moves", re.compile(" "))  # there and back
+    expect(lanes).to_have_attribute("data-moves", re.compile(" "))  # one in each direction
     picture(notebook, dashboard, "step")
     panel.get_by_role("button", name="follow").click()
     for _ in range(10):

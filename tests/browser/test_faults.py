@@ -1,4 +1,4 @@
-"""A dashboard names the fault that was planted in a training program, and none where none was."""
+"""A dashboard names the fault planted in a training program, and none in a healthy one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.browser.fault_pictures import SETUP
 from tests.browser.lab import PATIENCE, Lab
 from tests.browser.planted_faults import Fault
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]  # figures of nodes come after many seconds
+pytestmark = [pytest.mark.browser, pytest.mark.slow]  # costs of nodes come after many seconds
 
-#: a fault of each kind, and what is to be read
+#: a fault of each kind, and the sentence that names it
 READ = {
     Fault("slow op", 2): "tanh_1 in .*blocks.1 on cpu:1 takes",
     Fault("starving queue", 1): "^augmented runs empty: augment, which fills it",
@@ -33,7 +33,7 @@ def test_the_dashboard_names_the_fault(lab: Lab, browser: Browser, fault: Fault)
     notebook.run(0, 1)
     view = notebook.view(1)
     notebook.start(2)
-    if not fault.kind:  # nothing is to come, also once figures of nodes are there
+    if not fault.kind:  # no fault may be named even once costs of nodes are known
         expect(view.locator(".ef-details")).to_contain_text("slowest nodes", timeout=2 * PATIENCE)
     lines = view.locator(".ef-faults li")
     expect(lines.first).to_have_text(re.compile(READ[fault]), timeout=2 * PATIENCE)

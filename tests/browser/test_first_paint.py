@@ -1,4 +1,4 @@
-"""What a page gets: each view is drawn from its output alone, and the layouts come once."""
+"""First paint: each view is drawn from its output alone, and layouts are sent once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_each_view_is_drawn_and_the_layouts_are_sent_once(lab: Lab, browser: Browser) -> None:
-    """Two of them have graphs; how long that takes is for the bench to say."""
+    """Two of them have graphs; the bench measures their times."""
     found, layouts = first_paints(lab, browser, 1)
     assert {name: len(times) for name, times in found.items()} == dict.fromkeys(VIEWS, 1)
     assert layouts == 1

@@ -12,7 +12,7 @@ from tests.browser.shared_notebook import SETUP
 
 pytestmark = pytest.mark.browser
 
-#: a training step, and a function between steps that gets another text each time
+#: a training step, and a function between steps with a new text argument each time
 RETRACES = """
 @ef.trace
 def smooth(loss, label):
@@ -25,7 +25,7 @@ while not pathlib.Path("clicked").exists():
         smooth(loss, f"step {step}")
     step += 1
 """
-#: two graphs whose nodes have the same names, on two devices
+#: two graphs on two devices, with equal names of nodes
 DEVICES = """
 ef.config(cpu_devices=2)
 near, far = ef.ones(3), ef.ones(3).to("cpu:1")
@@ -75,7 +75,7 @@ def test_a_click_on_a_function_traced_anew_shows_its_graph(lab: Lab, browser: Br
     view.locator(".ef-choice").select_option(label="train")
     named = view.locator(".ef-path").get_by_role("button")
     expect(named).to_have_text("↻ smooth, traced anew")
-    expect(graph.locator(".ef-fault")).to_be_hidden()  # the step is not what is wrong
+    expect(graph.locator(".ef-fault")).to_be_hidden()  # the step has no fault
     expect(canvas).not_to_have_class(re.compile(r"\bef-wrong\b"))
     named.click()
     expect(view.locator(".ef-choice option:checked")).to_have_text("smooth")

@@ -1,4 +1,4 @@
-"""Parts of views in a real JupyterLab: passes, what is chosen, objects, states, sizes."""
+"""Parts of views in a real JupyterLab: passes, selections, objects, states, sizes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(
     canvas = panel.locator(".ef-lanes canvas")
     expect(canvas).to_have_attribute("data-lanes", "cpu:0,cpu:1,main thread")
     expect(canvas).to_have_attribute("data-chosen", "1")
-    # and the other way round: a press on the arrow of the other transfer
+    # the opposite direction: a click on the arrow of the other transfer
     place = re.findall(r"([\d.]+),([\d.]+)", canvas.get_attribute("data-moves") or "")
     assert len(place) == 2
     x, y = map(float, place[1])
@@ -73,7 +73,7 @@ def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(
 def test_nodes_are_sorted_and_chosen_by_keys(notebook: Notebook, dashboard: Locator) -> None:
     panel = tab(dashboard, "nodes")
     notebook.start(AT["run"])
-    expect(panel.locator("caption")).to_contain_text("in one step")  # one was observed
+    expect(panel.locator("caption")).to_contain_text("in one step")  # one step was observed
     notebook.allow("observed")
     notebook.wait_for_end(AT["run"])
     names = panel.locator("tbody tr td:first-child")
@@ -113,7 +113,7 @@ def test_a_view_in_a_panel_of_its_own(notebook: Notebook) -> None:
     boxes, cell = panel.bounding_box(), view.bounding_box()
     assert boxes is not None
     assert cell is not None
-    assert boxes["x"] > cell["x"] + 100  # beside the notebook
+    assert boxes["x"] > cell["x"] + 100  # to the right of the notebook
     before = int(inner.get_attribute("data-updates") or 0)
     notebook.run(AT["briefly"])
     assert int(inner.get_attribute("data-updates") or 0) > before
@@ -125,7 +125,7 @@ def test_a_view_in_a_panel_of_its_own(notebook: Notebook) -> None:
     handle.locator(".lm-TabBar-tabCloseIcon").click()
     expect(panel).to_have_count(0)
     expect(view).to_have_attribute("data-status", "live")
-    # the palette has the same, for the notebook that is seen
+    # the palette has the same command, for the current notebook
     notebook.command("eagerflow:panel")
     expect(inner).to_have_attribute("data-status", "live")
     handle.locator(".lm-TabBar-tabCloseIcon").click()

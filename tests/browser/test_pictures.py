@@ -13,7 +13,7 @@ from tests.browser.lab import PATIENCE, Lab, Notebook, settle
 from tests.browser.shared_notebook import SETUP, tab
 from tests.source_tree import ROOT
 
-#: of pictures to be kept
+#: where to keep pictures
 _FOLDER = os.environ.get("EAGERFLOW_SCREENSHOTS")
 _IMAGES = ROOT / "docs" / "images"
 pytestmark = pytest.mark.browser
@@ -77,7 +77,7 @@ CELLS = [SETUP, "look = ef.dashboard()\nlook", TRAIN, LOOP, "ef.show(settle)",
 
 
 class Camera:
-    """Takes pictures of views, in both themes: a view first in that of the one before it."""
+    """Takes pictures of views in both themes, in the current theme first."""
 
     def __init__(self, notebook: Notebook, folder: Path) -> None:
         self.notebook, self.folder = notebook, folder
@@ -102,7 +102,7 @@ class Camera:
 
 
 def choose_first(notebook: Notebook, cell: int, op: str) -> None:
-    """Search for an op in a graph, which opens what hides it."""
+    """Search for an op in a graph; the search opens the groups around it."""
     search = notebook.view(cell).get_by_role("searchbox", name="search")
     search.fill(op)
     search.press("Enter")
@@ -121,7 +121,7 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     notebook.start(2)
     expect(dashboard.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
     dashboard.locator(".ef-choice").select_option(label="train")
-    # the first figures of nodes come after some seconds, and until then there is some past
+    # costs of nodes come after some seconds, when the time line has some length, too
     expect(dashboard.locator(".ef-details")).to_contain_text("slowest nodes", timeout=2 * PATIENCE)
     take(1, "dashboard")
     tab(dashboard, "timeline")
@@ -163,7 +163,7 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     take(9, "transfers")
     notebook.allow("moved")
     notebook.wait_for_end(10)
-    notebook.theme("JupyterLab Light")  # the lab remembers it, for the tests that follow
+    notebook.theme("JupyterLab Light")  # the lab keeps the theme for later tests
     assert notebook.complaints == []
     assert camera.taken == {file.name for file in _IMAGES.glob("view-*.png")}
     notebook.close()

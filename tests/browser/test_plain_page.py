@@ -1,4 +1,4 @@
-"""Views on a page that is not of Jupyter: one that a notebook was exported to, say."""
+"""Views on a page without Jupyter, such as an exported notebook."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.watching.fake_comm import FakeComm
 
 pytestmark = pytest.mark.browser
 
-#: how light the darkest and the lightest pixel of a canvas are that is not transparent, 0 to 255
+#: lightness, 0 to 255, of the darkest and the lightest opaque pixel of a canvas
 _LIGHT = """canvas => {
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   const found = [];
@@ -26,7 +26,7 @@ _LIGHT = """canvas => {
 
 
 def told() -> list[bytes]:
-    """What a kernel tells a view of some steps."""
+    """A kernel's messages to a view about some steps."""
     f, comm, watcher = ef.trace(lambda x: ef.exp(x), compile="off"), FakeComm(), Watcher()
     watcher._run = lambda: None  # type: ignore[method-assign]  # the test plays its thread
     watcher.connect(comm)
@@ -48,7 +48,7 @@ def test_canvases_have_the_colours_of_the_page(browser: Browser, scheme: str) ->
     expect(page.locator(".ef-summary")).to_contain_text("last 20 steps")
     for canvas in page.locator(".ef-timeline canvas").all():
         darkest, lightest = canvas.evaluate(_LIGHT)
-        # the words of the axis, #59636e or #9aa4af, and no black lines
+        # texts of the axis have #59636e or #9aa4af, and no line is black
         assert (darkest >= 20) if scheme == "light" else (lightest >= 150)
         assert darkest > 10
     page.close()

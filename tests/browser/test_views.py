@@ -1,4 +1,4 @@
-"""Views in a real JupyterLab: what they show agrees with what the test knows."""
+"""Views in a real JupyterLab: they show the figures that the tests expect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dashboard(notebook: Notebook) -> Locator:
 
 
 def steps(view: Locator) -> int:
-    """How many steps a view of a graph says that there were."""
+    """The number of steps that a view of a graph shows."""
     told = re.match(r"([\d,]+) steps", view.locator(".ef-now").inner_text())
     return 0 if told is None else int(told[1].replace(",", ""))
 
@@ -30,7 +30,7 @@ def steps(view: Locator) -> int:
 def test_views_update_while_a_cell_computes(notebook: Notebook, graph: Locator, busy: str) -> None:
     before, updates = steps(graph), int(graph.get_attribute("data-updates") or 0)
     notebook.run(AT[busy])
-    # ten a second, or six where looking would cost too much
+    # ten updates a second, or six where looking would cost too much
     updated = int(graph.get_attribute("data-updates") or 0) - updates
     assert updated >= 5 * SECONDS
     expect(graph.locator(".ef-now")).to_contain_text("stands still for")
@@ -46,7 +46,7 @@ def test_what_a_cell_prints_is_never_lost(notebook: Notebook) -> None:
     output = notebook.cell(AT["prints"]).locator(".jp-OutputArea-output pre")
     expect(output.last).to_contain_text(
         "line 999\n"
-    )  # what was sent last may be drawn after the end
+    )  # the last message may be drawn only after the end
     assert notebook.printed(AT["prints"]) == lines
 
 
@@ -174,7 +174,7 @@ def test_search_opens_what_hides_a_node(graph: Locator) -> None:
 def test_keys_are_for_the_view_that_has_the_focus(notebook: Notebook, graph: Locator) -> None:
     cells = notebook.page.locator(".jp-Notebook .jp-Cell").count()
     graph.get_by_role("button", name="close all groups").click()
-    expect(graph.locator(".ef-cluster")).to_have_count(0)  # keys are for the picture that is seen
+    expect(graph.locator(".ef-cluster")).to_have_count(0)  # keys act on the picture shown
     canvas = graph.locator(".ef-canvas")
     canvas.focus()
     for key in ("Escape", "b", "ArrowDown"):
@@ -222,6 +222,6 @@ def test_a_reload_a_restart_and_an_end_leave_sane_states(lab: Lab, browser: Brow
     expect(view).to_have_attribute("data-status", "live")
     notebook.run(3)
     assert notebook.printed(3) == "False []\n"
-    # of what the kernel said before the page knew its widgets again, which Jupyter tells itself
+    # Jupyter's own message about comms that the reloaded page does not know yet
     assert [c for c in notebook.complaints if not c.startswith("Comm not found")] == []
     notebook.close()

@@ -1,10 +1,10 @@
-"""A training program as people have them: data made in stages, a network over four devices.
+"""A realistic training program: a data pipeline in stages, a network over four devices.
 
-Three runners make batches (`read`, `augment`, `collate`), with a queue after each; the step takes
-one, and has a block of the network on each of ``cpu:0`` to ``cpu:3``; a runner writes down the
-losses. Between steps the loop asks for a learning rate, evaluates, and smooths the loss. It knows
-nothing of what is planted in it (`tests.browser.planted_faults`), but for the places where such a
-thing could be: options that are off.
+Three runners make batches (`read`, `augment`, `collate`), with a queue after each. The step takes
+a batch, and has a block of the network on each of ``cpu:0`` to ``cpu:3``. A runner writes down the
+losses. Between steps the loop gets a learning rate, evaluates, and smooths the loss. The program
+knows nothing of the faults planted in it (`tests.browser.planted_faults`), except for options that
+are off by default.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ WIDTH: Final = 96
 BATCH: Final = 128
 BLOCKS: Final = 4
 STAGES: Final = ("read", "augment", "collate")
-#: what the loop calls between steps
+#: functions that the loop calls between steps
 HELPERS: Final = ("rate", "evaluate", "smooth")
 
 
 @dataclass
 class Options:
-    """What a run of the program may be told.
+    """Options of a run of the program.
 
     Attributes:
         slow_stage: the stage that takes longer than a step.
-        audited_stage: the stage that writes down all it makes, where nobody reads.
-        labelled: the helper that gets a text with each call.
-        offsets: what is added under the root in each block.
+        audited_stage: the stage that records all its elements in a queue without a consumer.
+        labelled: the helper that gets a new text in each call.
+        offsets: the offset under the square root in each block.
     """
 
     slow_stage: str = ""
@@ -44,7 +44,7 @@ class Options:
 
 
 class Block(ef.nn.Module):
-    """Two layers and what scales them, with a way around them."""
+    """Two linear layers behind a norm, with a residual connection."""
 
     def __init__(self, draw: ef.random.Generator, offset: float) -> None:
         self.rise = ef.nn.Linear(WIDTH, 2 * WIDTH, generator=draw)
@@ -75,10 +75,10 @@ class Network(ef.nn.Module):
 
 
 class Training:
-    """The program; `run` runs it.
+    """The training program; `run` runs it.
 
     Args:
-        options: what it is told.
+        options: its options.
     """
 
     def __init__(self, options: Options) -> None:
@@ -128,7 +128,7 @@ class Training:
             loss, gradients = fit(self.batches.dequeue())
             with ef.name_scope("update"):
                 for name, variable in network.trainable.items():
-                    # as people do who train in low precision: no step where it is not finite
+                    # as is common in low precision: no update where the gradient is not finite
                     wanted = ef.where(ef.isfinite(gradients[name]), gradients[name], 0.0)
                     variable.assign_sub(0.01 * wanted)
             self.losses.enqueue(loss)
@@ -146,7 +146,7 @@ class Training:
         return lambda step, loss: traced(loss, f"step {step}" if is_labelled else name)
 
     def run(self, seconds: float) -> int:
-        """Train until everything is closed, after some seconds; gives the number of steps."""
+        """Train for some seconds, until all queues are closed; gives the number of steps."""
 
         @ef.trace
         def note() -> ef.Tensor:

@@ -1,4 +1,4 @@
-"""Access paths: reading, setting and taking away what is at the end of a path."""
+"""Access paths: reading, setting and deleting the value at the end of a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers among the arguments: what stands for numbers in them."""
+"""Containers among the arguments: the stand-ins for numbers in them."""
 
 from __future__ import annotations
 

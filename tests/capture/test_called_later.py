@@ -1,4 +1,4 @@
-"""Functions that `ef.py_call` gets run in each step: what they read is no part of a trace."""
+"""Functions that `ef.py_call` runs in each step: their reads are no part of a trace."""
 
 from __future__ import annotations
 

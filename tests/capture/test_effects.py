@@ -1,4 +1,4 @@
-"""What a function did outside is found, told with its line, and undone."""
+"""Side effects of a function are found, reported with their line, and undone."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def line(function: Callable[..., Any], number: int) -> int:
     return function.__code__.co_firstlineno + number
 
 
-# --- what is found ---------------------------------------------------------------------------
+# --- finding effects -------------------------------------------------------------------------
 
 
 def test_globals() -> None:

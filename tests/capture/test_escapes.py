@@ -1,4 +1,4 @@
-"""What gets into code that is not looked at: which of it counts, and how."""
+"""Escapes into code that is not inspected: the values that are guarded, and their guards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of calls that do not belong into a graph, and of state that nobody shows."""
+"""Findings: calls that do not belong into a graph, and hidden state."""
 
 from __future__ import annotations
 

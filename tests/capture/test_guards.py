@@ -1,4 +1,4 @@
-"""Guards: which changes outside are seen, what is said of them, and what they cost."""
+"""Guards: the changes outside that they detect, the explanations of these, and their cost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ net = Net()
 derived = Derived()
 """
 
-#: what is set up, the function, what changes, and what is said of it
+#: by name the setup, the function, the change, and its explanation
 CHANGES = {
     "type of a number": ("lr = 0.1", "x * lr", "lr = 'a'", "global lr: was 0.1, now 'a'"),
     "int for a float": ("lr = 0.1", "x * lr", "lr = 1", "global lr: was 0.1, now 1"),
@@ -177,7 +177,7 @@ def test_changes_are_seen(name: str) -> None:
     assert any(text in line for line in found), found
 
 
-#: changes that are none
+#: changes that guards ignore
 SAME = {
     "a number": ("lr = 0.1", "x * lr", "lr = 0.2"),
     "a tensor": ("w = ef.tensor(1.0)", "w", "w = ef.tensor([2.0])"),
@@ -204,7 +204,7 @@ SAME = {
 @pytest.mark.parametrize("name", SAME)
 def test_other_changes_are_not(name: str) -> None:
     setup, expression, change = SAME[name]
-    lines = "\n" * 40  # the helper made again stands on the line of the first
+    lines = "\n" * 40  # the redefined helper stands on the line of the first
     namespace = run(f"{setup}{lines}\ndef f(x): return {expression}", D=Decimal)
     guards = guards_of(namespace["f"])
     exec(change, namespace)
@@ -296,7 +296,7 @@ def test_rebase() -> None:
     assert guards.explain() == ["enclosing rate: was 0.1, now 'a'"]
     guards.rebase(make(0.3, lambda x: x * 2))
     assert guards.explain() == ["helper was redefined"]
-    guards.rebase(plain)  # has no such cells
+    guards.rebase(plain)  # `plain` has no such cells
     assert guards.read() is None
     assert guards.explain() != []
 
@@ -454,7 +454,7 @@ def test_two_functions_of_one_code_are_told_apart() -> None:
 def test_none_in_the_path_of_an_object_that_is_gone() -> None:
     names = run("class Box: pass\nbox = Box()\nbox.item = Box()\ndef f(): return box.item")
     guards = guards_of(names["f"])
-    names["box"].item = None  # and nobody else held it
+    names["box"].item = None  # the only holder of the object
     gc.collect()
     assert not guards.check()
     assert guards.explain() == ["box.item: was a Box, now None"]

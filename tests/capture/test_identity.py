@@ -1,4 +1,4 @@
-"""State outside of a traced function whose values move, are one object, or have a derivative."""
+"""State outside of a traced function whose values move, are aliases, or have a derivative."""
 
 from __future__ import annotations
 

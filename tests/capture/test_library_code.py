@@ -1,4 +1,4 @@
-"""Which functions of Python's library and of NumPy may want a number of Python and no other."""
+"""Functions of Python's library and of NumPy that may require exact Python numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function reads from outside, for functions and objects of every kind."""
+"""Reads from outside of a function, for functions and objects of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes are changed by the code that may set them; what other threads set stays."""
+"""Changes of attributes are found where the code may set them; stores of other threads stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call looks at of networks: objects and the user's classes, not eagerflow's own code."""
+"""Guards of networks: a call checks objects and the user's classes, not eagerflow's own code."""
 
 from __future__ import annotations
 

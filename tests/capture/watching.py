@@ -1,4 +1,4 @@
-"""A watch for the time of a block."""
+"""A `Watch` for the time of a block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eagerflow.capture.reads import Reads
 
 @contextmanager
 def watching(reads: Reads) -> Iterator[Watch]:
-    """Watch what a function can reach; at the end of the block everything is put back."""
+    """Watch all objects that a function can reach; restore them at the end of the block."""
     watch = Watch(reads)
     try:
         yield watch

@@ -1,1 +1,1 @@
-"""Programs of users with types, and what mypy and pyright say of them."""
+"""Typed programs of users, checked by mypy and pyright."""

@@ -61,7 +61,7 @@ assert_type(ef.random.normal((2, 2), dtype="float64"), Tensor)
 assert_type(net.linear.weight, ef.Variable)
 assert_type(net.linear.weight * 2, Tensor)
 
-# what is taken for an array
+# arguments converted to arrays
 ef.exp(np.ones(3, dtype="float32"))
 ef.exp(2), ef.exp(True), ef.exp(np.float32(2.0)), ef.exp(1j)
 ef.add(x, [[1.0, 2.0], [3.0, 4.0]]), ef.exp((1, 2)), ef.exp(range(3)), ef.concat([x, [1.0]])
@@ -98,7 +98,7 @@ ef.optim.SGD([net.linear.weight], lr=0.1)
 runner = ef.spawn(step, x, rate=0.5)
 ef.spawn(step, x, name="steps")
 
-# what a training script has besides
+# other parts of a training script
 net.linear = ef.nn.Linear(3, 2)
 net.train(), net.eval(), net.freeze().unfreeze()
 assert_type(net.state["linear.weight"], ef.Variable)

@@ -1,4 +1,4 @@
-"""mypy and pyright accept what is right, and report each line that is wrong."""
+"""mypy and pyright accept the right program, and report each wrong line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RIGHT, _WRONG = _HERE / "right.py", _HERE / "wrong.py"
 
 
 def _wrong_lines() -> set[int]:
-    """All lines behind the imports that are no definitions."""
+    """Numbers of all lines after the imports, except definitions."""
     lines = list(enumerate(_WRONG.read_text().splitlines(), 1))
     first = next(n for n, line in lines if line.startswith("from tests"))
     return {n for n, line in lines if n > first and line and not line.startswith("def ")}

@@ -1,4 +1,4 @@
-"""A file system that fails, or kills the process, at a chosen call, and remembers all calls."""
+"""A file system that fails, or kills the process, at a chosen call, and records all calls."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 from collections.abc import Callable
 from typing import Any, final
 
-#: the calls of `eagerflow.checkpoint.files` that change something
+#: the calls of `eagerflow.checkpoint.files` that change the disk
 CHANGES = ("mkdir", "open", "write", "fsync", "replace", "unlink", "rmdir")
 
 
 @final
 class Disk:
-    """Stands for the module ``os``.
+    """A stand-in for the module ``os``.
 
     Args:
-        count: which call of `CHANGES` goes wrong, counted from 0.
-        wrong: what happens then.
+        count: the index of the call, among those of ``names``, at which ``wrong`` is called.
+        wrong: raises the failure, or kills the process.
         names: the calls that are counted.
     """
 
@@ -49,10 +49,10 @@ class Disk:
 
 
 def full() -> None:
-    """The disk is full."""
+    """Fail as on a full disk."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def interrupted() -> None:
-    """The user pressed a key."""
+    """Fail as after Ctrl-C."""
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Processes that save without end, to be killed: one server, which forks them."""
+"""Processes that save for ever, to be killed, forked by one server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import eagerflow as ef
 
 
 def tree(number: int) -> dict[str, Any]:
-    """What is saved as number so-and-so, in several shards."""
+    """The state saved under a number, in several shards."""
     rows = np.arange(40_000, dtype=np.float32) * number
     return {
         "rows": ef.Variable(rows),
@@ -25,7 +25,7 @@ def tree(number: int) -> dict[str, Any]:
 
 
 def save_without_end(folder: Path, number: int) -> None:
-    """Save into a run and over one checkpoint in turn, and write down what is done."""
+    """Save alternately into a run and over one checkpoint, and log each completed save."""
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     manager = ef.checkpoint.Manager(folder / "run", keep=2)
     while True:
@@ -38,8 +38,8 @@ def save_without_end(folder: Path, number: int) -> None:
 
 
 def serve() -> None:
-    """For each line of the input, ``folder number``: fork, tell the process id, wait for it."""
-    with tempfile.TemporaryDirectory() as folder:  # so that nothing is done for the first time
+    """For each input line, ``folder number``: fork, print the process id, wait for the process."""
+    with tempfile.TemporaryDirectory() as folder:  # warms up all that a first save does
         ef.checkpoint.Manager(folder).save(1, tree(1))
     for line in sys.stdin:
         folder, number = line.split()

@@ -1,7 +1,7 @@
-"""Training runs over every kind of pipeline, that are broken off anywhere and go on.
+"""Training runs over every kind of pipeline, which can be interrupted anywhere and resumed.
 
-As a program (``python -m tests.checkpoint.resumed folder pipeline workers steps``) it goes on from
-what is in the folder, saves every few steps, and tells each loss to the last bit.
+As a program (``python -m tests.checkpoint.resumed folder pipeline workers steps``) it resumes from
+the folder's newest checkpoint, saves every few steps, and prints each loss to the last bit.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import eagerflow as ef
 from eagerflow.data import Dataset
 from tests.checkpoint.trees import bits
 
-COUNT: Final = 23  # elements: the last batch of an epoch is a smaller one
+COUNT: Final = 23  # elements: the last batch of an epoch is smaller
 EVERY: Final = 3  # steps from one checkpoint to the next
-#: how elements are mapped
+#: options of `Dataset.map`
 WORKERS: Final[dict[str, dict[str, Any]]] = {
     "none": {},
     "threads": {"workers": 3},
@@ -37,25 +37,25 @@ def tail(number: int) -> Any:
 
 
 def rows(**how: Any) -> Dataset:
-    """From arrays: any order at any time."""
+    """From arrays: random access."""
     data = np.arange(3 * COUNT, dtype="f4").reshape(COUNT, 3) / COUNT
     return Dataset.from_tensors(data).shuffle(seed=5).map(noisy, seed=6, **how).batch(4)
 
 
 def stream(**how: Any) -> Dataset:
-    """From a function that gives one after the other: a buffer is shuffled."""
+    """From a generator function: sequential access, so a buffer is shuffled."""
     made = Dataset.from_iterable(lambda: (tail(i) for i in range(COUNT)))
     return made.shuffle(7, seed=5).map(noisy, seed=6, **how).padded_batch(4)
 
 
 def buckets(**how: Any) -> Dataset:
-    """Elements that wait until there are enough of about their length."""
+    """Bucketed: elements wait until there are enough of similar length."""
     made = Dataset.from_iterable(list(range(COUNT))).shuffle(seed=1).map(tail, **how)
     return made.bucket_by_length(len, [3], 3)
 
 
 def nested(**how: Any) -> Dataset:
-    """Workers before and after; passes within a pass."""
+    """Worker stages below and above others, and a repeat within an epoch."""
     made = Dataset.from_iterable(lambda: iter(range(COUNT))).filter(lambda i: i % 4 != 1)
     made = made.map(tail, **how).shuffle(4, seed=2).repeat(2).padded_batch(5, drop_last=True)
     return made.map(noisy, seed=3, workers=2)
@@ -68,7 +68,7 @@ PIPELINES: Final[dict[str, Callable[..., Dataset]]] = {
 
 @final
 class Run:
-    """A model with dropout, an optimiser, and a pipeline that is read epoch after epoch.
+    """A model with dropout, an optimiser, and a pipeline that is read for any number of epochs.
 
     Args:
         pipeline: a name of `PIPELINES`.
@@ -83,7 +83,7 @@ class Run:
         optimiser = ef.optim.Adam(model.trainable, lr=0.01)
 
         def loss(features: ef.Tensor) -> ef.Tensor:
-            order = ef.arange(len(features), dtype="float32")  # elements count by their place
+            order = ef.arange(len(features), dtype="float32")  # their order matters to the loss
             return ef.mean((model(features)[:, 0] - order) ** 2)
 
         gradients = ef.value_and_grad(loss, wrt=model.trainable)
@@ -106,13 +106,13 @@ class Run:
                 "steps": self.steps}  # fmt: skip
 
     def restore(self, manager: ef.checkpoint.Manager) -> None:
-        """Go on from the newest checkpoint, if there is one."""
+        """Resume from the newest checkpoint, if there is one."""
         found = manager.restore(like=self.tree)
         if found is not None:
             self.steps = found.tree["steps"]
 
     def loss(self) -> tuple[Any, ...]:
-        """Of the next step, to the last bit."""
+        """The loss of the next step, to the last bit."""
         batch = next(self.batches, None)
         while batch is None:
             self.batches = iter(self.dataset)

@@ -29,7 +29,7 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, rows: list[list[b
     assert found["words"].tolist() == array.tolist()
     assert found["one"].item() == b"\0"
     assert found["x"].tolist() == [1, 1, 1]
-    checkpoint.save(path, tree)  # over the one before
+    checkpoint.save(path, tree)  # overwrites the first checkpoint
 
 
 def test_variables_and_several_shards(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Disks that are full, files in the way, locks, and what killed processes leave."""
+"""Checkpoint files: full disks, files in the way, locks, and leftovers of killed processes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_order_in_which_things_reach_the_disk(
 
 @pytest.mark.parametrize("wrong", [full, interrupted])
 def test_any_call_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: object) -> None:
-    """The old checkpoint is there and nothing else, until the new one is."""
+    """The old checkpoint is unchanged until the new one replaces it."""
     path = tmp_path / "c"
     _save(path, OLD)
     count = len(calls_of_a_save(monkeypatch, path))
@@ -102,7 +102,7 @@ def test_a_first_save_that_fails_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: object
 ) -> None:
     count = len(calls_of_a_save(monkeypatch, tmp_path / "other"))
-    for number in range(count - 5):  # the last five come after it is published
+    for number in range(count - 5):  # the last five calls come after it is published
         disk = Disk(number, wrong)
         _let_write(monkeypatch, disk)
         with pytest.raises((OSError, KeyboardInterrupt)):
@@ -138,7 +138,7 @@ def test_a_disk_that_takes_only_parts(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_real_limit(tmp_path: Path) -> None:
-    """The system itself refuses to write on."""
+    """The system itself refuses to write more."""
     _save(tmp_path / "c", OLD)
     before = sorted(os.listdir(tmp_path / "c"))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -163,7 +163,7 @@ def test_media_errors_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ef.checkpoint.load(tmp_path / "c")
 
 
-# --- what is in the way --------------------------------------------------------------------------
+# --- obstacles -----------------------------------------------------------------------------------
 
 
 def test_a_file_in_the_way(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ with locked(Path({folder!r})):
 
 
 def _holder(folder: Path) -> subprocess.Popen[str]:
-    """Another process that has the lock, until its input ends."""
+    """A process that holds the lock of a folder until its input ends."""
     paths = [str(ROOT), str(ROOT / "kernels")]
     program = _HOLDER.format(paths=paths, folder=str(folder))
     command = [sys.executable, "-c", program]
@@ -250,7 +250,7 @@ def _holder(folder: Path) -> subprocess.Popen[str]:
 
 
 def test_what_a_living_process_writes_stays(tmp_path: Path) -> None:
-    """A lock of the run's folder, or of the checkpoint itself, says that somebody is at work."""
+    """A lock of the run's folder, or of the checkpoint itself, protects files being written."""
     torn = tmp_path / "step-00000007"
     for locked_folder in (tmp_path, torn):
         with _holder(locked_folder) as process:
@@ -258,7 +258,7 @@ def test_what_a_living_process_writes_stays(tmp_path: Path) -> None:
             (torn / LEFT[0]).write_text("half")
             ef.checkpoint.Manager(tmp_path)
             assert (torn / LEFT[0]).exists()
-            process.kill()  # the lock goes with it
+            process.kill()  # which releases the lock
         ef.checkpoint.Manager(tmp_path)
         assert not torn.exists()
 
@@ -277,7 +277,7 @@ def test_a_save_waits_for_another(tmp_path: Path) -> None:
 def test_a_lock_of_a_folder_that_was_removed_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waited for the lock of a checkpoint that is then removed makes it anew."""
+    """A waiter for the lock of a checkpoint that is then removed makes the folder anew."""
     _save(tmp_path / "c", OLD)
     waits, flock = threading.Event(), files.fcntl.flock
     with files.locked(tmp_path / "c"):

@@ -1,4 +1,4 @@
-"""Managers: when they save, what they keep, what they restore."""
+"""Checkpoint managers: when they save, which checkpoints they keep, what they restore."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eagerflow.errors import CheckpointError, CheckpointWarning, TensorValueErro
 
 
 def run(folder: Path, steps: range, **options: Any) -> Manager:
-    """A manager that was asked to save at these steps."""
+    """A manager after a request to save at each of some steps."""
     made = Manager(folder, **options)
     for step in steps:
         made.save(step, {"step": step, "w": ef.tensor([float(step)])})
@@ -31,7 +31,7 @@ def spoil(made: Manager, step: int, name: str = "shard-*") -> Path:
     return file
 
 
-# --- when ----------------------------------------------------------------------------------------
+# --- times of saves ------------------------------------------------------------------------------
 
 
 def test_every_so_many_steps(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_negative_steps(tmp_path: Path) -> None:
         Manager(tmp_path).save(-1, {})
 
 
-# --- what is kept --------------------------------------------------------------------------------
+# --- kept checkpoints ----------------------------------------------------------------------------
 
 
 def test_the_newest_are_kept(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_metric_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_newest_is_what_was_saved_last(tmp_path: Path) -> None:
-    """Who goes back to an earlier step goes on from there."""
+    """A run that goes back to an earlier step continues from there."""
     made = run(tmp_path, range(4), keep=3)
     made.restore(step=1)
     made.save(2, {"again": True})
@@ -163,7 +163,7 @@ def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_damaged_ones_do_not_count(tmp_path: Path) -> None:
-    """The newest intact one stays, however many damaged manifests there are."""
+    """The newest intact checkpoint stays, however many damaged manifests there are."""
     made = run(tmp_path, range(3), keep=2)
     spoil(made, 2, files.MANIFEST)
     assert made.steps() == [1]
@@ -285,7 +285,7 @@ def _full(*args: object, **options: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-# --- several at once -----------------------------------------------------------------------------
+# --- several managers at once --------------------------------------------------------------------
 
 
 def test_two_managers_at_once(tmp_path: Path) -> None:

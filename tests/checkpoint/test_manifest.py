@@ -1,4 +1,4 @@
-"""Whatever happens to a file of a checkpoint is detected, and said so that one can go on."""
+"""Damage to a checkpoint: each change of a file is detected, and the error helps to go on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TREE = {"w": ef.tensor([1.0, 2.0]), "n": [3, "ü"], "z": ef.tensor([1, 2], dtype
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A checkpoint of two shards."""
+    """The path of a checkpoint of two shards."""
     ef.checkpoint.save(tmp_path / "c", TREE, shard_bytes=8)
     return tmp_path / "c"
 
@@ -44,7 +44,7 @@ def test_there_are_three_files(path: Path) -> None:
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_bits_of_each_byte(path: Path, number: int, step: int) -> None:
-    """Of each byte one bit in turn; or all."""
+    """Flips one bit of each byte, a different one from byte to byte; or all, in a slow run."""
     file = _files(path)[number]
     good = file.read_bytes()
     for place in range(len(good)):
@@ -81,7 +81,7 @@ def test_each_length(path: Path, number: int) -> None:
 
 
 def test_a_block_of_zeros(tmp_path: Path) -> None:
-    """What is left of a page that never reached the disk."""
+    """Zeros stand for a page that never reached the disk."""
     ef.checkpoint.save(tmp_path / "c", ef.asarray(np.arange(3_000_000, dtype="i8") + 1))
     (shard,) = tmp_path.glob("c/shard-*")
     for start in (5 << 20, 12 << 20, 23_990_000):
@@ -152,7 +152,7 @@ def test_no_json(path: Path, content: bytes) -> None:
 
 
 def _rewritten(path: Path, **changes: Any) -> None:
-    """Change the manifest and make its checksum right again."""
+    """Change fields of the manifest and correct its checksum."""
     whole = {**json.loads((path / MANIFEST).read_bytes()), **changes, "checksum": "0" * 64}
     text = json.dumps(whole, indent=1).encode() + b"\n"
     digest = sha256(text).hexdigest().encode()
@@ -183,7 +183,7 @@ def test_a_manifest_cannot_name_files_elsewhere(path: Path, tmp_path: Path) -> N
 
 
 def test_the_form_of_the_manifest(path: Path) -> None:
-    """The format is a promise: what is written today is read by all that follow."""
+    """The format is a promise: later versions read the files that are written today."""
     whole = json.loads((path / MANIFEST).read_bytes())
     assert list(whole) == [
         "checksum", "format", "version", "saved", "kernels", "note", "tree", "tensors", "shards"
@@ -200,7 +200,7 @@ def test_the_form_of_the_manifest(path: Path) -> None:
     assert whole["tensors"]["z"]["shard"] == 1
 
 
-# --- what is beside it ---------------------------------------------------------------------------
+# --- other files in the folder -------------------------------------------------------------------
 
 
 def test_the_newest_intact_one_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is saved is what is loaded: every dtype, every bit, every kind of tree."""
+"""Round trips through checkpoints: every dtype, every bit, every kind of tree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_any_tree_with_like(tree: Any) -> None:
 def test_every_bit_pattern_of_every_dtype(dtype: str) -> None:
     kind = DTYPES[dtype]
     raw = np.random.default_rng(0).integers(0, 256, 1024, dtype=np.uint8)
-    raw[:512] = np.arange(512) % 256  # all values of one byte
+    raw[:512] = np.arange(512) % 256  # all values of a byte
     values = raw & 1 if dtype == "bool" else raw
     array = values.view(kind.dtype)
     for shaped in (array, array.reshape(2, -1).T, array[::3], array[:1].reshape(()), array[:0]):

@@ -1,4 +1,4 @@
-"""The bar for large checkpoints."""
+"""The progress bar for large checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.source_tree import ROOT
 
 @pytest.fixture
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bars at once, for more than 100 bytes, as a log has them."""
+    """Progress bars without delay, for more than 100 bytes, in the form for a log."""
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     monkeypatch.setattr(shards, "_LARGE", 100)
     monkeypatch.setattr(shards, "_DELAY", 0)

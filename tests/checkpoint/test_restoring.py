@@ -1,4 +1,4 @@
-"""How a checkpoint fits a live tree: in place, in part, renamed; and all of it or nothing."""
+"""Restoring a checkpoint into a live tree: in place, in part, renamed; as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def numbers(found: list[ef.Variable]) -> list[float]:
 
 @final
 class Layer:
-    """What has a state: the variables of it, by path."""
+    """An object whose ``state`` has its variables by path."""
 
     def __init__(self, *values: float) -> None:
         self.state = {f"layers.{i}.w": v for i, v in enumerate(variables(*values))}
@@ -43,7 +43,7 @@ class Layer:
 
 @final
 class Position:
-    """What restores itself by `load_state`."""
+    """An object that is restored by `load_state`."""
 
     def __init__(self, epoch: int, refuses: bool = False) -> None:
         self.epoch = epoch
@@ -62,7 +62,7 @@ class Position:
 
 @final
 class Counter:
-    """What has a state that can be set."""
+    """An object whose ``state`` can be set."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -78,7 +78,7 @@ class Counter:
 
 @final
 class Fixed:
-    """What has a state that nobody can restore."""
+    """An object whose ``state`` cannot be restored."""
 
     @property
     def state(self) -> dict[str, int]:
@@ -172,7 +172,7 @@ def test_a_dataclass_with_a_field_called_state(path: Path) -> None:
 
 
 def test_the_state_of_a_model_fits_the_model(path: Path) -> None:
-    """What meets by path fits: containers need not be of one class."""
+    """Values are matched by path: containers may be of different classes."""
     ef.checkpoint.save(path, Layer(1, 2).state)
     model = Layer(0, 0)
     ef.checkpoint.load(path, like=model)
@@ -197,7 +197,7 @@ def test_shared_variables(path: Path) -> None:
     assert float(v) == 2
 
 
-# --- what does not fit ---------------------------------------------------------------------------
+# --- misfits -------------------------------------------------------------------------------------
 
 
 def test_all_places_are_listed(path: Path) -> None:
@@ -270,7 +270,7 @@ def test_nothing_is_there(path: Path) -> None:
 
 
 def test_chosen_paths(path: Path) -> None:
-    """Those that are chosen must be there; of the others nothing is said."""
+    """Chosen paths must be in the checkpoint; others are ignored."""
     ef.checkpoint.save(path, {"body": ef.Variable(1.0), "head": ef.zeros((2,))})
     like = {"body": ef.Variable(0.0), "head": ef.Variable(ef.ones((3,)))}
     assert "head (f32[2] for f32[3])" in refusal(path, like, partial=True)
@@ -358,7 +358,7 @@ def test_slices_in_like(path: Path) -> None:
     assert content(ef.checkpoint.load(path, like=slices(0.0))) == content(slices(2.0))
 
 
-# --- what a user may have meant ---
+# --- hints ---
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A run that goes on in the middle of an epoch is the run that was not broken off, bit for bit."""
+"""Runs resumed in the middle of an epoch: bit for bit as if never interrupted."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ STEPS = 20
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_server() -> Iterator[None]:
-    """The process that starts workers ends with these tests, however long that takes."""
+    """Stops the fork server of the workers after these tests, however long that takes."""
     yield
     stop_server()
 
 
 @pytest.fixture(scope="module", params=list(PIPELINES))
 def uninterrupted(request: pytest.FixtureRequest) -> tuple[str, list[object], int]:
-    """The name of a pipeline, the losses of a run over it without workers, steps of an epoch."""
+    """A pipeline's name, the losses of a run over it without workers, and the steps of an epoch."""
     run, epochs, losses = Run(request.param, "none", 1), [], []
     for _ in range(STEPS):
         losses.append(run.loss())
@@ -54,7 +54,7 @@ def test_workers_change_no_loss(uninterrupted: tuple[str, list[object], int], wo
 def test_a_run_goes_on_wherever_it_was_broken_off(
     uninterrupted: tuple[str, list[object], int], workers: str, tmp_path: Path
 ) -> None:
-    """At the first step, in the middle of an epoch, at its end, and in later ones."""
+    """Interrupted at the first step, in the middle of an epoch, at its end, and in later ones."""
     pipeline, want, epoch = uninterrupted
     stops = (0, epoch // 2, epoch, epoch + 1, epoch + epoch // 2)
     for stop in stops if workers == "none" else stops[-1:]:
@@ -62,7 +62,7 @@ def test_a_run_goes_on_wherever_it_was_broken_off(
         first = Run(pipeline, workers, 1)
         assert [first.loss() for _ in range(stop)] == want[:stop]
         manager.save(stop, first.tree)
-        first.batches.close()  # more was read ahead than was trained on
+        first.batches.close()  # elements were read ahead of training
         other = Run(pipeline, workers, 2)
         other.restore(manager)
         assert other.steps == stop
@@ -71,7 +71,7 @@ def test_a_run_goes_on_wherever_it_was_broken_off(
 
 
 def _train(folder: Path, pipeline: str, workers: str, lines: int) -> list[tuple[int, str]]:
-    """Train in a process of its own and kill it after so many steps; what it told."""
+    """Train in a process, killed after ``lines`` steps; the printed steps and losses."""
     program = (
         f"import sys; sys.path[:0] = {[str(ROOT), str(ROOT / 'kernels')]!r}\n"
         f"from tests.checkpoint.resumed import main; main(*{[str(folder), pipeline, workers]!r}, "
@@ -94,7 +94,7 @@ def _train(folder: Path, pipeline: str, workers: str, lines: int) -> list[tuple[
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 def test_a_run_that_is_killed_goes_on(workers: str, tmp_path: Path) -> None:
-    """By ``kill -9``, several times; the next process goes on from the newest checkpoint."""
+    """Killed by ``kill -9`` several times; the next process resumes from the newest checkpoint."""
     pipeline = {"threads": "stream", "processes": "rows"}[workers]
     run = Run(pipeline, "none", 1)
     want = {step: run.loss()[-1].hex() for step in range(1, STEPS + 1)}
@@ -107,7 +107,7 @@ def test_a_run_that_is_killed_goes_on(workers: str, tmp_path: Path) -> None:
         assert found, "no step was made"
         assert dict(found).items() <= want.items()
         first, last = found[0][0], told[-1][0]
-        # what was done since the checkpoint before is done again
+        # steps since the last checkpoint are repeated
         assert last - EVERY <= first - 1 <= last + 1
         kills += found[-1][0] < STEPS
         told = found

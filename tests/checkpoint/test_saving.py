@@ -1,4 +1,4 @@
-"""Saving as a whole: killed at any moment, overwritten while it is read, in traced functions."""
+"""Atomicity of saves: killed at any moment, overwritten during a read, in traced functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.source_tree import ROOT
 
 @pytest.fixture
 def server() -> Iterator[subprocess.Popen[str]]:
-    """The process that forks those that are killed."""
+    """The process that forks the processes to be killed."""
     paths = [str(ROOT), str(ROOT / "kernels")]
     program = (
         f"import sys; sys.path[:0] = {paths!r}\n"
@@ -64,15 +64,15 @@ def _wait_until_it_ends(stdout: IO[str], delay: float) -> None:
 
 
 def _done(folder: Path, what: str) -> int:
-    """The last number in the log; 0 if there is none."""
+    """The highest number of a kind of line in the log; 0 if there is none."""
     lines = (folder / "log").read_text().splitlines() if (folder / "log").exists() else []
     return max([int(line.split()[1]) for line in lines if line.startswith(what)], default=0)
 
 
 def _check(folder: Path, run_before: int, latest_before: int) -> tuple[int, int]:
-    """What is complete is there and exact: what the log or an earlier look knows of, or one more.
+    """Check that complete checkpoints exist and are exact: the newest known one, or one more.
 
-    Gives what there is of the run and of the checkpoint that is overwritten.
+    Gives the newest number of the run, and the number in the overwritten checkpoint.
     """
     begun = _done(folder, "begin")
     manager = ef.checkpoint.Manager(folder / "run")
@@ -92,7 +92,7 @@ def _check(folder: Path, run_before: int, latest_before: int) -> tuple[int, int]
 
 @pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
 def test_kill(tmp_path: Path, server: subprocess.Popen[str], kills: int) -> None:
-    """At random moments: the newest complete checkpoint loads and is exact."""
+    """Killed at random moments: the newest complete checkpoint loads and is exact."""
     delays = random.Random(kills)
     found = (0, 0)
     for _ in range(kills):
@@ -102,7 +102,7 @@ def test_kill(tmp_path: Path, server: subprocess.Popen[str], kills: int) -> None
 
 
 def _save_and_die(path: Path, number: int) -> bool:
-    """In a process of its own, save and be killed before one change of files; whether it was."""
+    """Save in a process that is killed before a given change of files; whether it was killed."""
     child = os.fork()
     if child == 0:
         files.os = atomic_files.os = Disk(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
@@ -172,7 +172,7 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
 
 
 def test_a_variable_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is saved are the values at the start."""
+    """The values saved are those at the start."""
     variables = [ef.Variable([1.0, 2.0]), ef.Variable([3.0, 4.0])]
     new_file = extending.new_file
 
@@ -189,7 +189,7 @@ def test_a_variable_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_variables_are_read_at_one_instant(tmp_path: Path) -> None:
-    """A thread adds to one, then to another: at no instant are they further apart than one."""
+    """A thread increments one, then another: at no instant do they differ by more than one."""
     first, last = ef.Variable(0), ef.Variable(0)
     tree = {"first": last, "between": [ef.Variable(0) for _ in range(50)], "last": first}
     stop = threading.Event()

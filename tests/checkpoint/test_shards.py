@@ -1,4 +1,4 @@
-"""Shards are safetensors files as others write them, in sizes as asked for."""
+"""Shards are standard safetensors files, in the requested sizes."""
 
 from __future__ import annotations
 

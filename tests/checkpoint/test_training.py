@@ -1,4 +1,4 @@
-"""A run that is interrupted and goes on is the run that was not, bit for bit."""
+"""A run that is interrupted and resumed: bit for bit as if never interrupted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Run:
         self.tree = {"model": model, "optimiser": optimiser, "batches": self.batches}
 
     def losses(self, steps: int) -> list[Any]:
-        """What the next steps give, to the last bit."""
+        """The losses of the next steps, to the last bit."""
         return [bits(self.step(next(self.batches))) for _ in range(steps)]
 
 

@@ -1,4 +1,4 @@
-"""Random trees that can be saved, and whether two of them are the same to the last bit."""
+"""Random trees that can be saved, and a comparison of trees to the last bit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 def bits(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
-    """All there is to a tensor or variable: dtype, shape, elements."""
+    """Dtype, shape and bytes of a tensor or variable."""
     return tensor.dtype.name, tuple(tensor.shape), tensor.numpy().tobytes()
 
 
@@ -58,7 +58,7 @@ def content(x: Any) -> Any:
 
 
 def plainly(x: Any) -> Any:
-    """What loading without ``like=`` makes of a tree: dataclasses and named tuples are dicts."""
+    """The tree that loading without ``like=`` gives: dataclasses and named tuples are dicts."""
     if is_dataclass(x):
         return {f.name: plainly(getattr(x, f.name)) for f in fields(x)}
     if isinstance(x, tuple) and hasattr(x, "_fields"):
@@ -72,7 +72,7 @@ def plainly(x: Any) -> Any:
 
 @st.composite
 def tensors(draw: st.DrawFn) -> ef.Tensor:
-    """Any dtype, any bits, any layout."""
+    """Tensors of any dtype, bits and layout."""
     dtype = DTYPES[draw(st.sampled_from(sorted(DTYPES)))]
     shape = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
     size = int(np.prod(shape)) * dtype.itemsize
@@ -97,13 +97,13 @@ def plain() -> st.SearchStrategy[Any]:
 
 
 def keys() -> st.SearchStrategy[Any]:
-    """Keys of dicts that are found again: no NaN."""
+    """Keys of dicts that compare equal to themselves: no NaN."""
     part = st.text(max_size=3) | st.integers(-2, 2) | st.none()
     return part | st.tuples(part, part) | st.sampled_from(["a", "a.b", "a~2", "__metadata__", ""])
 
 
 def trees() -> st.SearchStrategy[Any]:
-    """Nested containers of all that can be saved."""
+    """Nested containers of all values that can be saved."""
     leaf = tensors() | plain() | tensors().map(ef.Variable) | st.builds(
         ef.random.Generator, st.integers(0, 2**64 - 1)
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Libraries that take tensors as they are."""
+"""Third-party libraries that accept tensors as they are."""

@@ -1,4 +1,4 @@
-"""opt_einsum takes tensors as they are, with gradients and in traced functions."""
+"""opt_einsum accepts tensors, with gradients and in traced functions."""
 
 from __future__ import annotations
 

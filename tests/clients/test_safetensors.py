@@ -1,4 +1,4 @@
-"""`safetensors.numpy.save_file` takes tensors and the state of modules."""
+"""`safetensors.numpy.save_file` accepts tensors and the state of modules."""
 
 from __future__ import annotations
 

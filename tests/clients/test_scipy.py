@@ -1,4 +1,4 @@
-"""SciPy and scikit-learn, where they follow the array API standard, take tensors."""
+"""SciPy and scikit-learn, where they follow the array API standard, accept tensors."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ assert abs(scipy.integrate.tanhsinh(ef.square, 0 * one, one).integral.item() - 1
 
 @pytest.mark.slow
 def test_functions_of_the_standard_take_tensors() -> None:
-    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}  # is read by the import of SciPy
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}  # read when SciPy is imported
     subprocess.run([sys.executable, "-W", "ignore", "-c", _PROGRAM], env=environment, check=True)

@@ -1,4 +1,4 @@
-"""`ef.cluster`: tasks come, go, die and come back; nothing of them is left."""
+"""`ef.cluster`: tasks start, end, die and come back; nothing of them is left."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def is_gone(pid: int) -> bool:
     return not os.path.exists(f"/proc/{pid}")
 
 
-# --- what there is -----------------------------------------------------------------------------
+# --- overview ----------------------------------------------------------------------------------
 
 
 def test_a_cluster_shows_its_tasks(cluster: ef.cluster.Cluster) -> None:
@@ -72,7 +72,7 @@ def test_names_of_tasks_are_names_of_devices(cluster: ef.cluster.Cluster) -> Non
 def test_it_listens_for_this_user_alone(cluster: ef.cluster.Cluster) -> None:
     assert stat.S_IMODE(cluster.folder.stat().st_mode) == 0o700
     sockets = [file for file in cluster.folder.iterdir() if file.suffix != ".log"]
-    assert len(sockets) == 8  # two of each task, one of this process, and each one's for slabs
+    assert len(sockets) == 8  # two of each task, one of this process; for slabs, one each
     assert all(stat.S_ISSOCK(file.stat().st_mode) for file in sockets)
 
 
@@ -97,7 +97,7 @@ def test_a_task_of_that_name_is_there(cluster: ef.cluster.Cluster) -> None:
     assert ef.ones(2, device="ps:0").tolist() == [1, 1]
 
 
-# --- who else uses it --------------------------------------------------------------------------
+# --- other clients -----------------------------------------------------------------------------
 
 
 CLIENT = """
@@ -162,7 +162,7 @@ with ef.cluster.connect(sys.argv[1]), ef.deadline(30):
 
 
 def test_a_directory_may_be_named_in_any_way(cluster: ef.cluster.Cluster, tmp_path: Path) -> None:
-    """Tasks compare where others listen with their own directory."""
+    """Tasks compare the addresses of others with their own directory."""
     (tmp_path / "link").symlink_to(cluster.folder.parent)
     for name in (os.path.relpath(cluster.folder), tmp_path / "link" / cluster.folder.name):
         done = subprocess.run(
@@ -181,7 +181,7 @@ def test_directories_that_it_does_not_connect_to(tmp_path: Path) -> None:
         ef.cluster.connect(tmp_path)
 
 
-# --- tasks come and go -------------------------------------------------------------------------
+# --- start and end of tasks --------------------------------------------------------------------
 
 
 def endless(x: Any) -> Any:

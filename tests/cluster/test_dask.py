@@ -54,7 +54,7 @@ def test_a_task_has_a_device_at_least(cpu_devices: Any) -> None:
 
 
 def test_tasks_on_dask_have_as_many_devices_as_was_said() -> None:
-    """The actor that Dask would make, made here, is asked for what the client asks Dask for."""
+    """The actor that Dask would create is made here, and called as the client calls it on Dask."""
     hosts = []
 
     class Actor:
@@ -82,7 +82,7 @@ def test_tasks_on_dask_have_as_many_devices_as_was_said() -> None:
 
 
 def test_a_host_lets_in_the_client_and_the_tasks_alone() -> None:
-    """Only public keys leave it, and nothing is left of it."""
+    """Only public keys leave the host, and no file of it is left."""
     provisioner = DaskProvisioner(dask_at("tcp://127.0.0.1:8786"))
     host = TaskHost("host:0", provisioner._keys.public, "tcp://127.0.0.1:4000", ())
     folder = host._folder
@@ -98,7 +98,7 @@ def test_a_host_lets_in_the_client_and_the_tasks_alone() -> None:
 
 
 class Reviving:
-    """Starts a task again, which takes as long as a test wants."""
+    """A provisioner that restarts tasks, and takes as long as a test wants."""
 
     restarts = True
     credentials = None

@@ -1,4 +1,4 @@
-"""The end of a cluster: it comes soon, and nothing is left, however the client ends."""
+"""The end of a cluster: it is quick and leaves nothing, however the client ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opens in a cluster only when it is needed, opened before a test looks for leaks."""
+"""Warm-up of a cluster: opens connections and threads before a test looks for leaks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import eagerflow as ef
 
 
 def warm(cluster: ef.cluster.Cluster) -> None:
-    """Send something from this process to each task, and back."""
+    """Send values from this process to each task, and back."""
     for task in cluster.tasks:
 
         @ef.trace
@@ -17,4 +17,4 @@ def warm(cluster: ef.cluster.Cluster) -> None:
                 return ef.py_call(lambda v: v, "f32[2]", x + 1) + 1
 
         there_and_back(ef.ones(2))
-        ef.tensor(np.ones(1 << 15, np.float32), device=task).numpy()  # large
+        ef.tensor(np.ones(1 << 15, np.float32), device=task).numpy()  # large: by a slab

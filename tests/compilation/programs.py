@@ -1,6 +1,6 @@
-"""Random programs, run without native kernels and with them, and eagerly.
+"""Random programs, whose results with native kernels, without them and eagerly are compared.
 
-Run: ``python -m tests.compilation.programs FIRST COUNT``. It prints how many kernels they had, and
+Run: ``python -m tests.compilation.programs FIRST COUNT``. It prints the number of kernels, and
 fails at the first program whose results differ in a bit.
 """
 
@@ -44,7 +44,7 @@ def _binary(choice: float, x: Any, y: Any) -> Any:
 
 
 def _next(values: list[Any], shape: tuple[int, int], draws: list[float]) -> Any:
-    """One more value, of those that there are."""
+    """The next value, computed from earlier ones."""
     what, first, second, choice = draws
     x, y = values[int(first * len(values))], values[int(second * len(values))]
     if what < 0.3:
@@ -69,7 +69,7 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
     """A random function of `arguments`, which gives a tuple of tensors, or their gradients too."""
     steps = [[rng.random() for _ in range(4)] for _ in range(rng.randint(2, 14))]
     counter = ef.Variable(np.ones(shape, np.float32))
-    row = ef.Variable(np.ones(shape[1:], np.float32))  # updated as the other one is
+    row = ef.Variable(np.ones(shape[1:], np.float32))  # updated in the same way
     updates = rng.random() < 0.3
 
     def function(*arguments: Any) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
 def arguments(seed: int, shape: tuple[int, int]) -> list[Any]:
     """Tensors of all shapes that broadcast to one.
 
-    Sometimes the elements of one lie by columns, or one is a part of a larger array.
+    Sometimes an operand is in column-major order, or is a part of a larger array.
     """
     rng = np.random.default_rng(seed)
     rows, columns = shape
@@ -114,7 +114,7 @@ def arguments(seed: int, shape: tuple[int, int]) -> list[Any]:
 
 
 def check(seed: int) -> int:
-    """Compare one program's results; gives how many kernels it has."""
+    """Compare one program's results; gives the number of its kernels."""
     rng = random.Random(seed)
     shape = rng.choice(_SIZES)
     function = program(rng, shape)
@@ -129,7 +129,7 @@ def check(seed: int) -> int:
         for variable, start in zip(variables, starts, strict=True):
             variable.assign(start)
 
-    # an input that is not used is none of the graph's
+    # unused inputs are not in the graph
     by_name = {f"arguments_{i}": x for i, x in enumerate(inputs)}
     raw = [by_name[v.label]._data for v in graph.inputs]
     found = []

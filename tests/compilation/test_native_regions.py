@@ -1,4 +1,4 @@
-"""Which instructions become one kernel, in which order all run, and why others run alone."""
+"""Partition of instructions into kernels, the order of execution, and ops that run alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _plan(text: str, resources: Any = None) -> tuple[KernelPlan[Instruction], li
 
 
 def _units(text: str, resources: Any = None) -> list[str]:
-    """The units in order: the ops of a region in brackets, other ops as they are."""
+    """The units in order: regions as ops in brackets, other ops by name."""
     plan, _ = _plan(text, resources)
     shown = []
     for unit in plan.units:
@@ -124,7 +124,7 @@ def test_values_that_are_repeated_along_short_rows(
     ],
 )  # fmt: skip
 def test_rows_of_a_table(body: str, expected: list[str]) -> None:
-    """Alone, NumPy is as fast as memory."""
+    """A gather alone stays with NumPy, which is as fast as memory."""
     inputs = "%x: f32[8,4]@cpu:0, %y: f32[9,4]@cpu:0, %i: i64[8]@cpu:0"
     assert _units(_graph(f"%t = take(%y, %i) {{axis=0}} : f32[8,4] {body}", inputs)) == expected
 
@@ -159,7 +159,7 @@ def test_updates_by_one_kernel_are_one_call() -> None:
 
 
 def test_an_assignment_stays_before_what_may_fail() -> None:
-    """What had been written when a step failed does not depend on the tier."""
+    """The writes before the failure of a step do not depend on the tier."""
     w = ef.Variable([0.0] * 4)
     text = _graph(
         "%a = multiply(%v, %v) : f32[4] %u = assign_sub(%a) {resource=@w} : f32[4]@cpu:0"

@@ -14,7 +14,7 @@ pytestmark = needs_compiler
 
 
 def _kernels(first: int, count: int) -> int:
-    """How many kernels some programs have, of which a process of their own compares the results."""
+    """Number of kernels of some programs, whose results a process of their own compares."""
     command = [sys.executable, "-m", "tests.compilation.programs", str(first), str(count)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -26,7 +26,7 @@ def test_random_programs() -> None:
 
 
 def test_what_is_repeated_lies_by_rows() -> None:
-    """Beside an array that does not, with which it is computed in one kernel."""
+    """A repeated array in row-major order, with one in another order in the same kernel."""
     assert _kernels(1441, 1) == 3
 
 

@@ -1,4 +1,4 @@
-"""Functions with branches and loops, each with arguments, where they are smooth."""
+"""Functions with branches and loops, each with arguments at which it is smooth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cond` and `switch`: what they take and refuse, what happens in the branch that is not taken."""
+"""`cond` and `switch`: accepted and refused arguments, and effects of the branch not taken."""
 
 from __future__ import annotations
 

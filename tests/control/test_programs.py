@@ -1,4 +1,4 @@
-"""Every program in every way to execute: values, derivatives of order 1 and 2, its text."""
+"""Every program in every execution mode: values, derivatives of order 1 and 2, its text."""
 
 from __future__ import annotations
 

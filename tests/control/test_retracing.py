@@ -1,4 +1,4 @@
-"""How often bodies of loops in loops are traced; what was known before changes no result."""
+"""Number of traces of the bodies of nested loops; earlier knowledge changes no result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eagerflow.tracing.tracer import Tracer
 
 # mypy: disable-error-code="no-untyped-def"
 
-#: what counts is seen by nothing but the tests
+#: only the tests see the counter
 pytestmark = pytest.mark.filterwarnings("ignore:.*builtins.seen:eagerflow.errors.TraceWarning")
 
 DEPTH = 6
@@ -163,7 +163,7 @@ def test_another_way_forgets_what_was_known() -> None:
     first = whole.part(one)
     assert first.guess is not None
     first.done = True
-    assert whole.part(one).guess is None  # that was `two` before
+    assert whole.part(one).guess is None  # this part was `two` before
     assert whole.part(two).guess is None
 
 
@@ -174,7 +174,7 @@ def test_a_part_that_failed_is_no_part() -> None:
     whole.part(f).part(f).done = True
     again = whole.part(f)
     assert again.guess is None
-    assert again.part(f).guess is not None  # it is known what was inside of the attempt
+    assert again.part(f).guess is not None  # the parts of the failed attempt are known
 
 
 def test_errors_are_those_of_a_trace_that_knows_nothing() -> None:

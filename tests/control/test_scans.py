@@ -1,4 +1,4 @@
-"""`scan`, `map` and `TensorArray`: what they take and refuse, sizes, directions, no elements."""
+"""`scan`, `map` and `TensorArray`: accepted and refused arguments, sizes, directions, no items."""
 
 from __future__ import annotations
 

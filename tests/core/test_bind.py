@@ -21,7 +21,7 @@ from eagerflow_kernels import table
 
 
 class Log(AbstractInterpreter):
-    """Notes the ops that pass."""
+    """An interpreter that records the ops bound through it."""
 
     def __init__(self) -> None:
         self.ops: list[str] = []
@@ -53,7 +53,7 @@ def test_the_chain_is_restored_after_an_error() -> None:
 
 @pytest.mark.parametrize("block", [installed, monitored])
 def test_blocks_may_end_out_of_order(block: Any) -> None:
-    """Two generators that each hold one open are closed oldest first."""
+    """Two generators that each hold a block open are closed oldest first."""
     first, second = Log(), Log()
     one, two = block(first), block(second)
     one.__enter__()
@@ -110,7 +110,7 @@ def test_each_thread_may_have_its_own() -> None:
 
 @pytest.fixture
 def scratch_op():
-    """An op of a third party, taken out again."""
+    """An op of a third party, removed after the test."""
     name = "test_scratch"
     table.portable(name)(lambda xp, x, *, scale: x * xp.asarray(scale, dtype=x.dtype))
     op = define(name, infer=lambda x, *, scale: x, vjp=(lambda g, out, x, *, scale: g * scale,))

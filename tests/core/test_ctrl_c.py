@@ -15,7 +15,7 @@ from eagerflow.hardware.device_scopes import all_open, latest
 from tests import ctrl_c
 from tests.each import check_each
 
-# what is raised in the callback of a weak reference nobody hears of
+# Python reports exceptions in callbacks of weak references, and does not raise them
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -41,7 +41,7 @@ def _device_in_gradient() -> Any:
         return ef.grad(_square)(ef.ones(2, device="cpu:0"))
 
 
-#: functions of the framework that put something in, and take it out whatever happens
+#: functions of the framework that install something, and remove it whatever happens
 CALLS: dict[str, Callable[[], Any]] = {
     "grad": lambda: ef.grad(_square)(ef.ones(2)),
     "grad of grad": lambda: ef.grad(lambda x: ef.grad(_square)(x).sum())(ef.ones(2)),
@@ -50,7 +50,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "jacobian": lambda: ef.jacobian(lambda x: x * x)(ef.ones(2)),
     "vmap": lambda: ef.vmap(_square)(ef.ones((2, 2))),
 }
-#: blocks of the user, which Python calls to end: Ctrl-C as that begins leaves them open
+#: blocks of the user, whose exits Python calls: Ctrl-C as an exit begins leaves a block open
 BLOCKS: dict[str, Callable[[], Any]] = {
     "tape": _tape,
     "device": _device,
@@ -63,7 +63,7 @@ def _state() -> tuple[Any, ...]:
 
 
 def _holes(call: Callable[[], Any], most: int) -> list[int]:
-    """The places at which Ctrl-C leaves something behind, of about so many."""
+    """The places, of at most ``most``, at which Ctrl-C leaves something installed."""
     before, holes = _state(), []
     with ctrl_c.ctrl_c_raises():
         count = ctrl_c.places(call)
@@ -77,7 +77,7 @@ def _holes(call: Callable[[], Any], most: int) -> list[int]:
 
 
 def _clear(before: tuple[Any, ...]) -> None:
-    """Take out what a hole has left."""
+    """Remove the interpreters and device scopes that Ctrl-C has left."""
     for one in [*stack.transforms]:
         interpreter.installed(one).__exit__()
     while (one := latest()) is not None:

@@ -7,7 +7,7 @@ from eagerflow.core.op import get_op
 
 
 def test_a_kernel_that_is_forgotten_while_an_operator_uses_it() -> None:
-    """Another thread may register one between the call of the kernel and the look at its result."""
+    """Another thread may register a kernel between the call of one and the look at its result."""
     x = ef.tensor(3.0)
     assert bool(x > 1.0)
     get_op("greater").resolved.clear()

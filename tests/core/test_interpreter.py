@@ -1,4 +1,4 @@
-"""Interpreters: who sees an op, in which way, and what they are told."""
+"""Interpreters: which of them bind or observe an op, and their notifications."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X = ef.tensor([1.0, 2.0])
 
 
 class Binder(AbstractInterpreter):
-    """Notes the ops that it binds."""
+    """An interpreter that records the ops that it binds."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -34,7 +34,7 @@ class Binder(AbstractInterpreter):
 
 
 class Looker(AbstractDifferentiator):
-    """Notes the ops that it is shown, and the runs of rules."""
+    """An observer that records the ops that it is shown, and counts the runs of rules."""
 
     observes = True
 

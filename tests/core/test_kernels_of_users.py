@@ -44,7 +44,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
 def test_what_does_not_fit_the_type_rule_is_refused(register: Any, name: str, mode: str) -> None:
     kernel, words = WRONG[name]
     register(kernel)
-    for _ in range(2):  # it is not forgotten
+    for _ in range(2):  # the refusal is not forgotten
         with pytest.raises(
             KernelError, check=says(f"sinh: a kernel that was registered gives {words}")
         ):

@@ -18,7 +18,7 @@ from eagerflow.core.stack import stack
 from eagerflow_kernels import table
 from tests.recorded import Recorder, recorded
 
-# what is looked for here makes NumPy warn first
+# NumPy warns before the monitors that are tested here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
@@ -153,7 +153,7 @@ def test_right_kernels_pass() -> None:
         ef.astype(x, "bfloat16").sum()
 
 
-# --- who is watched ---------------------------------------------------------------------------
+# --- the scope of monitors --------------------------------------------------------------------
 
 
 def makes_nan() -> bool:

@@ -179,7 +179,7 @@ def test_a_large_tensor_is_summarised_behind_its_type() -> None:
     assert str(ef.arange(201)) == line.replace(",", "")
     named = repr(ef.Variable(ef.arange(201), name="w"))
     assert named == f"Variable(i64[201]@cpu:0,\n         {line}, name='w')"
-    with np.printoptions(threshold=500):  # who has set it wants to see so many
+    with np.printoptions(threshold=500):  # a user who has set it wants so many
         assert "..." not in repr(ef.arange(201))
         assert repr(ef.arange(501)).startswith("Tensor(i64[501]@cpu:0,\n")
 

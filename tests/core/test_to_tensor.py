@@ -1,4 +1,4 @@
-"""What users pass for an array."""
+"""Conversion to tensors of the values that users pass for arrays."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_numbers_that_do_not_fit_raise(value: int, dtype: ef.types.DType) -> Non
 
 
 def test_equal_numbers_do_not_share_an_identity() -> None:
-    """Else a tape that watches one would follow the other."""
+    """Otherwise a tape that watches one of them would follow the other."""
     a, b = ef.tensor(2.0), ef.tensor(2.0)
     with ef.GradientTape() as tape:
         tape.watch(a)

@@ -1,4 +1,4 @@
-"""What pipelines call in tests; worker processes import this, so it imports little."""
+"""Functions for pipelines in tests; worker processes import this module, so it imports little."""
 
 from __future__ import annotations
 

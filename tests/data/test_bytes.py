@@ -1,4 +1,4 @@
-"""Bytes in pipelines: as Python's, as tensors, in traced functions and in other processes."""
+"""Bytes in pipelines: as Python objects, as tensors, in traced functions and other processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_traced_functions_get_tensors(records: str, options: dict[str, Any]) -> 
     parse = parser()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of too many traces
+            warnings.simplefilter("error")  # a warning of too many traces is an error
             found = list(Dataset.from_records(records).map(parse, **options))
     finally:
         if options.get("processes"):

@@ -1,4 +1,4 @@
-"""`Dataset` case by case: elements, orders, positions, and what users get wrong."""
+"""`Dataset` case by case: elements, orders, positions, and user mistakes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_file_larger_than_memory_is_read_in_batches(tmp_path: Path) -> None:
         rows = [row for batch in dataset.batch(3) for row in batch.tolist()]
         assert sorted(rows) == table.tolist()
     first = next(iter(Dataset.from_tensors(mapped).batch(3)))
-    assert not isinstance(first.numpy().base, np.memmap)  # it does not keep the file open
+    assert not isinstance(first.numpy().base, np.memmap)  # the file is not kept open
 
 
 def test_elements_do_not_change_with_the_array_they_were_read_from() -> None:
@@ -80,7 +80,7 @@ def test_elements_do_not_change_with_the_array_they_were_read_from() -> None:
     array[:] = 1
     assert element.tolist() == [0, 0]
     assert batch.tolist() == [[0, 0], [0, 0]]
-    assert next(iter(dataset)).tolist() == [1, 1]  # the dataset itself reads what is there now
+    assert next(iter(dataset)).tolist() == [1, 1]  # the dataset itself reads current values
 
 
 def test_readers_may_fill_one_buffer_again_and_again() -> None:
@@ -127,7 +127,7 @@ def test_orders_are_the_same_on_every_machine() -> None:
     assert values(numbers(8).shuffle(3, seed=0)) == BUFFERED
 
 
-#: recorded once: `values(numbers(8).shuffle(seed=0))` in epochs 0 and 1, and with buffer_size=3
+#: reference values: `values(numbers(8).shuffle(seed=0))` in epochs 0 and 1, and with buffer_size=3
 WHOLE = ([6, 5, 4, 3, 2, 1, 7, 0], [6, 0, 2, 1, 7, 5, 3, 4])
 BUFFERED = [1, 0, 4, 5, 2, 3, 6, 7]
 

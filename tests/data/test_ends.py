@@ -1,4 +1,4 @@
-"""How pipelines with workers end, and how far ahead they work."""
+"""Pipelines with workers: how they end, and how far ahead they work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _server() -> Iterator[None]:
 
 
 def ours() -> list[str]:
-    """The threads of pipelines."""
+    """The names of the running threads of pipelines."""
     return [t.name for t in threading.enumerate() if t.name.startswith("eagerflow-")]
 
 
@@ -76,7 +76,7 @@ def test_an_exception_in_the_loop_frees_threads_and_processes(how: dict[str, Any
     with pytest.raises(ZeroDivisionError) as caught:
         train()
     assert becomes(lambda: not ours() and not workers())
-    assert caught.value.__traceback__ is not None  # which a notebook keeps
+    assert caught.value.__traceback__ is not None  # a notebook keeps the traceback
 
 
 @HOW
@@ -120,14 +120,14 @@ def test_closing_does_not_wait_for_a_worker(how: dict[str, Any], tmp_path: Path)
     assert becomes(begun.exists)
     iterator.close()
     reader.join()
-    assert len(failed) == 1  # who waited was told
+    assert len(failed) == 1  # the waiting reader was told
     gate.set()
     assert becomes(lambda: not ours() and not workers())
 
 
 @HOW
 def test_ctrl_c_frees_all_and_reading_goes_on(how: dict[str, Any], tmp_path: Path) -> None:
-    """Ctrl-C, while elements are waited for, in a program of its own."""
+    """Ctrl-C while a reader waits for elements, in a program of its own."""
     program = tmp_path / "program.py"
     program.write_text(
         "import os, signal, sys, threading, time\n"
@@ -135,7 +135,7 @@ def test_ctrl_c_frees_all_and_reading_goes_on(how: dict[str, Any], tmp_path: Pat
         "from eagerflow.data import Dataset\n"
         "main = os.getpid()\n"
         "slow = True\n"
-        "def interrupt(number, frame):\n"  # while it waits, not while it works on an element
+        "def interrupt(number, frame):\n"  # while a reader waits, not during work on an element
         "    while frame and frame.f_code.co_name != '__next__':\n"
         "        frame = frame.f_back\n"
         "    if frame:\n"

@@ -1,4 +1,4 @@
-"""Programs that end while a pipeline, or a runner, is at work."""
+"""Exits of programs while a pipeline, or a runner, is at work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One iterator that several threads read, and iterators whose functions lead to their owner."""
+"""Iterators shared by several threads, and iterators that their own functions refer to."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ SHARED: dict[str, Callable[[], Dataset]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _server() -> Iterator[None]:
-    list(numbers(1).map(abs, **PROCESSES))  # its socket is not to be a leak of the first test
+    list(numbers(1).map(abs, **PROCESSES))  # opens its socket, else a leak of the first test
     yield
     stop_server()
 
 
 @pytest.fixture
 def hasty() -> Iterator[None]:
-    """Threads take turns as often as they can."""
+    """Makes threads switch as often as they can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -57,7 +57,7 @@ def numbers_of(element: ef.Tensor) -> list[int]:
 
 
 def read_by(iterator: DatasetIterator, threads: int) -> list[int]:
-    """What some threads get, each of which reads to the end."""
+    """The elements that some threads get, each of which reads to the end."""
     found: list[int] = []
     start = threading.Barrier(threads)
 
@@ -70,7 +70,7 @@ def read_by(iterator: DatasetIterator, threads: int) -> list[int]:
     for reader in readers:
         reader.start()
     for reader in readers:
-        reader.join()  # what one of them raises fails the test
+        reader.join()  # an error raised there fails the test
     return found
 
 
@@ -86,7 +86,7 @@ def test_each_element_goes_to_one_thread(kind: str) -> None:
 
 
 def test_the_position_is_never_in_the_middle_of_an_element() -> None:
-    """Another thread asks for it while an element is made."""
+    """Another thread asks for the position while an element is made."""
     made, gate = threading.Event(), threading.Event()
 
     def slow(x: ef.Tensor) -> ef.Tensor:
@@ -132,7 +132,7 @@ def test_closing_ends_all_who_wait() -> None:
     iterator.close()
     for reader in readers:
         reader.join()
-    assert ends.count("StopIteration") >= 2  # and the one that was served, if any
+    assert ends.count("StopIteration") >= 2  # all but the reader that was served, if any
     gate.set()
     assert becomes(lambda: not ours())
 
@@ -158,14 +158,14 @@ def test_ctrl_c_reaches_who_waits_for_another_reader() -> None:
     timer.join()
     gate.set()
     reader.join()
-    assert found == [0, 1, 2]  # the other one has lost nothing
+    assert found == [0, 1, 2]  # the other reader has lost nothing
 
 
-# --- functions that lead to the iterator ------------------------------------------------------
+# --- functions that refer to the iterator -----------------------------------------------------
 
 
 class Trainer:
-    """What people write: it has the data, the function and the iterator."""
+    """A typical class of user code: it has the data, the function and the iterator."""
 
     def __init__(self, made: Callable[[Any], Dataset]) -> None:
         self.weights = ef.zeros(3)
@@ -216,6 +216,6 @@ def plain(function: Any) -> Any:
 
 
 def waits_for_room(iterator: Any) -> bool:
-    """Whether each producer does."""
+    """Whether each producer of a prefetch waits for room."""
     queues = [queue for queue in iterator._cursor.queues if queue.label == "prefetch"]
     return all(queue.waiting(0) == 1 for queue in queues)

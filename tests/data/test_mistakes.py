@@ -1,4 +1,4 @@
-"""What users get wrong with datasets, and what they are told."""
+"""User mistakes with datasets, and the error messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_error_in_a_map_names_the_element_and_the_line() -> None:
     assert "in element 3 of map(fail)" in note
     assert "dataset = numbers(6).map(fail).batch(1)  # <- line" in note
     assert "test_mistakes.py" in note
-    assert values(iterator) == [[4], [5]]  # it goes on behind the element
+    assert values(iterator) == [[4], [5]]  # reading continues behind the failed element
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -75,7 +75,7 @@ def test_a_function_of_another_number_of_arguments_is_told_what_it_gets(workers:
     (note,) = caught.value.__notes__
     assert "and a generator, because of seed=" in note
     with pytest.raises(TypeError) as caught:
-        list(pairs.map(lambda pair: len(3), **how))  # takes an element, and fails
+        list(pairs.map(lambda pair: len(3), **how))  # it takes an element; its body fails
     assert "one argument" not in caught.value.__notes__[0]
 
 
@@ -140,7 +140,7 @@ def test_elements_that_do_not_stack_are_named() -> None:
         list(shapes.batch(2))
     assert "elements 0 and 1 of it differ in shape at ['x']" in str(caught.value)
     assert "f32[2]@cpu:0 and f32[3]@cpu:0" in str(caught.value)
-    assert "drop_last" not in str(caught.value)  # which drops no such element
+    assert "drop_last" not in str(caught.value)  # it would not drop these elements
     with pytest.raises(DTypeError, match="differ in dtype"):
         list(Dataset.from_iterable([1, 1.5]).batch(2))
     with pytest.raises(TensorValueError, match="differ in structure"):

@@ -1,4 +1,4 @@
-"""Pipelines of all stages against lists, and positions at every point of them."""
+"""Pipelines of all stages compared with lists, and restored from every position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.data import Dataset
 
-#: what a pipeline must give in an epoch
+#: the expected elements of a pipeline in an epoch
 Model = Callable[[int], list[Any]]
 Step = tuple[Any, ...]
 
@@ -29,12 +29,12 @@ def _plain(x: Any) -> Any:
 
 
 def at(dataset: Dataset, epoch: int) -> Any:
-    """The iterator of an epoch."""
+    """The iterator of a dataset in an epoch."""
     return dataset.iterator({**iter(dataset).state, "epoch": epoch})
 
 
 def order(count: int, size: int | None, seed: int, epoch: int) -> list[int]:
-    """Which order a shuffle gives so many elements."""
+    """The order into which a shuffle brings ``count`` elements."""
     whole = Dataset.from_tensors(ef.arange(count)).shuffle(size, seed=seed)
     return values(at(whole, epoch))
 
@@ -51,7 +51,7 @@ def source(kind: str, count: int) -> tuple[Dataset, Model]:
 
 
 def apply(step: Step, dataset: Dataset, model: Model) -> tuple[Dataset, Model]:
-    """A step of a pipeline, and the same for lists."""
+    """A dataset and its model on lists, with one more step."""
     name, *arguments = step
     if name == "map":
         return dataset.map(lambda x: x + 1), lambda e: [_added(x) for x in model(e)]
@@ -134,7 +134,7 @@ def test_every_position_is_restored(pipeline: Any, epoch: int) -> None:
         state = json.loads(json.dumps(iterator.state))
         other = build(*pipeline)[0]
         assert values(other.iterator(state)) == whole[position:], (position, state)
-        assert iterator.state == state  # reading the state changes nothing
+        assert iterator.state == state  # restoring a state leaves it unchanged
         assert next(iterator, None) is not None or position == len(whole)
 
 

@@ -1,4 +1,4 @@
-"""Reading on after Ctrl-C and after errors: nothing is lost, nothing comes twice."""
+"""Reading on after Ctrl-C and after errors: no element is lost or repeated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.messages import says
 
 
 def interrupted(x: Any, left: list[int]) -> Any:
-    """``x``; at the values in ``left``, Ctrl-C comes first, once."""
+    """``x``, after one KeyboardInterrupt for each value in ``left``."""
     if x in left:
         left.remove(int(x))
         raise KeyboardInterrupt
@@ -40,7 +40,7 @@ def generated() -> Dataset:
 
 
 SOURCES = [numbers, generated, lambda: Dataset.from_iterable(list(range(24)))]
-#: what stands below and above the function that is interrupted
+#: stages below and above the function that is interrupted
 BELOW: list[Callable[[Dataset], Dataset]] = [
     lambda data: data,
     lambda data: data.shuffle(5, seed=1),
@@ -64,7 +64,7 @@ def text(element: Any) -> str:
 
 
 def read_on(iterator: Any) -> list[str]:
-    """All elements, with Ctrl-C now and then."""
+    """All elements, across KeyboardInterrupts."""
     found = []
     while True:
         try:
@@ -91,14 +91,14 @@ def test_ctrl_c_loses_nothing(source: int, below: int, above: int, method: str) 
     assert len(left) < 6
 
 
-# Python drops an exception that comes within a finaliser
+# Python drops an exception that is raised in a finaliser
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_ctrl_c_anywhere_loses_nothing(workers: int) -> None:
-    """It comes at each place in turn where Python looks for it while an iterator is read."""
+    """Ctrl-C at each place, in succession, where Python checks for it while an iterator is read."""
     ended, after = 0, 0
     with ctrl_c_raises():
-        while ended < 3:  # for who makes elements ahead, not all readings are alike
+        while ended < 3:  # with worker threads, readings differ from each other
             after += 1
             data = Dataset.from_tensors(ef.arange(4)).map(lambda x: x * 2, workers=workers)
             iterator = iter(data.prefetch(2))
@@ -146,7 +146,7 @@ def test_ctrl_c_does_not_end_what_can_be_read_once() -> None:
         iterator = iter(data.filter(lambda x, left=left: interrupted(x, left) >= 0))
         with pytest.raises(KeyboardInterrupt):
             list(iterator)
-        assert [x.item() for x in iterator] == list(range(3, 24))  # 2 was in the making
+        assert [x.item() for x in iterator] == list(range(3, 24))  # 2 was being made
 
 
 # --- errors -----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def failing(data: Dataset, wrong: set[int]) -> Dataset:
 
 
 def steps(iterator: Any) -> tuple[list[str], list[Any]]:
-    """What each step gives, errors as ``"wrong"``, and the position behind it."""
+    """The elements in order, an error as ``"wrong"``, and the position before and after each."""
     found, states = [], [iterator.state]
     while True:
         try:
@@ -201,7 +201,7 @@ def test_an_error_that_is_new_is_raised() -> None:
     data = failing(generated(), wrong).shuffle(4, seed=0)
     iterator = iter(data)
     _ = [next(iterator) for _ in range(6)]
-    wrong.add(2)  # one was held then that now is missing
+    wrong.add(2)  # an element that the buffer held then is missing now
     with pytest.raises(ValueError, check=says("wrong")):
         list(data.iterator(iterator.state))
 

@@ -1,6 +1,6 @@
-"""What befalls a pipeline from outside: killed processes, full disks, damaged files.
+"""Faults from outside of a pipeline: killed processes, full disks, damaged files.
 
-Each element comes once, or is named in an error, or was left out as asked; nothing hangs.
+Each element comes once, or is named in an error, or is left out on request; nothing hangs.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tests.data.workers.test_parallel import (
 
 @pytest.fixture(autouse=True)
 def _no_server() -> Iterator[None]:
-    """The process that starts workers ends with each test, however long that takes."""
+    """Stops the fork server of the workers after each test, however long that takes."""
     yield
     stop_server()
     assert psutil.Process().children(recursive=True) == []
 
 
 def read_on(iterator: DatasetIterator, most: int = 1000) -> tuple[list[Any], list[Exception]]:
-    """All that comes, errors too, until the end."""
+    """All elements, and all errors on the way, until the end."""
     found: list[Any] = []
     wrong: list[Exception] = []
     for _ in range(most):
@@ -62,7 +62,7 @@ def read_on(iterator: DatasetIterator, most: int = 1000) -> tuple[list[Any], lis
 
 
 class Killer:
-    """Kills worker processes, again and again, until it is told to stop."""
+    """Kills worker processes, again and again, until it is stopped."""
 
     def __init__(self) -> None:
         self.kills = 0
@@ -86,7 +86,7 @@ class Killer:
 
 
 def large(x: ef.Tensor) -> Any:
-    """It takes a while, and so does what it gives: some are killed in the middle of a message."""
+    """Slow to run and large to send, so that some workers are killed in the middle of a message."""
     total = 0
     for i in range(20_000):
         total += i
@@ -121,7 +121,7 @@ def test_whoever_is_killed_is_left_out() -> None:
 
 
 def run_program(text: str, folder: Path) -> list[str]:
-    """The lines that a program prints."""
+    """The output lines of a program."""
     program = folder / "program.py"
     program.write_text(textwrap.dedent(text))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -153,13 +153,13 @@ SERVER = """
 
 
 def test_the_process_that_starts_workers_is_killed(tmp_path: Path) -> None:
-    """Those that it had started go on; the next one that is needed is started by another."""
+    """Its workers go on; the next worker that is needed is started by a new server."""
     assert run_program(SERVER, tmp_path) == ["True", "True"]
 
 
 # --- full disks -------------------------------------------------------------------------------
 
-#: trains under a limit on the size of files, which stands for a disk that is full
+#: trains under a limit on the size of files, which stands in for a full disk
 FULL = """
     import resource, signal, sys
     import numpy as np
@@ -191,7 +191,7 @@ FULL = """
 
 @HOW
 def test_training_goes_on_when_the_disk_is_full(how: dict[str, Any], tmp_path: Path) -> None:
-    """A checkpoint that cannot be written is an error; those before it are whole."""
+    """A checkpoint that cannot be written is an error; earlier checkpoints are intact."""
     options = ", ".join(f"{key}={value!r}" for key, value in how.items())
     *failed, last = run_program(FULL.replace("{how}", options), tmp_path)
     assert failed == [f"{step} nothing was saved" for step in range(3, 7)]
@@ -285,7 +285,7 @@ def test_damaged_parquet_files(prefetched: bool, tmp_path: Path) -> None:
 
 
 def test_a_file_that_goes_away(tmp_path: Path) -> None:
-    """What the system says stays what it is."""
+    """The error of the system is passed on unchanged."""
     path = tmp_path / "x.records"
     write_records(path, [b"one"])
     dataset = Dataset.from_records(path).prefetch(1)

@@ -64,7 +64,7 @@ SIZES = st.tuples(*[st.integers(0, 12)] * 3)
 def _dim(expression: Expression) -> Size | None:
     try:
         return expression(N, M, K)
-    except ZeroDivisionError:  # by a part that is zero whatever the names stand for
+    except ZeroDivisionError:  # a divisor is zero for all sizes
         return None
 
 
@@ -286,7 +286,7 @@ def test_numbers_of_a_trace_take_part_in_arithmetic_with_floats() -> None:
 
 
 def test_hash() -> None:
-    """Not that of the expression: who traces is asked, and without one there is none."""
+    """The hash is that of the size, from the resolver; without a resolver there is none."""
     with pytest.raises(UnhashableError, match="n is not known here"):
         hash(N)
     with resolving(_ask), pytest.raises(_AskedError, match=r"hash\(n\)"):

@@ -1,4 +1,4 @@
-"""What stands for a number: what Python sees of it, and where the number itself takes its place."""
+"""Stand-ins for numbers: their look to Python, and the places that take the number itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N = Dim("n")
 
 
 class Asked:
-    """Answers with 7, and notes what asked."""
+    """A resolver that answers with 7 and records the reasons of the questions."""
 
     def __init__(self) -> None:
         self.whats: list[str] = []

@@ -24,7 +24,7 @@ def _t(x: Any) -> ef.Tensor:
     return ef.asarray(x)
 
 
-#: ours, SciPy's, and where to look
+#: our distribution, SciPy's, and the points at which they are compared
 _PAIRS: list[tuple[Any, Any, np.ndarray[Any, Any]]] = [
     (d.Normal(_t(_A), _t(_B)), scipy.stats.norm(_A, _B), _X),
     (d.Laplace(_t(_A), _t(_B)), scipy.stats.laplace(_A, _B), _X),

@@ -1,4 +1,4 @@
-"""Devices that work only when they are told to."""
+"""Devices that work only when a test tells them to."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import eagerflow as ef
 from eagerflow.hardware import registry
 from eagerflow_kernels.asynchronous import AsyncBackend
 
-_kinds = count()  # lanes remember the kernels of a kind, so each has a kind of its own
+_kinds = count()  # lanes cache the kernels of a kind, so each device is of a kind of its own
 
 
 @contextmanager
 def device_by_hand(*, threads: bool = False, answers: bool = True) -> Iterator[AsyncBackend]:
-    """The backend of such a device, which has done all its work in the end.
+    """The backend of a device that works by hand; at the end, it does all pending work.
 
     Args:
-        threads: whether it works by itself after all, and is only one that nobody else knows.
-        answers: whether it works for a step that waits for it.
+        threads: whether it works by itself after all, as a device of an unknown kind.
+        answers: whether it calls back a step that waits for a value.
     """
     made = AsyncBackend(f"byhand{next(_kinds)}", threads=threads)
     if not answers:

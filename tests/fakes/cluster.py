@@ -1,7 +1,7 @@
-"""Servers and a client of a cluster without processes: connections in order, a clock, all at once.
+"""A cluster without processes: servers, clients and ordered connections on a simulated clock.
 
-Everything is drawn from a seed. What a server has to do is done after a while, well or not; what is
-sent goes through the codec. A connection keeps the order of messages until it is closed.
+All choices are drawn from a seed. Work of a server ends after a while, well or not; messages go
+through the codec. A connection keeps the order of messages until it is closed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class FakeTask:
 
     Attributes:
         machine: its server.
-        incarnation: of the process.
-        running: the messages by which steps were begun, by session and step.
+        incarnation: the incarnation of the process.
+        running: the number of the message that began a step, by session and step.
         freed: the sessions that were freed.
     """
 
@@ -46,24 +46,24 @@ class FakeTask:
 
 @final
 class FakeCluster:
-    """Some tasks, some clients.
+    """Tasks and clients, the connections between them, and a clock.
 
     Args:
-        seed: of how long things take, and which work fails.
-        tasks: their names.
-        sessions: of the clients.
-        failing: the share of what is done that fails.
+        seed: draws durations, and which work fails.
+        tasks: the names of the tasks.
+        sessions: the sessions, one for each client.
+        failing: the share of work that fails.
         lease: of the servers, in seconds.
         stuck: the share of steps that end only when they are aborted.
 
     Attributes:
-        now: the time.
-        tasks: by name; those that are up.
-        clients: by session.
-        answers: what each client was told of each request.
-        told: what they were told besides.
-        errors: of failed messages that were no exceptions of ours.
-        wires: by client and task: the number of the connection that is open.
+        now: the current time.
+        tasks: running tasks by name.
+        clients: clients by session.
+        answers: the answers to each request of each client.
+        told: counts of all other events that clients reported.
+        errors: errors of failed messages that are not ours.
+        wires: by client and task: the number of the open connection.
         sent: all messages that clients have sent, by connection, as bytes.
     """
 
@@ -88,20 +88,20 @@ class FakeCluster:
         self._wakes: dict[Any, float] = {}
         self._frozen: dict[
             str, list[Any]
-        ] = {}  # what has come since for processes that are stopped
+        ] = {}  # for each stopped process, the events since it stopped
         for name in tasks:
             self.start(name)
         for session in sessions:
             for name in tasks:
                 self.connect(session, name)
 
-    # --- what happens to them ---
+    # --- faults ---
 
     def start(self, name: str) -> None:
         self.tasks[name] = FakeTask(name, next(self._incarnations), self._lease)
 
     def kill(self, name: str) -> None:
-        """The process ends: its connections close a while later."""
+        """The process of a task ends: its connections close a while later."""
         self._frozen.pop(name, None)
         if self.tasks.pop(name, None) is not None:
             self._wakes.pop(name, None)
@@ -115,24 +115,24 @@ class FakeCluster:
         self._tell_client(session, ("connect", name))
 
     def cut(self, session: int, name: str) -> None:
-        """The connection closes, at both ends, each at some time."""
+        """A connection closes, at both ends, at different times."""
         wire, task = self.wires[session, name], self.tasks.get(name)
         self._later(lambda: self._cut_client(session, name, wire))
         self._later(lambda: self._tell_server(name, task, ("closed", str(wire))))
 
     def freeze(self, name: str) -> None:
-        """The process stops, and the clients hear that it does not answer."""
+        """The process of a task stops, and the clients hear that it does not answer."""
         self._frozen.setdefault(name, [])
         for session in self.clients:
             self._tell_client(session, ("silent", name))
 
     def thaw(self, name: str) -> None:
-        """It goes on, with what has come meanwhile."""
+        """A stopped process continues, with the events that came meanwhile."""
         for task, event in self._frozen.pop(name, []):
             self._tell_server(name, task, event)
 
     def leave(self, session: int) -> None:
-        """The process of the client ends."""
+        """The process of a client ends."""
         del self.clients[session]
         self._wakes.pop(session, None)
         for name in self.names:
@@ -140,7 +140,7 @@ class FakeCluster:
             self._later(lambda n=name, t=task, w=wire: self._tell_server(n, t, ("closed", str(w))))
 
     def replay(self, name: str, wire: int, frames: list[bytes]) -> None:
-        """Somebody sends what a client has sent before."""
+        """An attacker sends a client's earlier message again."""
         task = self.tasks.get(name)
         if task is not None:
             message, rest = codec.read(frames)
@@ -154,7 +154,7 @@ class FakeCluster:
         self.answers[session, request] = []
         self._tell_client(session, event)
 
-    # --- who hears of what ---
+    # --- delivery of events ---
 
     def _tell_client(self, session: int, event: tuple[Any, ...]) -> None:
         client = self.clients.get(session)
@@ -224,7 +224,7 @@ class FakeCluster:
         wire, task = self.wires[session, name], self.tasks.get(name)
         self._later(lambda: self._tell_server(name, task, ("closed", str(wire))), (wire, "up"))
 
-    # --- what servers do ---
+    # --- work of servers ---
 
     def _do(self, name: str, task: FakeTask, session: int, message: Any, frames: Any) -> None:
         failure: ErrorHead | None = None
@@ -244,7 +244,7 @@ class FakeCluster:
     ) -> None:
         if isinstance(message, RunStep):
             if (session, message.step) not in task.running:
-                return  # it was aborted
+                return  # the step was aborted
             del task.running[session, message.step]
         self._tell_server(name, task, event)
 
@@ -263,7 +263,7 @@ class FakeCluster:
         heappush(self._due, (time, next(self._serial), work))
 
     def step(self, until: float = inf) -> bool:
-        """Do the next thing that is to be done by ``until``; whether there was one."""
+        """Do the next thing due by ``until``; whether there was one."""
         wake = min(self._wakes.values(), default=inf)
         if self._due and self._due[0][0] <= min(wake, until):
             self.now, _, work = heappop(self._due)
@@ -273,7 +273,7 @@ class FakeCluster:
             return False
         self.now = max(wake, self.now)
         for who in [who for who, time in self._wakes.items() if time <= self.now]:
-            self._wakes[who] = inf  # the same time again would be told as no change
+            self._wakes[who] = inf  # else the same wake-up time again would count as unchanged
             if isinstance(who, str):
                 self._tell_server(who, self.tasks.get(who), ("tick",))
             else:

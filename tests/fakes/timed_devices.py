@@ -1,9 +1,9 @@
-"""Devices whose time is simulated: their work takes known seconds of a clock that a test owns.
+"""Devices with simulated time: their work takes known seconds of a clock that a test owns.
 
 They follow the device contract as asynchronous devices do: each does its work in the order in which
-it was issued, copies to it run beside that, and what waits for a value is called back when the
-clock has come to its time. Arrays hold no data. The executor that drives them is the real one; it
-waits by the clock, which then goes on to the next moment at which something is done.
+it was issued, copies to it run concurrently, and callbacks for a value are called when the clock
+reaches its time. Arrays hold no data. The executor that drives them is the real one; its waits use
+the clock, which then advances to the next event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eagerflow.runtime.threads.clock import AbstractClock
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
-#: operations in a second, by the estimates of the executor, so that seconds become a cost
+#: operations per second in the executor's estimates, to express seconds as a cost
 FLOPS = 4e9
 
 
@@ -32,7 +32,7 @@ def _cost(inputs: Any, outputs: Any, attrs: Any) -> Cost:
 
 
 def define_pause(sleep: Callable[[float], object]) -> None:
-    """The op ``pause``: takes any tensors, takes ``seconds``, gives zeros of ``shape``."""
+    """Define the op ``pause``: of any tensors, takes ``seconds``, gives zeros of ``shape``."""
 
     def infer(*types: TensorType, seconds: float, shape: tuple[int, ...]) -> TensorType:
         return TensorType(types[0].dtype, shape)
@@ -51,14 +51,14 @@ def forget_pause() -> None:
 
 
 def forget_timed() -> None:
-    """The devices of the kind are no longer there."""
+    """Remove the devices of the kind."""
     registry._backends.pop("timed", None)
     for i in range(4):
         registry._devices.pop(f"timed:{i}", None)
 
 
 class SimulatedClock(AbstractClock):
-    """Goes on to the next moment at which something happens when somebody waits."""
+    """Advances to the next scheduled event when a thread waits."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -69,7 +69,7 @@ class SimulatedClock(AbstractClock):
         return self.time
 
     def at(self, time: float, happen: Callable[[], object]) -> None:
-        """Call ``happen`` at a time to come."""
+        """Schedule a call of ``happen`` at a later time."""
         self._count += 1
         heappush(self._due, (time, self._count, happen))
 
@@ -83,9 +83,9 @@ class TimedArray(NamedTuple):
     """An array without data.
 
     Attributes:
-        dtype: of its elements.
+        dtype: dtype of its elements.
         shape: its sizes.
-        end: when it is there.
+        end: the time at which it is computed.
     """
 
     dtype: Any
@@ -102,7 +102,7 @@ class TimedArray(NamedTuple):
 
 
 class TimedBackend:
-    """Four devices whose ops take the seconds of their attribute, and copies some for each byte."""
+    """Four devices whose ops take their ``seconds``, and whose copies take time for each byte."""
 
     kind = "timed"
     array_type = TimedArray

@@ -1,7 +1,7 @@
-"""A network that delays, reorders, doubles and loses packets, with a clock of its own.
+"""A simulated network that delays, reorders, duplicates and loses packets, with its own clock.
 
-What happens to each packet is drawn from a seed, or taken from the record of another run, which is
-then repeated in the same order. Nothing waits: time goes on when nothing is left to do before.
+The fate of each packet is drawn from a seed, or taken from the record of another run, which is then
+repeated in the same order. Nothing waits: time advances when no work is left at the present time.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from eagerflow.runtime.rendezvous.packets import Packet
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.rendezvous.station import Station
 
-#: what happens to a packet: how long each copy of it takes, in seconds
+#: the fate of a packet: the delay of each copy, in seconds
 Fate = tuple[float, ...]
 
 
 class Weather(NamedTuple):
-    """How bad a network is.
+    """The faults of a network.
 
     Attributes:
         lost: the share of packets that are lost.
-        doubled: the share of those that come twice.
-        slowest: how long a packet takes at most, in seconds.
+        doubled: the share of packets that come twice.
+        slowest: the longest delay of a packet, in seconds.
     """
 
     lost: float = 0.0
@@ -52,23 +52,23 @@ class Arrival(NamedTuple):
 
 @final
 class FakeNetwork:
-    """Stations and the packets among them.
+    """Stations and the packets between them.
 
     Args:
-        seed: of what happens to packets.
-        weather: how bad it is.
-        credit: of the stations.
-        credit_bytes: likewise.
-        end_of: gives the name of the station of a device; each is its own if not given.
-        fates: of the packets in the order in which they are put on the wire, in place of the seed.
-        log: whether the channels keep what happens.
+        seed: draws the fates of packets.
+        weather: the rates of faults.
+        credit: values that the stations grant.
+        credit_bytes: bytes that the stations grant.
+        end_of: gives the name of the station of a device; by default, each device has its own.
+        fates: fates in the order in which packets are sent, used in place of the seed.
+        log: whether channels keep a log.
 
     Attributes:
-        credit: the same.
-        now: the time.
-        stations: by name.
-        fates: of all packets so far.
-        arrivals: of packets so far.
+        credit: as given.
+        now: the current time.
+        stations: stations by name.
+        fates: the fates of all packets so far.
+        arrivals: all arrivals so far.
     """
 
     def __init__(
@@ -90,16 +90,16 @@ class FakeNetwork:
         self._flying: list[tuple[float, int, Arrival]] = []
         self._serial = count()
         self._wakes: dict[str, float] = {}
-        self._rung: dict[str, None] = {}  # in the order in which they rang
+        self._rung: dict[str, None] = {}  # stations with work, in the order in which they rang
         self._bell = threading.Condition()
 
     @property
     def held(self) -> int:
-        """What the stations and the wire hold, for leak checks."""
+        """Number of values and packets in the stations and on the wire, for leak checks."""
         return len(self._flying) + sum(station.held for station in self.stations.values())
 
     def station(self, name: str) -> Station:
-        """The one of that name; it is made if it is not there yet."""
+        """The station of a name, made at the first call."""
         with self._bell:
             if name not in self.stations:
                 self.stations[name] = Station(
@@ -110,11 +110,11 @@ class FakeNetwork:
             return self.stations[name]
 
     def of_device(self, device: str) -> Station:
-        """The one that a device belongs to."""
+        """The station that a device belongs to."""
         return self.station(self._end_of(device))
 
     def used(self, name: str) -> None:
-        """The owner of a station has used its `Station.at_once`, and calls `work` next."""
+        """Note that the owner of a station used its `Station.at_once`, and calls `work` next."""
         self._ring(name)
 
     def _ring(self, name: str) -> None:
@@ -139,7 +139,7 @@ class FakeNetwork:
     # --- time ---
 
     def step(self) -> bool:
-        """Do the next thing that is to be done; whether there was one."""
+        """Do the next pending work; whether there was any."""
         with self._bell:
             name = next(iter(self._rung), None)
             if name is not None:
@@ -166,7 +166,7 @@ class FakeNetwork:
         self._wakes[name] = self.stations[name].work(self.now, packets)
 
     def run(self, most: int = 100_000) -> None:
-        """Go on until nothing is left to be done."""
+        """Continue until no work is left."""
         for _ in range(most):
             if not self.step():
                 return
@@ -174,14 +174,14 @@ class FakeNetwork:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let a thread run it during the block, and until nothing is left to be done."""
+        """Have a thread run the network during the block, and until no work is left."""
         over = False
 
         def pump() -> None:
             while True:
                 with self._bell:
                     if not self._rung and not self._flying and not over:
-                        self._bell.wait(0.001)  # before time goes on for what waits in vain
+                        self._bell.wait(0.001)  # gives work a chance to come before time advances
                 if not self.step() and over:
                     return
 

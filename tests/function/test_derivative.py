@@ -59,7 +59,7 @@ def _args(rows_count: int = 3) -> tuple[ef.Tensor, ef.Tensor]:
     return generator.normal((rows_count, 2)), generator.normal((rows_count, 2))
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # mean of nothing
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # mean of no rows
 @pytest.mark.parametrize("count", [3, 1, 0, 5])
 def test_the_gradients_are_the_eager_ones_bit_for_bit(count) -> None:
     traced = ef.trace(network)

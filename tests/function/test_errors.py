@@ -1,4 +1,4 @@
-"""Errors of traced code: they name the line of the op, not of the call, and leave all as it was."""
+"""Errors of traced code: they name the line of the op, not of the call, and change no state."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_leaked_tensor_does_not_get_into_another_trace() -> None:
         ef.trace(lambda x: x + leaked)(ef.ones(2))
 
 
-# --- what is lost -------------------------------------------------------------------------------
+# --- state after an error -----------------------------------------------------------------------
 
 
 def test_an_error_leaves_all_as_it_was() -> None:

@@ -1,4 +1,4 @@
-"""The table of what users expect: eager and traced agree, or the user is told."""
+"""The table of expectations: eager and traced runs agree, or the user gets an error or report."""
 
 from __future__ import annotations
 

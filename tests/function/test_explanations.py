@@ -1,4 +1,4 @@
-"""What people are told of traces."""
+"""Explanations of traces for users: reasons, tables, values of local names."""
 
 from __future__ import annotations
 

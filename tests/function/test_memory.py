@@ -1,4 +1,4 @@
-"""What traced functions leave behind: nothing per call, little per trace."""
+"""Memory that traced functions retain: none per call, little per trace."""
 
 from __future__ import annotations
 

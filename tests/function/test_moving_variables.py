@@ -1,4 +1,4 @@
-"""`ef.move`: variables go to another device between steps, and traces that use them are new."""
+"""`ef.move`: variables change devices between steps, and functions that use them are retraced."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_functions_that_use_it_are_traced_anew() -> None:
     assert g().device == "cpu:0"
     assert [len(f.traces), len(g.traces)] == [2, 1]
     assert f.traces[-1].reason == "the variable 'v' moved to cpu:1"
-    ef.move(v, "cpu:1")  # where it is
+    ef.move(v, "cpu:1")  # its own device
     f()
     assert len(f.traces) == 2
 
@@ -70,7 +70,7 @@ def test_rules_hold_for_the_new_trace() -> None:
     crossing = [c.bytes for c in f.explain("placement").crossings]
     ef.move(v, "cpu:1")
     assert f(ef.ones(2)).numpy().tolist() == want
-    assert len(f.explain("placement").crossings) < len(crossing)  # it is there already
+    assert len(f.explain("placement").crossings) < len(crossing)  # `v` is there already
 
 
 def test_a_training_step_goes_on_elsewhere() -> None:

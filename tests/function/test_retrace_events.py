@@ -1,4 +1,4 @@
-"""A trace of a function is told: when it begins, why, and how long it took."""
+"""Events of traces: the beginning, reason and duration of each trace of a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traced functions called from many threads at once, and threads that look on while one traces."""
+"""Traced functions called from many threads at once, and other threads during a trace."""
 
 from __future__ import annotations
 

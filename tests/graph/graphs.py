@@ -1,4 +1,4 @@
-"""Graphs to test with: random ones with everything that the text form can say, and small ones."""
+"""Test graphs: random graphs with every feature of the text form, and small graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eagerflow.types import DTYPES, TensorType
 
 N, M = ef.Dim("n"), ef.Dim("m")
 
-#: what stands for variables and queues: the text form asks nothing of them but identity
+#: stand-ins for variables and queues, of which the text form needs nothing but identity
 RESOURCES = {name: object() for name in ("w", "encoder/b", "queue 1", "größe")}
 
 DIMS = st.one_of(
@@ -74,7 +74,7 @@ NAMES = st.one_of(
 
 
 def attributes(depth: int) -> st.SearchStrategy[Any]:
-    """Values of attributes, with subgraphs of at most ``depth`` levels."""
+    """A strategy for values of attributes, with subgraphs of at most ``depth`` levels."""
     leaves = [LEAVES, st.builds(slice, SLICE_PARTS, SLICE_PARTS, SLICE_PARTS)]
     if depth:
         leaves.append(graphs(depth - 1))
@@ -85,7 +85,7 @@ def attributes(depth: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def graphs(draw: Any, depth: int = 1) -> Graph:
-    """A graph whose structure is sound; its types are any."""
+    """A graph with a sound structure and arbitrary types."""
     graph = Graph(draw(st.one_of(st.just(""), NAMES)))
     graph.resources = dict(RESOURCES)
     for _ in range(draw(st.integers(0, 3))):
@@ -116,5 +116,5 @@ def graphs(draw: Any, depth: int = 1) -> Graph:
 
 
 def small(text: str) -> Graph:
-    """The graph of a text, its resources being those of `RESOURCES`."""
+    """The graph of a text, with the resources in `RESOURCES`."""
     return Graph.parse(text, RESOURCES)

@@ -1,4 +1,4 @@
-"""A node that is put elsewhere is refused; and what decides on the devices of a text."""
+"""Nodes on a wrong device are refused; the rules for the devices in a text."""
 
 from __future__ import annotations
 

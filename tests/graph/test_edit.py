@@ -1,4 +1,4 @@
-"""What passes are built from: needed nodes, copies, sizes."""
+"""Building blocks of passes: needed nodes, copies, sizes."""
 
 from __future__ import annotations
 

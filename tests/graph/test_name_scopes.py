@@ -1,4 +1,4 @@
-"""Scopes of nodes: what derivatives trace is in the scope of the op that they belong to."""
+"""Scopes of nodes: a node of a derivative is in the scope of its forward node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands, attributes and resources that an op does not take: `verify` and `run` say which."""
+"""Operands, attributes and resources that an op does not take: `verify` and `run` name them."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_names_that_are_changed(span: tuple[int, int], name: str) -> None:
 
 
 VARIABLE, QUEUE = ef.Variable(ef.ones((2, 3))), ef.Queue(9, ef.tensor(1.0))
-#: of many kinds of attributes: axes, shapes, dtypes, keys, subscripts, subgraphs, names
+#: with many kinds of attributes: axes, shapes, dtypes, keys, subscripts, subgraphs, names
 PROGRAMS = {
     "reduce": lambda x: ef.sum(x, axis=0),
     "reshape": lambda x: ef.expand_dims(x.reshape((6,)), axis=0),

@@ -1,4 +1,4 @@
-"""What is stated of Python's operators on numbers is so."""
+"""The facts stated of Python's operators on numbers hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS: dict[type, list[Any]] = {
 def test_operators_of_python_are_what_is_stated(name: str) -> None:
     op = NUMBER_OPS[name]
     every = [x for numbers in NUMBERS.values() for x in numbers]
-    function = op.method in ("max", "min")  # of numbers of one type; all others are operators
+    function = op.method in ("max", "min")  # takes numbers of one type; all others are operators
     for operands in product(every, repeat=op.arity):
         if function and len(set(map(type, operands))) > 1:
             continue

@@ -1,4 +1,4 @@
-"""Why a node is where it is, of each kind of node."""
+"""The reason of the placement of a node, for each kind of node."""
 
 from __future__ import annotations
 

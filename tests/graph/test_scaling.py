@@ -1,6 +1,6 @@
 """The work on graphs grows about in proportion to their size, counted in calls of functions.
 
-What time it takes is measured by ``python -m tests.bench.graph_text``.
+The time of this work is measured by ``python -m tests.bench.graph_text``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.bench.graph_text import WORK, make, prepared
 
 
 def calls(work: Callable[[Any], Any], graph: Any) -> int:
-    """How many functions of Python and of C ``work`` calls."""
+    """The number of calls of Python and C functions by ``work``."""
     count = 0
 
     def note(frame: Any, event: str, argument: Any) -> None:

@@ -1,4 +1,4 @@
-"""`verify` accepts what is sound and says what is wrong in what is not."""
+"""`verify` accepts sound graphs and reports the fault of all others."""
 
 from __future__ import annotations
 
@@ -383,7 +383,7 @@ def test_operands_elsewhere_are_refused(
 
 
 def test_a_node_with_subgraphs_is_on_no_device(two: None) -> None:
-    """Its outputs are where the subgraphs give them, by whatever it is made."""
+    """The devices of its outputs follow from the subgraphs, by whatever the node is made."""
     said = ": f32[n]@cpu:0, f32[n]@cpu:1\n        %s"
     graph = Graph.parse(MIXED["calls"].replace(said, ': f32[n], f32[n] on "cpu:0"\n        %s'))
     call = graph.nodes[0]
@@ -395,7 +395,7 @@ def test_a_node_with_subgraphs_is_on_no_device(two: None) -> None:
         copy_node(made, call, operands),
         lower(graph, whole=lambda node: True).nodes[0],
     ]
-    assert nodes[-1].op == "exp"  # calls are opened up
+    assert nodes[-1].op == "exp"  # calls are inlined
     for node in nodes[:-1]:
         assert node.device is None
         assert [str(v.device) for v in node.outputs] == ["cpu:0", "cpu:1"]

@@ -1,4 +1,4 @@
-"""A device kind of a third party: arrays of a class of its own, that wrap NumPy's."""
+"""A device kind of a third party, whose arrays are of a class of its own and wrap NumPy's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eagerflow.hardware import KernelCall, MemoryStats
 
 
 def unwrap(value: Any) -> Any:
-    """NumPy arrays in the place of fake ones, also in lists and tuples."""
+    """The value with NumPy arrays in place of fake ones, also in lists and tuples."""
     if isinstance(value, FakeArray):
         return value.inner
     if type(value) in (list, tuple):
@@ -21,7 +21,7 @@ def unwrap(value: Any) -> Any:
 
 
 def wrap(value: Any) -> Any:
-    """The other way round."""
+    """The inverse of `unwrap`; NumPy's scalars become arrays."""
     if isinstance(value, (np.ndarray, np.generic)):
         return FakeArray(np.asarray(value))
     if isinstance(value, (list, tuple)):
@@ -30,13 +30,13 @@ def wrap(value: Any) -> Any:
 
 
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The function of NumPy, for fake arrays."""
+    """The result of a function of NumPy on fake arrays."""
     kwargs = {k: unwrap(v) for k, v in kwargs.items()}
     return wrap(function(*map(unwrap, args), **kwargs))
 
 
 class FakeArray:
-    """An array of the fake accelerator. NumPy does not take it for one of its own."""
+    """An array of the fake accelerator, which NumPy does not take for one of its own."""
 
     __array_ufunc__ = None
 
@@ -87,7 +87,7 @@ for _name in _OPERATORS.split():
 
 
 class FakeNamespace:
-    """What portable kernels get: NumPy's functions on fake arrays."""
+    """The array namespace for portable kernels: NumPy's functions on fake arrays."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
@@ -100,7 +100,7 @@ class FakeNamespace:
 
 
 class FakeBackend:
-    """Two devices that count what is copied to and from them."""
+    """Two devices that count copies to and from them."""
 
     kind = "fake"
     array_type = FakeArray
@@ -142,7 +142,7 @@ class FakeBackend:
         done(None)
 
     def synchronize(self, index: int) -> None:
-        """Nothing is ever under way."""
+        """Returns at once: no work is ever under way."""
 
     def memory(self, index: int) -> MemoryStats:
         return MemoryStats(7, 8, None, 16)

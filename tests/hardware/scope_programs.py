@@ -1,8 +1,8 @@
-"""Programs with device scopes, and where their results are and what they move.
+"""Programs with device scopes, with the devices of their results and the moves.
 
 Each takes ``wrap``, which is `ef.trace` or leaves its functions as they are, and gives a tree of
-results. Both ways give the same bits, on the same devices, with the same moves; where a graph moves
-something else, its row says why, in words of `docs/devices.md`.
+results. Both ways give the same bits, on the same devices, with the same moves; where the moves of
+a graph differ, its row gives the reason, in words of `docs/devices.md`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Row:
     """A program.
 
     Attributes:
-        run: the program.
-        devices: where its results are, as ``"1 0"`` for cpu:1 and cpu:0.
-        moves: what is moved, in any order, as ``"0>1"`` for a move from cpu:0 to cpu:1.
-        traced: the same when traced.
-        why: why a graph moves something else; empty if it does not.
+        run: the function.
+        devices: the devices of the results, as ``"1 0"`` for cpu:1 and cpu:0.
+        moves: the moves, in any order, as ``"0>1"`` for a move from cpu:0 to cpu:1.
+        traced: the moves when traced.
+        why: why the moves of a graph differ; empty if they do not.
     """
 
     run: Program
@@ -41,7 +41,7 @@ class Row:
 ROWS: dict[str, Row] = {}
 
 
-#: why a graph moves something else than eager code
+#: reasons for other moves in a graph than in eager code
 PREDICATE = "a predicate crosses"
 INVARIANT = "an invariant crosses once"
 STRAIGHT = "a value goes straight"
@@ -51,7 +51,7 @@ FIRST = "the first value crosses"
 def program(
     devices: str, moves: str = "", traced: str | None = None, why: tuple[str, ...] = ()
 ) -> Callable[[Program], Program]:
-    """Put a program into the table."""
+    """A decorator that puts a program into the table."""
 
     def put(run: Program) -> Program:
         assert run.__name__ not in ROWS
@@ -360,7 +360,7 @@ def an_argument_is_updated(wrap):
     return a
 
 
-# --- looking ------------------------------------------------------------------------------------
+# --- reading ------------------------------------------------------------------------------------
 
 
 @program("0")

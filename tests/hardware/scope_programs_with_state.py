@@ -1,4 +1,4 @@
-"""More of `scope_programs`: state, libraries, control flow, calls, threads and generators."""
+"""More programs for `scope_programs`: state, libraries, control flow, calls, generators."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def a_while_loop_that_begins_elsewhere(wrap):
          traced="0>2 0>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2",
          why=(PREDICATE, STRAIGHT))  # fmt: skip
 def a_loop_whose_iterations_end_elsewhere(wrap):
-    def f(a):  # the predicate goes where the loop carries its value
+    def f(a):  # the predicate is computed where the loop carries its value
         a = a.to("cpu:2")
         with ef.device("cpu:1"):
             while a.sum() < 40:

@@ -35,7 +35,7 @@ def _register(backend: AsyncBackend) -> Iterator[AsyncBackend]:
 
 @pytest.fixture
 def hand() -> Iterator[AsyncBackend]:
-    """Two devices ``hand:n``, whose work is done when a test says so, or somebody waits."""
+    """Two devices ``hand:n`` that work when a test pumps them, or when the host waits."""
     yield from _register(AsyncBackend("hand", threads=False))
 
 
@@ -148,13 +148,13 @@ def test_what_the_host_alone_reads_is_read_once_for_all_devices(hand, others, mo
     traced(x)
     reads.clear()
     result = traced(x)
-    moved = 0 if others == "hand:1" else 7  # what goes to another kind of device
+    moved = 0 if others == "hand:1" else 7  # values that go to another kind of device
     assert len(reads) == 8 + moved  # 7 iterations, and the end
     assert result.tolist() == [128.0, 128.0]
     with recorded(TransferEvent) as seen:
         traced(x)
     crossings = [(str(e.origin), str(e.device), e.nbytes) for e in seen.events]
-    assert crossings.count(("hand:0", others, 1)) == 8  # it is told as before
+    assert crossings.count(("hand:0", others, 1)) == 8  # events are as before
     assert crossings.count(("hand:0", others, 8)) == crossings.count((others, "hand:0", 8)) == 7
 
 
@@ -184,8 +184,8 @@ def test_a_late_failure_is_raised_where_it_is_read_and_names_the_line_that_issue
             read()
         assert "# the line at fault" in str(caught.value)
         assert "x=f32[2]@hand:0" in str(caught.value)
-    assert (x + x).tolist() == [2.0, 4.0]  # the device goes on
-    hardware.synchronize("hand:0")  # all have been told
+    assert (x + x).tolist() == [2.0, 4.0]  # the device works on
+    hardware.synchronize("hand:0")  # all failures have been reported
 
 
 def test_who_synchronizes_is_told_what_nobody_has_read(hand) -> None:
@@ -260,7 +260,7 @@ def test_faults_can_be_put_in_before_any_piece() -> None:
         except errors.EagerflowError as error:
             result = f"{type(error).__name__}: {error.given if error.given else error.wrong}"
         left[0] = 0
-        assert (ef.ones(2, device="frail:0") * 3.0).tolist() == [3.0, 3.0]  # it goes on
+        assert (ef.ones(2, device="frail:0") * 3.0).tolist() == [3.0, 3.0]  # the device works on
         return result
 
     for _ in _register(AsyncBackend("frail", threads=False, before_piece=fault)):
@@ -271,7 +271,7 @@ def test_faults_can_be_put_in_before_any_piece() -> None:
 
 
 class UnspeakableError(Exception):
-    """An error that cannot be put into words."""
+    """An error that has no text."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
@@ -299,7 +299,7 @@ def test_no_reader_waits_for_ever_whatever_is_raised(hand, device: str, raised: 
                 read()
     finally:
         table.remove("cos", kind)
-    assert ef.cos(x).tolist() == ef.cos(ef.ones(2)).tolist()  # the device goes on
+    assert ef.cos(x).tolist() == ef.cos(ef.ones(2)).tolist()  # the device works on
 
 
 def test_a_rule_that_raises_when_it_words_an_error_is_told_late(hand, monkeypatch) -> None:
@@ -346,7 +346,7 @@ def test_the_host_cannot_read_by_accident(hand) -> None:
             read(x._data)
     with pytest.raises(errors.InterchangeError):
         np.from_dlpack(x)
-    assert np.asarray(x).tolist() == [1.0, 1.0]  # of the tensor: that is asked for
+    assert np.asarray(x).tolist() == [1.0, 1.0]  # explicit for the tensor
     assert repr(x._data) == "DeviceArray(float32[2] on hand:0)"
 
 
@@ -439,7 +439,7 @@ def test_memory_is_counted_once_for_an_array_and_its_views(hand) -> None:
     y = x + x
     assert in_use() - start == 512
     del x
-    assert in_use() - start == 512  # the views hold it
+    assert in_use() - start == 512  # the views hold the memory
     del views, y
     assert in_use() == start
 
@@ -485,7 +485,7 @@ def test_work_that_holds_memory_is_done_before_it_is_refused(hand) -> None:
     hardware.limit_memory(1000, "hand:0")
     x = ef.ones(64, device="hand:0")
     for _ in range(20):
-        x = x + 1.0  # the ones before are held by work that is under way
+        x = x + 1.0  # earlier values are held by work under way
     assert x.sum().item() == 64 * 21
 
 
@@ -533,7 +533,7 @@ def test_a_copy_that_waits_holds_up_no_callback_of_what_it_waits_for(gate) -> No
         target=lambda: copies.append(backend.copy_out(z._data, 0)), daemon=True
     )
     reader.start()
-    reader.join(0.1)  # it waits, in the stream or before it
+    reader.join(0.1)  # blocked, in the stream or before it
     for _ in range(20):
         gate.release()
     reader.join(10)

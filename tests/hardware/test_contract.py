@@ -1,4 +1,4 @@
-"""The device contract, held by each kind that has values."""
+"""The device contract, checked for each kind of device that holds values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LAYOUTS = {
 
 @pytest.fixture(params=["cpu", "async", "hand", "fake"])
 def kind(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A kind with two devices."""
+    """The name of a kind with two devices."""
     made = {"hand": lambda: AsyncBackend("hand", threads=False), "fake": FakeBackend}
     if request.param in made:
         hardware.register_backend(made[request.param]())
@@ -99,7 +99,7 @@ def test_nothing_is_copied_between_cpus(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nothing_large_that_is_moved_is_written_into() -> None:
-    """Generated code writes results into memory that is not needed any more; a move shares it."""
+    """Generated code writes results into memory that is not needed any more; a move shares its."""
 
     @ef.trace
     def f(v: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
@@ -162,14 +162,14 @@ def test_null_devices_take_what_is_not_there_yet() -> None:
     try:
         x = ef.ones(3, device="hand:0")
         assert str(x.to("null:1").type) == "f32[3]@null:1"
-        assert not backend.ready(x._data)  # nothing was waited for
+        assert not backend.ready(x._data)  # the call did not wait
         assert str(x.to("null:1").to("null:2").type) == "f32[3]@null:2"
     finally:
         registry._backends.pop("hand")
         registry._devices.pop("hand:0")
 
 
-# --- what is in the memory of the host ----------------------------------------------------------
+# --- host memory --------------------------------------------------------------------------------
 
 
 def test_positions_are_those_of_inputs_and_outputs() -> None:

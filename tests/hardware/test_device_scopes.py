@@ -1,6 +1,6 @@
-"""Device scopes: what is moved, and where a scope ends.
+"""Device scopes: moves, and the ends of scopes.
 
-Which device a scope names: `test_scope_names.py`. What programs do in scopes, eagerly and traced:
+The devices that scopes name: `test_scope_names.py`. Programs in scopes, eagerly and traced:
 `test_scope_programs.py`.
 """
 
@@ -281,7 +281,7 @@ def test_what_is_at_home_in_the_scopes_of_others_runs_where_it_is() -> None:
 
     here, there = ef.ones(2), ef.ones(2, device="cpu:1")
     waits = waiting()
-    next(waits)  # its scope is open, and not in force
+    next(waits)  # the generator's scope is open, and not in force
     assert all_open.home == "cpu:1"
     assert (here + 1.0).device == "cpu:0"
     assert (there * there).device == "cpu:1"

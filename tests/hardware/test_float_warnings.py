@@ -1,4 +1,4 @@
-"""NumPy's warnings in eager code name the user's line, and graphs run without them."""
+"""NumPy's warnings: eager code names the user's line, and graphs run without warnings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ each = pytest.mark.parametrize(("text", "program"), PROGRAMS.items(), ids=PROGRA
 
 @each
 def test_eagerly_at_the_users_line(text: str, program: Callable[[], ef.Tensor]) -> None:
-    for _ in range(2):  # the second time operators call the kernel without looking for it
+    for _ in range(2):  # in the second run operators call the remembered kernel
         with pytest.warns(RuntimeWarning, match=text) as caught:
             program()
         (one,) = caught

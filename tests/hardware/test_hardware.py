@@ -1,4 +1,4 @@
-"""Devices: names, scopes, virtual CPUs, null devices, device kinds of others."""
+"""Devices: names, scopes, virtual CPUs, null devices, device kinds of third parties."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_transfers() -> None:
     assert x.to("cpu:0") is x
     assert y.to_device("cpu:0").device == "cpu:0"
     assert ef.asarray(x, device="cpu:2").device == "cpu:2"
-    assert np.shares_memory(x.numpy(), y.numpy())  # virtual CPUs share it
+    assert np.shares_memory(x.numpy(), y.numpy())  # virtual CPUs share memory
     gradient = ef.grad(lambda v: (v.to("cpu:2") * 3.0).sum())(x)
     assert gradient.device == "cpu:0"
     assert gradient.tolist() == [3.0, 3.0]
@@ -303,7 +303,7 @@ def test_shapes_that_depend_on_data_are_an_error(look) -> None:
         look(ef.ones(3, device="null:0"))
 
 
-# --- kinds of others --------------------------------------------------------------------------
+# --- kinds of third parties -------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -386,7 +386,7 @@ def test_a_special_kernel_of_a_third_party_kind(fake) -> None:
 
 def test_a_kind_registered_again_gets_new_devices(fake) -> None:
     old = ef.ones(2, device="fake:0")
-    again: Any = type("FakeBackend", (FakeBackend,), {})()  # as if the cell had run again
+    again: Any = type("FakeBackend", (FakeBackend,), {})()  # as in a second run of the cell
     hardware.register_backend(again)
     new = ef.ones(2, device="fake:0")
     assert new.device is not old.device

@@ -1,4 +1,4 @@
-"""The setting ``kernels``, each time in a process of its own, since it is for a whole process."""
+"""The setting ``kernels``, each time in a process of its own, as it holds for a whole process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kernels.native.compiling import needs_compiler
 
 
 def _run(code: str, **environment: str) -> str:
-    """What a program prints; it fails if there is a warning."""
+    """The output of a program, which must raise no warning."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], timeout=120, check=False,
         capture_output=True, text=True, env={**os.environ, **environment},

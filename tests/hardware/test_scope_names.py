@@ -23,7 +23,7 @@ def _three_cpus() -> Iterator[None]:
 
 @pytest.fixture
 def tasks() -> Iterator[list[str]]:
-    """Devices of tasks, as a cluster would bring them."""
+    """Devices of tasks, as a cluster would register them."""
     names = ["worker:0/cpu:0", "worker:1/cpu:0", "worker:1/gpu:0", "worker:1/gpu:1"]
     for name in names:
         task, _, own = name.partition("/")

@@ -1,4 +1,4 @@
-"""Each program of the table, eagerly and traced: the same bits, devices and moves."""
+"""Programs with device scopes, eagerly and traced: the same bits, devices and moves."""
 
 from __future__ import annotations
 

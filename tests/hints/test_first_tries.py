@@ -1,4 +1,4 @@
-"""What newcomers write at first: the error or the warning says what to write instead."""
+"""First attempts of newcomers: the error or the warning says what to write instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error for a name of another framework says what there is in its place."""
+"""Errors for names of other frameworks, with the names of eagerflow in their place."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_property_that_is_called_is_an_error_with_a_hint(name: str) -> None:
         use = "[net.{0}, len(net.{0}), net.{0}.items(), *net.{0}.values(), f(net.{0})]"
         assert len(eval(use.format(name), {"net": net, "f": list})) >= 5
     with pytest.raises(TypeError):
-        getattr(net, name)()  # whose instruction does not tell
+        getattr(net, name)()  # whose instruction does not show a call
 
 
 def test_no_attribute_that_there_is_goes_by_a_hook() -> None:

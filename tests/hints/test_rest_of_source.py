@@ -1,4 +1,4 @@
-"""The first error in a program tells what else in it is written as elsewhere."""
+"""The first error in a program lists its other lines that are written as in other frameworks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are unpacked as elsewhere: one tensor would be divided along its first axis."""
+"""Results unpacked as in other frameworks: one tensor would be divided along its first axis."""
 
 from __future__ import annotations
 

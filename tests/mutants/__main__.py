@@ -1,8 +1,8 @@
-"""Puts bugs into a copy of the tree, one at a time, and tells which the tests find.
+"""Mutation testing: puts bugs into a copy of the tree, one at a time, and runs tests on them.
 
-Run: ``python -m tests.mutants [--tree DIR] [--wide] [PART OF A NAME ...]``. The tests that look at
-a bug run until one fails; with ``--wide`` all of them do. A bug that no test finds is told by the
-exit status.
+Run: ``python -m tests.mutants [--tree DIR] [--wide] [PART OF A NAME ...]``. The tests listed for
+a bug run until one fails; with ``--wide`` all tests do. The exit status says whether all bugs
+were found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECONDS = 3600  # a bug may let tests wait for ever
 
 
 def copied(tree: Path, folder: Path) -> Path:
-    """A copy of what tests need of a tree."""
+    """A copy of the parts of a tree that tests need."""
     for part in _PARTS:
         if (tree / part).is_dir():
             skip = shutil.ignore_patterns("__pycache__")
@@ -34,7 +34,7 @@ def copied(tree: Path, folder: Path) -> Path:
 
 
 def finding(bug: Bug, tree: Path, wide: bool = False) -> str:
-    """The test that finds a bug which is put into this tree; empty if none does."""
+    """The first test that fails with a bug put into this tree; empty if none does."""
     file = tree / bug.file
     source = file.read_text()
     if source.count(bug.right) != 1:
@@ -51,7 +51,7 @@ def finding(bug: Bug, tree: Path, wide: bool = False) -> str:
 
 
 def _failed(tree: Path, arguments: list[str]) -> str:
-    """The first test that fails."""
+    """The first test that fails; empty if none does."""
     packages = [tree, tree / "kernels", tree / "widgets"]
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join(map(str, packages)),
@@ -65,7 +65,7 @@ def _failed(tree: Path, arguments: list[str]) -> str:
         )
     except subprocess.TimeoutExpired:
         return "they do not end"
-    if done.returncode in (0, 5):  # 5: there are no such tests
+    if done.returncode in (0, 5):  # 5: no such tests
         return ""
     lines = done.stdout.splitlines()
     told = [line for line in lines if line.startswith(("FAILED", "ERROR"))]

@@ -1,4 +1,4 @@
-"""Bugs that somebody might write, a few for each package, and the tests that must find them."""
+"""Plausible bugs, a few for each package, and the tests that must find them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["BUGS", "Bug"]
 
 
 class Bug(NamedTuple):
-    """One change of the source that breaks something.
+    """A change of the source that breaks something.
 
     Attributes:
-        name: what is broken.
-        file: where.
-        right: a text that is there once.
-        wrong: what it becomes.
-        tests: the files and folders of tests that look at it.
+        name: the behaviour that breaks.
+        file: the file that is changed.
+        right: a text that occurs once in the file.
+        wrong: its replacement.
+        tests: the files and folders of tests for this behaviour.
     """
 
     name: str

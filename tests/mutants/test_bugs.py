@@ -1,4 +1,4 @@
-"""The bugs that are kept for trying the tests can be put in."""
+"""The bugs for mutation testing can be put into the source."""
 
 from __future__ import annotations
 

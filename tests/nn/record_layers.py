@@ -1,4 +1,4 @@
-"""Writes what PyTorch computes for the table of layers to ``data/layers.npz``.
+"""Records PyTorch's results for the table of layers in ``data/layers.npz``.
 
 Run it where PyTorch is installed (the bench extra), in the root of the repository:
 

@@ -21,7 +21,7 @@ TARGET = Path(__file__).parent / "data" / "layers.npz"
 
 @dataclass(frozen=True)
 class Setting:
-    """One layer, one way to call it."""
+    """A layer with the arguments of one call."""
 
     name: str
     layer: str
@@ -37,7 +37,7 @@ class Setting:
 
 
 def numbers(name: str, shape: Shape) -> np.ndarray[Any, Any]:
-    """Numbers between -1 and 1 that belong to a name; exactly the same everywhere."""
+    """Numbers between -1 and 1, derived from a name; exactly the same on every machine."""
     i = np.arange(int(np.prod(shape)), dtype=np.int64) + zlib.crc32(name.encode()) % 9973
     return (((i * i * 31 + i * 7919) % 10007) / 5003.0 - 1.0).reshape(shape)
 
@@ -65,7 +65,7 @@ def cotangent_of(setting: Setting, shape: Shape) -> np.ndarray[Any, Any]:
 
 
 def mask_of(setting: Setting) -> np.ndarray[Any, Any] | None:
-    """True where a query sees a key, or what is added to scores; each query sees a key."""
+    """A mask that is True where a query sees a key, or is added to scores; no query is blind."""
     (batch, queries, _), keys = setting.shapes[0], setting.shapes[-1][1]
     if setting.mask == "bool":
         x = numbers(setting.name, (queries, keys)) > 0
@@ -85,7 +85,7 @@ def pack(arrays: dict[str, np.ndarray[Any, Any]], target: Path = TARGET) -> None
 
 
 def unpack(source: Path = TARGET) -> dict[str, np.ndarray[Any, Any]]:
-    """What `pack` wrote."""
+    """The named arrays in a file that `pack` wrote."""
     found, start = {}, 0
     with np.load(source) as file:
         index, values = json.loads(file["index"].tobytes()), file["values"]
@@ -278,7 +278,7 @@ def _rest() -> list[Setting]:
 
 
 def _transformers() -> list[Setting]:
-    """PyTorch's argument names; dropout is off, as its draws are not ours."""
+    """Rows with PyTorch's argument names; dropout is off, as draws differ."""
 
     def layer(
         name: str, kind: str, shapes: Sequence[Shape], mask: str | None = None, **options: Any

@@ -35,7 +35,7 @@ def test_mean_and_variance(row: Any) -> None:
     x = make(SHAPE, generator=ef.random.Generator(0), dtype=ef.float64, **settings).numpy()
     assert x.shape == SHAPE
     assert x.dtype == np.float64
-    # five standard errors; that of a variance is at most that of normal numbers
+    # five standard errors; the standard error of a variance is at most that of normal numbers
     assert abs(x.mean()) < 5 * math.sqrt(variance / x.size)
     assert abs(x.var() / variance - 1) < 5 * math.sqrt(2 / x.size)
 

@@ -1,4 +1,4 @@
-"""Layers: what tables of values do not show: state, modes, initial values, errors."""
+"""Layers beyond the tables of values: state, modes, initial values, errors."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def test_attention_drops_weights_in_training_mode_alone() -> None:
     assert (layer(x).numpy() == layer(x).numpy()).all()
 
 
-# --- the rest ---------------------------------------------------------------------------------
+# --- other layers -----------------------------------------------------------------------------
 
 
 def test_dropout_draws_anew_in_each_run_of_a_trace() -> None:
@@ -351,7 +351,7 @@ def test_one_trace_serves_batches_of_all_sizes() -> None:
 
 @pytest.mark.parametrize("traced", [False, True])
 def test_a_recurrent_layer_in_a_sequence(traced: bool) -> None:
-    """What it gives is a pair, which would be stacked if its shapes were the same."""
+    """A recurrent layer gives a pair, which would be stacked if its shapes were equal."""
     gru = nn.GRU(3, 4, batch_first=True)
     x = ef.ones((2, 1, 3))
 

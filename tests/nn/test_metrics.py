@@ -199,7 +199,7 @@ def test_a_trace_serves_all_sizes(function: Any, first: Any, sizes: tuple[int, .
         x, y = first(n), labels_of(n)
         np.testing.assert_array_equal(step(x, y).numpy(), function(x, y).numpy())
     assert len(step.traces) <= 2
-    with pytest.raises(ShapeError):  # no broadcasting, whatever the trace knows of sizes
+    with pytest.raises(ShapeError):  # no broadcasting, whether or not sizes are known
         step(first(1), labels_of(6))
 
 
@@ -235,7 +235,7 @@ def test_accumulators_in_a_traced_step() -> None:
         parts["matrix"].update(logits, labels)
         parts["perplexity"].update(logits, labels)
 
-    for _ in range(2):  # the second time after reset
+    for _ in range(2):  # the second run is after a reset
         batches = [(generator.normal(size=(n, 4)), generator.integers(0, 4, n)) for n in (8, 8, 3)]
         for logits, labels in batches:
             step(ef.tensor(logits), ef.tensor(labels))
@@ -252,7 +252,7 @@ def test_accumulators_in_a_traced_step() -> None:
         assert float(matrix.f1_score("macro")) == float(metrics.f1_score(x, y, "macro", 4))
         for metric in parts.values():
             metric.reset()
-    assert len(step.traces) == 2  # of the full batches, and of any size
+    assert len(step.traces) == 2  # one of the full batches, one of any size
 
 
 def test_nothing_yet() -> None:

@@ -141,7 +141,7 @@ def test_a_module_without_forward() -> None:
 
 @pytest.mark.parametrize("value", [ef.ones(2), 3.0, [1.0, 2.0], ef.ones(2).numpy()], ids=type)
 def test_a_variable_is_not_lost_for_a_value(value: Any) -> None:
-    """As in PyTorch: it would be trained no longer, without a word."""
+    """As in PyTorch: the variable would silently drop out of training."""
     layer = Scale()
 
     def load(x: Any) -> Any:
@@ -169,7 +169,7 @@ def test_what_may_take_the_place_of_a_variable() -> None:
 
 
 class _Notes:
-    """Another base class, which hears of attributes."""
+    """Another base class, which records the attributes that are set."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -343,7 +343,7 @@ class Deep(nn.Module):
 
 
 class Trainer:
-    """A model as an attribute, read by a method."""
+    """An object with a model as an attribute, which a method reads."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -390,7 +390,7 @@ def test_variables_are_called_by_their_paths_in_graphs() -> None:
     names = set(ef.trace(lambda x: model(x)).graph(ef.tensor([0, 1, 2])).resources)
     given = {"scale": "temperature"}
     assert names == {given.get(path, path) for path in model.state}
-    assert model.layers[0].weight.name == "weight"  # by itself it is called as before
+    assert model.layers[0].weight.name == "weight"  # outside of the model the name is as before
 
 
 def test_scopes_are_closed_when_forward_raises() -> None:
@@ -442,7 +442,7 @@ def test_another_mode_is_another_trace_with_the_reason() -> None:
     predict(x)
     MODEL.train()
     predict(x)
-    assert len(predict.traces) == 2  # the first one again
+    assert len(predict.traces) == 2  # the first one is reused
 
 
 def test_another_probability_of_dropout_counts() -> None:
@@ -532,7 +532,7 @@ def test_the_reason_of_a_large_model_is_short() -> None:
 
 
 def test_what_modules_are_asked_for_costs_no_guards() -> None:
-    """The code of this package reads attributes by names made at run time; traces do not."""
+    """This package's code reads attributes by names made at run time; traces do not guard them."""
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
 
     def step(x: Any) -> Any:

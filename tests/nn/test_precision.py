@@ -1,4 +1,4 @@
-"""Inputs of double precision in layers of single precision: one warning, where they came in."""
+"""One warning for inputs of double precision in layers of single precision, where they enter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public names of ``ef.nn``: they are there, documented, and hint at their like elsewhere."""
+"""The public names of ``ef.nn``: existence, documentation, and hints at other libraries' names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import eagerflow as ef
 from eagerflow.errors import UnknownNameError
 from tests.each import check_each
 
-#: what ef.nn promises
+#: names promised by ef.nn
 LAYERS = {
     "Module", "Linear", "Conv1d", "Conv2d", "ConvTranspose2d", "MaxPool2d", "AvgPool2d",
     "BatchNorm", "LayerNorm", "RMSNorm", "Dropout", "Embedding", "ShardedEmbedding",

@@ -28,9 +28,9 @@ from tests.nn.settings import (
 Arrays = dict[str, np.ndarray[Any, Any]]
 RECORDED = unpack()
 
-#: relative to the largest number of an array; sums of some hundred products
+#: errors relative to the largest number of an array; arrays are sums of some hundred products
 TOLERANCES = {ef.float64: 1e-13, ef.float32: 1e-5}
-#: without dtypes to choose: they have no variables
+#: layers without variables, which have no dtype to choose
 PLAIN = ("Pool", "Flatten")
 
 
@@ -53,7 +53,7 @@ def layer_of(setting: Setting, dtype: Any) -> nn.Module:
 
 
 def options_of(setting: Setting, dtype: Any) -> dict[str, Any]:
-    """The keyword arguments of the call."""
+    """The keyword arguments of the layer's call."""
     mask = mask_of(setting) if setting.mask else None
     if mask is None:
         return {"is_causal": True} if setting.mask == "causal" else {}
@@ -63,7 +63,7 @@ def options_of(setting: Setting, dtype: Any) -> dict[str, Any]:
 
 
 def run(setting: Setting, dtype: Any, wrap: Callable[[Any], Any] = lambda f: f) -> Arrays:
-    """As `torch_layers.run`."""
+    """Outputs, gradients and buffers by name, as of `torch_layers.run`."""
     layer = layer_of(setting, dtype)
     whole = setting.indices is not None
     inputs = [ef.tensor(x, dtype=ef.int64 if whole else dtype) for x in inputs_of(setting)]

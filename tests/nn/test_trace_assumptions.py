@@ -1,4 +1,4 @@
-"""Traced functions that ask modules for all that they hold: which changes are seen."""
+"""Guards of traced functions that read all that modules hold: the changes that they notice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Config:
 
 
 class Unseen:
-    """An object that is neither walked into nor held weakly."""
+    """An object that is neither traversed nor weakly referenced."""
 
     __slots__ = ("_it",)
 
@@ -56,7 +56,7 @@ def layer(size: int = 2) -> nn.Linear:
 
 
 def names(net: Any, what: str) -> Any:
-    """What a function gives that is traced once for each structure."""
+    """A function of the names, traced once for each structure."""
     return {
         "state": lambda: ",".join(net.state),
         "parameters": lambda: ",".join(net.parameters),
@@ -255,7 +255,7 @@ def test_what_is_no_module_or_variable_is_of_no_account(monkeypatch: pytest.Monk
         net.train(bool(i % 3))
         f(ZERO)
     assert len(f.traces) == 1
-    assert not walks  # the fast look was enough
+    assert not walks  # the fast check was enough
     net.tables["a"] = 1.0
     f(ZERO)
     assert len(walks) == 1
@@ -295,11 +295,11 @@ def test_gradients_by_what_is_trainable_within_a_step() -> None:
         found, want = traced(x), step(x)
         assert list(found) == list(want)
         assert all((found[k].numpy() == want[k].numpy()).all() for k in want)
-    assert len(traced.traces) == 4  # what was there before is known
+    assert len(traced.traces) == 4  # earlier structures have traces
 
 
 def test_parts_that_are_frozen_within_a_step() -> None:
-    """As one of two networks that are trained in turns."""
+    """As with two networks that are trained in alternation."""
     net = Net()
 
     @ef.trace
@@ -362,7 +362,7 @@ def test_changes_one_after_the_other(changes: list[tuple[Callable[[Any], None], 
         net.number = number
         try:
             change(net)
-        except (AttributeError, IndexError, KeyError):  # it is gone already
+        except (AttributeError, IndexError, KeyError):  # it was removed before
             continue
         if call:
             assert traced(ZERO)[1] == all_of_it(ZERO)[1]

@@ -1,4 +1,4 @@
-"""What PyTorch computes for a `Setting`: outputs, gradients, buffers afterwards."""
+"""PyTorch's results for a `Setting`: outputs, gradients, buffers afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARTS = ("query", "key", "value")
 
 
 def _names(module: Any) -> dict[str, Any]:
-    """The parameters and buffers of PyTorch by our paths; slices of packed ones."""
+    """PyTorch's parameters and buffers by eagerflow's paths; packed ones as slices."""
     found: dict[str, Any] = {}
     packed = ()
     for path, part in module.named_modules():
@@ -75,13 +75,13 @@ def _call(setting: Setting, module: Any, inputs: list[Any]) -> Any:
     elif setting.mask == "causal":
         size = query.shape[1]
         options["attn_mask"] = torch.ones(size, size, dtype=torch.bool).triu(1)
-    elif mask is not None:  # PyTorch's boolean ones say what is hidden here
+    elif mask is not None:  # True means hidden in PyTorch's boolean masks
         options["attn_mask"] = torch.from_numpy(~mask if mask.dtype == bool else mask)
     return module(query, key, value, **options)[0]
 
 
 def _transformer_options(setting: Setting) -> dict[str, Any]:
-    """The masks of a call. That of the padding is one of the memory, if there is one."""
+    """The masks of a call. A padding mask is that of the memory, if there is a memory."""
     mask = mask_of(setting) if setting.mask not in (None, "causal") else None
     own = "tgt" if "Decoder" in setting.layer else "src"
     if setting.mask == "padding":

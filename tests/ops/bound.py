@@ -1,4 +1,4 @@
-"""Which ops the table of cases binds, and where the others are tested."""
+"""The ops bound by the table of cases, and the test files of all others."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tests.ops.table import (
 
 __all__ = ["CASE_OPS", "ELSEWHERE", "OPS", "cases_by_op"]
 
-ef.stop_gradient(0)  # its op is that of a package which is loaded when it is asked for
+ef.stop_gradient(0)  # the module with its op is imported on first use
 OPS = sorted(all_ops())
 
 
 def _of_queues() -> list[str]:
-    """Ops of queues and their kin, which wait for each other."""
+    """Ops of queues, accumulators, barriers and mutexes, which wait for each other."""
     kin = ("accumulator_", "barrier_", "mutex_", "queue_")
     return [name for name in OPS if name.startswith(kin)]
 
 
-#: ops that no case can run, as eager mode never binds them, or gradients alone, or that give
-#: nothing; with the tests that they have instead
+#: ops that no case can run, as eager mode never binds them, or only gradients do, or they have no
+#: result; with the tests that cover them instead
 ELSEWHERE = {
     "of_taking_rows": "tests/batching/test_branches.py",
     "print": "tests/ops/state/test_callbacks.py",
@@ -72,7 +72,7 @@ CASE_OPS = [name for name in OPS if name not in ELSEWHERE]
 
 @functools.cache
 def cases_by_op() -> dict[str, list[OpCase]]:
-    """For each op the cases whose run executes it, those named after it first."""
+    """Cases by op: those whose run executes the op, with those named after the op first."""
     found: dict[str, list[OpCase]] = {}
     for case in ALL_CASES:
         seen: set[str] = set()

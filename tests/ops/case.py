@@ -1,6 +1,6 @@
 """`OpCase`: one row of the table that drives all tests of ops.
 
-A row says how to make arguments, what is right (a reference that is independent of the kernel),
+A row says how to make arguments, which result is right (a reference independent of the kernel),
 for which dtypes, and which arguments have a gradient. `tests/ops/test_table.py` runs every row in
 every column (eager, traced; later partitioned, compiled).
 """
@@ -52,7 +52,7 @@ TOLERANCE = {
 
 
 def np_dtype(name: str) -> np.dtype[Any]:
-    """NumPy's dtype of a name, ml_dtypes included; bytes are objects of Python."""
+    """NumPy's dtype of a name, ml_dtypes included; `object` for the dtype bytes."""
     if name == "bytes":
         return np.dtype(object)
     return np.dtype(getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else name)
@@ -63,7 +63,7 @@ class Sample:
     """Makes the arguments of one test: same seed, same values.
 
     Attributes:
-        rng: for values.
+        rng: the source of the values.
         dtype: the dtype under test, by name.
         shape: the shape of the layout under test.
         strided: whether arrays are non-contiguous views (every second element, reversed).
@@ -85,7 +85,7 @@ class Sample:
     ) -> Any:
         """Values in [low, high) (rounded for integers, clipped at 0 for unsigned ones).
 
-        Of bytes: what numbers are written as, empty bytes, and some that end in zeros.
+        Of dtype bytes: numbers written out, empty byte strings, and some that end in zeros.
         """
         shape = self.shape if shape is None else shape
         name = self.dtype if dtype is None else dtype
@@ -119,7 +119,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class OpCase:
-    """One row.
+    """One row of the table.
 
     Attributes:
         name: the public function, dotted under ``ef`` (``"linalg.qr"``).
@@ -128,7 +128,7 @@ class OpCase:
         reference: the right result, given the same arguments as NumPy arrays. Low-precision and
             half floats come as float32 or wider: compute in the precision given or better.
         kwargs: keyword arguments of the function (and of the reference, unless `plain` is set).
-        dtypes: for which dtypes.
+        dtypes: the dtypes to run, by name.
         grad: positions of the arguments to check gradients of, in float64 (and complex128 where
             the row has it); empty only with a reason in `no_grad`.
         no_grad: why there is no gradient to check.
@@ -139,15 +139,15 @@ class OpCase:
             are right up to a sign or an order; raises AssertionError.
         specials: run on NaN, infinities and signed zeros as well.
         exact: results must be equal bit for bit.
-        label: tells several rows of one function apart.
+        label: distinguishes several rows of one function.
         second: check second-order gradients as well.
         plain: call the reference without the keyword arguments.
         specialises: why the function asks for a size or a number while it is traced, so that
-            another one traces again; empty if it asks for none.
+            another size or number causes a retrace; empty if it asks for none.
         fixed: why there is no second size for its tensors; empty if there is.
         untraceable: why the function cannot be traced; empty if it can.
-        seed: of the generator that the function draws from, made anew in each call, so that it
-            is a function.
+        seed: of the generator that the function draws from, made anew in each call, so that the
+            function gives equal results for equal arguments.
     """
 
     name: str

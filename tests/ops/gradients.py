@@ -1,4 +1,4 @@
-"""Gradients of cases as functions of all arguments, so that they can be traced themselves."""
+"""Gradients of cases as functions of all arguments, so that gradients can be traced themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 def gradient(
     function: Function, wrt: Sequence[int], kwargs: dict[str, Any], order: int = 1
 ) -> Function:
-    """The function that gives the gradients of ``function``, for cotangents made of its results.
+    """The function of the gradients of ``function``, for cotangents made of its results.
 
     Args:
         function: gives tensors.
@@ -45,7 +45,7 @@ def gradient(
 
 
 def _places(args: Sequence[Any], wrt: Sequence[int]) -> list[int]:
-    """Where among the leaves of the arguments the floating tensors are that count."""
+    """Indices of the floating tensors of the arguments ``wrt`` among the leaves of all."""
     places, start = [], 0
     for i, arg in enumerate(args):
         found = tree.leaves(arg)
@@ -60,7 +60,7 @@ def _is_floating(x: Any) -> bool:
 
 
 def _pulled(function: Function, point: Sequence[Any]) -> Any:
-    """The value, and what comes back for a cotangent that differs from element to element."""
+    """The value, and the cotangents pulled back from one that differs from element to element."""
     value, pull = ef.vjp(function, *point)
     return value, pull(tree.map(_cotangent, value))
 

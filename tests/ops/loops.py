@@ -40,7 +40,7 @@ def _dtype(out: list[Any], kind: str) -> Any:
 
 
 def total(function: Callable[[float], float]) -> Callable[[float], float]:
-    """``function`` of Python's math module with IEEE's results where it raises instead."""
+    """``function`` of Python's math module, with IEEE's results where it raises an error."""
 
     def extended(x: float) -> float:
         try:
@@ -63,7 +63,7 @@ def divided(a: Any, b: Any) -> Any:
 
 
 def reducing(function: Callable[[list[Any]], Any], *, empty: Any = None) -> Any:
-    """A reference that calls ``function`` with the lists of elements that are reduced to one.
+    """A reference that calls ``function`` with each list of elements that is reduced to one.
 
     Args:
         function: of a list of Python numbers.
@@ -85,7 +85,7 @@ def reducing(function: Callable[[list[Any]], Any], *, empty: Any = None) -> Any:
 
 
 def along(function: Callable[[list[Any]], list[Any]]) -> Any:
-    """A reference that calls ``function`` with the elements along an axis, for as many results."""
+    """A reference that calls ``function`` with each list of elements along an axis."""
 
     def reference(*arrays: Any, axis: int = -1, **kwargs: Any) -> Any:
         moved = [np.moveaxis(a, axis, -1) for a in arrays]

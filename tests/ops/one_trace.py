@@ -1,7 +1,7 @@
 """Rows of several cases in one trace: to trace takes longer than to run most ops.
 
 One function takes the arguments of all rows and gives all their results, which are compared with
-those of eager calls bit for bit. Where they differ, each row is run by itself, to tell which.
+those of eager calls bit for bit. Where they differ, each row is run alone, to find the wrong one.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _ONE: Final = frozenset(
 def columns_in_one_trace(cases: Sequence[OpCase], *, every: bool = False) -> dict[str, list[Row]]:
     """By columns, the rows of cases that are run in one trace; all are run eagerly as well.
 
-    Those that show most are run in every way; one case of each function in a scope, and in one
+    The rows that show most are run in every way; one case of each function in a scope, and in one
     dtype for each of the ways to cut its graph. The other dtypes in that layout, and the first one
     in the other layouts, are traced.
 
     Args:
-        cases: those that share the trace.
-        every: whether all cases, and the dtypes that stand for their kinds, are run in all these.
+        cases: the cases that share the trace.
+        every: whether all cases, and the dtypes that stand for their kinds, are run in every way.
     """
     rows: dict[str, list[Row]] = {
         "traced": [],
@@ -80,11 +80,11 @@ def columns_in_one_trace(cases: Sequence[OpCase], *, every: bool = False) -> dic
 
 
 class Joined(NamedTuple):
-    """One function for several rows.
+    """The functions of several rows, joined into one.
 
     Attributes:
-        function: takes the arguments of all, one row after the other.
-        args: these.
+        function: takes the arguments of all rows, one row after the other.
+        args: the arguments of all rows.
         wrt: the positions to differentiate by.
     """
 
@@ -94,7 +94,7 @@ class Joined(NamedTuple):
 
 
 def joined_rows(rows: Sequence[Row], *, special: bool = False) -> Joined:
-    """One function that runs all rows."""
+    """The function that runs all rows, with its arguments."""
     made = [arguments(*row, special=special) for row in rows]
     bounds = list(pairwise(accumulate(map(len, made), initial=0)))
     parts = [
@@ -112,7 +112,7 @@ def joined_rows(rows: Sequence[Row], *, special: bool = False) -> Joined:
 
 
 def check_values_in_one_trace(rows: Sequence[Row], column: str, *, special: bool = False) -> None:
-    """Run rows in one trace, in a column that compares with eager mode."""
+    """Run the rows in one trace, in a column that compares with eager mode."""
     joined = joined_rows(rows, special=special)
     before = [a.copy() for a in flatten_arrays(joined.args)]
     tensors = [map_arrays(ef.asarray, a) for a in joined.args]
@@ -130,7 +130,7 @@ def check_values_in_one_trace(rows: Sequence[Row], column: str, *, special: bool
 
 
 def check_gradients_in_one_trace(rows: Sequence[Row], column: str, order: int = 1) -> None:
-    """The gradients of rows in one trace, in a column that compares with eager mode."""
+    """Run the gradients of rows in one trace, in a column that compares with eager mode."""
     joined = joined_rows(rows)
     try:
         compare_gradients(joined.function, joined.args, joined.wrt, {}, column, order)

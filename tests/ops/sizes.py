@@ -1,6 +1,6 @@
-"""Cases with other sizes, on one trace.
+"""Runs of cases with other sizes on one trace.
 
-`calls_of` makes the calls that one traced function gets in a row; `check_sizes` makes them, and
+`calls_of` makes a sequence of calls for one traced function; `check_sizes` makes these calls and
 compares each with eager mode bit for bit.
 """
 
@@ -32,13 +32,13 @@ _SHAPES: dict[int, tuple[tuple[int, ...], ...]] = {
 
 
 class Size(int):
-    """A size of the sample: a case that passes it on means the size of an argument."""
+    """A size of the sample: where a case passes it on, the size of an argument is meant."""
 
     axis: int
 
 
 class AxisOf:
-    """In the place of a `Size` among arguments: this axis of the tensor ``like``."""
+    """Stands for a `Size` among arguments: this axis of the tensor ``like``."""
 
     def __init__(self, axis: int) -> None:
         self.axis = axis
@@ -49,14 +49,14 @@ _AXES = (AxisOf(0), AxisOf(1))  # static arguments of a trace are told apart by 
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls in a row that differ in sizes alone.
+    """Consecutive calls that differ in sizes alone.
 
     Attributes:
-        function: what is called: the function of the case, with a tensor before its arguments
-            of which the sizes are those of the sample.
+        function: the function of the case, with a tensor before its arguments of which the
+            sizes are those of the sample.
         first: the arguments for the first trace.
-        second: those which make sizes symbolic; none if the case has no other sizes.
-        more: further ones, with sizes 0 and 1 among them. For some, eager code raises.
+        second: the arguments that make sizes symbolic; None if the case has no other sizes.
+        more: further arguments, with sizes 0 and 1 among them. For some, eager code raises.
     """
 
     function: Callable[..., Any]
@@ -104,7 +104,7 @@ def _sampled(case: OpCase, dtype: str, shapes: Sequence[tuple[int, ...]]) -> Ite
         sample = sample_of(case, dtype, _marked(shape), False)
         try:
             args = made(case, sample)
-        except (ValueError, IndexError):  # there are no such arguments, as no index into no rows
+        except (ValueError, IndexError):  # no arguments of this shape, as no index into no rows
             continue
         args = tree.map(lambda x: _AXES[x.axis] if type(x) is Size else x, args)
         yield [ef.zeros(shape), *(map_arrays(ef.asarray, a) for a in args)]
@@ -124,7 +124,7 @@ def _keeping(first: Arguments, args: Arguments) -> Arguments:
 
 
 def _tensors(args: Arguments) -> list[ef.Tensor]:
-    """The tensors that matter: the one before the arguments does if its sizes are used."""
+    """The tensors whose sizes matter: the first one, ``like``, only if its sizes are used."""
     leaves = tree.leaves(args[1:])
     used = args[:1] if any(type(x) is AxisOf for x in leaves) else []
     return [*used, *(x for x in leaves if isinstance(x, ef.Tensor))]
@@ -147,9 +147,9 @@ def _works(function: Callable[..., Any], case: OpCase, args: Arguments) -> bool:
 
 
 def _resized(function: Callable[..., Any], case: OpCase, first: Arguments) -> Iterator[Arguments]:
-    """Arguments with the arrays of the first cut or grown, equal sizes to equal sizes.
+    """Arguments with the arrays of the first cut or extended; equal sizes stay equal.
 
-    As many sizes differ as the function takes; to begin with, one less each or one more.
+    As many sizes differ as the function accepts; the first try has one less each, or one more.
     """
     sizes = sorted({n for shape in _shapes(first) for n in shape})
     taken: dict[int, int] = {}
@@ -206,7 +206,7 @@ def check_sizes(case: OpCase, order: int = 0) -> None:
     f, state = traced(function), State(calls.first)
     rows = [calls.first, calls.second or calls.first, *calls.more]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        if case.specialises:  # which is told from the third trace on
+        if case.specialises:  # reported from the third trace on
             warnings.simplefilter("ignore", TraceWarning)
         for i, args in enumerate(rows):
             run_again(f, function, args, state, every_way=i in (1, len(rows) - 1))
@@ -219,7 +219,7 @@ def check_sizes(case: OpCase, order: int = 0) -> None:
 
 
 def _whole(case: OpCase, calls: Calls, order: int) -> Callable[..., Any]:
-    """The function of the calls' arguments that is traced."""
+    """The function, of the calls' arguments, that is traced."""
     if order:
         return gradient(calls.function, [i + 1 for i in case.grad], case.kwargs, order)
     if not case.kwargs:

@@ -1,4 +1,4 @@
-"""Traces functions with symbolic sizes and runs the graphs, node by node, with other sizes."""
+"""Functions traced with symbolic sizes; their graphs run, node by node, with other sizes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Traced:
 
     Args:
         function: the function.
-        args: its arguments; each axis of a tensor becomes a symbol of its own, unless its size is
-            in ``fixed``.
+        args: its arguments; each axis of a tensor becomes a symbol of its own, unless the index of
+            the argument is in ``fixed``.
         kwargs: other arguments.
-        fixed: the places of arguments whose sizes stay numbers.
+        fixed: the indices of arguments whose sizes stay numbers.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Traced:
 
     @property
     def specialised(self) -> dict[str, Any]:
-        """The sizes that Python asked for, with what asked and where."""
+        """The sizes that became static, each with its cause and line."""
         return self.tracer.sizes.static
 
     def __call__(self, *args: Any) -> Any:

@@ -1,9 +1,9 @@
 """Checks one `OpCase`: values against its reference, types against its rules, gradients against
-numeric derivatives. `COLUMNS` are the ways to run it; a later stage adds a way, not a test.
+numeric derivatives. `COLUMNS` are the ways to run a case; a later stage adds a way, not a test.
 `columns_of` says which of them run which dtypes row by row; others run several rows in one trace
 (`tests/ops/one_trace.py`).
 
-What is traced is compared with eager mode bit for bit as well (`tests/ops/tracing.py`); so are its
+Traced code is compared with eager mode bit for bit as well (`tests/ops/tracing.py`); so are its
 gradients, which then need no numeric derivatives. Other sizes on one trace: `tests/ops/sizes.py`.
 """
 
@@ -37,7 +37,7 @@ Run = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
 
 
 def _elsewhere(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """On a device that is not the current one, where the results must be as well."""
+    """Run on a device that is not the current one; the results must be there as well."""
     with ef.config(cpu_devices=2):
         moved = [map_type(AbstractArray, _to_other_device, a) for a in args]
         result = function(*moved, **kwargs)
@@ -55,14 +55,14 @@ def _check_other_device(x: Tensor) -> None:
 
 
 def _in_scope(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """In a device scope, with operands from elsewhere, each of which is moved once."""
+    """Run in a device scope, with operands from elsewhere, each of which is moved once."""
     given: list[Any] = []
     for a in args:
         map_type(AbstractArray, given.append, a)
     with ef.config(cpu_devices=2), ef.device("cpu:1"), recorded(TransferEvent) as seen:
         result = function(*args, **kwargs)
-    own = function is ef.py_call  # which says itself where its results are
-    if not own and not any(isinstance(x, ef.Variable) for x in given):  # of which each read moves
+    own = function is ef.py_call  # the user gives the device of the results
+    if not own and not any(isinstance(x, ef.Variable) for x in given):  # each read moves
         moves = [(event.origin, event.device) for event in seen.events]
         assert set(moves) <= {("cpu:0", "cpu:1")}, f"moved: {moves}"
         assert len(moves) <= len({id(x) for x in given}), f"moved: {moves}"
@@ -72,7 +72,7 @@ def _in_scope(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
 def _traced_in_scope(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
-    """Eagerly and traced in a device scope: the same bits, on the same devices."""
+    """Run eagerly and traced in a device scope: the same bits, on the same devices."""
     with ef.config(cpu_devices=2), ef.device("cpu:1"), warnings.catch_warnings():
         warnings.simplefilter("ignore", MoveWarning)
         return call_traced(function, args, kwargs)
@@ -80,16 +80,16 @@ def _traced_in_scope(
 
 @contextmanager
 def _cut_over(*devices: str, taped: bool = False) -> Iterator[None]:
-    """Graphs are cut into partitions: all that have a node which may run elsewhere."""
+    """Cut every graph that has a node which may run on another device into partitions."""
     with partitioned(devices) as seen:
         yield
-    # under a tape the graph of the trace is replaced by two, or replayed if that cannot be
+    # under a tape the graph of the trace is replaced by two, or else replayed
     graphs = seen.graphs[1:] if taped else seen.graphs
     assert seen.ended or not any(map(spans_devices, graphs)), "no step was partitioned"
 
 
 LATE = "partitioned, late and in pieces"
-#: how an op can be run: name of the column -> run(function, args, kwargs)
+#: the ways to run an op: name of the column -> run(function, args, kwargs)
 COLUMNS: dict[str, Run] = {
     "eager": lambda function, args, kwargs: function(*args, **kwargs),
     "cpu:1": _elsewhere,
@@ -100,7 +100,7 @@ COLUMNS: dict[str, Run] = {
     "partitioned": call_traced,
     LATE: call_traced,
 }
-#: within what a column runs, and whether it does so under a tape
+#: the context in which a column runs, given whether it does so under a tape
 WITHIN: dict[str, Callable[..., AbstractContextManager[Any]]] = {
     "partitioned": partial(_cut_over, *CPUS),
     LATE: partial(_cut_over, *MIXED),
@@ -108,14 +108,14 @@ WITHIN: dict[str, Callable[..., AbstractContextManager[Any]]] = {
 ALONE = ("eager", "cpu:1", "scope")
 #: columns that compare with eager mode themselves, where types are checked and gradients numeric
 COMPARED = frozenset({"traced", "traced in a scope", "called", *WITHIN})
-#: the dtypes that stand for their kinds, where a case has them; else the first of a kind does
+#: the dtypes that stand for their kinds, where a case has them; else the first dtype of a kind
 _FIRST = ("int64", "uint8", "float32", "complex64")
 
 
 class RuleChecker(AbstractInterpreter):
     """A monitor: every op's result must be of the type and on the device that its rules give.
 
-    It notes the ops seen.
+    It records the names of the ops seen.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class RuleChecker(AbstractInterpreter):
         return result
 
 
-#: ops whose sizes depend on values; their rules say so instead of giving a type
+#: ops whose sizes depend on values; their type rules raise an error
 DATA_DEPENDENT = frozenset(
     {
         "mask_indices",
@@ -152,7 +152,7 @@ DATA_DEPENDENT = frozenset(
 
 @contextmanager
 def rules_checked():
-    """Check the rule of every op bound within the block; gives the names of the ops seen."""
+    """Check the rules of every op bound within the block; yields the names of the ops seen."""
     checker = RuleChecker()
     with monitored(checker):
         yield checker.seen
@@ -183,12 +183,12 @@ def one_of_each_function(cases: Sequence[OpCase]) -> list[OpCase]:
 
 
 def layout_of(case: OpCase) -> str:
-    """The layout in which a case shows most."""
+    """The layout that covers most of a case."""
     return next((x for x in ("matrix", "vector") if x in case.layouts), case.layouts[0])
 
 
 def columns_of(case: OpCase, dtype: str, layout: str) -> tuple[str, ...]:
-    """The columns that run one row of the values of a case: all for what shows most."""
+    """The columns that run one row of a case's values: all columns where the row covers most."""
     shows_most = layout == layout_of(case) and dtype in one_of_each_kind(case)
     return ALONE if shows_most else ALONE[:1]
 
@@ -201,7 +201,7 @@ def arguments(case: OpCase, dtype: str, layout: str, *, special: bool = False) -
 def sample_of(
     case: OpCase, dtype: str, shape: tuple[int, ...], strided: bool, *, special: bool = False
 ) -> Sample:
-    """What makes the arguments; the same for the same case, dtype and shape."""
+    """The sample that makes the arguments; equal for the same case, dtype and shape."""
     seed = zlib.crc32(f"{case.id} {dtype} {shape} {strided} {special}".encode())
     return Sample(np.random.default_rng(seed), dtype, shape, strided, special)
 
@@ -218,7 +218,7 @@ def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def map_type(kind: type, function: Callable[[Any], Any], value: Any) -> Any:
-    """``value`` with ``function`` applied to all of a type in it, also in lists and tuples."""
+    """``value`` with ``function`` applied to objects of a type in it, also in lists and tuples."""
     if isinstance(value, kind):
         return function(value)
     if isinstance(value, (list, tuple)):
@@ -273,14 +273,14 @@ def check_arguments(case: OpCase, args: list[Any], columns: Sequence[str]) -> No
 
 def _run(case: OpCase, args: list[Any], column: str) -> Any:
     tensors = [map_arrays(ef.asarray, a) for a in args]
-    # whoever looks on has each op of a graph run by itself, not by the program
+    # a monitor has each op of a graph run by itself, not by the program
     watching = nullcontext() if column in COMPARED else rules_checked()
     with np.errstate(all="ignore"), watching, within(column):
         return COLUMNS[column](function_of(case), tensors, case.kwargs)
 
 
 def within(column: str, **how: Any) -> AbstractContextManager[Any]:
-    """Within what a column runs."""
+    """The context in which a column runs."""
     return WITHIN[column](**how) if column in WITHIN else nullcontext()
 
 
@@ -327,8 +327,8 @@ def check_gradient(
 ) -> None:
     """Compare the gradients of a case with numeric derivatives along random directions.
 
-    In columns that compare with eager mode: the bits of the function's gradients, and those of
-    the gradient function that is traced itself.
+    Columns that compare with eager mode compare the bits of the function's gradients, and of those
+    of the gradient function, which is traced itself.
     """
     args = arguments(case, dtype, layout)
     function, run = function_of(case), COLUMNS[column]
@@ -347,7 +347,7 @@ def compare_gradients(
     function: Callable[..., Any], args: Sequence[Any], wrt: Sequence[int], kwargs: dict[str, Any],
     column: str, order: int,
 ) -> None:  # fmt: skip
-    """Gradients of a function in a column that compares with eager mode."""
+    """Compare the gradients of a function in a column that compares with eager mode."""
     tensors = [map_arrays(ef.asarray, a) for a in args]
     with np.errstate(all="ignore"), within(column):
         COLUMNS[column](gradient(function, wrt, kwargs, order), tensors, {})

@@ -1,4 +1,4 @@
-"""The dtype bytes: what makes such tensors, what refuses them, and where they go."""
+"""The dtype bytes: creation, supported and refused ops, graphs, and the packed form."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_blanks() -> None:
     assert ef.full((1, 2), b"x").tolist() == [[b"x", b"x"]]
 
 
-# --- what they can do -------------------------------------------------------------------------
+# --- supported ops ----------------------------------------------------------------------------
 
 
 def test_as_python_values() -> None:
@@ -150,7 +150,7 @@ def test_as_python_values() -> None:
 @pytest.mark.parametrize("traced", [False, True])
 def test_comparing(traced: bool) -> None:
     def compared(x: ef.Tensor) -> tuple[ef.Tensor, ...]:
-        reflected = b"a" == x  # noqa: SIM300 - what is tested
+        reflected = b"a" == x  # noqa: SIM300 - the reflected comparison is under test
         return x == b"a", x != [b"a", b"bc"], reflected, x == x[::-1]
 
     found = (ef.trace(compared) if traced else compared)(WORDS)
@@ -204,13 +204,13 @@ def test_lists_and_loops() -> None:
     assert doubled.tolist() == [[b"a", b"a"], [b"bc\0", b"bc\0"]]
 
 
-# --- what refuses them ------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------
 
 _TAKE = [name for name in OPS if all_ops()[name].takes_bytes]
 
 
 def test_rules_refuse_them() -> None:
-    """Whatever the rule itself would say."""
+    """Bytes are refused before the type rule itself is asked."""
     check_each([name for name in OPS if name not in _TAKE], _refuses)
 
 
@@ -222,7 +222,7 @@ def _refuses(name: str) -> None:
 
 
 def test_what_takes_them() -> None:
-    """A new op says so on purpose; a row of cases with the dtype bytes belongs to it."""
+    """A new op takes bytes on purpose only; a row of cases with the dtype bytes belongs to it."""
     assert {"equal", "not_equal", "concat", "getitem", "where", "queue_enqueue"} <= set(_TAKE)
     assert {"add", "less", "sort", "cast", "sum", "matmul"}.isdisjoint(_TAKE)
 
@@ -291,7 +291,7 @@ def test_derivatives_pass_them_by() -> None:
 
 
 class _Numbers:
-    """Devices that hold numbers only, and are CPUs in all else."""
+    """A backend whose devices hold numbers only, and are CPUs in all else."""
 
     kind = "numbers"
     holds_bytes = False
@@ -343,7 +343,7 @@ def test_one_trace_for_all_bytes_and_sizes() -> None:
     for n in (1, 2, 3, 4):
         words = ef.tensor([bytes([i]) * i for i in range(n)])
         assert f(words).tolist() == [*words.tolist(), words[0].item()]
-    assert len(f.traces) == 2  # the second one is for any size
+    assert len(f.traces) == 2  # the second trace is for any size
 
 
 def test_python_bytes_are_static() -> None:

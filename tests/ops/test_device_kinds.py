@@ -1,9 +1,9 @@
-"""The table of cases on asynchronous devices of others: from a notebook cell, from a package.
+"""The table of cases on asynchronous devices of other kinds: from a cell, and from a package.
 
 Nothing may compute on the host, look at an array before it is there, or lose the order of its
-elements: each case gives the bits that it gives on a CPU, and its graphs do. `make test` runs one
-dtype of each case, and graphs and gradients of one case of each function; `make test-slow` one of
-each kind of dtype, graphs and gradients of all, and both kinds of device.
+elements: each case gives the bits that it gives on a CPU, and so do its graphs. `make test` runs
+one dtype of each case, and graphs and gradients of one case of each function; `make test-slow` one
+of each kind of dtype, graphs and gradients of all, and both kinds of device.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ PACKAGE = {
 }
 KINDS = ("hourglass", "sundial")
 ONE = one_of_each_function([c for c in ALL_CASES if not c.untraceable])
-#: cases that move to another device by themselves
+#: cases that move their results to another device
 _MOVING = {"to_device"}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One kind that a cell registers and does by hand, and one of a package with threads."""
+    """Registers a kind from a cell, pumped by hand, and a kind of a package, with threads."""
     hardware.register_backend(AsyncBackend("hourglass", threads=False))
     place = tmp_path_factory.mktemp("site")
     for name, text in PACKAGE.items():
@@ -85,7 +85,7 @@ def _kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _kind_of(case: OpCase) -> str:
-    """The kind that runs a case where one has to do."""
+    """The kind that runs a case where one kind is enough."""
     return KINDS[len(case.id) % 2]
 
 
@@ -107,14 +107,14 @@ def _same_bits(got: Any, want: Any) -> None:
         if w.dtype.kind == "O":
             assert g.tolist() == w.tolist()
         else:
-            wide = np.complex128 if w.dtype.kind in "cfV" else w.dtype  # of NaNs, any will do
+            wide = np.complex128 if w.dtype.kind in "cfV" else w.dtype  # any NaN equals any other
             np.testing.assert_array_equal(g.astype(wide), w.astype(wide))
 
 
 def _run(
     case: OpCase, function: Callable[..., Any], args: Sequence[Any], kind: str, **kwargs: Any
 ) -> None:
-    """The function gives there what it gives on the CPU, and gives it there."""
+    """Check that the results are those of the CPU, and on the device of the kind."""
     moved = _moved(args, kind)
     state = State(args)
     with np.errstate(all="ignore"):
@@ -133,7 +133,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def check(case: OpCase, dtype: str, kind: str) -> None:
-    """Values; bytes, which these devices do not hold, are refused."""
+    """Check the values; bytes, which these devices do not hold, are refused."""
     args = arguments(case, dtype, layout_of(case))
     if _holds_bytes(args):
         with pytest.raises(ef.errors.DeviceError, match="cannot hold bytes"):
@@ -144,7 +144,7 @@ def check(case: OpCase, dtype: str, kind: str) -> None:
 
 @contextmanager
 def _worked(kind: str) -> Iterator[None]:
-    """Somebody does the work of the kind that has no threads: graphs wait for it, and do none."""
+    """A thread does the work of the kind that has no threads: graphs wait for that, and do none."""
     backend = as_device(f"{kind}:0").backend
     assert isinstance(backend, AsyncBackend)
     ended = threading.Event()
@@ -163,14 +163,14 @@ def _worked(kind: str) -> Iterator[None]:
 
 
 def check_traced(rows: Sequence[Row], kind: str) -> None:
-    """Values of several cases in one trace."""
+    """Check the values of several cases in one trace."""
     joined = joined_rows([row for row in rows if not _holds_bytes(arguments(*row))])
     with np.errstate(all="ignore"), _worked(kind):
         call_traced(joined.function, _moved(joined.args, kind), {})
 
 
 def check_slopes(case: OpCase, kind: str, order: int) -> None:
-    """Gradients, with the bits that they have on the CPU."""
+    """Check the gradients, which have the bits that they have on the CPU."""
     dtype = "float64" if "float64" in case.dtypes else case.dtypes[0]
     args = arguments(case, dtype, layout_of(case))
     _run(case, gradient(function_of(case), case.grad, case.kwargs, order), args, kind)

@@ -1,7 +1,7 @@
-"""What op records state is so: outputs, memory, order, costs, failures and laws of algebra.
+"""Checks of the facts in op records: outputs, memory, order, costs, failures, laws of algebra.
 
-The table of cases is run once, and the ops that it binds are looked at one by one; those that may
-be repeated are bound again with other values, or with arrays that lie otherwise in memory.
+The table of cases is run once, and each application of an op in it is checked; pure ones are
+bound again with other values, or with arrays of another layout.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tests.each import check_each
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import arguments, function_of, map_arrays, one_of_each_kind
 
-ef.stop_gradient(0)  # its op is that of a package which is loaded when it is asked for
+ef.stop_gradient(0)  # the module with its op is imported on first use
 OPS = all_ops()
-#: how many applications of one op are looked at
+#: number of applications of one op that are checked
 MOST = 60
 EXTREMES = {
     "b": [False, True],
@@ -54,7 +54,7 @@ class Bound(NamedTuple):
 
     @property
     def repeats(self) -> bool:
-        """Whether it may be bound again."""
+        """Whether the op may be bound again."""
         return self.op.effect == "pure" and bool(self.inputs)
 
     def again(self, inputs: Sequence[Tensor]) -> Bound:
@@ -63,7 +63,7 @@ class Bound(NamedTuple):
 
 
 class Recorder(AbstractInterpreter):
-    """A monitor that keeps what is bound."""
+    """A monitor that keeps the applications of ops."""
 
     def __init__(self) -> None:
         self.bound: dict[str, dict[Any, Bound]] = {}
@@ -79,7 +79,7 @@ class Recorder(AbstractInterpreter):
 
 @functools.cache
 def recorded() -> dict[str, list[Bound]]:
-    """What the cases bind, by op: a few of each dtype, number of axes and layout."""
+    """Applications by op, from the cases: a few of each dtype, number of axes and layout."""
     recorder = Recorder()
     for case in ALL_CASES:
         for dtype in one_of_each_kind(case):
@@ -91,12 +91,12 @@ def recorded() -> dict[str, list[Bound]]:
 
 
 def bound(name: str) -> list[Bound]:
-    """What the cases bind of an op; none if other files test it."""
+    """The applications of an op in the cases; none if other files test the op."""
     return recorded().get(name, [])
 
 
 def array(x: Tensor) -> Any:
-    """The array of a tensor; one without elements for a list."""
+    """The array of a tensor; an array without elements for a list."""
     return x._data if isinstance(x._data, np.ndarray) else np.empty(0)
 
 
@@ -105,7 +105,7 @@ def _is_rows(x: Tensor) -> bool:
 
 
 def otherwise(x: Tensor) -> Iterator[Tensor]:
-    """The same values in memory of other orders."""
+    """Tensors with the same values in other layouts."""
     data = array(x)
     if data.ndim > 1 and data.size:
         yield ef.asarray(np.asfortranarray(data))
@@ -113,7 +113,7 @@ def otherwise(x: Tensor) -> Iterator[Tensor]:
 
 
 def variants(one: Bound) -> Iterator[Bound]:
-    """An application, and the same of arrays that lie otherwise."""
+    """An application, and the same one with arrays in other layouts."""
     yield one
     if not one.repeats:
         return
@@ -177,13 +177,13 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def _strides(x: Any) -> list[int]:
-    """In elements, of axes that matter."""
+    """The strides in elements, of axes longer than 1."""
     pairs = zip(x.strides, x.shape, strict=True)
     return [stride // x.itemsize for stride, size in pairs if size > 1]
 
 
 def _ufunc_strides(arrays: Sequence[Any]) -> list[int]:
-    """Those of what a ufunc of these arrays gives."""
+    """The strides of the result of a ufunc of these arrays."""
     flags = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
     with np.nditer(
         [*arrays, None], ["refs_ok", "zerosize_ok"], flags, op_dtypes=[None] * (len(arrays) + 1)
@@ -227,7 +227,7 @@ def _results_lie_as_stated(name: str) -> None:
 
 
 def _many_elements_lie_as_stated(name: str) -> None:
-    """Kernels may do otherwise with large arrays."""
+    """Large arrays have kernels of their own."""
     axes = [(0, 1, 2), (2, 1, 0), (1, 2, 0)]
     for one in [found for found in bound(name) if found.results[0].ndim == 2]:
         if not one.repeats or not all(x.size for x in one.inputs):
@@ -348,7 +348,7 @@ def test_costs_beside_each_other() -> None:
     assert flops("sum", (8, 16), axis=(1,), keepdims=False) == 8 * 16
     assert flops("reshape", (8, 16), shape=(16, 8)) == 0
     window = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
-    products = 2 * 4 * 5 * 5 * (3 * 3 * 3)  # for each place of each channel a window
+    products = 2 * 4 * 5 * 5 * (3 * 3 * 3)  # a window for each place of each channel
     assert products <= flops("convolution", (1, 3, 5, 5), (4, 3, 3, 3), **window) < 2 * products
     back = flops("convolution_weights", (1, 3, 5, 5), (1, 4, 5, 5), size=(3, 3), **window)
     assert products <= back < 2 * products

@@ -1,4 +1,4 @@
-"""The laws of algebra that op records state hold bit for bit, and other facts of single ops."""
+"""Bit-for-bit checks of the laws of algebra in op records, and of other facts of single ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eagerflow.errors import EagerflowError
 from eagerflow.types import DTYPES
 from eagerflow_kernels import table as kernels
 
-ef.stop_gradient(0)  # its op is that of a package which is loaded when it is asked for
+ef.stop_gradient(0)  # the module with its op is imported on first use
 OPS = all_ops()
 NEUTRAL = sorted(name for name, op in OPS.items() if op.neutral is not None)
 
@@ -34,7 +34,7 @@ def _array(values: Any, dtype: Any) -> Any:
 
 
 def samples(kind: str) -> list[Tensor]:
-    """Tensors of each dtype of a kind."""
+    """A tensor of each dtype of a kind."""
     return [
         ef.asarray(_array(SAMPLES[kind], dtype))
         for dtype in DTYPES.values()
@@ -43,7 +43,7 @@ def samples(kind: str) -> list[Tensor]:
 
 
 def bits(x: Tensor) -> bytes:
-    """The bits of a tensor, one NaN like another."""
+    """The bits of a tensor, with all NaNs made equal."""
     data = x.numpy()
     if data.dtype.kind == "f":
         data = np.where(np.isnan(data), np.array(math.nan, data.dtype), data)
@@ -51,7 +51,7 @@ def bits(x: Tensor) -> bytes:
 
 
 def takes(op: Op, *xs: Tensor) -> Tensor | None:
-    """The result, if the op takes the dtype."""
+    """The result, or None if the op refuses the dtype."""
     with np.errstate(all="ignore"):
         try:
             result: Tensor = bind(op, *xs)

@@ -1,8 +1,8 @@
-"""The table must see red: each op is broken in turn, and its cases must notice.
+"""Mutation test of the table of cases: each op is broken in turn, and its cases must fail.
 
 Three defects are injected per op: a kernel that gives other values, a rule that gives another
-type, a gradient that is off by a factor. Two more are in traces alone: a rule that is wrong where
-a size is symbolic, and a gradient that is off.
+type, a gradient that is off by a factor. Two more are in traces alone: a type rule that is wrong
+where a size is symbolic, and a gradient that is off by a factor.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _other(data: Any) -> Any:
 
 @contextmanager
 def wrong_kernel(name: str) -> Iterator[None]:
-    """The op computes something else on CPU."""
+    """Give the op a kernel with other values on CPU."""
     op = all_ops()[name]
 
     def wrong(*arrays: Any, **attrs: Any) -> Any:
@@ -67,7 +67,7 @@ def wrong_kernel(name: str) -> Iterator[None]:
 
 @contextmanager
 def wrong_rule(op: Op) -> Iterator[None]:
-    """The type rule claims one axis more."""
+    """Make the type rule claim one axis more."""
     right = op.infer
 
     def wrong(*types: TensorType, **attrs: Any) -> Any:
@@ -86,7 +86,7 @@ def wrong_rule(op: Op) -> Iterator[None]:
 
 @contextmanager
 def wrong_sizes(op: Op) -> Iterator[list[TensorType]]:
-    """The type rule is wrong by one where a size is symbolic; gives the types that it spoilt."""
+    """Make the type rule wrong by one where a size is symbolic; yields the types affected."""
     right = op.infer
     spoilt: list[TensorType] = []
 
@@ -109,7 +109,7 @@ def wrong_sizes(op: Op) -> Iterator[list[TensorType]]:
 
 @contextmanager
 def wrong_gradient(op: Op, *, in_traces: bool = False) -> Iterator[None]:
-    """Every cotangent that the rule gives is half as large again, or those in traces are."""
+    """Scale every cotangent that the rule gives by one half more, or only those in traces."""
     right = op.vjp
 
     def scale(g: Any) -> Any:
@@ -203,10 +203,10 @@ def _differentiable(op: Op) -> bool:
     return op.vjp is not None and not (isinstance(op.vjp, tuple) and not any(op.vjp))
 
 
-#: which defects an op can have
+#: the defects that an op can have
 DEFECTS: tuple[tuple[Callable[[str], None], Callable[[Op], bool]], ...] = (
     (_kernel_is_seen, lambda op: not op.moves),
-    # the rules of data-dependent ops give no type, so there is none to be wrong
+    # type rules of data-dependent ops give no type, so no wrong one
     (_rule_is_seen, lambda op: op.name not in DATA_DEPENDENT),
     (_rule_is_seen_in_traces, lambda op: op.name not in DATA_DEPENDENT),
     (_size_is_seen, lambda op: True),

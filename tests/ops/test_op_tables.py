@@ -1,4 +1,4 @@
-"""No table of names of ops stands outside of the records of ops."""
+"""Absence of tables of names of ops outside of the op records."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.bench.measures.checkout import Checkout, Module
 from tests.bench.measures.op_tables import op_tables
 from tests.source_tree import ROOT
 
-#: collections of names of public functions, not of ops: activations that callers name, and in
-#: `_FOR_LIBRARIES` what completion hides; of other frameworks, `ALSO_METHODS` and `PAIRS`
+#: collections of names that are not of ops: activations that callers name, names that completion
+#: hides (`_FOR_LIBRARIES`), and names of other frameworks (`ALSO_METHODS`, `PAIRS`)
 NO_TABLES: Final = {
     "('tanh', 'relu')", "ALSO_METHODS", "Activation", "_ACTIVATIONS", "_FOR_LIBRARIES", "PAIRS",
 }  # fmt: skip
 
-#: comparisons with the name of one op that stay, by file and name, and why
+#: permitted comparisons with the name of one op, by file and name, with the reason
 SINGLE: Final = {
     ("eagerflow/compilation/instruction_roles.py", "assign"):
         "of what changes a variable it alone neither reads it nor computes",
@@ -42,14 +42,14 @@ def tables(checkout: Checkout) -> dict[str, Any]:
 
 
 def test_facts_about_ops_stand_in_their_records(tables: dict[str, Any]) -> None:
-    """A table of names of ops elsewhere would be a fact that `Op` has no field for."""
+    """A table of names of ops elsewhere would be a fact for which `Op` lacks a field."""
     every = (t for kind in ("ops", "numbers", "inside") for t in tables[kind])
     found = [f"{t['place']} {t['name']}" for t in every if t["name"] not in NO_TABLES]
     assert not found, "state it in the record (core/op_records/op_facts.py), or in NumberOp"
 
 
 def test_comparisons_with_one_op_have_a_reason(tables: dict[str, Any]) -> None:
-    """What is asked of an op is a fact of its record, unless it is about this op alone."""
+    """Code asks for a fact of the op record, unless it is about this op alone."""
     single = {tuple(row.split()) for row in tables["single"]}
     found = {(place.partition(":")[0], name) for place, name in single}
     assert found == set(SINGLE), "ask the record of the op, or give a reason here"

@@ -1,4 +1,4 @@
-"""No op is incomplete: rule, kernel, gradient statement, case, documented public function."""
+"""Completeness of every op: rule, kernel, gradient statement, case, documented public function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra, transforms, einsum and sets traced once with symbolic sizes, run with others.
+"""Linear algebra, transforms, einsum and sets, traced with symbolic sizes and run with others.
 
 Whatever the sizes are, values and gradients are those of eager mode bit for bit, and so is the
 kind of error.
@@ -39,7 +39,7 @@ def _arrays(shapes: Shapes, definite: bool = False) -> list[ef.Tensor]:
 
 
 def _gradient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The cotangents of all arguments for ones."""
+    """The function of the cotangents of all arguments, for a cotangent of ones."""
 
     def gradient(*args: Any) -> Any:
         result, pull = ef.vjp(function, *args)
@@ -49,7 +49,7 @@ def _gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _outcome(function: Callable[..., Any], args: Sequence[ef.Tensor]) -> Any:
-    """The results as bytes, or the kind of error."""
+    """The results as bytes, or the class of the error."""
     with np.errstate(all="ignore"):
         try:
             return [(x.shape, x.dtype, x.tobytes()) for x in flatten(function(*args))]

@@ -1,4 +1,4 @@
-"""Functions whose shapes, keys and ranges are made of sizes: one trace for every size.
+"""Functions whose shapes, keys and ranges are computed from sizes: one trace for every size.
 
 Each function is traced with symbolic sizes; its graph then runs with other sizes, 0 and 1 among
 them, and gives what eager mode gives, errors included.
@@ -38,7 +38,7 @@ def _outcome(function: Function, args: Sequence[Any]) -> Any:
 
 
 def check(function: Function, *calls: Sequence[Any]) -> None:
-    """One trace, made with the arguments of the first call, gives what eager calls give."""
+    """Check that one trace, of the first call's arguments, gives the results of eager calls."""
     traced = Traced(function, calls[0])
     assert not traced.specialised
     for args in calls:

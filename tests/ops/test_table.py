@@ -1,17 +1,17 @@
 """Every op and dtype against its reference, every gradient against numeric derivatives.
 
-In the layout in which a case shows most, all dtypes are run, and one of each kind in every way:
-eagerly, on another device, traced, with each graph verified and run in every way that there is. In
+In the layout that shows most, all dtypes are run, and one dtype of each kind in every way:
+eagerly, on another device, traced, with each graph verified and run in all ways of running it. In
 the other layouts one dtype of each kind is run, and of gradients one; slow tests run all. Traced
 calls of the other dtypes there, and of one dtype in the other layouts, are compared with eager
-ones. What is traced is the same bit for bit, for one case of each function also in a scope and
+ones. Traced results have the same bits, for one case of each function also in a scope and
 where its nodes are scattered over several devices; slow tests do that in all cases, dtypes and
 layouts, and with other sizes. `test_other_sizes` calls each case, in a trace of its own, with
 further sizes: in one dtype (float64 where the case has it), gradients of half of the cases of each
 function included, those of second order for one of these; those graphs are run in every way, too.
 Slow tests do that with all gradients.
 
-Each test has several cases: what many share, a trace or the work around a test, takes longer than
+Each test has several cases: shared work, of a trace or around a test, takes longer than
 to run most ops. An error names the rows that are wrong.
 """
 
@@ -63,21 +63,21 @@ def _half_of_each_function() -> frozenset[str]:
     return frozenset(one for ids in by_name.values() for one in ids[::2])
 
 
-#: one case of each function, of those that can be traced
+#: ids of one case of each function, of those that can be traced
 ONE = frozenset(c.id for c in one_of_each_function(_traceable(SMOOTH)))
-#: of those whose gradients have gradients, which are called with other sizes
+#: ids of one case of each function whose gradients have gradients; called with other sizes
 SECOND = frozenset(c.id for c in one_of_each_function([c for c in SMOOTH if c.second]))
-#: of which gradients of first order alone are called with other sizes
+#: ids of the cases of which first-order gradients alone are called with other sizes
 FIRST = _half_of_each_function() - SECOND
 
 
 def _smooth(case: OpCase) -> list[str]:
-    """The dtypes of gradients."""
+    """The dtypes in which gradients are checked."""
     return [d for d in ("float64", "complex128") if d in case.dtypes]
 
 
 def _rows(case: OpCase) -> list[tuple[str, str]]:
-    """All dtypes in the layout that shows most, and one dtype of each kind in the others."""
+    """All dtypes in the layout that shows most, and one dtype of each kind in the other layouts."""
     most, kinds = layout_of(case), one_of_each_kind(case)
     return [
         (dtype, layout)
@@ -136,7 +136,7 @@ def test_gradients(cases: list[OpCase]) -> None:
 
 @pytest.mark.parametrize("cases", in_groups(_traceable(SMOOTH)), ids=names_of)
 def test_gradients_in_one_trace(cases: list[OpCase]) -> None:
-    # of second order is one dtype of a case, as eagerly; that gives the first ones, too
+    # second order takes one dtype of a case, as eagerly; that covers the first order, too
     twice = [_smooth_rows([case])[0] for case in cases if case.second]
     once = [row for row in _smooth_rows(cases) if row not in twice]
     for order, rows in ((1, once), (2, twice)):

@@ -1,4 +1,4 @@
-"""Functions of numbers and of sizes in a trace: what becomes static, and what is refused later."""
+"""Functions of numbers and of sizes in a trace: static values, and refusals in later calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IDS = ef.tensor([0, 2, 0])
 
 
 def _why(function: Callable[..., Any], x: Any, number: complex) -> str | None:
-    """What made ``number`` static in a trace of the function, None if nothing did."""
+    """The cause that made ``number`` static in a trace of the function, or None."""
     tracer = Tracer("f")
     with tracer:
         function(tracer.add_input(x.type, "x"), tracer.add_number(number, "c"))
@@ -74,7 +74,7 @@ def test_a_size_as_an_exponent_is_a_number() -> None:
 
 
 def _refused(function: Callable[..., Any], args: Any, later: Any, error: Any) -> None:
-    """The same error for ``later``, eager and by the graph that was traced with ``args``."""
+    """Check that ``later`` raises the same error eagerly and in the graph traced with ``args``."""
     traced = Traced(function, args)
     assert not traced.specialised
     for run in (function, traced):
@@ -177,7 +177,7 @@ def test_sum_to_refuses_what_does_not_broadcast() -> None:
 
 
 def test_second_derivatives_have_the_same_bits_whether_sizes_are_known_or_not() -> None:
-    """Cotangents are added up in one order, though sums over nothing are seen in some traces."""
+    """Cotangents are added up in one order, though only some traces show that a sum is empty."""
 
     def f(x: Any, w: Any, p: Any) -> Any:
         return ((ef.tanh(x) * p + (1 - x) * ef.tanh(x)) * w).sum(axis=1).sum()

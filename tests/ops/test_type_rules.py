@@ -1,4 +1,4 @@
-"""For every op: type rule == type of the kernel's result, and value == reference, at any shape."""
+"""For every op and any shape: the type rule gives the type of the result, and values are right."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.ops.case import LAYOUTS, OpCase
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import check_arguments, made, sample_of
 
-#: cases whose arguments take whatever shape they are given
+#: cases whose arguments take any shape
 FLEXIBLE = [c for c in ALL_CASES if set(c.layouts) == set(LAYOUTS)]
 
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)

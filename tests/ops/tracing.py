@@ -1,4 +1,4 @@
-"""Runs functions traced, in every way that graphs can run, and compares bit for bit with eager.
+"""Runs functions traced, in all ways that graphs can be run, and compares their bits with eager.
 
 `run_traced` is the column "traced" of the table, `call_traced` the column "called". `run_again` is
 for later calls of one traced function, as with other sizes.
@@ -37,12 +37,12 @@ _count = itertools.count()
 
 
 def traced(function: Function) -> TracedFunction:
-    """``function``, which may be one of eagerflow's, called by a traced function of the user."""
+    """A traced function that calls ``function``, which may be one of eagerflow's."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    # traces are handed on to the next function of the same name: no test may meet another's
+    # traces are handed on to the next function of the same name: tests must not share one
     call.__qualname__ = f"call_{next(_count)}"
     return ef.trace(call)
 
@@ -51,7 +51,7 @@ def traced(function: Function) -> TracedFunction:
 
 
 class Outcome(NamedTuple):
-    """What a call did, for comparisons: equal outcomes are equal bit for bit."""
+    """Results and state of a call, for comparison: equal outcomes are equal bit for bit."""
 
     structure: str
     leaves: list[tuple[Any, ...]]
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 def bits(x: Any) -> tuple[Any, ...]:
-    """One leaf of a result: its type, and every bit of its value."""
+    """The bits of a leaf of a result: its type, and its value."""
     if isinstance(x, ef.Variable):
         return ("variable", *bits(x.value))
     if isinstance(x, ef.random.Generator):
@@ -75,7 +75,7 @@ def bits(x: Any) -> tuple[Any, ...]:
 
 
 class State:
-    """The variables and generators among arguments, to be as they were before each run."""
+    """The variables and generators among arguments, which are restored before each run."""
 
     def __init__(self, *args: Any) -> None:
         found = tree.leaves(args)
@@ -89,7 +89,7 @@ class State:
             generator.state = state
 
     def run(self, function: Function, *args: Any, **kwargs: Any) -> tuple[Any, Outcome]:
-        """The result of a call, and all that it did."""
+        """The result of a call, and its outcome."""
         self.restore()
         result = function(*args, **kwargs)
         leaves, treedef = tree.flatten(result)
@@ -98,7 +98,7 @@ class State:
 
 
 def assert_same(got: Outcome, want: Outcome, what: str) -> None:
-    """Two outcomes are the same, bit for bit."""
+    """Assert that two outcomes are equal bit for bit."""
     assert got.structure == want.structure, what
     for g, w in zip((*got.leaves, *got.state), (*want.leaves, *want.state), strict=True):
         assert _plain(g) == _plain(w), f"{what}: {g[:-1]} is not {w[:-1]} (eager)"
@@ -117,7 +117,7 @@ def call_traced(function: Function, args: Sequence[Any], kwargs: dict[str, Any])
 
 
 def run_traced(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The same, and its graphs are run in every way."""
+    """The result of the traced function, whose graphs are run in every way as well."""
     result, f, state = _called(function, args, kwargs)
     run_every_way(f, args, kwargs, state)
     return result
@@ -138,7 +138,7 @@ def _called(
 
 
 def compare_traced(function: Function, other: Function, args: Sequence[Any]) -> None:
-    """``other``, which calls a traced function, does what ``function`` does without."""
+    """Check that ``other``, which calls a traced function, does what ``function`` does."""
     state = State(args)
     assert_same(state.run(other, *args)[1], state.run(function, *args)[1], "a traced part")
 
@@ -146,12 +146,12 @@ def compare_traced(function: Function, other: Function, args: Sequence[Any]) -> 
 def run_again(
     f: TracedFunction, function: Function, args: Sequence[Any], state: State, every_way: bool
 ) -> None:
-    """Call ``f``, the traced function, once more; it must do what ``function`` does eagerly.
+    """Call ``f``, the traced function, once more; the outcome must be that of eager ``function``.
 
-    Where that is to raise an error, so must the graph: one that the same ``except ValueError``
-    catches. `prune` may drop what raises it if nothing needs its result. Of several errors on
-    several devices, which run beside each other, any ends the step: there the error counts that
-    the nodes raise one after the other.
+    Where eager code raises an error, so must the graph: one that the same ``except ValueError``
+    catches. `prune` may drop the node that raises it if its result is not needed. Of several errors
+    on several devices, which run beside each other, any ends the step: there the error counts that
+    a replay raises, node after node.
     """
     want, got = _attempt(state, function, *args), _attempt(state, f, *args)
     if isinstance(want, Exception):
@@ -179,12 +179,12 @@ def _attempt(state: State, function: Function, *args: Any) -> Outcome | Eagerflo
 
 
 def _builtin(error: Exception) -> type:
-    """The class of Python's own that an error is of."""
+    """The built-in class of an error."""
     return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
 
 
 def _as_traced(f: TracedFunction, args: Sequence[Any]) -> Any:
-    """Run all of the graph, before any pass."""
+    """Run the whole graph as traced, without any pass."""
     entry, inputs = _entry(f, args, {})
     return _executed(Executable(entry.graph), inputs)
 
@@ -207,9 +207,9 @@ def run_every_way(
 ) -> None:
     """Check the graphs of ``f`` for these arguments, and run each in every way.
 
-    The one that was traced and the optimised one: verified, and run by the replay, which tells the
-    types of all values as well. The optimised one is written and read again, and what was read is
-    run. What they give is to be what ``f`` runs gives.
+    The traced graph and the optimised one are verified and run by a replay, which yields and checks
+    the types of all values. The optimised graph is written to a file and read again, and the graph
+    read is run. All results must equal those of the executable of ``f``.
     """
     entry, inputs = _entry(f, args, kwargs)
     _, want = state.run(_executed, entry.executable, inputs)
@@ -229,7 +229,7 @@ def _executed(program: Executable, inputs: Sequence[Any]) -> list[Any]:
 
 
 def _replayed(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-    """The outputs; each value on the way has the type that the graph says."""
+    """The outputs; the type of each value on the way is checked."""
     values = list(graph.values())
     results = dict(zip(values, replay(_telling_all(graph), inputs), strict=True))
     check_types(results)
@@ -244,7 +244,7 @@ def _telling_all(graph: Graph) -> Graph:
 
 @functools.lru_cache(maxsize=4)
 def _read_again(graph: Graph) -> Executable:
-    """What runs the graph from its file; its text is the same."""
+    """An executable of the graph from its file; its text is the same."""
     with ef.config(cpu_devices=4):  # cases may move to a device that is usable, but not configured
         again = from_file_bytes(to_bytes(graph), graph.resources)
     assert str(again) == str(graph)
@@ -252,7 +252,7 @@ def _read_again(graph: Graph) -> Executable:
 
 
 def check_types(results: Mapping[Value, Any]) -> None:
-    """Each value has the type that the graph says, with the sizes of this run."""
+    """Check that each value has the type that the graph says, with the sizes of this run."""
     sizes: dict[str, int] = {}
     for value, x in results.items():
         for axis, name in named_axes(value.type):

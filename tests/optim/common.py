@@ -1,4 +1,4 @@
-"""What tests of optimisers share."""
+"""Helpers of the tests of optimisers: constructors, variables, gradients, contents."""
 
 from __future__ import annotations
 

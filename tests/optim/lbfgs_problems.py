@@ -1,4 +1,4 @@
-"""What `LBFGS` is compared with PyTorch's on: functions to minimise, and options."""
+"""Problems on which `LBFGS` is compared with PyTorch's: functions to minimise, and options."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ STEPS: Final = 6
 
 
 class Problem(NamedTuple):
-    """One function, with one choice of options.
+    """A function to minimise, with options of the optimiser.
 
     Attributes:
-        name: of the function.
-        options: of the optimiser, the same in both libraries.
+        name: the name of the function.
+        options: options of the optimiser, the same in both libraries.
     """
 
     name: str
@@ -41,7 +41,7 @@ PROBLEMS: Final = [
 
 
 def start(name: str) -> list[list[float]]:
-    """Where the variables begin: a vector, and a matrix with one row or none."""
+    """The initial values of the variables: a vector, and a vector of one number or a few."""
     starts = {
         "rosenbrock": [[-1.2], [1.0]],
         "logistic": [[0.0, 0.0, 0.0], [0.1]],
@@ -52,7 +52,7 @@ def start(name: str) -> list[list[float]]:
 
 
 def loss(xp: Any, name: str, x: Any, y: Any) -> Any:
-    """The function of two vectors, in any array namespace."""
+    """The loss, a function of two vectors, in any array namespace."""
     if name == "rosenbrock":
         return ((1 - x) ** 2 + 100 * (y - x**2) ** 2).sum()
     if name == "steep":

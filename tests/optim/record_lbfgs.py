@@ -1,4 +1,4 @@
-"""Writes ``data/lbfgs.json``: what PyTorch's LBFGS does.
+"""Records the steps of PyTorch's LBFGS in ``data/lbfgs.json``.
 
 Run, where torch is installed: ``python -m tests.optim.record_lbfgs``.
 """
@@ -15,7 +15,7 @@ FILE = Path(__file__).parent / "data" / "lbfgs.json"
 
 
 def run(torch: Any, problem: Problem) -> list[dict[str, Any]]:
-    """After each step: the loss before it, the variables, iterations and evaluations so far."""
+    """For each step: the loss before it, the variables, iterations and evaluations so far."""
     variables = [
         torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in start(problem.name)
     ]

@@ -1,4 +1,4 @@
-"""Writes ``data/trajectories.json``: what PyTorch's optimisers do.
+"""Records the trajectories of PyTorch's optimisers in ``data/trajectories.json``.
 
 Run, where torch is installed: ``python -m tests.optim.record_trajectories``.
 """
@@ -25,7 +25,7 @@ FILE = Path(__file__).parent / "data" / "trajectories.json"
 
 def run(torch: Any, setting: Setting, dtype: Any) -> list[list[list[float]]]:
     """The parameter after each of the recorded steps."""
-    torch.sparse.check_sparse_tensor_invariants.enable()  # PyTorch warns where nobody says
+    torch.sparse.check_sparse_tensor_invariants.enable()  # PyTorch warns where this is unset
     x = torch.tensor(start(), dtype=dtype, requires_grad=True)
     phases = torch.tensor(phase(), dtype=dtype)
     name = "SparseAdam" if setting.sparse and setting.name == "Adam" else setting.name

@@ -1,4 +1,4 @@
-"""Gradient accumulation: parts of a batch lead where the whole batch leads."""
+"""Gradient accumulation: updates by the parts of a batch equal the update by the whole batch."""
 
 from __future__ import annotations
 

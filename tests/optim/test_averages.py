@@ -61,6 +61,6 @@ def test_refused() -> None:
     with pytest.raises(TensorValueError, match="ExponentialMovingAverage: decay"):
         ef.optim.ExponentialMovingAverage([v], decay=1.0)
     with pytest.raises(TensorValueError, match="is no variable"):
-        ef.optim.ExponentialMovingAverage([1.0])  # type: ignore[list-item] - what is refused
+        ef.optim.ExponentialMovingAverage([1.0])  # type: ignore[list-item] - refused
     with pytest.raises(CheckpointError):
         ef.optim.ExponentialMovingAverage([v]).load_state({"0": ef.zeros(2)})

@@ -1,4 +1,4 @@
-"""Clipping, beside NumPy."""
+"""Gradient clipping, against NumPy."""
 
 from __future__ import annotations
 

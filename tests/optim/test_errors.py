@@ -1,4 +1,4 @@
-"""What optimisers refuse; nothing is changed then."""
+"""Refusals of optimisers, which leave everything unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a traced step looks at in each call: few places of an optimiser, and all that may change."""
+"""Guards of a traced step: few reads of an optimiser, and all values that may change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eagerflow.capture.guards.guard_choice import collect
 
 
 class Net(nn.Module):
-    """Layers in a list, each of which may be changed."""
+    """A network with its layers in a list, which may be changed."""
 
     def __init__(self, depth: int) -> None:
         self.layers: list[Any] = [nn.Linear(3, 3) for _ in range(depth)]

@@ -1,4 +1,4 @@
-"""`LBFGS`: what PyTorch's does, eagerly and as a loop of a graph; its state, and its errors."""
+"""`LBFGS` against PyTorch's, eagerly and as a loop of a graph; its state, and its errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.messages import says
 from tests.optim import record_lbfgs
 from tests.optim.lbfgs_problems import PROBLEMS, STEPS, Problem, loss, start
 
-#: a search along a narrow valley makes more of the last digits with each iteration
+#: a search along a narrow valley amplifies differences of the last digits with each iteration
 TOLERANCE = 1e-6
 
 
@@ -29,7 +29,7 @@ def recorded() -> dict[str, Any]:
 
 
 def run(problem: Problem, traced: bool = False, dtype: Any = ef.float64) -> list[dict[str, Any]]:
-    """As `record_lbfgs.run`."""
+    """Steps, as `record_lbfgs.run` gives them."""
     variables = [ef.Variable(v, dtype=dtype) for v in start(problem.name)]
     optimiser = LBFGS(variables, **problem.options)
 
@@ -76,7 +76,7 @@ def test_recorded_is_what_pytorch_does(problem: Problem, recorded: dict[str, Any
     assert_near(record_lbfgs.run(torch, problem), recorded[str(problem)])
 
 
-# --- it converges -------------------------------------------------------------------------------
+# --- convergence --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("traced", [False, True])
@@ -117,7 +117,7 @@ def test_logistic_regression_ends_where_the_gradient_is_zero() -> None:
 
 @pytest.mark.parametrize("dtype", [ef.float32, ef.float16, ef.bfloat16], ids=str)
 def test_small_dtypes(dtype: Any) -> None:
-    """Searched in float32 at least; each place is rounded when the loss looks at it."""
+    """The search is in float32 at least; variables are rounded where the loss is evaluated."""
     v = ef.Variable([3.0, -4.0], dtype=dtype)
     optimiser = LBFGS({"v": v}, line_search_fn="strong_wolfe")
     assert optimiser.state["changes"].dtype is ef.float32
@@ -258,7 +258,7 @@ def test_what_fails_before_and_after_undoes_nothing() -> None:
 
 
 def test_interrupted_between_ops() -> None:
-    """Ctrl-C in the loss of a traced step."""
+    """Ctrl-C in the loss of a traced step, between two ops."""
     v = ef.Variable([3.0, -4.0])
     optimiser = LBFGS([v], line_search_fn="strong_wolfe")
     calls = []

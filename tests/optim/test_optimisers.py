@@ -1,4 +1,4 @@
-"""That optimisers minimise, in which precision, and what they make of a trace."""
+"""Optimisers: minimisation, precision, devices and traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import eagerflow as ef
 from eagerflow.errors import DTypeError
 from tests.optim.common import CLASSES, content, make, two
 
-# --- it minimises ------------------------------------------------------------------------------
+# --- minimisation ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_variables_on_several_devices(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_step_is_traced_once(name: str) -> None:
-    """With a schedule, with a rate from outside, and when the attribute changes."""
+    """The rate may come from a schedule, from outside, or from an attribute that changes."""
     rates = [ef.optim.CosineSchedule(0.1, steps=50), 0.1, 0.1]
     for case, rate in enumerate(rates):
         finals = []

@@ -1,4 +1,4 @@
-"""Schedules, for numbers, for tensors and in traced steps, beside formulas written anew."""
+"""Schedules, for numbers, for tensors and in traced steps, against independent formulas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.messages import says
 
 o = ef.optim
 
-#: a schedule, what it should be after n updates, and how to make PyTorch's
+#: a schedule, its value after n updates, and PyTorch's schedule
 CASES: dict[str, tuple[Any, Any, Any]] = {
     "step": (
         o.StepSchedule(0.5, step_size=7, gamma=0.3),
@@ -113,7 +113,7 @@ def test_traced(case: str) -> None:
 
 @each
 def test_in_an_optimiser(case: str) -> None:
-    """Gradients of one: the variable goes down by the sum of the rates."""
+    """With gradients of one, the variable decreases by the sum of the rates."""
     schedule = CASES[case][0]
     v = ef.Variable(0.0, dtype=ef.float64)
     optimiser = ef.optim.SGD([v], lr=schedule)

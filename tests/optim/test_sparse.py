@@ -1,4 +1,4 @@
-"""Gradients that are not there, and sparse ones."""
+"""Missing gradients, and sparse gradients."""
 
 from __future__ import annotations
 

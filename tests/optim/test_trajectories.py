@@ -1,4 +1,4 @@
-"""Trajectories over 100 steps, compared with what `record_trajectories` recorded of PyTorch's."""
+"""Trajectories over 100 steps, against PyTorch's, which `record_trajectories` recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.optim.trajectories import (
     start,
 )
 
-#: of the largest value; float64 differs in the order of operations, float32 adds up its rounding
+#: relative to the largest value; float64 differs in the order of operations, float32 in rounding
 TOLERANCE = {"f64": 1e-12, "f32": 2e-5}
 
 
@@ -91,7 +91,7 @@ def test_momentum_is_sgd_with_momentum(setting: Setting) -> None:
 
 @pytest.mark.parametrize("traced", [False, True])
 def test_the_first_gradient_of_each_variable_is_whole(traced: bool) -> None:
-    """With dampening, also where it comes in a later update than those of others."""
+    """With dampening, also if a variable's first gradient comes in a later update than others'."""
     variables = [ef.Variable(np.ones(2)), ef.Variable(np.ones(2))]
     optimiser = ef.optim.SGD(variables, lr=0.1, momentum=0.9, dampening=0.25)
     patterns = [(0,), (1,), (0, 1)]
@@ -111,7 +111,7 @@ def test_the_first_gradient_of_each_variable_is_whole(traced: bool) -> None:
 @pytest.mark.parametrize("name", ["Adam", "AdamW"])
 @pytest.mark.parametrize("traced", [False, True])
 def test_the_correction_is_of_the_gradients_of_the_variable(name: str, traced: bool) -> None:
-    """A variable whose gradient comes late starts as one that is alone, as in PyTorch."""
+    """A variable whose gradient comes late starts like a single variable, as in PyTorch."""
     early, late, alone = (ef.Variable(0.0, dtype=ef.float64) for _ in range(3))
     optimiser = getattr(ef.optim, name)([early, late], lr=0.1)
     single = getattr(ef.optim, name)([alone], lr=0.1)
@@ -130,7 +130,7 @@ def test_the_correction_is_of_the_gradients_of_the_variable(name: str, traced: b
 
 
 def test_counts_of_groups_with_other_rates() -> None:
-    """Adagrad's decay of each variable goes by its own updates, whatever its group."""
+    """Adagrad's decay counts the updates of each variable itself, whatever its group."""
     together = [ef.Variable(1.0, dtype=d) for d in (ef.float64, ef.float32, ef.float64)]
     scales = {"0": 1.0, "1": 0.5, "2": 0.5}
     optimiser = ef.optim.Adagrad(

@@ -1,7 +1,7 @@
-"""What the trajectories of optimisers are compared on: settings, gradients, and which steps.
+"""Settings, gradients and recorded steps for the comparison of trajectories of optimisers.
 
-Plain data and formulas for any array namespace, so that the script that records PyTorch's and the
-tests that run ours share them.
+Plain data and formulas for any array namespace, so that the script that records PyTorch's
+trajectories and the tests that run eagerflow's share them.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 STEPS: Final = 100
-#: after which updates the values are recorded
+#: numbers of updates after which the values are recorded
 RECORDED: Final = (1, 2, 3, 5, 10, 20, 40, 60, 80, 100)
 
 
 class Setting(NamedTuple):
-    """One optimiser.
+    """An optimiser with options.
 
     Attributes:
-        name: the class.
+        name: the name of the class.
         options: its arguments, the same in both libraries.
-        sparse: whether the gradients are.
-        uneven: whether they are of very different sizes from step to step.
+        sparse: whether the gradients are sparse.
+        uneven: whether the gradients are of very different sizes from step to step.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
         return f"{self.name}({shown})" + " sparse" * self.sparse + " uneven" * self.uneven
 
     def size(self, t: int) -> float:
-        """What the gradient of step ``t`` is multiplied by."""
+        """The factor of the gradient of step ``t``."""
         return 10.0 ** (3, -6, 0, -3)[t % 4] if self.uneven else 1.0
 
 
@@ -83,17 +83,17 @@ SETTINGS: Final = [
 
 
 def start() -> list[list[float]]:
-    """Where the parameter begins: five rows of two numbers."""
+    """The initial value of the parameter: five rows of two numbers."""
     return [[0.9, -1.3], [0.25, 2.0], [-0.6, 0.1], [1.7, -0.4], [-2.1, 0.7]]
 
 
 def phase() -> list[list[float]]:
-    """What makes the gradients of the elements differ."""
+    """Phases that make the gradients of the elements differ."""
     return [[0.3 * i + 1.1 * j for j in range(2)] for i in range(5)]
 
 
 def rows(t: int) -> list[int]:
-    """Which rows a sparse gradient of step ``t`` has: some of them twice, never all."""
+    """The rows of a sparse gradient of step ``t``: one of them twice, never all."""
     return [t % 5, t * t % 5, (t + 2) % 5, t % 5]
 
 

@@ -41,7 +41,7 @@ def training_step() -> Graph:
 
 
 def union(made: Cut) -> Graph:
-    """The nodes of all partitions as one graph, in the order in which they can run."""
+    """The nodes of all partitions as one graph, in the order of the cut."""
     graph = Graph(made.graph.name)
     graph.resources = dict(made.graph.resources)
     values: dict[Value, Value] = {}
@@ -59,7 +59,7 @@ def union(made: Cut) -> Graph:
 
 
 def partitioned_step() -> Graph:
-    """The partitions of the step, as the picture has them."""
+    """The partitions of the step, as one graph to be drawn."""
     with ef.config(cpu_devices=2):
         made = cut(lower(training_step()))
         verify_cut(made)

@@ -1,4 +1,4 @@
-"""What pictures show: which boxes, which edges, and what is closed where there is too much."""
+"""Contents of pictures: boxes, edges, and groups that are closed where a graph is too large."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_boxes() -> None:
         "%k": ("input", [], None),
         "exp": ("op", ["gpu:0", "encoder", "layer0"], "gpu:0"),
         "sum": ("op", ["gpu:0", "encoder", "layer1"], "gpu:0"),
-        "2.0": ("constant", ["gpu:1", "encoder"], None),  # beside what takes it
+        "2.0": ("constant", ["gpu:1", "encoder"], None),  # beside its consumer
         "multiply": ("op", ["gpu:1", "encoder"], "gpu:1"),
         "@w": ("resource", ["gpu:1"], "gpu:1"),
         "read": ("op", [], None),
@@ -137,7 +137,7 @@ def test_many_resources_become_one_box() -> None:
         inputs += graph.add_node("read", (), (F32,), {"resource": graph.resources[f"w{i}"]}).outputs
     graph.add_node("use", inputs, (F32,), {"resources": tuple(graph.resources.values())})
     picture = contents_of(graph)
-    assert len([b for b in picture.boxes if b.kind == "resource"]) == 30  # each has its reader
+    assert len([b for b in picture.boxes if b.kind == "resource"]) == 30  # one for each consumer
     graph = Graph()
     graph.resources = {f"w{i}": object() for i in range(30)}
     graph.add_node("use", (), (F32,), {"resources": tuple(graph.resources.values())})

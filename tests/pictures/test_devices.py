@@ -1,4 +1,4 @@
-"""Pictures of graphs over several devices: what is where, and how much crosses."""
+"""Pictures of graphs over several devices: placement of nodes, and bytes that cross."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_value_that_one_node_needs_is_an_edge_with_its_bytes() -> None:
     picture = contents_of(Graph.parse(ONE))
     assert _edges(picture) == [
         ("%x", "exp", "f32[8,4], 128 B", True),
-        ("%n", "exp", "f32[n]", True),  # nobody knows how many
+        ("%n", "exp", "f32[n]", True),  # unknown at this time
         ("exp", "result 0", "f32[8,4], 128 B", True),
         ("exp", "result 1", "f32[n]", False),
     ]
@@ -104,11 +104,11 @@ def test_what_rules_place_has_the_colours_of_its_devices() -> None:
     (sin,) = [line for line in dot.splitlines() if "label=sin " in line]
     assert device_color("cpu:1") in exp
     assert device_color("cpu:0") in sin
-    assert dot.count("128 B") == 4  # there and back, each as label and as tooltip
+    assert dot.count("128 B") == 4  # both directions, each as label and as tooltip
 
 
 def test_devices_have_the_colours_that_live_views_give_them() -> None:
-    """`widgets/tests/colours.test.ts` holds the front-end against the same file."""
+    """`widgets/tests/colours.test.ts` compares the front-end with the same file."""
     colours = json.loads((ROOT / "tests" / "golden" / "device_colors.json").read_text())
     assert {device: device_color(device) for device in colours} == colours
 

@@ -1,4 +1,4 @@
-"""What each layer costs: its ops, their derivatives, and the updates of what it reads."""
+"""Layers of nodes: a layer's ops, their derivatives, and the updates of its variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def network() -> ef.nn.Module:
 
 
 def index_of(optimiser_kind: type, **options: float) -> NodeIndex:
-    """The nodes of a training step of two layers."""
+    """The nodes of a training step of a network with two layers."""
     net = network()
     optimiser = optimiser_kind(net.trainable, lr=0.1, **options)
     fit = ef.value_and_grad(lambda x: (net(x) ** 2).mean(), wrt=net.trainable)
@@ -47,7 +47,7 @@ def test_a_layer_has_derivatives_and_updates(optimiser) -> None:
 
 def test_moments_are_of_the_layer_and_step_counts_of_none() -> None:
     index = index_of(ef.optim.Adam)
-    # two moments of each of four parameters; and one count of steps for all
+    # two moments for each of four parameters; one step count for all
     moments = Counter(
         layer for node, layer in zip(index.nodes, index.layers, strict=True)
         if node.op == "assign_add" and node.scope

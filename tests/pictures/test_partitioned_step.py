@@ -1,4 +1,4 @@
-"""The picture of `docs/partitions.md` shows what a step is cut into, and is the stored one."""
+"""The picture of `docs/partitions.md`: it shows the partitions of the step, and is up to date."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def picture() -> Contents:
 
 
 def texts_of(picture: Contents) -> Counter[str]:
-    """All that a picture without types says, in whatever place."""
+    """All texts of a picture without types, wherever they stand."""
     boxes = [line for box in picture.boxes for line in box.lines]
     groups = [g.name for g in picture.root.walk() if g.open and g.kind == "device"]
     return Counter([*boxes, *groups, *[edge.label for edge in picture.edges if edge.moved]])

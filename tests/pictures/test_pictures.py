@@ -1,4 +1,4 @@
-"""DOT and SVG: well formed whatever the graph, by Graphviz and without it."""
+"""Pictures in DOT and SVG: well formed for any graph, with Graphviz and without."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TEXT = r"""graph f(%"<b> & \"c\" \\n": f32[n], %k: int) {
 
 @pytest.fixture(params=["graphviz", "own"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to draw; pygraphviz is part of what tests need, ``dot`` is not."""
+    """Both layout engines; pygraphviz is a test dependency, ``dot`` is not."""
     if request.param == "own":
         monkeypatch.setattr(by_graphviz, "_command", lambda: None)
     by_graphviz._drawn.cache_clear()
@@ -100,7 +100,7 @@ def test_style() -> None:
     assert root.get("class") == "ef-graph"
     assert "prefers-color-scheme: dark" in svg
     assert "<a " not in svg
-    assert " id=" not in svg  # two pictures in one notebook must not share any
+    assert " id=" not in svg  # ids of two pictures in one notebook would clash
     classes = _classes(svg)
     for kind, count in {
         "node op": 7, "node input": 4, "node output": 4, "node constant": 1, "node resource": 2,
@@ -131,17 +131,17 @@ def test_any_graph_without_graphviz(graph: Graph) -> None:
 
 @pytest.mark.slow
 @given(graphs(depth=1))
-@settings(max_examples=examples(30))  # each starts a process
+@settings(max_examples=examples(30))  # each example starts a process
 def test_any_graph_by_graphviz(graph: Graph) -> None:
     picture = contents_of(graph)
-    with patch.object(by_graphviz, "_SECONDS", 600):  # the machine may have much else to do
+    with patch.object(by_graphviz, "_SECONDS", 600):  # the machine may be busy
         ET.fromstring(graph.to_svg())
         drawn = by_graphviz.graphviz_svg(by_graphviz.write_dot(picture))
     assert drawn is not None
     assert drawn.count('class="node') == len(picture.boxes)
 
 
-# --- when there is no Graphviz, or it fails -----------------------------------------------------
+# --- no Graphviz, or one that fails --------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -218,7 +218,7 @@ def _chain(count: int) -> Graph:
 
 
 def _drawing(html: str) -> str:
-    """The picture in what a notebook shows, without the least width that it has there."""
+    """The picture in a notebook's output, without the minimum width that it has there."""
     start, end = html.index("<svg "), html.rindex("</div>")
     return re.sub('<svg style="min-width: [^"]*" ', "<svg ", html[start:end])
 
@@ -252,7 +252,7 @@ def test_a_picture_is_never_too_small_to_read() -> None:
 
 
 def test_outputs_that_nobody_trusts_show_no_heap_of_words() -> None:
-    """JupyterLab drops drawings and styles from them, and keeps classes and what is hidden."""
+    """JupyterLab drops drawings and styles from untrusted outputs; classes and `hidden` stay."""
     html = small(TEXT).to_svg()._repr_mimebundle_()["text/html"]
     cleaned = re.sub("<style>.*?</style>", "", html, flags=re.DOTALL)
     cleaned = re.sub("</?(?!p|div)[a-z]+[^>]*>", "", cleaned)
@@ -313,7 +313,7 @@ def test_layout_of_a_chain_is_straight() -> None:
 
 
 def test_layout_uncrosses() -> None:
-    """Two chains that start in the wrong order."""
+    """Two chains whose inputs are in the wrong order."""
     layout = lay_out([(50.0, 20.0)] * 4, [(0, 3), (1, 2)])
     (a, _), (b, _), (c, _), (d, _) = layout.centers
     assert (a < b) is (d < c)

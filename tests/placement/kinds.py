@@ -1,4 +1,4 @@
-"""Kinds of devices that can less than a CPU: few kernels, little memory."""
+"""Kinds of devices with fewer abilities than a CPU: few kernels, little memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eagerflow.ops.rules.type_rules import FLOATING, elementwise
 from eagerflow_kernels import table
 from tests.hardware.fake_accelerator import FakeBackend
 
-#: bytes that a device of kind small may hold
+#: number of bytes that a device of kind small may hold
 ROOM = 100
 
 

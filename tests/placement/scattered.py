@@ -29,7 +29,7 @@ CPUS = ("cpu:0", "cpu:1", "cpu:2", "cpu:3")
 
 
 def _by_name(devices: Sequence[Device], salt: int) -> Choice:
-    """Places a node wherever its name leads."""
+    """A choice of a device for each node by a hash of the node's name."""
     data = [d for d in devices if d.backend.holds_bytes]
 
     def choose(node: Node) -> tuple[Device, str]:
@@ -48,7 +48,7 @@ def every_node(graph: Graph) -> Iterator[Node]:
 
 
 def scattered(graph: Graph, devices: Sequence[str] = CPUS, salt: int = 0) -> Graph:
-    """The graph with its nodes on several devices, if any of them can be placed."""
+    """The graph with its nodes spread over several devices, if any of them can be placed."""
     found = [as_device(d) for d in devices]
     tried = (placed(graph, _by_name(found, salt + i)) for i in range(len(devices)))
     made = next((one for one in tried if spans_devices(one)), graph)
@@ -71,16 +71,16 @@ def cut_text(text: str, **resources: Any) -> Cut:
 
 @contextmanager
 def by_scheduler() -> Iterator[None]:
-    """Executables that are made within leave all partitions to the scheduler."""
+    """Within this block, executables are made so that the scheduler runs all partitions."""
     with patch.object(scheduled_tier, "strands_of", lambda *given: None):
         yield
 
 
 @contextmanager
 def nothing_left() -> Iterator[list[str]]:
-    """Each step within that succeeds leaves nothing at its rendezvous.
+    """Check that each successful step in this block leaves nothing at its rendezvous.
 
-    Gives a list of how the steps ended. Strands look themselves whether something is left.
+    Yields a list of the outcomes of the steps. Strands check themselves whether something is left.
     """
     ended: list[str] = []
     left: list[Left] = []

@@ -1,4 +1,4 @@
-"""Rules applied to graphs: what moves, what stays, and what comes back."""
+"""Rules applied to graphs: nodes that move, nodes that stay, and undoing of rules."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_placed_graph_comes_from_the_other() -> None:
     graph = Graph.parse(TEXT)
     result = apply(graph, {"a": "cpu:1"})
     assert result.origin.graph is graph
-    assert str(Graph.parse(TEXT)) == str(graph)  # which stays as it is
+    assert str(Graph.parse(TEXT)) == str(graph)  # the graph itself is unchanged
     (report,) = result.origin.reports
     assert str(report) == (
         "place: 1 change, 3 -> 5 nodes\n  %a is on cpu:1 instead of cpu:0: rule 'a'"
@@ -60,7 +60,7 @@ def test_results_come_back_unless_they_need_not() -> None:
     ("given", "count"),
     [
         ({"c": None}, 1),
-        ({"a": "cpu:1", "b": "cpu:1"}, 2),  # by one device, and two rules
+        ({"a": "cpu:1", "b": "cpu:1"}, 2),  # one device, by two rules
         ({"[ab]": "cpu:1"}, 1),
         ({"a": "cpu:1", "b": "cpu:2"}, 2),
         ({"a": "cpu:1"}, 2),

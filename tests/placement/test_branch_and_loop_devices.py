@@ -37,12 +37,12 @@ def crossings(f: Any) -> list[tuple[str, str, str]]:
 
 
 def each_time(f: Any) -> list[str]:
-    """The types of what crosses in each iteration."""
+    """The types of the values that cross in each iteration."""
     return [kind for kind, _, when in crossings(f) if when.startswith("in each")]
 
 
 def placed(f: Any, rules: Any, *args: Any) -> Any:
-    """A placed function, which gives the same, where the program says."""
+    """A placed function, which is checked to give the same result on the same device."""
     traced = ef.trace(f)
     want = traced(*args)
     traced.place(rules)
@@ -73,7 +73,7 @@ def test_values_that_iterations_hand_on_to_each_other() -> None:
 
     g = placed(f, {"loop": "cpu:1"}, X)
     assert each_time(g) == []
-    g.place({"loop/exp": "cpu:1"})  # the question whether it goes on stays
+    g.place({"loop/exp": "cpu:1"})  # the predicate stays
     assert g(X).numpy().tobytes() == f(X).numpy().tobytes()
     assert sorted(each_time(g)) == ["bool[]", "f32[4,2]"]
 
@@ -133,7 +133,7 @@ def test_branches_take_what_is_elsewhere_only_if_they_need_it() -> None:
 
 
 def lists(f: Any, *args: Any) -> set[str]:
-    """Where the lists of a graph are."""
+    """The devices of the lists in a graph."""
     graph = f.graph(*args)
     values = [v for g in (graph, *inner_graphs(graph.nodes)) for v in g.values()]
     return {str(v.device) for v in values if str(v.type) == "list[]"}

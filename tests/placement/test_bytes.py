@@ -1,8 +1,8 @@
-"""What partitions send each other is the least that they can, as an independent count says.
+"""Partitions send each other the least possible, according to an independent count.
 
-The count goes by a run of the graph that was not cut. A value is sent to each device that needs
-it, once for each execution that is not dead; what can be had without data is not sent: constants,
-Python numbers and what is computed from them, shapes.
+The count is based on a run of the graph that was not cut. A value is sent to each device that
+needs it, once for each execution that is not dead; values that can be computed without data are
+not sent: constants, Python numbers and results computed from these, shapes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Whole = Callable[[Node], bool]
 
 
 class Needs:
-    """Which device needs which values of a lowered graph, from its ends backwards."""
+    """The devices that need each value of a lowered graph, found from its ends backwards."""
 
     def __init__(self, graph: Graph) -> None:
         self.paths = FramePaths(graph)
@@ -54,7 +54,7 @@ class Needs:
         leaving = [n.inputs[0].node for n in graph.nodes if n.op == "Exit"]
         self.predicates = {loop_of(self.paths.nodes[n])[-1][1]: n.inputs[1] for n in leaving if n}
         self.data = self._depends_on_data()
-        self.chosen_there: set[tuple[Value, Any]] = set()  # values that a device has from around
+        self.chosen_there: set[tuple[Value, Any]] = set()  # there from outside
         while True:
             self.found: set[tuple[Value, Any]] = set()
             self._find()
@@ -72,7 +72,7 @@ class Needs:
             data |= new
 
     def _takes_data(self, node: Node, data: set[Value]) -> bool:
-        """Whether a node gives what cannot be computed anywhere from numbers that are there."""
+        """Whether a node's results cannot be computed on any device from numbers alone."""
         if node.op == "constant":
             return False
         gates = all(is_pivot(n) or "back" in n.attrs for n in node.control_inputs)
@@ -80,7 +80,7 @@ class Needs:
         numbers = all(isinstance(v.type, NumberType) for v in node.outputs)
         if not (gates and (is_number(node.op) or (numbers and steers))):
             return True
-        if node.op == "Enter":  # a number goes into a loop once
+        if node.op == "Enter":  # a number enters a loop once
             return False
         inputs = (*node.inputs[: 1 if node.op == "Switch" else None], *self._next(node))
         return any(v in data for v in inputs)
@@ -89,7 +89,7 @@ class Needs:
         return self.back[node.attrs["back"]] if "back" in node.attrs else ()
 
     def _is_around(self, value: Value, device: Any) -> bool:
-        """Whether a device has what a branch takes from around it."""
+        """Whether a device has the operand of a branch from outside of the branch."""
         if value.device == device:
             return False
         while value.node is not None and value.node.op == "Switch":
@@ -113,7 +113,7 @@ class Needs:
         return not node.outputs or node.outputs[0] in self.data
 
     def _part(self, path: FramePath, device: Any) -> None:
-        """A device takes part in branches and iterations of loops."""
+        """Record that a device takes part in branches and in iterations of loops."""
         for what, which in path:
             self._need(self.predicates[which] if what == "frame" else what, device)
 
@@ -139,7 +139,7 @@ class Needs:
 
 
 def _origin(value: Value) -> Value:
-    """What a value is a copy of, perhaps from outside of a loop."""
+    """The value that a value is a copy of, perhaps from outside of a loop."""
     while value.node is not None and (
         value.node.op == "transfer" or value.node.attrs.get("invariant")
     ):
@@ -153,11 +153,11 @@ def _device_of(node: Node) -> Any:
 
 
 def chosen(tier: ScheduledTier, inputs: Sequence[Any]) -> Counter[tuple[Value, int]]:
-    """Runs a graph that was not cut; counts by predicate, and port, how it decided."""
+    """Run a graph that was not cut; count the decisions by predicate and port."""
     step = tier.step(log=True)
     step.run(inputs)
     frames, counts = {0: 0}, Counter[tuple[Value, int]]()
-    counted: dict[Value, Node] = {}  # of several nodes that a predicate steers one
+    counted: dict[Value, Node] = {}  # one node of those that a predicate steers
     for event, instructions in step.log or ():
         if event[0] == "chose":
             _, tag, number, port = event
@@ -170,11 +170,11 @@ def chosen(tier: ScheduledTier, inputs: Sequence[Any]) -> Counter[tuple[Value, i
 
 @dataclass
 class Crossing:
-    """What goes from device to device in a step.
+    """The values that cross between devices in a step.
 
     Attributes:
-        counts: by the name of an edge how many values.
-        nbytes: of all of them; None if that is not known before.
+        counts: the number of values by edge name.
+        nbytes: the number of their bytes; None if it is unknown in advance.
     """
 
     counts: dict[str, int]
@@ -182,7 +182,7 @@ class Crossing:
 
 
 def least(graph: Graph, whole: Whole, inputs: Sequence[Any]) -> Crossing:
-    """The least that has to, as a run of the graph that is not cut shows."""
+    """The least traffic possible, as a run of the graph that is not cut shows."""
     tier = ScheduledTier(graph, whole=whole)
     decided, needs = chosen(tier, inputs), Needs(tier.graph)
 
@@ -205,7 +205,7 @@ def _is_sized(value: Value) -> bool:
 
 
 def sent(graph: Graph, whole: Whole, inputs: Sequence[Any], *, scheduled: bool) -> Crossing:
-    """What partitions do send, as strands or by the scheduler; nothing is left of it."""
+    """The actual traffic of partitions, as strands or by the scheduler; nothing may be left."""
     with by_scheduler() if scheduled else nullcontext():
         tier = ScheduledTier(graph, whole=whole, partitioned=True)
     assert tier.cut is not None
@@ -219,7 +219,7 @@ def sent(graph: Graph, whole: Whole, inputs: Sequence[Any], *, scheduled: bool) 
     def count(edge: str, value: Any) -> None:
         if edge in tensors:
             counts[edge] += 1
-            nbytes.append(getattr(value, "nbytes", 0))  # lists have none
+            nbytes.append(getattr(value, "nbytes", 0))  # lists have no size
 
     send = Rendezvous.send
 
@@ -248,13 +248,13 @@ def sent(graph: Graph, whole: Whole, inputs: Sequence[Any], *, scheduled: bool) 
 
 
 def check(graph: Graph, inputs: Sequence[Any], reset: Callable[[], object] = lambda: None) -> None:
-    """As much is sent as has to be, where all branches and loops are cut, and where some are."""
+    """Check that the traffic is the least, with all branches and loops cut, and with some."""
     raw = [x._data if isinstance(x, ef.Tensor) else x for x in inputs]
     for whole in (lambda node: False, waits_nowhere):
         reset()
         try:
             want = least(graph, whole, raw)
-        except EagerflowError:  # that of the program
+        except EagerflowError:  # an error of the program
             return
         for scheduled in (False, True):
             reset()
@@ -275,7 +275,7 @@ def test_random_programs(program: Program, made: list[Call], salt: int) -> None:
 
 
 def twice(x: Any, w: Any) -> Any:
-    """Two branches that take the same from around, of which a device has one part."""
+    """Two branches with a common operand from outside; a device has a part of one of them."""
     y = ef.exp(x.to("cpu:1"))
     if x.sum() > 0.0:
         y = y * x.to("cpu:1") + w
@@ -314,7 +314,7 @@ def test_loops_and_branches(f: Any) -> None:
 
 
 def test_the_count_sees_what_is_sent_in_vain() -> None:
-    """What is sent to a device that does not need it is more than the least."""
+    """A value sent to a device that does not need it exceeds the least."""
     with ef.config(cpu_devices=2):
         x, w = arguments("cpu:1")
         graph = ef.trace(twice).graph(x, w).optimise()

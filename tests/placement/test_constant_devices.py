@@ -1,4 +1,4 @@
-"""Constants go where all that takes them goes, so that what is placed on one device is on one."""
+"""Constants follow their consumers, so that a program placed on one device is all there."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_gradients_stay_the_same(program: Callable[[ef.Tensor], ef.Tensor]) -> N
 
 
 def constants(graph: Graph, **places: str) -> dict[str, str]:
-    """Where the constants of a graph are once nodes are placed by their names."""
+    """The devices of a graph's constants once nodes are placed by their names."""
 
     def choose(node: object) -> tuple[ef.Device, str] | None:
         place = places.get(node.name)  # type: ignore[attr-defined]

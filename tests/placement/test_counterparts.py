@@ -1,4 +1,4 @@
-"""A derivative is placed as the nodes of the trace are, whatever its own are called."""
+"""A derivative is placed by the nodes of the trace, whatever the names of its own nodes are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def act(x: ef.Tensor) -> ef.Tensor:
 
 
 def in_a_loop_and_outside(x: ef.Tensor) -> ef.Tensor:
-    """Both have one name, one line and one type."""
+    """Both calls of `act` make a node with one name, one line and one type."""
     y = act(x)
     return ef.while_loop(lambda c: c.sum() < 30, lambda c: act(c), y).sum()
 
@@ -43,7 +43,7 @@ def inside(graph: Graph) -> list[Node]:
 
 
 def derived(graph: Graph, choice: dict[Node, str]) -> Derivative:
-    """The derivative where some nodes of the trace are placed, as automatic placement does."""
+    """The derivative with some nodes of the trace placed, as automatic placement does."""
     devices = {node: as_device(name) for node, name in choice.items()}
     chosen = Alternative("by hand", (), 0.0)
     made = PlacementPlan([chosen], chosen, chosen, [], devices, lambda assignment: devices)
@@ -65,7 +65,7 @@ def test_nodes_of_one_name_in_and_around_a_loop_are_told_apart() -> None:
 
 
 def test_nodes_are_not_known_by_their_numbers() -> None:
-    """What a graph has lost takes its number along, and the derivative counts anew."""
+    """A node that a graph has lost takes its number along; the derivative's count starts anew."""
     graph = ef.trace(after_a_lost_one).graph(X)
     first, second = [n for n in graph.nodes if n.op == "exp"]
     made = derived(graph, {first: "cpu:1", second: "cpu:2"})
@@ -77,7 +77,7 @@ def test_nodes_are_not_known_by_their_numbers() -> None:
 
 
 def test_nodes_that_nothing_takes_are_left_out() -> None:
-    """The trace has them as it is made, all on one line; its derivative does without."""
+    """The original trace has unused nodes, all on one line; its derivative has none."""
 
     def f(x: ef.Tensor) -> ef.Tensor:
         act(x)

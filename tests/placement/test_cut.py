@@ -1,4 +1,4 @@
-"""What the partitions of a graph hold, and what goes between them."""
+"""The contents of a graph's partitions, and the values sent between them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_operands_on_several_devices_are_refused() -> None:
 
 
 def halving(x: Any, w: Any) -> Any:
-    """A loop whose number of iterations depends on data, over two devices."""
+    """A loop over two devices, with a number of iterations that depends on data."""
     rows = x
     while rows.sum() < 50.0:
         there = (rows.to("cpu:1") @ w).to("cpu:0")
@@ -114,7 +114,7 @@ def test_a_loop_over_two_devices_and_its_gradient_are_those_of_one_bit_for_bit()
             "partitioned"
         }
         assert [str(s.device) for s in slopes] == ["cpu:0", "cpu:1"]
-        # the same graph as one piece of generated code, with transfers in it
+        # the same graph as one generated function, with transfers in it
         x, w = arguments("cpu:0")
         wanted, other = ef.value_and_grad(ef.trace(on_one), argnums=(0, 1))(x, w)
     assert value.numpy().tobytes() == wanted.numpy().tobytes()
@@ -123,7 +123,7 @@ def test_a_loop_over_two_devices_and_its_gradient_are_those_of_one_bit_for_bit()
 
 
 def on_one(x: Any, w: Any) -> Any:
-    """`halving` without a move."""
+    """`halving` without moves."""
     rows = x
     while rows.sum() < 50.0:
         there = rows @ w
@@ -148,7 +148,7 @@ def test_in_a_loop_a_predicate_crosses_once_and_an_invariant_not_at_all() -> Non
     kinds = [v.spec for _, received in cut.pairs.values() for v in received.outputs]
     assert [str(k) for k in kinds].count("bool[]@cpu:1") == 2  # of the loop, of the branch
     invariants = [n for n in there.nodes if n.op == "Enter" and n.attrs.get("invariant")]
-    assert [str(n.inputs[0].spec) for n in invariants] == ["f32[3,3]@cpu:1"]  # w: it is at home
+    assert [str(n.inputs[0].spec) for n in invariants] == ["f32[3,3]@cpu:1"]  # w, on its own device
     assert there.inputs[0] is invariants[0].inputs[0]
 
 
@@ -164,7 +164,7 @@ def test_a_count_of_iterations_is_not_sent() -> None:
         (entry,) = entries(traced)
         cut = partition(entry.optimised)
     assert all(v.type.shape for _, end in cut.pairs.values() for v in end.outputs)
-    assert "python_lt" in ops(cut, "cpu:1")  # each partition counts for itself
+    assert "python_lt" in ops(cut, "cpu:1")  # each partition counts by itself
 
 
 def test_what_a_branch_takes_from_around_is_sent_once() -> None:

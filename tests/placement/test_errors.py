@@ -1,4 +1,4 @@
-"""Asking for the impossible: each error names the lines, what was asked, and what would do."""
+"""Errors of impossible placements name the lines, the request, and alternatives."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Asked = Callable[["World"], Any]
 
 
 class World(NamedTuple):
-    """What the rows of the table use.
+    """Objects that the rows of the table use.
 
-    Attributes:
+    only_on_cpus: a function of an op that has a kernel for CPUs alone.
         only_on_cpus: applies an op that has a kernel for CPUs alone.
         w: a variable.
     """
@@ -49,17 +49,17 @@ def two_layers(x: Any) -> Any:
 
 
 def placed(rules: Any, f: Callable[..., Any] = two_layers, x: Any = X) -> Any:
-    """Place a function, and call it."""
+    """The result of a function once placed by rules."""
     return ef.trace(f).place(rules)(x)
 
 
 class Row(NamedTuple):
-    """One impossible thing.
+    """An impossible placement, and its error.
 
     Attributes:
-        ask: asks for it.
-        wrong: how the message begins.
-        texts: what stands in it besides: what was asked, what would do, lines of the user.
+        ask: a function that makes the request.
+        wrong: the beginning of the message.
+        texts: other parts of the message: the request, alternatives, lines of the user.
     """
 
     ask: Asked
@@ -68,11 +68,11 @@ class Row(NamedTuple):
 
 
 RULES = "rules at .*test_errors.py"  # the line of the rules
-OP = "&encoder/layer0/exp at .*x = ef.exp"  # that of the op
+OP = "&encoder/layer0/exp at .*x = ef.exp"  # the line of the op
 CPUS = "one of cpu:0, cpu:1"
 
 ROWS = {
-    # the rules themselves; there is one line
+    # the rules themselves, with one line
     "no device name": Row(lambda at: placed({"*": "cpu:x"}), "'cpu:x' is not a device name",
                           ("the rule '\\*' asks for 'cpu:x'", CPUS, "at: .*test_errors")),
     "no such device": Row(lambda at: placed({"*": "cpu:7"}), "there is no device cpu:7",
@@ -93,7 +93,7 @@ ROWS = {
                     ("got: 'cpu:1'", "a dict from patterns to devices")),
     "automatic": Row(lambda at: placed("automatic"), "these are no rules",
                      ("got: 'automatic'", "or None, 'auto', or None")),
-    # patterns that place nothing
+    # patterns without matches
     "nothing of that name": Row(
         lambda at: placed({"/layer0/*": "cpu:1"}), "'/layer0/\\*' matches nothing in two_layers",
         ("'/layer0/\\*': cpu:1", "such as encoder/layer0,", "begins at the outermost scope"),
@@ -110,7 +110,7 @@ ROWS = {
         lambda at: ef.trace(lambda x, n: x * (n + 1.5)).place({"python_add": "cpu:1"})(X, 2.0),
         "'python_add' matches nothing that could be placed", ("&python_add at .*n . 1.5",),
     ),
-    # rules that do not agree
+    # rules in conflict
     "two patterns": Row(
         lambda at: placed({"encoder/*": "cpu:1", "*/layer0": "cpu:0"}),
         "two rules want &exp on different devices",
@@ -121,7 +121,7 @@ ROWS = {
         lambda at: placed(lambda node: 42), "42 is not a device name", (OP, RULES, CPUS)),
     "a function that gives no such device": Row(
         lambda at: placed(lambda node: "gpu:9"), "there is no device", (OP, RULES, CPUS)),
-    # devices that lack something; both lines
+    # devices without an ability; both lines
     "no kernel": Row(
         lambda at: placed({"encoder": "small:0"}, lambda x: _in_encoder(at.only_on_cpus, x)),
         "only_on_cpus cannot run on small:0: there is no kernel of only_on_cpus of f32 for small",
@@ -235,10 +235,10 @@ def test_what_cannot_be_placed_is_refused_also_when_state_has_just_moved(world: 
     for rules in ({"nothing": "cpu:1"}, {"encoder/layer0": "small:1"}):
         with pytest.raises(PlacementError):
             g.place(rules)
-    assert g(X).numpy().tobytes() == want.numpy().tobytes()  # by no rule
+    assert g(X).numpy().tobytes() == want.numpy().tobytes()  # without rules
     ef.move(world.w, "cpu:0")
     g.clear()
-    g.place({"nothing": "cpu:1"})  # of a function without a trace nothing is known
+    g.place({"nothing": "cpu:1"})  # without a trace, no nodes are known
     with pytest.raises(PlacementError, match="matches nothing"):
         g(X)
 
@@ -284,8 +284,8 @@ def test_soft_placement_falls_back_and_says_so(name: str, world: World) -> None:
         got = f(X)
     assert got.numpy().tobytes() == want.numpy().tobytes()
     assert why in str(f.explain("placement"))
-    f(X)  # it warns once
-    f(ef.ones((2, 4), dtype=ef.float64))  # another trace, too
+    f(X)  # no further warning
+    f(ef.ones((2, 4), dtype=ef.float64))  # nor for another trace
     nodes = {node.op: node for node in f.graph(X).nodes}
     (pattern,) = rules
     assert nodes["exp"].device == "cpu:0"

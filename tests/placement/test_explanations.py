@@ -1,4 +1,4 @@
-"""What `f.explain("placement")` lists as crossing is what the cut sends."""
+"""The crossings in `f.explain("placement")` are the values that the cut sends."""
 
 from __future__ import annotations
 

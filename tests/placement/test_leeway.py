@@ -1,4 +1,4 @@
-"""What scopes leave open follows rules: patterns of devices, and colocation."""
+"""Leeway of scopes, which rules decide: patterns of devices, and colocation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def beside(x: Any) -> Any:
 
 
 def devices(f: Any, *args: Any) -> dict[str, str]:
-    """Where each op runs, of ops that are in the graph once."""
+    """The device of each op that is in the graph once."""
     graph = f.graph(*args)
     inner = [n for node in graph.nodes for _, g in node.subgraphs() for n in g.nodes]
     return {n.op: str(n.device) for n in [*graph.nodes, *inner] if n.op != "transfer"}

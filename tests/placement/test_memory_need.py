@@ -1,4 +1,4 @@
-"""How much memory graphs need at least, and placing where that is too much."""
+"""Minimum memory of graphs, and placement on devices with less memory than that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = ef.ones((4, 4))  # 64 bytes
 
 @pytest.fixture
 def limited() -> Iterator[str]:
-    """A device with room for five of them, on which nothing is held but by the test."""
+    """A device with room for five such arrays, on which only the test holds memory."""
     with device_by_hand(threads=True) as made:
         device = f"{made.kind}:0"
         ef.hardware.limit_memory(5 * 64, device)
@@ -38,9 +38,9 @@ def need(f: Any, *args: Any) -> int:
     [
         (lambda x: x, 1),
         (lambda x: ef.exp(x), 2),
-        (lambda x: ef.sin(ef.exp(x)), 2),  # over the operand
-        (lambda x: x @ x @ x, 3),  # not over an operand
-        (lambda x: ef.reshape(ef.permute_dims(ef.exp(x), (1, 0)), (16,)), 2),  # it may be a view
+        (lambda x: ef.sin(ef.exp(x)), 2),  # in place of the operand
+        (lambda x: x @ x @ x, 3),  # a product is not in place
+        (lambda x: ef.reshape(ef.permute_dims(ef.exp(x), (1, 0)), (16,)), 2),  # may be a view
         (lambda x: ef.permute_dims(ef.exp(x), (1, 0)), 2),
         (lambda x: (ef.exp(x), ef.sin(x), ef.cos(x)), 4),
         (lambda x: ef.exp(x) @ (ef.sin(x) @ ef.cos(x)), 5),
@@ -103,7 +103,7 @@ def test_sizes_that_are_told_count() -> None:
 
 
 def chained(count: int) -> Any:
-    """Products of which ``count`` are held at once, beside x."""
+    """A function of products of which ``count`` are alive at once, beside x."""
 
     def f(x: Any) -> Any:
         with ef.name_scope("a"):
@@ -128,7 +128,7 @@ def test_what_fits_runs_and_what_does_not_is_refused(count: int, fits: bool, lim
     with pytest.raises(PlacementError, match=r"it takes 384 bytes, of 320") as caught:
         f.place({"a": limited})
     assert "&a/matmul_4" in str(caught.value)
-    with pytest.raises(OutOfMemoryError):  # indeed
+    with pytest.raises(OutOfMemoryError):  # without the check
         ef.trace(chained(count))(X.to(limited))
 
 

@@ -1,4 +1,4 @@
-"""What `verify_cut` refuses: each defect is put into partitions that are right."""
+"""Refusals of `verify_cut`: each defect is put into partitions that are right."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def wait_for_what_comes_later(made: Cut) -> None:
     sent, last = node_of(made, "cpu:0", "Send"), node_of(made, "cpu:0", "add")
     graph = graph_of(made, "cpu:0")
     graph.nodes.remove(sent)
-    graph.nodes.append(sent)  # so that its own graph is well formed
+    graph.nodes.append(sent)  # its own graph stays well-formed
     sent.control_inputs = (last,)
 
 

@@ -1,4 +1,4 @@
-"""Patterns: what they match, which of two counts, and how long many of them take."""
+"""Patterns: matches, ranks, and the cost of matching many of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def node(path: str) -> Node:
 
 
 MATCHES = [
-    ("encoder", "encoder/layer0/exp", True),  # all in it
+    ("encoder", "encoder/layer0/exp", True),  # all nodes in the scope
     ("encoder/*", "encoder/layer0/exp", True),
     ("encoder/*", "encoder/exp", True),
     ("encoder/*", "encoder", False),  # a node of that name is not in the scope
@@ -32,8 +32,8 @@ MATCHES = [
     ("encoder", "model/encoder/exp", True),  # at any depth
     ("encoder/*", "model/encoder/layer0/exp", True),
     ("encoder/*", "model/encoder", False),
-    ("encoder/exp", "model/encoder/layer0/exp", False),  # but its parts in a row
-    ("/encoder", "model/encoder/exp", False),  # a slash in front: at the outermost scope
+    ("encoder/exp", "model/encoder/layer0/exp", False),  # parts of a path must be adjacent
+    ("/encoder", "model/encoder/exp", False),  # a slash in front: the outermost scope alone
     ("/*/encoder", "model/encoder/exp", True),
     ("/**/encoder", "model/encoder/exp", True),
     ("**/encoder", "model/encoder/exp", True),
@@ -64,7 +64,7 @@ def test_matches(pattern: str, path: str, matches: bool) -> None:
 
 
 def slow(pattern: str, path: str) -> bool:
-    """The meaning of a pattern, as one regular expression."""
+    """Whether a path matches, by the pattern as one regular expression."""
     parts = [p for p in pattern.split("/") if p]
     text = ""
     for part in parts:

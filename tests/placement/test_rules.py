@@ -1,4 +1,4 @@
-"""Rules: which of them counts for a node, and that derivatives follow those of their ops."""
+"""Rules: their ranks, and derivatives that follow the rules of their forward nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph_of(f: Any, *args: Any) -> Graph:
 
 
 def wanted(given: Any, graph: Graph) -> dict[str, str]:
-    """Where rules want the nodes of a graph."""
+    """The devices that rules ask for, by node of a graph."""
     wishes = Wishes(rules_of(given))
     found = {node.name: wishes.of(node) for node in graph.nodes}
     return {name: wish.target.asked for name, wish in found.items() if wish is not None}
@@ -49,11 +49,11 @@ def layers(x: Any) -> Any:
 TABLE: list[tuple[dict[str, str | None], dict[str, str]]] = [
     ({"a": "cpu:1"}, {"exp": "cpu:1", "sin": "cpu:1"}),
     ({"a": "cpu:1", "a/b": "cpu:2"}, {"exp": "cpu:2", "sin": "cpu:1"}),
-    ({"a/b": "cpu:2", "a": "cpu:1"}, {"exp": "cpu:2", "sin": "cpu:1"}),  # whatever their order
+    ({"a/b": "cpu:2", "a": "cpu:1"}, {"exp": "cpu:2", "sin": "cpu:1"}),  # in any order
     ({"*": "cpu:3", "a/*": "cpu:1", "a/sin": "cpu:2"},
      {"exp": "cpu:1", "sin": "cpu:2", "cos": "cpu:3"}),
     ({"*": "cpu:1", "a/b": None}, {"exp": "", "sin": "cpu:1", "cos": "cpu:1"}),  # as the program
-    ({"a/*": "cpu:1", "*/b": "cpu:1"}, {"exp": "cpu:1", "sin": "cpu:1"}),  # two that agree
+    ({"a/*": "cpu:1", "*/b": "cpu:1"}, {"exp": "cpu:1", "sin": "cpu:1"}),  # two rules in agreement
     ({"a": "cpu", "cos": "/device:CPU:2"}, {"exp": "cpu:0", "sin": "cpu:0", "cos": "cpu:2"}),
 ]  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_a_function_is_asked_once_for_each_op() -> None:
     f = ef.trace(lambda x: ef.grad(lambda y: ef.sum(layers(y)))(x)).place(rule)
     graph = f.graph(ef.ones(2))
     assert [node.op for node in asked] == ["exp", "sin", "cos", "sum", "full"]
-    assert {str(node.device) for node in asked} == {"cpu:0"}  # as the program says
+    assert {str(node.device) for node in asked} == {"cpu:0"}  # by the program
     assert {n.forward.op for n in graph.nodes if n.forward and n.device == "cpu:1"} == {"exp"}
 
 

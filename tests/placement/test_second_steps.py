@@ -1,4 +1,4 @@
-"""The second step places, cuts, lowers and compiles nothing."""
+"""No placing, cutting, lowering or compiling in the second step of a program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import eagerflow as ef
 from tests.placement.scattered import by_scheduler
 from tests.source_tree import ROOT
 
-#: folders and files whose functions make something of a graph
+#: folders and files with functions that transform graphs
 _MAKING = (
     "/eagerflow/placement/", "/eagerflow/graph/passes/", "/eagerflow/graph/lowering/",
     "/eagerflow/tracing/", "/eagerflow/runtime/strands/text.py",
@@ -32,7 +32,7 @@ def _three_devices(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def made_in(call: Callable[[], Any]) -> set[str]:
-    """The functions that a call calls in this thread and that make something of a graph."""
+    """The graph-transforming functions that a call runs in this thread."""
     found: set[str] = set()
 
     def look(frame: Any, event: str, argument: Any) -> None:
@@ -51,7 +51,7 @@ def made_in(call: Callable[[], Any]) -> set[str]:
 
 
 def layers() -> tuple[Any, Callable[[], Any]]:
-    """A training step over two devices, and a third one by a rule."""
+    """A training step over two devices, and over a third device by a rule."""
     one, two = ef.Variable(ef.ones((3, 3))), ef.Variable(ef.ones((3, 3), device="cpu:1"))
     optimiser = ef.optim.SGD([one, two], 0.1)
 
@@ -86,7 +86,7 @@ def loops() -> tuple[Any, Callable[[], Any]]:
 
 
 def parts() -> tuple[Any, Callable[[], Any]]:
-    """A part of a graph, for the same fetches and feeds."""
+    """A run of a part of a graph, for the same fetches and feeds."""
 
     def f(x: Any) -> Any:
         with ef.device("cpu:1"):
@@ -108,7 +108,7 @@ def test_the_second_step_makes_nothing(program: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("part", _MAKING)
 def test_what_makes_something_is_there(part: str) -> None:
-    """Else nothing would be found in it, whatever a step makes."""
+    """A part that does not exist would never be seen."""
     assert (ROOT / part.strip("/")).exists()
 
 

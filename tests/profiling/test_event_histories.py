@@ -1,4 +1,4 @@
-"""Random programs on queues: what is told is whole, whoever waits, fails, or is broken off."""
+"""Events of random programs on queues: complete, also after waits, failures and cancellation."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from eagerflow.events import (
 )
 from tests.recorded import Recorder, recorded
 
-#: what is told at its end alone
+#: events without a beginning
 INSTANTS = (NodeEvent, OpEvent, LevelEvent, ElementEvent, TakeEvent, SkipEvent)
-#: one operation on one of two queues
+#: operations on one of two queues
 OPERATIONS = ("enqueue", "enqueue_many", "dequeue", "dequeue_many", "close", "fail")
-#: how a thread runs its operations
+#: ways in which a thread runs its operations
 WAYS = ("eager", "traced", "unordered", "loop")
 
 Work = Sequence[tuple[str, int]]
 
 
 def check(found: Recorder) -> None:
-    """What must hold of everything that was told, whatever happened."""
+    """Check the invariants of all events, which hold for any program."""
     begun, ended = Counter(map(id, found.begun)), Counter(map(id, found.events))
     assert max([*begun.values(), *ended.values()], default=1) == 1
     assert not [e for e in found.begun if isinstance(e, INSTANTS)]
@@ -51,10 +51,10 @@ def check(found: Recorder) -> None:
 
 
 def _nest(found: Recorder) -> None:
-    """In a thread, what has begun last ends first."""
+    """Check that in each thread the event that began last ends first."""
     opened: dict[int, list[Any]] = {}
     for how, event in found.told:
-        if isinstance(event, INSTANTS) or event.thread <= 0:  # a runner's, or no thread's
+        if isinstance(event, INSTANTS) or event.thread <= 0:  # of a runner, or of no thread
             continue
         stack = opened.setdefault(event.thread, [])
         if how == "begin":
@@ -65,7 +65,7 @@ def _nest(found: Recorder) -> None:
 
 
 def _steps(found: Recorder) -> None:
-    """What belongs to a step is told between its beginning and its end."""
+    """Check that events of a step lie between its beginning and its end."""
     steps = {e.step: e for e in found.begun if isinstance(e, StepEvent)}
     assert len(steps) == len([e for e in found.begun if isinstance(e, StepEvent)])
     going = {0}
@@ -82,7 +82,7 @@ def _steps(found: Recorder) -> None:
 
 
 def perform(work: Work, queues: Sequence[ef.Queue]) -> None:
-    """The operations of one thread. In a traced function it is what is traced."""
+    """Perform the operations of one thread; in a traced function, trace them."""
     for operation, which in work:
         queue = queues[which]
         if operation == "enqueue":
@@ -104,7 +104,7 @@ def _fail() -> None:
 
 
 def in_the_way(way: str, work: Work, queues: Sequence[ef.Queue]) -> Callable[[], Any]:
-    """A function that performs them."""
+    """A function that performs the operations in one of `WAYS`."""
     if way == "eager":
         return lambda: perform(work, queues)
     if way == "traced":
@@ -138,7 +138,7 @@ works = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 1)), min_
 def test_threads_on_two_queues(
     nodes: bool, threads: list[tuple[str, Work]], runner: Work | None
 ) -> None:
-    """They get stuck often: then the queues are closed, and whoever waits ends with an error."""
+    """Threads often deadlock: then the queues are closed, and each wait ends with an error."""
     queues = [ef.Queue(2, ef.tensor(0), name=name) for name in "ab"]
     kinds = KINDS if nodes else KINDS - {NodeEvent, OpEvent}
     with recorded(*kinds) as found:
@@ -159,7 +159,7 @@ def test_threads_on_two_queues(
         ready.wait()
         if background is not None:
             background.cancel()
-        for queue in queues:  # at any moment of the others
+        for queue in queues:  # whatever the other threads are doing
             queue.resource.cancel_and_close()
         for thread in started:
             thread.join(60)
@@ -186,7 +186,7 @@ def test_a_deadline_at_any_moment(way: str, work: Work, seconds: float) -> None:
 @settings(max_examples=30, deadline=None)
 @given(way=st.sampled_from(WAYS), work=works)
 def test_who_listens_while_others_are_at_work(way: str, work: Work) -> None:
-    """An instrument that comes in the middle hears of whole events alone."""
+    """An instrument added halfway hears of complete events only."""
     queues = [ef.Queue(1, ef.tensor(0), name=name) for name in "ab"]
     call = in_the_way(way, work, queues)
 

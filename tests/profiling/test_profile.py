@@ -1,4 +1,4 @@
-"""`ef.profile`: what is recorded, the table, how it prints."""
+"""`ef.profile`: recorded events, the table, and its text."""
 
 from __future__ import annotations
 

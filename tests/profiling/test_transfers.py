@@ -1,4 +1,4 @@
-"""Moves of data between devices are told: eagerly and in graphs, with bytes and both devices."""
+"""Events of moves between devices: eagerly and in graphs, with bytes and both devices."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_moves_in_a_loop_of_a_graph() -> None:
     (step,) = found.of("step")
     moves = [e for e in all_moves if e.nbytes == 16]
     assert [(e.origin, e.device) for e in moves] == [("cpu:0", "cpu:1"), ("cpu:1", "cpu:0")] * 2
-    predicates = [e.iteration for e in all_moves if e.nbytes == 1]  # whether the loop goes on
+    predicates = [e.iteration for e in all_moves if e.nbytes == 1]  # the moves of the predicate
     assert predicates == [0, 1, 2]
     assert {(e.step, e.executable) for e in moves} == {(step.step, step.executable)}
     assert [e.iteration for e in moves] == [0, 0, 1, 1]

@@ -45,7 +45,7 @@ def mixed(w: Writer, a: int, b: int, c: int) -> None:
 
 @statement(PURE | SMOOTH)
 def detached(w: Writer, a: int, b: int, c: int) -> None:
-    """What no derivative goes through."""
+    """A value that no derivative flows through."""
     kind, x = w.real(a)
     w.add(kind, w.of(("ef.stop_gradient({0})", "ef.zeros_like({0}) + 0.5"), b, x))
 
@@ -134,7 +134,7 @@ def joined(w: Writer, a: int, b: int, c: int) -> None:
 
 @statement(PURE | SMOOTH)
 def divided(w: Writer, a: int, b: int, c: int) -> None:
-    """Several outputs of one op; and rows that are put around others."""
+    """An op with several outputs, or rows padded and cut off again."""
     kind, x = w.vector(a)
     if b % 2:
         w.add(kind, f"ef.pad({x}, [(1, 2){', (0, 0)' * (len(kind) - 1)}])[1:-2]")
@@ -182,7 +182,7 @@ def compare(w: Writer, a: int, b: int, c: int) -> None:
 
 @statement(EVERY)
 def move(w: Writer, a: int, b: int, c: int) -> None:
-    """To a device, be it the same."""
+    """A move to a device, perhaps to the same."""
     value = w.any(a)
     w.here = b % 2
     w.add(value.kind, f"move({value.name}, {w.here})", value.floating)
@@ -194,7 +194,7 @@ _STEPS = ("ef.sin({0} + {1})", "ef.tanh({0}) * {1}", "ef.tanh({0} * 0.5 + {1})",
 
 @statement(SMOOTH | NUMPY)
 def set(w: Writer, a: int, b: int, c: int) -> None:
-    """A carried value anew, from it and another one; bounded, so that loops stay finite."""
+    """An update of a carried value by another value; bounded, so that loops stay finite."""
     to, value = w.carried[a % 3], w.any(b)
     w.here = to.device
     other = w.brought(value)
@@ -217,7 +217,7 @@ def of_rule(w: Writer, a: int, b: int, c: int) -> None:
 
 @statement(TOP)
 def update(w: Writer, a: int, b: int, c: int) -> None:
-    """On arguments and on intermediate results: a handle may be several values."""
+    """Updates in place of arguments and intermediate results: a handle may be several values."""
     value, number = w.any(a), w.number(b)
     if not value.floating:
         return
@@ -293,7 +293,7 @@ def remember(w: Writer, a: int, b: int, c: int) -> None:
 
 @statement(HOME)
 def call_python(w: Writer, a: int, b: int, c: int) -> None:
-    """What all other effects wait for."""
+    """Calls of Python, which all other effects wait for."""
     v = f"state.variables[{a % 2}]"
     if b % 2:
         w.lines.append(f"ef.py_call(lambda a: state.log.append(({c}, a.tolist())), None, {v})")
@@ -310,11 +310,11 @@ def unordered(w: Writer, a: int, b: int, c: int, body: Sequence[Statement]) -> N
 
 
 def _within(w: Writer, body: Sequence[Statement], x: Named) -> list[str]:
-    """The lines that give the sum of what pure statements make of a value, as ``total``."""
+    """Lines that apply pure statements to a value and assign the sum of the result to ``total``."""
     inner = w.inner(values=[*w.values, x])
     for kind, _, b, c, *blocks in body:
         if PURE in STATEMENTS[kind].traits and not blocks:
-            # the first operand comes from what the value became
+            # the first operand is the latest result
             inner.write([(kind, len(inner.values) - 1, b, c)])
     last = inner.values[-1]
     if last.device != x.device:

@@ -1,4 +1,4 @@
-"""The ways to run a program, and what is computed of it: a later stage adds a way, not a test."""
+"""Columns, the ways to run a program, and quantities of it: a later stage adds only a column."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ Context = Callable[[], AbstractContextManager[Any]]
 
 
 class Column(NamedTuple):
-    """A way to run a program; what it gives is compared with the eager run, bit for bit.
+    """A way to run a program; its results are compared with the eager run, bit for bit.
 
     Attributes:
-        run: takes a function, gives what runs in its place; columns with the same one share it.
-        within: changes how it runs.
-        around: a setting of the eager run, too.
-        inner: derivatives are computed of what `run` gives, rather than by it; they agree with the
-            eager ones, as those of all columns, up to rounding.
+        run: gives the function that runs in place of one; columns with the same `run` share that.
+        within: a context that changes how it runs.
+        around: a context of the eager run, too.
+        inner: `run` is applied before the derivative is taken, not after; derivatives agree with
+            eager ones up to rounding, as in all columns.
     """
 
     run: Callable[[Function], Function] = ef.trace
@@ -59,11 +59,11 @@ class Column(NamedTuple):
 
 @contextmanager
 def graphs(change: Callable[[Graph], Graph]) -> Iterator[None]:
-    """What runs of traced functions is what this makes of their graphs; each is verified."""
+    """A context in which traced functions run changed graphs, each of which is verified."""
 
     def changed(graph: Graph) -> Any:
         made = change(graph)
-        verify(made)  # the setting would replay the graphs: it looks at each op
+        verify(made)  # the setting `verify` looks at each op, so it would replay graphs
         return made, []
 
     with (
@@ -74,7 +74,7 @@ def graphs(change: Callable[[Graph], Graph]) -> Iterator[None]:
 
 
 def renew(run: Function) -> None:
-    """What runs the graphs of a traced function, made again as things are now."""
+    """Replace the executables of a traced function by ones made in the current context."""
     if isinstance(run, ef.TracedFunction):
         for entry in run._lookup.cache.entries():
             rules = entry.rules
@@ -93,7 +93,7 @@ def read_again(graph: Graph) -> Graph:
 
 @contextmanager
 def scheduled(whole: Any = None) -> Iterator[None]:
-    """The scheduler runs graphs."""
+    """A context in which the scheduler runs graphs."""
     tier = ScheduledTier if whole is None else partial(ScheduledTier, whole=whole)
     with (
         patch.object(executable, "has_free_waits", lambda graph: True),
@@ -104,10 +104,10 @@ def scheduled(whole: Any = None) -> Iterator[None]:
 
 
 class Scattered(NamedTuple):
-    """What `partitioned` has seen.
+    """The observations of `partitioned`.
 
     Attributes:
-        graphs: those that were placed.
+        graphs: the graphs that were placed.
         ended: how the steps over several devices ended.
     """
 
@@ -120,7 +120,7 @@ def partitioned(
     devices: Sequence[str] = CPUS, *, scheduled: bool = False, by_network: bool = False,
     salt: int = 0,
 ) -> Iterator[Scattered]:  # fmt: skip
-    """Nodes are on several devices, so that graphs are cut; no step leaves what was sent in it."""
+    """A context that cuts graphs for several devices; no step may leave a sent value behind."""
     with ExitStack() as stack:
         stack.enter_context(ef.config(cpu_devices=4))
         seen = Scattered([], stack.enter_context(nothing_left()))
@@ -145,26 +145,26 @@ MIXED = ("cpu:0", "async:0", "cpu:1", "async:1")
 
 
 def by_name(node: Node) -> str:
-    """One of several devices, wherever the name of a node leads."""
+    """One of several devices, by a hash of the name of the node."""
     return CPUS[crc32(node.name.encode()) % len(CPUS)]
 
 
 @final
 class SeesAllOps(AbstractInterpreter):
-    """Looks on at each op: graphs are replayed for it."""
+    """A monitor of each op, for which graphs are replayed."""
 
     def bind(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         return self.below.bind(op, inputs, attrs)
 
 
 def ruled(function: Function) -> Function:
-    """A traced function with a rule, which is applied before the passes."""
+    """A traced function with a rule of placement, which is applied before the passes."""
     return ef.trace(function).place(by_name)
 
 
 @contextmanager
 def on_several_devices() -> Iterator[None]:
-    """There are as many devices as the rule gives."""
+    """A context with as many devices as the rule gives."""
     with ef.config(cpu_devices=len(CPUS)), passes(*DEFAULT)():
         yield
 
@@ -186,12 +186,12 @@ COLUMNS: dict[str, Column] = {
     "placed by a rule inside": Column(ruled, within=on_several_devices, inner=True),
     "replayed": Column(around=lambda: monitored(SeesAllOps())),
     "checked for NaN": Column(around=lambda: ef.config(check_nan=True)),
-    "under a tape": Column(around=ef.GradientTape),  # which follows the variables
+    "under a tape": Column(around=ef.GradientTape),  # a tape follows variables
 }
 
 
 class Quantity(NamedTuple):
-    """What is computed of a scalar function of an array and of a variable.
+    """A quantity computed of a scalar function of an array and of a variable.
 
     Attributes:
         of: takes the function and the variable, gives a function of the array.
@@ -214,7 +214,7 @@ def _push(f: Function) -> Function:
 
 
 def _pull(f: Function) -> Function:
-    """The same from the slope."""
+    """The derivative along a direction, from the gradient."""
     return lambda x: (ef.grad(f)(x) * ef.cos(ef.stop_gradient(x))).sum()
 
 

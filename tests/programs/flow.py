@@ -1,4 +1,4 @@
-"""Branches and loops, spelled with Python's statements or with the functions of `ef`; and jumps."""
+"""Statements for branches, loops and jumps, in Python's syntax or with functions of `ef`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIMITS = (-0.5, 0.0, 0.5)
 
 
 def _sum(w: Writer, i: int) -> str:
-    """A number on the first device, so that tests may be joined."""
+    """The sum of a carried value on the first device, so that predicates may be joined."""
     value = w.carried[i % 3]
     return f"move({value.name}.sum(), 0)" if value.device else f"{value.name}.sum()"
 
@@ -33,7 +33,7 @@ def _python_if(w: Writer, tests: Sequence[str], blocks: Sequence[Block]) -> None
 
 @statement(BOTH, blocks=2)
 def branch(w: Writer, a: int, b: int, c: int, yes: Block, no: Block) -> None:
-    """By a value, or by the iteration."""
+    """A branch by a value, or by the number of the iteration."""
     value = w.carried[a % 3].name
     test = f"{w.i} % {c + 2} == 0" if b % 4 == 3 else f"over({value}.sum(), {_LIMITS[b % 4]})"
     if w.python:
@@ -74,12 +74,12 @@ def remat(w: Writer, a: int, b: int, c: int, body: Block) -> None:
 
 @statement(BOTH, blocks=1)
 def while_(w: Writer, a: int, b: int, c: int, body: Block) -> None:
-    """At most so many iterations, and those not after a value is small."""
+    """A loop with a maximal number of iterations, which ends before that if a value is small."""
     j, most = w.fresh("i"), b % 4
     value = w.carried[a % 3]
     test = f"over(ef.abs({value.name}).sum(), 0.1)"
     if value.device and (w.python or c % 2):
-        test = f"move({test}, 0)"  # it is joined with another one
+        test = f"move({test}, 0)"  # the test is joined with another one
     if w.python:
         inner = [f"{j} += 1", *w.block(body, i=j, loop=True)]
         w.lines += [f"{j} = -1", f"while {j} < {most - 1} and {test}:", *indented(inner)]
@@ -95,7 +95,7 @@ def while_(w: Writer, a: int, b: int, c: int, body: Block) -> None:
 
 
 def _rows(w: Writer, a: int) -> tuple[int, str, str, str]:
-    """Which carried value has rows, the rows, how it comes of new ones, and the name of a row."""
+    """Index and rows of a carried value, the text that remakes it of rows, and a row's name."""
     which = next((k for k in range(3) if len(w.carried[(a + k) % 3].kind)), None)
     at = a % 3 if which is None else (a + which) % 3
     name = w.carried[at].name
@@ -173,7 +173,7 @@ def when(w: Writer, a: int, b: int, c: int, yes: Block, no: Block) -> None:
 
 @statement(JUMP, blocks=2)
 def for_(w: Writer, a: int, b: int, c: int, body: Block, last: Block) -> None:
-    """Over numbers or rows, with what comes after a loop that was not left."""
+    """A `for` over numbers or rows, perhaps with an `else` block after it."""
     j, x = w.fresh("n"), w.carried[2].name
     head = [f"for {j} in range({b % 4}):"]
     if a % 2:
@@ -211,7 +211,7 @@ def append(w: Writer, a: int, b: int, c: int) -> None:
 
 @statement(JUMP)
 def reduce(w: Writer, a: int, b: int, c: int) -> None:
-    """What Python makes of many values."""
+    """A reduction of values by one of Python's builtins."""
     value, to = w.carried[a % 3], w.carried[2]
     name = value.name
     if not w.lists or value.device:

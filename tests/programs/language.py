@@ -1,10 +1,10 @@
-"""Random programs as data: statements over values, numbers and state, and how they become lines.
+"""Random programs as data: statements over values, numbers and state, and their lines of source.
 
 A statement is a name of `STATEMENTS`, three small integers, which choose among the values at hand
 (modulo their number), and its blocks. So every list of statements is a program, and shrinks to a
 shorter one. Each value has a *kind*, the names of its axes, by which statements make operands fit,
 and a device; sizes differ from call to call. The first three values, of different kinds, are
-*carried*: branches and loops change them, and what a block makes besides ends with the block.
+*carried*: branches and loops change them, and all other values of a block end with the block.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ FIXED = 3
 
 
 class Trait(Flag):
-    """What is true of a kind of statement."""
+    """The properties of a kind of statement."""
 
     NONE = 0
     PURE = auto()  #: without effects, so it may stand in a function that is differentiated
     SMOOTH = auto()  #: with derivatives of all orders, and bounded
-    NUMPY = auto()  #: NumPy does it alike, see `tests.programs.plain`
+    NUMPY = auto()  #: computed alike by NumPy, see `tests.programs.plain`
     HOME = auto()  #: on the first device, where state is
     TOP = auto()  #: not in blocks, where it would be refused
     PYTHON = auto()  #: a statement of Python that no function of `ef` stands for
 
 
 class Entry(NamedTuple):
-    """A kind of statement: what writes it, how many blocks it has, what is true of it."""
+    """A kind of statement: its writer, number of blocks, and traits."""
 
     write: Callable[..., None]
     blocks: int
@@ -52,7 +52,7 @@ STATEMENTS: dict[str, Entry] = {}
 
 
 def statement(traits: Trait = Trait.NONE, blocks: int = 0) -> Any:
-    """Enter a kind of statement; its name is that of the function."""
+    """Register a kind of statement, by the name of the function that writes it."""
 
     def enter(write: Callable[..., None]) -> Callable[..., None]:
         STATEMENTS[write.__name__.strip("_")] = Entry(write, blocks, traits)
@@ -62,7 +62,7 @@ def statement(traits: Trait = Trait.NONE, blocks: int = 0) -> Any:
 
 
 def kinds(body: Sequence[Any]) -> Iterator[str]:
-    """The kinds of all statements."""
+    """The kinds of all statements, including statements in blocks."""
     for kind, _, _, _, *blocks in body:
         yield kind
         for block in blocks:
@@ -74,7 +74,7 @@ _FIRST = (1.5, [0.5, -1.0, 2.0])
 
 @dataclass
 class State:
-    """What a program reads and changes outside."""
+    """The state outside of a program that it reads and changes."""
 
     dtype: Any
     variables: list[Any]
@@ -91,7 +91,7 @@ class State:
                      ef.random.Generator(3), ef.zeros(FIXED, dtype=dtype))  # fmt: skip
 
     def reset(self) -> None:
-        """The same objects as they were at first, so that traces of them hold again."""
+        """Reset the same objects to their first values, so that traces of them hold again."""
         for variable, value in zip(self.variables, _FIRST, strict=False):
             variable.assign(ef.tensor(value, dtype=self.dtype))
         self.generator.state = {"seed": 3, "ticket": 0}
@@ -102,7 +102,7 @@ class State:
 
 
 class Named(NamedTuple):
-    """A value of a program."""
+    """A value of a program: its name, kind and device."""
 
     name: str
     kind: Kind
@@ -115,10 +115,10 @@ class Writer:
 
     Attributes:
         here: the device of the statement that is written.
-        i: what numbers the iteration.
+        i: the expression for the number of the iteration.
         python: whether branches and loops are Python's.
         loop: whether a loop of Python is around it in its function.
-        result: what its function gives.
+        result: the expression that its function returns.
     """
 
     def __init__(self, values: Sequence[Named], numbers: Sequence[str], python: bool) -> None:
@@ -127,7 +127,7 @@ class Writer:
         self.python = python
         self.lines: list[str] = []
         self.here, self.i, self.loop, self.result = 0, "1", False, ""
-        self.lists = ["kept"]  # those of the function
+        self.lists = ["kept"]  # the lists of the function
         self._count = count(1)
 
     @property
@@ -140,7 +140,7 @@ class Writer:
         return ", ".join(v.name for v in self.carried)
 
     def inner(self, **changed: Any) -> Writer:
-        """A writer of a block."""
+        """A writer for a block, with some attributes changed."""
         found = Writer(self.values, self.numbers, self.python)
         vars(found).update(i=self.i, loop=self.loop, result=self.result,
                            lists=self.lists, _count=self._count)  # fmt: skip
@@ -148,7 +148,7 @@ class Writer:
         return found
 
     def block(self, body: Sequence[Statement], **changed: Any) -> list[str]:
-        """The lines of a block. What it made last goes into a carried value."""
+        """The lines of a block, whose last new value goes into a carried value."""
         w = self.inner(**changed)
         before = len(w.values)
         w.write(body)
@@ -159,7 +159,7 @@ class Writer:
     def function(self, name: str, body: Sequence[Statement], *, first: Sequence[str] = (),
                  parameters: str = "{}", result: str = "{}", values: Sequence[Named] = (),
                  **changed: Any) -> None:  # fmt: skip
-        """Define a function with a block; ``{}`` stands for all that is carried in it."""
+        """Define a function with a block; ``{}`` stands for the carried values in it."""
         inner = self.inner(values=[*(values or self.carried), *self.values[3:]], **changed)
         given, result = parameters.format(inner.names), result.format(inner.names)
         lines = inner.block(body, result=result, loop=False, lists=[])
@@ -175,7 +175,7 @@ class Writer:
         return f"{prefix}{next(self._count)}"
 
     def set(self, expression: str) -> str:
-        """A name for what an expression gives."""
+        """The name of a new variable that holds the value of an expression."""
         name = self.fresh()
         self.lines.append(f"{name} = {expression}")
         return name
@@ -220,7 +220,7 @@ class Writer:
         return (), f"{x}.sum()", f"{y}.sum()"
 
     def of(self, choices: Sequence[str], i: int, *operands: str) -> str:
-        """One of some expressions of operands."""
+        """One of the expressions ``choices``, with its operands."""
         return choices[i % len(choices)].format(*operands, i=self.i)
 
 
@@ -229,7 +229,7 @@ def rule(x: Any) -> Any:
     return ef.sin(x) * 0.9
 
 
-# it is not the derivative: to be ignored would be seen
+# not the derivative, so that ignoring the rule would be noticed
 rule.defvjp(lambda x: (ef.sin(x) * 0.9, x), lambda x, g: (0.3 * g * ef.cos(x),))
 
 
@@ -266,7 +266,7 @@ class Program:
     """Statements, and whether their branches and loops are Python's or functions of `ef`.
 
     As a function it takes a state, ``{"x", "rest": (y, [z, flags, s])}`` and numbers. What it
-    carries and makes is the result; what it may not have made, as it returned before, is not.
+    carries and makes is the result, except for values that an early return may have skipped.
     """
 
     body: list[Statement]
@@ -285,7 +285,7 @@ class Program:
                 *indented([*_HEAD, *w.lines, f"return {result}"])]  # fmt: skip
 
     def function(self, **names: Any) -> Callable[..., Any]:
-        """The function.
+        """The program as a function.
 
         Args:
             names: globals in the place of those of `NAMES`.
@@ -296,5 +296,5 @@ class Program:
         return {*kinds(self.body)}
 
     def all(self, traits: Trait) -> bool:
-        """Whether something is true of all statements."""
+        """Whether all statements have some traits."""
         return all(traits in STATEMENTS[kind].traits for kind in self.kinds())

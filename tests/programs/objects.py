@@ -1,7 +1,7 @@
-"""Random programs over objects of Python: containers in each other, records, names for one object.
+"""Random programs over objects of Python: nested containers, records, aliases of one object.
 
 A program is a list of statements on a *world*, written as lines of a function whose argument is a
-tensor; what happens to the world between two calls is a list of such statements as well. So any
+tensor; the changes of the world between two calls are a list of such statements as well. So any
 list of numbers is a program, and shrinks to a shorter one.
 """
 
@@ -48,7 +48,7 @@ class Made:
 
 
 class World:
-    """What a program can reach: attributes that hold containers, records, numbers and tensors."""
+    """The objects that a program can reach: containers, records, numbers and tensors."""
 
     def __init__(self) -> None:
         self.box: Any = {"n": 1, "loss": [2.5, 1.5], "inner": {"k": [0.5, 3]}}
@@ -86,7 +86,7 @@ READS = (
     "sum(v for v in world.box['loss'])", "len(sorted(world.heap))", "len(world.options.names)",
     "world.space.count", "(world.config.rate + world.config.steps)",
 )  # fmt: skip
-#: statements that change something, of the tensor ``y``
+#: statements that change the world, some of them by the tensor ``y``
 WRITES = (
     "world.box['n'] += 1", "world.box['loss'].append(y.sum())", "world.box['loss'].append(0.5)",
     "world.box['inner']['k'].insert(0, 1.0)", "world.box['inner']['k'][0] = y.mean()",
@@ -112,7 +112,7 @@ WRITES = (
     "world.made = Made(world.total, (world.weight, world.made))", "world.made.n = y",
     "world.other.parts = [world.made, y]", "world.total = world.made.n",
 )  # fmt: skip
-#: what may happen between calls besides
+#: further changes between calls
 CHANGES = (
     "world.same = world.items", "world.same = list(world.items)",
     "world.twin = ef.tensor([3.0, 1.0])", "world.weight = world.twin",
@@ -131,8 +131,8 @@ class Line(NamedTuple):
     """A statement of a program: a read, a write, or one of them under a condition of Python.
 
     Attributes:
-        what: chooses among reads and writes.
-        guard: chooses the condition under which it stands, mostly none.
+        what: the index of a read or write.
+        guard: the index of the condition around it, mostly none.
     """
 
     what: int
@@ -159,20 +159,20 @@ def lines_of(program: Sequence[Line], *, fails: bool) -> list[str]:
 def function_on(
     world: World, program: Sequence[Line], *, fails: bool = False
 ) -> Callable[[Any], Any]:
-    """The function of a tensor that a program is."""
+    """A program as a function of a tensor."""
     lines = ["def program(x):", *indented(lines_of(program, fails=fails))]
     return function_of(lines, {**_NAMES, "world": world})
 
 
 def change(world: World, what: int) -> None:
-    """Let something happen to a world outside of all traces."""
+    """Change a world outside of all traces."""
     statements = (*CHANGES, *WRITES)
     lines = ["def program(y):", f"    {statements[what % len(statements)]}"]
     function_of(lines, {**_NAMES, "world": world})(ef.tensor([0.25, 0.5]))
 
 
 def portrait(world: Any) -> Any:
-    """All that can be seen of a world, which objects are one and the same included."""
+    """The observable state of a world, including the identity of its objects."""
     known: dict[int, int] = {}
 
     def of(x: Any) -> Any:

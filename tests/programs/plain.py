@@ -1,4 +1,4 @@
-"""What programs give on NumPy: the reference that is no part of the project."""
+"""The results of programs on NumPy: a reference that is independent of the project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.programs.language import Program, State
 
 __all__ = ["JumpError", "plain"]
 
-#: where a value is as near to a threshold, numeric derivatives jump
+#: the distance to a threshold within which numeric derivatives jump
 SAFE = 1e-3
 
 
@@ -21,9 +21,9 @@ class JumpError(Exception):
 
 
 class Variable:
-    """In the place of `ef.Variable`."""
+    """A stand-in for `ef.Variable`."""
 
-    __array_ufunc__ = None  # NumPy leaves sums with it to it
+    __array_ufunc__ = None  # NumPy leaves arithmetic to this class
 
     def __init__(self, variable: Any) -> None:
         self.value: Any = variable.numpy().copy()
@@ -44,7 +44,7 @@ class Variable:
 
 
 class Array:
-    """In the place of `ef.TensorArray`."""
+    """A stand-in for `ef.TensorArray`."""
 
     def __init__(self, size: int, like: Any) -> None:
         self.rows = [np.zeros_like(like)] * size
@@ -61,7 +61,7 @@ class Array:
 
 
 class Draws:
-    """In the place of a generator, or of `ef.random`."""
+    """A stand-in for a generator, or for `ef.random`."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -85,7 +85,7 @@ def _scan(step: Any, carry: Any, rows: Any, reverse: bool) -> Any:
 
 
 class Namespace(SimpleNamespace):
-    """In the place of `ef`: functions of the same name, but for these."""
+    """A stand-in for `ef`: its own attributes, and else NumPy's functions of the same names."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -101,7 +101,7 @@ _NAMES = {"ef": PLAIN, "over": _over, "move": lambda x, device: x,
 
 
 def plain(program: Program, tensors: Any, numbers: Any) -> list[Any]:
-    """The floating results of a program from the first state on, and its variables then."""
+    """The floating results of a program that starts at the first state, and its variables after."""
     state = State.fresh("float64")
     state.reset()
     state.variables = [Variable(v) for v in state.variables]

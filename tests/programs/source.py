@@ -19,7 +19,7 @@ def indented(lines: Sequence[str]) -> list[str]:
 
 
 def show(text: str) -> None:
-    """Tell of it if the test fails."""
+    """Print ``text`` if the test fails."""
     with suppress(InvalidArgument):  # outside of a test of Hypothesis
         note(text)
 

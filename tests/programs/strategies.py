@@ -15,7 +15,7 @@ from tests.programs.language import STATEMENTS, Program, State, Trait
 
 __all__ = ["Call", "calls", "graph_of", "programs"]
 
-assert arrays  # their statements are those there are
+assert arrays  # these modules register the statements
 assert flow
 
 _OPERAND = st.integers(0, 11)
@@ -24,12 +24,12 @@ _OPERAND = st.integers(0, 11)
 def programs(
     traits: Trait = Trait.NONE, without: Collection[str] = (), depth: int = 2, size: int = 4
 ) -> st.SearchStrategy[Program]:
-    """Programs.
+    """A strategy for programs.
 
     Args:
-        traits: what must be true of each statement.
+        traits: the traits that each statement must have.
         without: kinds of statements that do not occur.
-        depth: how many blocks may be in each other.
+        depth: the maximal depth of nested blocks.
         size: the maximal number of statements outside of blocks.
     """
     entries = {n: e for n, e in sorted(STATEMENTS.items())
@@ -62,7 +62,7 @@ class Call:
     captured: float = 0.5
 
     def arguments(self, dtype: str = "float32") -> tuple[Any, Any]:
-        """In double precision anything, otherwise numbers of which some are equal."""
+        """Tensors and numbers; in double precision they are arbitrary, otherwise some are equal."""
         rng = np.random.default_rng(self.seed)
         x = rng.choice([-1.5, 0.0, 0.25, 1.0, 2.0], (self.n, self.m))
         if dtype == "float64":
@@ -82,14 +82,14 @@ _COUNTS = st.sampled_from([0, 1, 2, 3, -2, 40])
 
 
 def calls(*sizes: int, count: int = 3) -> st.SearchStrategy[list[Call]]:
-    """Calls whose arrays have these sizes."""
+    """A strategy for lists of calls whose arrays have these sizes."""
     size = st.sampled_from(sizes)
     one = st.builds(Call, size, size, _NUMBERS, _COUNTS, st.integers(0, 9), _NUMBERS)
     return st.lists(one, min_size=count, max_size=count)
 
 
 def graph_of(program: Program, call: Call, **names: Any) -> tuple[ef.Graph, list[Any], State]:
-    """The graph of what a program carries; its inputs, and the state that it changes.
+    """The graph of the carried values of a program, its inputs, and the state that it changes.
 
     Args:
         program: the program.

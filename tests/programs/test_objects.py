@@ -1,4 +1,4 @@
-"""Random programs over objects of Python do the same eagerly and traced, to the objects as well."""
+"""Random programs over objects of Python: eager and traced runs agree in results and objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.programs.objects import (
     portrait,
 )
 
-#: how often a program is called
+#: number of calls of a program
 CALLS = 4
 
 _LINES = st.lists(st.builds(Line, st.integers(0, 200), st.integers(0, 7)), min_size=1, max_size=5)
@@ -34,12 +34,12 @@ _CHANGES = st.lists(
 def run(
     program: Sequence[Line], changes: Sequence[Sequence[int]], as_: Callable[..., Any], fails: bool
 ) -> list[tuple[Any, Any]]:
-    """Results of calls with the world after each; a call that is refused ends them.
+    """Results of calls, with the world after each; a refused call is the last.
 
     Args:
         program: the program.
-        changes: what happens between the calls.
-        as_: what runs the function: itself, or its trace.
+        changes: the changes of the world between the calls.
+        as_: gives the function to call: the function itself, or its trace.
         fails: whether each call raises an exception in the end.
     """
     world = World()
@@ -58,13 +58,13 @@ def run(
         for what in changes[call] if call < len(changes) else ():
             try:
                 change(world, what)
-            except (AttributeError, LookupError, TypeError):  # there is no such item any more
+            except (AttributeError, LookupError, TypeError):  # the item is gone
                 continue
     return seen
 
 
 def check(program: Sequence[Line], changes: Sequence[Sequence[int]], fails: bool = False) -> int:
-    """Compare the traced run with the eager one; gives the number of calls that were compared."""
+    """Compare the traced run with the eager one, and return the number of calls compared."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)  # of many traces
         want = run(program, changes, lambda f: f, fails)

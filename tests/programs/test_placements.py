@@ -1,4 +1,4 @@
-"""Random programs on random devices: what they give does not depend on where they run."""
+"""Random programs on random devices: their results do not depend on the devices."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.programs.language import Program, Trait
 from tests.programs.strategies import Call, calls, programs
 from tests.programs.test_programs import check
 
-#: rules put ops that read a variable on other devices, which is told and changes nothing
+#: rules put ops that read a variable on other devices, which warns and changes no result
 pytestmark = pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
 
-#: by name the devices, and what else is said of the run
+#: by name the devices, and other arguments of `partitioned`
 WAYS = {
     "two devices": {"devices": ("cpu:0", "cpu:1")},
     "four devices": {},
@@ -33,7 +33,7 @@ _SECONDS = 60.0  # hundreds of times as long as a program takes
 def check_placed(
     program: Program, made: list[Call], way: str, salt: int, quantity: str = ""
 ) -> None:
-    """Results, or derivatives, on devices that ``salt`` says are those of eager code."""
+    """Check that results or derivatives on devices chosen by ``salt`` equal those of eager code."""
     column = Column(within=lambda: partitioned(**WAYS[way], salt=salt))
     with ends_within(_SECONDS):
         check(program, made, [way], quantity, {way: column})

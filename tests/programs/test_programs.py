@@ -1,4 +1,4 @@
-"""Random programs do the same in every column, and so do their derivatives of all orders."""
+"""Random programs give the same in every column, and so do their derivatives of all orders."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.programs.plain import JumpError, plain
 from tests.programs.source import show
 from tests.programs.strategies import Call, calls, programs
 
-#: rules put ops that read a variable on other devices, which is told and changes nothing
+#: rules put ops that read a variable on other devices, which warns and changes no result
 pytestmark = pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
 
-#: what is refused since updates in place would depend on data
+#: texts of refusals, where updates in place would depend on data
 REFUSED = (
     "holds as well: a loop on tensors decides",
     "hold as well: a loop on tensors decides",
@@ -36,7 +36,7 @@ REFUSED = (
 
 
 def loss(result: Any) -> Any:
-    """A number of all floating results, whatever their devices."""
+    """A scalar loss of all floating results, whatever their devices."""
     total = ef.tensor(0.0, dtype=ef.float64)
     for x in tree.leaves(result["all"][0]):
         if x.dtype.is_floating:
@@ -45,7 +45,7 @@ def loss(result: Any) -> Any:
 
 
 def history(run: Any, state: State, made: Sequence[Call]) -> list[Any]:
-    """All that can be seen of calls of a program: results, arguments, state; or the error."""
+    """The observable outcome of calls of a program: results, arguments, state; or the error."""
     state.reset()
     seen: list[Any] = []
     for call in made:
@@ -55,7 +55,7 @@ def history(run: Any, state: State, made: Sequence[Call]) -> list[Any]:
             result = run(tensors, numbers)
         except EagerflowError as e:
             seen.append(e)
-            break  # what of the state is changed by then is not promised
+            break  # the state after an error is not promised
         seen += [
             result if isinstance(result, (ef.Tensor, ef.IndexedSlices)) else picture(result),
             picture(tensors), picture(state.variables), picture(state.weight),
@@ -66,7 +66,7 @@ def history(run: Any, state: State, made: Sequence[Call]) -> list[Any]:
 
 
 def derived(value: Any, quantity: str, state: State) -> Any:
-    """The function that computes one of `QUANTITIES`, or just what the program gives."""
+    """The function that computes one of `QUANTITIES`, or else the program itself."""
     if not quantity:
         return value
 
@@ -80,7 +80,7 @@ def derived(value: Any, quantity: str, state: State) -> Any:
 
 
 def near(got: Any, want: Any, tolerance: float = 1e-7) -> None:
-    """Derivatives are equal up to rounding."""
+    """Assert that derivatives are equal up to rounding."""
     got, want = (x.to_dense() if isinstance(x, ef.IndexedSlices) else x for x in (got, want))
     assert got.shape == want.shape
     a, b = np.asarray(got), np.asarray(want)
@@ -99,10 +99,10 @@ def compare(got: Sequence[Any], want: Sequence[Any]) -> None:
 
 
 def values(program: Program, state: State, quantity: str) -> tuple[Any, Any]:
-    """A program as a function of its arguments: as columns run it, and as ways to derivatives do.
+    """A program as functions of its arguments: for columns, and for comparisons of derivatives.
 
-    A rule that gives no derivative makes slopes of which the second derivative depends on the way:
-    as forward over reverse sees it, it is the transposed one of what reverse over reverse sees. Of
+    A rule that is not the derivative makes slopes whose second derivative depends on the modes:
+    that of forward over reverse is the transpose of that of reverse over reverse. Of
     `remat`, tapes see the rule, or the ops in it.
     """
 
@@ -165,7 +165,7 @@ def check(
 
 
 def check_plain(program: Program, call: Call) -> None:
-    """Against NumPy: results, variables, and slopes against differences."""
+    """Compare results and variables with NumPy's, and slopes with finite differences."""
     tensors, numbers = call.arguments("float64")
     with ef.config(cpu_devices=2), np.errstate(all="ignore"):
         try:
@@ -185,7 +185,7 @@ def check_plain(program: Program, call: Call) -> None:
 
 
 def check_slope(program: Program, tensors: Any, numbers: Any) -> None:
-    """Against differences of what NumPy gives."""
+    """Compare a slope with finite differences of NumPy's results."""
 
     def at(step: float) -> float:
         moved = {**tensors, "x": tensors["x"].numpy() + step * direction}
@@ -205,7 +205,7 @@ def check_slope(program: Program, tensors: Any, numbers: Any) -> None:
     assert abs(found - numeric) <= 1e-5 * max(1, abs(numeric))
 
 
-#: programs that once showed a defect in the derivatives of what is in each other
+#: programs that once showed a defect in the derivatives of nested statements
 KEPT = [
     [("scan", 0, 0, 0, [("branch", 0, 1, 0, [("while", 1, 3, 1, [("read", 1, 0, 0)])],
                          [("of_rule", 1, 0, 0)])])],
@@ -218,7 +218,7 @@ KEPT = [
     [("remat", 0, 0, 0, [("remat", 0, 0, 0, [("map", 0, 0, 0, [("assign", 1, 0, 0)])])])],
     [("list", 1, 3, 0, [("one_of", 0, 0, 0, [("read", 1, 0, 0)],
                          [("map", 0, 0, 0, [("of_rule", 2, 0, 0)])], [("assign", 1, 0, 0)])])],
-    # nothing of what a drawing loop before branches gives is read in them
+    # the branches read no result of the drawing loop before them
     [("scan", 0, 1, 0, [("scan", 0, 1, 0, [("draw", 0, 1, 1)]),
                         ("one_of", 0, 0, 0, [("assign", 1, 0, 0)],
                          [("set", 2, 1, 4), ("set", 2, 1, 1)], [("of_rule", 2, 0, 0)])])],
@@ -234,7 +234,7 @@ _CALLS = [Call(3, 2), Call(2, 3, seed=1)]
 _QUANTITY = st.sampled_from(sorted(QUANTITIES))
 
 
-#: ways to run a program in parts, of which one runs each example; a slow run takes them all
+#: the columns in parts, of which one runs each example; a slow run takes all columns
 _PARTS = [tuple(COLUMNS)] if EXPLORES else [tuple(COLUMNS)[i::2] for i in range(2)]
 
 
@@ -258,7 +258,7 @@ def test_kept_programs(program: Program) -> None:
         check(program, _CALLS, ("traced", "traced inside", "scheduled node by node"), quantity)
 
 
-#: programs with branches that know a size by another name than what is around them
+#: programs with branches that know a size by another name than the code around them
 NAMED_TWICE = {
     "curve by tapes": (
         Program([
@@ -291,7 +291,7 @@ def test_sizes_that_branches_know_by_another_name(quantity: str) -> None:
             check(program, made, ("traced", "traced inside", "under a tape"), quantity)
 
 
-#: its slope has no second derivative, since what its rule gives is none
+#: its slope has no second derivative, since its rule gives no derivative
 _OF_A_RULE = Program([("list", 0, 1, 0, [("list", 0, 1, 0, [("of_rule", 0, 0, 0)])]),
                       ("mixed", 1, 0, 0)])  # fmt: skip
 

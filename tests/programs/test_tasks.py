@@ -1,4 +1,4 @@
-"""Random programs with their nodes on three task servers: what they give is that of one process."""
+"""Random programs with nodes on three task servers: the results equal those of one process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.programs.test_programs import check
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.usefixtures("cluster"),
-    #: rules put ops that read a variable on other devices, which is told and changes nothing
+    #: rules put ops that read a variable on other devices, which warns and changes no result
     pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning"),
 ]
 _DEVICES = ("scattered:0", "scattered:1", "scattered:2")
@@ -30,7 +30,7 @@ _SALT = st.integers(0, 999)
 
 
 def _stays(x: ef.Tensor, device: int) -> ef.Tensor:
-    """A graph that uses tasks has one device of this process."""
+    """The value on `cpu:0`: a graph that uses tasks has one device of this process."""
     return x.to("cpu:0")
 
 
@@ -43,7 +43,7 @@ def cluster() -> Iterator[ef.cluster.Cluster]:
 
 
 def check_on_tasks(program: Program, made: list[Call], salt: int, quantity: str = "") -> None:
-    """Results, or derivatives, on tasks that ``salt`` says are those of eager code."""
+    """Check that results or derivatives on tasks chosen by ``salt`` equal those of eager code."""
     column = Column(within=lambda: partitioned(_DEVICES, salt=salt))
     with ends_within(_SECONDS):
         check(program, made, ["tasks"], quantity, {"tasks": column})

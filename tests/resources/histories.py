@@ -1,4 +1,4 @@
-"""Histories of queues: what was begun, how it ended, and the models they are checked against."""
+"""Recorded histories of queue operations, and the sequential models to check them against."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eagerflow.types import DTYPES, TensorType
 from eagerflow_kernels.portable.waiting import waiting
 from tests.resources.linear import Model, Operation
 
-LEAST = 1  # what stays in the shuffle queues
+LEAST = 1  # minimum number of elements in shuffle queues
 CAPACITY = 3
 
 
@@ -28,7 +28,7 @@ def make_queue(kind: str, seed: int = 0) -> QueueState:
 
 
 class QueueModel:
-    """The queue one move after the other: the state is the elements in order, and closed or not.
+    """The sequential model of a queue; its state is the elements in order, and closed or not.
 
     Elements of priority queues are ``(priority, element)``, those of padding queues one to three
     equal numbers.
@@ -79,14 +79,14 @@ class QueueModel:
 
 
 def model_of(kind: str, bounded: bool) -> Model:
-    """The sequential model of a queue."""
+    """The sequential model of a kind of queue."""
     return QueueModel(kind, bounded)
 
 
 class Recorder:
-    """Begins operations on a queue and notes when they begin and end.
+    """Begins operations on a queue, and records the times at which they begin and end.
 
-    Those of padding queues are made by the functions behind the ops, as the padding is theirs.
+    Operations on padding queues come from the kernels of the ops, which do the padding.
     """
 
     def __init__(self, kind: str, seed: int = 0) -> None:
@@ -98,7 +98,7 @@ class Recorder:
         self.finishes: dict[AbstractAttempt, Any] = {}
 
     def make(self, action: str, count: int, priority: int) -> tuple[AbstractAttempt, Any]:
-        """An attempt, and what it brings or how many it wants."""
+        """An attempt, with the elements that it enqueues or the number that it wants."""
         queue = self.queue
         if action == "close":
             return queue.close(), None
@@ -123,11 +123,11 @@ class Recorder:
         return attempt, count
 
     def shown(self, element: Any) -> Any:
-        """An element as it is in the history."""
+        """The form of an element in the history."""
         return tuple(element[0].tolist()) if self.kind == "padding" else element
 
     def taken(self, attempt: AbstractAttempt) -> list[Any]:
-        """What an operation has got; if it is through, with the padding looked at."""
+        """The elements taken by an operation; for padding queues, checks the finished batch."""
         rows = [self.shown(x) for x in attempt.value]
         if self.kind == "padding" and attempt.done and rows:
             (batch,) = self.finishes[attempt](attempt.value)
@@ -152,7 +152,7 @@ class Recorder:
         attempt.begin(ended)
 
     def history(self) -> list[Operation]:
-        """The operations with their moves."""
+        """The operations, with their moves."""
         for op, attempt, given in self.begun:
             if op.kind != "size":
                 self.finish(op, attempt, given)
@@ -181,5 +181,5 @@ class Recorder:
 
     @property
     def gave_back(self) -> bool:
-        """Whether some operation took elements and gave them back, which models do not know."""
+        """Whether some operation gave elements back after an error, which the models exclude."""
         return any(op.error and op.kind in ("dequeue_many", "up_to") for op, _, _ in self.begun)

@@ -1,8 +1,8 @@
-"""Whether a concurrent history could have happened one operation after the other.
+"""Linearizability: whether a concurrent history is equivalent to some sequential one.
 
 An operation is a number of *moves* (an `enqueue_many` of three elements has three), each of which
-happens at one moment between the beginning and the end of the operation. The search goes through
-all orders of moves that respect which operation ended before which began (Wing and Gong, 1993).
+happens at one moment between the beginning and the end of the operation. The search tries all
+orders of moves in which operations that did not overlap keep their order (Wing and Gong, 1993).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Operation:
     """One operation of a history.
 
     Attributes:
-        kind: which.
-        start: when it began.
-        end: when it ended; infinity if it never did.
-        moves: what it did, in order, with what it gave or got.
+        kind: its name.
+        start: the time of its beginning.
+        end: the time of its end; infinity if it has not ended.
+        moves: its moves in order, each with the value put or taken.
         error: the name of the error that it ended with.
     """
 
@@ -33,12 +33,12 @@ class Operation:
     error: str = ""
 
 
-#: the states after a move, none if it is not possible
+#: the possible states after a move; none if the move is impossible
 Model = Callable[[Any, str, Any], Iterable[State]]
 
 
 def is_linearizable(history: Sequence[Operation], initial: State, model: Model) -> bool:
-    """Whether there is an order of all moves that the model allows."""
+    """Whether the model allows some order of all moves."""
     limit = [op.start for op in history]
     seen: set[Any] = set()
 
@@ -48,7 +48,7 @@ def is_linearizable(history: Sequence[Operation], initial: State, model: Model) 
         if (done, state) in seen:
             return False
         seen.add((done, state))
-        # an operation that is not through and ended before another began comes first
+        # a move may not come after one of an operation that began after its own had ended
         earliest = min(op.end for d, op in zip(done, history, strict=True) if d < len(op.moves))
         for i, op in enumerate(history):
             if done[i] < len(op.moves) and limit[i] <= earliest:

@@ -1,4 +1,4 @@
-"""Names of resources: each has one of its own for ever, and locks are taken in their order."""
+"""Names of resources: unique for ever, and the order in which locks are taken."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_forked_process_is_another_one() -> None:
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     with ours, theirs:
-        with DEFAULT._lock:  # as another thread may hold it at that moment
+        with DEFAULT._lock:  # another thread may hold it at that moment
             child = context.Process(target=_names, args=(theirs,))
             child.start()
         process, variable = ours.recv()

@@ -1,4 +1,4 @@
-"""Queues and variables under concurrency: each history could have happened one by one."""
+"""Linearizability of queues and variables: each concurrent history has a sequential equivalent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_right(found: Recorder) -> bool:
 
 
 def test_the_checker_sees_what_is_wrong() -> None:
-    """An element that comes out before it was put in, twice, in the wrong order, or never was."""
+    """Found: an element taken before it was put, twice, out of order, or without being put."""
 
     def history(*rows: tuple[str, float, float, list[tuple[str, Any]]]) -> list[Operation]:
         return [Operation(kind, start, end, moves) for kind, start, end, moves in rows]
@@ -64,7 +64,7 @@ def test_the_checker_sees_what_is_wrong() -> None:
 @given(actions=st.lists(ACTIONS, max_size=10), seed=st.integers(0, 9))
 @settings(max_examples=examples(120))
 def test_attempts_in_any_order(kind: str, actions: list[tuple[str, int, int]], seed: int) -> None:
-    """What is begun waits, is cancelled, and ends, in all the ways that there are."""
+    """Operations wait, are cancelled, and end, in all possible ways."""
     found = Recorder(kind, seed)
     for action, count, priority in actions:
         if action != "cancel":
@@ -80,7 +80,7 @@ def test_attempts_in_any_order(kind: str, actions: list[tuple[str, int, int]], s
 @given(actions=st.lists(ACTIONS, max_size=14), seed=st.integers(0, 9))
 @settings(max_examples=examples(120))
 def test_nothing_is_lost(kind: str, actions: list[tuple[str, int, int]], seed: int) -> None:
-    """All that was put in was taken, or is still there: in the queue, or held by who waits."""
+    """All elements put are either taken or still there: in the queue, or held by a waiting take."""
     found = Recorder(kind, seed)
     for action, count, priority in actions:
         if action == "cancel" and found.begun:
@@ -109,7 +109,7 @@ def _fast_switching() -> Iterator[None]:
 
 
 def at_once(*jobs: Callable[[], object]) -> None:
-    """Run jobs in a thread each, all from the same moment on."""
+    """Run each job in a thread of its own, all started at the same moment."""
     start = threading.Barrier(len(jobs))
     errors: list[BaseException] = []
 
@@ -136,7 +136,7 @@ PROGRAMS = st.lists(st.lists(ACTIONS, min_size=1, max_size=3), min_size=2, max_s
 @given(programs=PROGRAMS)
 @settings(max_examples=examples(40))
 def test_queues_of_threads(kind: str, programs: list[list[tuple[str, int, int]]]) -> None:
-    """Threads that really wait; at the end the queue is closed, so that none waits for ever."""
+    """Threads wait for real; at the end the queue is closed, so that none waits for ever."""
     found = Recorder(kind)
     lock = threading.Lock()
     running = len(programs)
@@ -173,7 +173,7 @@ def test_queues_of_threads(kind: str, programs: list[list[tuple[str, int, int]]]
     model = model_of(kind, bounded=not found.gave_back)
 
     def is_right_if_closed_by(closer: Operation) -> bool:
-        """The others came later: the last close says nothing then, and lets those that wait go."""
+        """Other closes came later: they are then silent, and end the waits."""
         for one in closes:
             one.moves = [("close", None)] if one is closer else []
         return is_linearizable(history, ((), False), model)
@@ -182,7 +182,7 @@ def test_queues_of_threads(kind: str, programs: list[list[tuple[str, int, int]]]
 
 
 def programs_of(*names: str) -> st.SearchStrategy[Any]:
-    """What one or two threads call, with a number of elements and a length each."""
+    """The calls of one or two threads, each with a number of elements and a length."""
     call = st.tuples(st.sampled_from(names), st.integers(1, 3), st.integers(1, 3))
     return st.lists(st.lists(call, min_size=1, max_size=3), min_size=1, max_size=2)
 
@@ -196,8 +196,8 @@ def programs_of(*names: str) -> st.SearchStrategy[Any]:
 def test_padding_queues_of_threads(
     producers: list[list[tuple[str, int, int]]], consumers: list[list[tuple[str, int, int]]]
 ) -> None:
-    """Through `ef.Queue`: elements of several lengths in the order of a fifo queue, and batches as
-    wide as their longest."""
+    """Elements of several lengths through `ef.Queue`, in fifo order; batches are as wide as their
+    longest element."""
     queue = ef.Queue(CAPACITY, "i64[n]", kind="padding")
     time, values, history = itertools.count(), itertools.count(1), list[Operation]()
 
@@ -228,7 +228,7 @@ def test_padding_queues_of_threads(
             call(name, count, size, op)
             op.end = next(time)
 
-    # elements for those that would wait for ever, and takers of those that nobody would take
+    # extra producers for takes that would wait for ever, extra consumers for elements left over
     put, taken = [sum(_elements(c) for p in all_ for c in p) for all_ in (producers, consumers)]
     rest = [("enqueue", 1, 1)] * (taken - put) + [("dequeue", 1, 1)] * (put - taken)
     programs = [*producers, *consumers, rest]
@@ -249,7 +249,7 @@ NUMBERS = st.integers(1, 8).flatmap(lambda n: st.permutations(range(n)))
 def test_numbered_elements_leave_in_order(
     numbers: list[int], takes: list[str], data: st.DataObject
 ) -> None:
-    """They come in any order; takes that wait, hold some and are cancelled come in between."""
+    """Puts in any order, between takes that wait, hold some elements and are cancelled."""
     queue = QueueState(None, SequenceStore(), "sequence")
     begun: list[Any] = []
     actions = data.draw(st.permutations([*takes, *["put"] * len(numbers)]))
@@ -273,7 +273,7 @@ def test_numbered_elements_leave_in_order(
 
 
 def register(state: Any, move: str, value: Any) -> Iterator[Any]:
-    """A variable with one element; assignments say what they gave."""
+    """The sequential model of a variable with one element; assignments record their results."""
     if move == "read" and state == value:
         yield state
     elif move == "assign":

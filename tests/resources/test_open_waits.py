@@ -1,4 +1,4 @@
-"""The waits that go on can be asked for, with or without a listener when they began."""
+"""`events.open_waits`: current waits, with or without a listener at their beginning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.recorded import recorded
 
 
 def waits_of(*names: str, count: int = 1) -> list[WaitEvent]:
-    """The open waits in the resources of these names, as soon as there are that many."""
+    """The open waits for the named resources, as soon as there are ``count`` of them."""
     end = monotonic() + 30
     while True:
         waits = [wait for wait in events.open_waits() if wait.name in names]
@@ -30,7 +30,7 @@ def waits_of(*names: str, count: int = 1) -> list[WaitEvent]:
 
 @contextmanager
 def running(*functions: Callable[[], Any]) -> Iterator[list[threading.Thread]]:
-    """Threads that run these; they end with the block, well or not."""
+    """Runs functions in a thread each; all threads have ended when the block is left."""
 
     def quietly(function: Callable[[], Any]) -> None:
         with suppress(ef.errors.EagerflowError):
@@ -139,7 +139,7 @@ def test_what_waits_without_a_thread(spawned: bool) -> None:
 
 
 def test_a_wait_has_one_record() -> None:
-    """A wait that was told is the same record, and one that was not has no end to be told."""
+    """A wait that listeners heard of is the same record; one that none heard of tells no end."""
     queue = ef.Queue(1, ef.tensor(0), name="letters")
     with running(queue.dequeue):
         (silent,) = waits_of("letters")

@@ -1,4 +1,4 @@
-"""A kind of queue is known wherever kinds are listed."""
+"""Kinds of queues: a new kind is known at every place that lists kinds."""
 
 from __future__ import annotations
 

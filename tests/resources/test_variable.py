@@ -1,4 +1,4 @@
-"""Variables: they are tensors, what assignments take and give, copies, gradients."""
+"""Variables: use as tensors, arguments and results of assignments, copies, gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of variables: values stay, buffers are reused only alone, assignments are atomic."""
+"""The memory of variables: values never change, buffers are reused when unshared, atomicity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No test of this folder leaves a thread behind."""
+"""Fixtures of runner tests: no test leaves a thread behind."""
 
 from tests.resources.queues.modes import no_threads
 

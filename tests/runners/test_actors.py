@@ -1,4 +1,4 @@
-"""Games of any length, played by actors in the background, from which a learner learns."""
+"""Reinforcement learning: actors in the background play games of any length for a learner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTS = ("states", "actions", "rewards")
 
 
 class Walk:
-    """One goes left or right, until one is too far off; to the right there is something to get."""
+    """A walk to the left or right that ends too far off; there are rewards to the right."""
 
     def __init__(self) -> None:
         self.place, self.moves = 0, 0
@@ -36,7 +36,7 @@ class Walk:
 
 
 def player(policy: Any) -> Callable[[Any], Any]:
-    """What plays a game, in an environment of its own."""
+    """A function that plays a game, in an environment of its own."""
     walk, draws = Walk(), ef.random.Generator()
 
     def reset(number: Any) -> Any:
@@ -64,7 +64,7 @@ def actor(policy: Any, given: ef.Queue, played: ef.Queue) -> Any:
 
 
 def surprise(policy: Any, games: Any) -> Any:
-    """What has the policy gradient, of games ``[games, steps]`` that are padded."""
+    """The loss whose gradient is the policy gradient, of padded games ``[games, steps]``."""
     start = ef.zeros(games["rewards"].shape[0])
     back = ef.scan(lambda g, r: (r + 0.9 * g,) * 2, start, games["rewards"].T, reverse=True)[1]
     returns = back.T
@@ -95,7 +95,7 @@ def test_games_of_all_lengths_are_one_trace() -> None:
 
 
 def test_the_gradient_is_that_of_a_loop_by_hand() -> None:
-    """Games of several lengths, padded by the queue, against sums over their steps."""
+    """Games of several lengths, padded by the queue, compared with sums over their steps."""
     policy = linear()
     play, played = ef.trace(player(policy)), ef.Queue(None, GAME, kind="padding")
     games = [play(number) for number in range(6)]
@@ -125,7 +125,7 @@ def test_the_gradient_is_that_of_a_loop_by_hand() -> None:
 
 
 def train(actors: int, count: int, batch: int = 4) -> tuple[list[float], list[list[float]], Any]:
-    """The returns of all games, the weights that came out, and the learner."""
+    """The returns of all games, the final weights, and the learner."""
     policy = linear()
     given, played = ef.Queue(None, ef.tensor(0)), ef.Queue(batch, GAME, kind="padding")
     optimiser = ef.optim.Adam([policy.weight], 0.05)
@@ -160,7 +160,7 @@ def test_who_plays_makes_no_difference() -> None:
 
 @pytest.mark.parametrize("actors", [1, 4])
 def test_no_game_is_lost(actors: int) -> None:
-    """More games than there is room for, and a learner that takes what has come."""
+    """More games than there is room for, and a learner that takes all that have come."""
     policy, count = linear(), 60
     given, played = ef.Queue(None, ef.tensor(0)), ef.Queue(3, GAME, kind="padding")
     runners = [ef.spawn(actor(policy, given, played)) for _ in range(actors)]

@@ -1,4 +1,4 @@
-"""How runners end: what they close then, and those that cannot be stopped."""
+"""Ends of runners: queues that they close, and runners that cannot be stopped."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.resources.queues.modes import Waiting, numbers, until
 
 @pytest.fixture(params=["traced", "thread"])
 def make(request: Any) -> Any:
-    """What makes a function that is run as a graph, or in a thread of its own."""
+    """Makes a function that runs as a graph, or in a thread of its own."""
     return ef.trace if request.param == "traced" else lambda f: f
 
 
-# --- what is closed ---------------------------------------------------------------------------
+# --- closing ----------------------------------------------------------------------------------
 
 
 def test_a_loop_over_a_queue_ends_when_it_is_closed(make: Any) -> None:
@@ -114,7 +114,7 @@ def test_a_queue_that_ends_well_tells_of_no_error(make: Any) -> None:
 
 
 def test_one_that_is_stopped_closes(make: Any) -> None:
-    """It does not wait until others have put in what they have, and they do so."""
+    """The stop does not wait for elements of other producers, which still go in."""
     source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0))
     out.enqueue(7)
     other = Waiting(lambda: out.enqueue(8), out, 0)
@@ -127,7 +127,7 @@ def test_one_that_is_stopped_closes(make: Any) -> None:
 
 
 def test_the_last_of_several_closes(make: Any) -> None:
-    """All is read by then: those that ended before have put in what they had."""
+    """All is read by then: runners that ended earlier have put their elements in."""
     source, out = ef.Queue(3, ef.tensor(0)), ef.Queue(5, ef.tensor(0))
 
     @make
@@ -146,13 +146,13 @@ def test_the_last_of_several_closes(make: Any) -> None:
 
 
 def test_a_holder_keeps_open_what_runners_with_inputs_of_their_own_share() -> None:
-    """As ``docs/queues.md`` says: else the first one may have ended before the next is spawned."""
+    """As in ``docs/queues.md``: else the first runner may end before the next is spawned."""
     out, spawned = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0))
     holder = ef.spawn(spawned.dequeue, closes=out)
     for part in ([], [1], [2, 3]):
         left = iter(part)
         feeder = ef.spawn(lambda left=left: out.enqueue(next(left)), closes=out)
-        assert feeder.join()  # before the next one is spawned
+        assert feeder.join()  # before the next runner is spawned
         assert not out.closed
     spawned.close()
     assert holder.join()
@@ -206,13 +206,13 @@ def test_a_runner_that_never_began_closes_nothing() -> None:
     assert not _users
 
 
-# --- those that cannot be stopped -------------------------------------------------------------
+# --- runners that cannot be stopped -----------------------------------------------------------
 
 
 def test_python_code_that_waits_for_something_else(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told where; the block ends when that is over."""
+    """A message names the line; the block ends when the wait is over."""
     inside, go = threading.Event(), threading.Event()
 
     def work() -> None:

@@ -1,8 +1,8 @@
 """Read, preprocess, train and checkpoint at once: four loops over one graph (OSDI'16, §3.2).
 
-Each loop is a thread that runs its own part of the graph again and again. They meet in the queues
-and variables of the graph, and nowhere else. As there is one thread for each part, all that they
-compute follows from the seed, and is compared bit by bit with the same steps one after the other.
+Each loop is a thread that runs its own part of the graph again and again. The loops meet in queues
+and variables of the graph, and nowhere else. With one thread for each part, all results follow
+from the seed, and are compared bit by bit with those of a sequential run of the same steps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEAST = 200  # rows, however long that takes
 
 @final
 class State:
-    """What the loops share, and the graph that all of them run parts of."""
+    """The shared state of the loops, and the graph of which they run parts."""
 
     def __init__(self) -> None:
         row = ef.zeros(SIZE, dtype="float64")
@@ -50,7 +50,7 @@ class State:
         return ef.tanh(rows) * 0.5 + rows / 3
 
     def update(self, batch: ef.Tensor) -> ef.Tensor:
-        """One step of gradient descent, and the counts that go with it."""
+        """A step of gradient descent, with the update of its counts."""
         error = batch @ self.weights - batch.sum(axis=1)
         self.weights.assign_sub(0.05 * (error @ batch))
         self.seen.assign_add(batch.sum(axis=0))
@@ -73,7 +73,7 @@ class State:
         return whole.graph(self.weights.value)
 
     def bits(self) -> tuple[int, bytes, bytes]:
-        """Everything that training changes."""
+        """All state that training changes, as bytes."""
         found = ef.snapshot(self.variables)
         return as_bits(found)
 
@@ -84,7 +84,7 @@ def as_bits(found: dict[str, ef.Tensor]) -> tuple[int, bytes, bytes]:
 
 @final
 class Part:
-    """A part of a graph, run in turn by `Graph.run` and by a step whose log is replayed."""
+    """A part of a graph, run alternately by `Graph.run` and by a step whose log is replayed."""
 
     def __init__(self, graph: Graph, fetches: list[Any], feeds: list[str] | None = None) -> None:
         values = {v.name: v for v in graph.values()}
@@ -96,7 +96,7 @@ class Part:
         self.replayed = 0
 
     def run(self, **feeds: ef.Tensor) -> Any:
-        """Run it once; gives the first result."""
+        """Run the part once; gives the first result."""
         self.steps += 1
         if self.steps % 2:
             return self.graph.run(self.fetches, feeds)[0]
@@ -105,7 +105,7 @@ class Part:
             found = step.run([x.numpy() for x in feeds.values()])
         finally:
             log = step.log or []
-            again = rerun(self.tier.plan, log)  # raises if it says something else
+            again = rerun(self.tier.plan, log)  # raises if the instructions differ
             assert log[-1][1][-1] == ("finish", again.outcome)
             self.replayed += 1
         return found[0] if found else None
@@ -116,8 +116,8 @@ class Loops:
     """The four loops.
 
     Attributes:
-        looks: what the checkpoints had, the last of them.
-        memory: of the process, at each checkpoint.
+        looks: state seen by the latest checkpoints.
+        memory: resident bytes of the process at each checkpoint.
     """
 
     def __init__(self, seed: int, seconds: float, folder: Path) -> None:
@@ -153,7 +153,7 @@ class Loops:
         self.trained.set()
 
     def checkpoint(self) -> None:
-        """Save, and look at the variables by the graph, between two steps."""
+        """Save, and fetch the variables by the graph, between two steps."""
         over = False
         while not over:
             over = self.trained.is_set()
@@ -173,7 +173,7 @@ class Loops:
             return
 
     def run(self) -> None:
-        """Run all four until all is read and trained."""
+        """Run all four loops until all rows are read and trained on."""
         threads = [
             threading.Thread(target=self.told, args=(loop,), name=loop.__name__)
             for loop in (self.read, self.prepare, self.train, self.checkpoint)
@@ -197,7 +197,7 @@ class Loops:
 
 
 def one_after_the_other(seed: int, rows: int) -> list[tuple[int, bytes, bytes]]:
-    """What training has made after each step, without queues, graphs and threads."""
+    """The state of training after each step, without queues, graphs and threads."""
     state, draws = State(), ef.random.Generator(seed)
     found = [state.bits()]
     for _ in range(rows // BATCH):
@@ -209,7 +209,7 @@ def one_after_the_other(seed: int, rows: int) -> list[tuple[int, bytes, bytes]]:
 
 @pytest.mark.parametrize("seconds", [1.0, pytest.param(300.0, marks=pytest.mark.slow)])
 def test_four_loops_over_one_graph(seconds: float, tmp_path: Path) -> None:
-    """Totals are exact, nothing is lost or blocked, and the logs of the scheduler replay."""
+    """Totals are exact, no row is lost, no loop is blocked, and the scheduler's logs replay."""
     loops = Loops(7, seconds, tmp_path)
     loops.run()
     state, steps = loops.state, loops.rows // BATCH

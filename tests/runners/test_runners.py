@@ -1,4 +1,4 @@
-"""`spawn`: runners that hold no thread, their errors, and their end."""
+"""`ef.spawn`: runners that hold no thread, their errors, and their end."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def servers() -> int:
 
 @pytest.fixture(params=["traced", "thread"])
 def make(request: Any) -> Any:
-    """What makes a function that is run as a graph, or in a thread of its own."""
+    """Makes a function that runs as a graph, or in a thread of its own."""
     return ef.trace if request.param == "traced" else lambda f: f
 
 
 def test_a_chain_of_runners(make: Any) -> None:
-    """Each ends when the queue before it is closed and empty; nothing is lost, and all in order."""
+    """Each runner ends when the queue before it is closed and empty; all elements come in order."""
     first, second, third = (ef.Queue(room, ef.tensor(0)) for room in (2, 2, None))
 
     @make
@@ -71,7 +71,7 @@ def test_stopping(make: Any) -> None:
     assert not runner.join(timeout=0)
     assert "<runner numbers: running, 2 runs>" in repr(runner)
     runner.stop()
-    runner.stop()  # it is over already
+    runner.stop()  # it has ended already
     assert (runner.running, runner.steps, runner.error) == (False, 2, None)
     assert list(drained(queue)) == [1, 1]
     assert queue.resource.waiting(0) == 0
@@ -93,7 +93,7 @@ def test_names_in_the_profile(make: Any) -> None:
 
 
 def test_ops_of_runners_are_in_the_profile(make: Any) -> None:
-    """Those of graphs, with the name; what other threads run is not."""
+    """Ops in runners' graphs are recorded, with the runner's name; those of other threads not."""
     queue, w = ef.Queue(9, ef.tensor(0.0)), ef.ones((4, 4))
     work = ef.trace(lambda: queue.enqueue(ef.sum(w @ w)))
     work()
@@ -118,7 +118,7 @@ def test_stopping_one_that_never_waits(make: Any) -> None:
 
     with ef.spawn(work) as runner:
         until(lambda: runner.steps > 5)
-    assert numbers(count.value) - runner.steps in (0, 1)  # of the last one, broken off
+    assert numbers(count.value) - runner.steps in (0, 1)  # of the last run, broken off
 
 
 def test_an_error_ends_it_and_is_told(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +181,7 @@ def test_an_error_at_the_end_of_the_program_is_printed() -> None:
 
 
 def test_a_timeout_is_an_error(make: Any) -> None:
-    """A producer that never comes."""
+    """The producer never comes."""
     queue = ef.Queue(9, ef.tensor(0))
     runner = ef.spawn(make(lambda: queue.dequeue(timeout=0.01)))
     with pytest.raises(errors.WaitTimeoutError):
@@ -260,7 +260,7 @@ def test_the_device_of_the_caller(make: Any) -> None:
 
 @pytest.mark.parametrize("in_a_loop", [False, True])
 def test_python_code_that_waits_for_another_runner(in_a_loop: bool) -> None:
-    """It may hold a thread: those that serve the others are not among them."""
+    """Waiting Python code may hold a thread, which is none of those that serve other runners."""
     queues = [ef.Queue(1, ef.tensor(0)) for _ in range(3 * worker_count())]
 
     def fill(queue: Any) -> None:
@@ -338,7 +338,7 @@ def test_loops_and_branches_wait_without_a_thread() -> None:
 
 @pytest.mark.parametrize("count", [400, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_four_loops_at_once(count: int) -> None:
-    """Read, preprocess, train and look on, over the same queues and variables: exact totals."""
+    """Reading, preprocessing, training and observing, over the same queues and variables."""
     raw, batches = ef.Queue(8, ef.tensor(0)), ef.Queue(4, ef.zeros(4), kind="padding")
     weight, steps, mutex = ef.Variable(0.0, dtype="float64"), ef.Variable(0), ef.Mutex()
     source = iter(range(count))

@@ -1,4 +1,4 @@
-"""`stop` breaks off what a plain function is at: a graph, a loop of ops, a gradient."""
+"""`Runner.stop` breaks off the work of a plain function: a graph, a loop of ops, a gradient."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _in_a_composition(count: ef.Variable) -> None:
 
 
 def _by_scheduler(count: ef.Variable) -> None:
-    """A graph of which parts wait by themselves is run by the executor."""
+    """The executor runs a graph of which parts wait without a thread."""
     queue = ef.Queue(2, ONE)
     queue.enqueue_many([1.0, 1.0])
 
@@ -98,7 +98,7 @@ def test_the_end_of_a_block_breaks_it_off() -> None:
 
 
 def test_others_go_on() -> None:
-    """The thread that is stopped gets the error from each op, and no other one does."""
+    """Each op of the stopped thread gets the error; other threads are not affected."""
     told: list[BaseException] = []
     stopped, go = threading.Event(), threading.Event()
     count = ef.Variable(0)
@@ -137,7 +137,7 @@ def test_others_go_on() -> None:
 
 
 def test_what_closes_is_closed_all_the_same() -> None:
-    """Its end is no part of the run: it may use ops."""
+    """The runner's end is no part of the stopped run: it may use ops."""
     queue, ends = ef.Queue(2, ONE), []
 
     class Closes:
@@ -151,7 +151,7 @@ def test_what_closes_is_closed_all_the_same() -> None:
 
 
 def test_a_brake_is_no_monitor_of_graphs() -> None:
-    """What looks at ops has graphs replayed op by op; a brake need not."""
+    """Monitors of ops have graphs replayed op by op; a brake does not."""
     timing = Timing()
     with Brake(RuntimeError) as brake:
         assert list(monitors()) == []
@@ -161,7 +161,7 @@ def test_a_brake_is_no_monitor_of_graphs() -> None:
             brake.pull()
             with pytest.raises(RuntimeError):
                 ONE * 2.0
-    brake.pull()  # nobody is there any more
+    brake.pull()  # the thread has left the block
     assert (ONE * 2.0).item() == 2.0
     assert step_of.stopped is None
 
@@ -177,7 +177,7 @@ def test_an_instrument_that_hears_of_a_step_may_stop_its_runner() -> None:
                 runner.cancel()
 
         def end(self, event: AbstractEvent) -> None:
-            """It is of no interest."""
+            """Ignored."""
 
     instrument = Stops()
     runners.append(ef.spawn(ef.trace(lambda: queue.dequeue())))
@@ -192,7 +192,7 @@ def test_an_instrument_that_hears_of_a_step_may_stop_its_runner() -> None:
 
 
 def test_a_queue_that_closes_ends_any_number_of_waits() -> None:
-    """The end of one wait is no call within the end of another."""
+    """The ends of the waits are not nested calls."""
     queue = ef.Queue(1, ef.tensor(0))
 
     @ef.trace

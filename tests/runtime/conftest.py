@@ -1,4 +1,4 @@
-"""Kernels that tests put in the place of others."""
+"""Fixture for kernels that tests register in place of others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eagerflow_kernels import table
 
 @pytest.fixture
 def add_kernel() -> Iterator[Callable[[str, Any], None]]:
-    """Registers portable kernels, and takes them out again."""
+    """Registers portable kernels, and removes them after the test."""
     before: dict[str, Any] = {}
 
     def register(name: str, kernel: Any) -> None:

@@ -1,4 +1,4 @@
-"""Graphs to run: traced from small functions, or chains written as text."""
+"""Graphs for tests to run: traced from small functions, or chains written as text."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CPU = ef.hardware.as_device("cpu:0")
 
 
 class Traced:
-    """A function as a graph, with the tensors from outside that it reads.
+    """A function as a graph, with the captured tensors that it reads.
 
     Args:
-        function: of tensors and numbers, gives one or a tuple of them.
+        function: takes tensors and numbers, and returns one result or a tuple.
         args: a number, or a dtype and a shape whose strings are names of sizes.
     """
 
@@ -73,12 +73,12 @@ class Traced:
         return [everything[i] for i in self.places]
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
-        """Run the graph."""
+        """Run the graph; gives the results."""
         return tuple(self.executable.apply(self.inputs(args)))
 
 
 def straight(graph: Graph) -> Executable:
-    """The graph, run by generated code whatever its sizes."""
+    """An executable of the graph by generated code, whatever its sizes."""
     made = Executable(graph)
     made.tier = GeneratedTier(graph, made.number)
     return made
@@ -88,14 +88,14 @@ def by_scheduler(
     graph: Graph, whole: Callable[[Node], bool] = waits_nowhere,
     seconds: Callable[[Node], float] | None = None, overlap: bool = True,
 ) -> Executable:  # fmt: skip
-    """The graph, run by the scheduler."""
+    """An executable of the graph by the scheduler."""
     made = Executable(graph)
     made.tier = ScheduledTier(graph, made.number, whole=whole, seconds=seconds, overlap=overlap)
     return made
 
 
 def scheduled(executable: Executable) -> ScheduledTier:
-    """The tier of a graph that the scheduler runs."""
+    """The scheduled tier of an executable that has one."""
     tier = executable.tier
     assert isinstance(tier, ScheduledTier)
     return tier
@@ -111,7 +111,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def chain(length: int, op: str = "add", shape: str = "n") -> Graph:
-    """``y = op(y, x)``, as many times."""
+    """A graph of ``y = op(y, x)``, repeated."""
     kind = f"f32[{shape}]@cpu:0"
     lines = [f"graph chain(%x: {kind}, %y: {kind}) {{"]
     last = "y"

@@ -1,6 +1,6 @@
 """Run by `test_interrupts` in a process of its own: endless loops, each ended by a real Ctrl-C.
 
-It prints a line of JSON for each. With the argument ``ipython`` each call is a cell of a session.
+It prints a line of JSON for each loop. With the argument ``ipython`` each call is a session's cell.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import eagerflow as ef
 from eagerflow_kernels import table
 
 ENDLESS = 10**9
-SIZE = 300_000  # elements from which on parts of a graph are worth a thread
+SIZE = 300_000  # number of elements that makes parts of a graph worth a thread
 
 v = ef.Variable(0.0)
 calls = {"before": 0, "after": 0}
@@ -52,7 +52,7 @@ def converted(x: Any, n: Any) -> Any:
 
 @ef.trace
 def effects(x: Any, n: Any) -> Any:
-    """Lowered where it is heavy: its body has two parts, and an effect."""
+    """A loop that is lowered where it is heavy: its body has two parts, and an effect."""
 
     def body(x: Any, i: Any) -> Any:
         v.assign_add(1.0)
@@ -63,7 +63,7 @@ def effects(x: Any, n: Any) -> Any:
 
 @ef.trace
 def at_once(x: Any, n: Any) -> Any:
-    """Two loops, of which a thread of the pool runs one."""
+    """Two loops, one of which runs in a thread of the pool."""
     a = ef.while_loop(lambda x, i: i < n, lambda x, i: (ef.sin(x), i + 1), (x, 0))[0]
     b = ef.while_loop(lambda x, i: i < n, lambda x, i: (ef.cos(x), i + 1), (x, 0))[0]
     return a + b
@@ -89,7 +89,7 @@ def in_a_cell(f: Callable[..., Any], x: Any) -> str:
     shell = InteractiveShell.instance()
     shell.push({"f": f, "x": x, "n": ENDLESS})
     error = shell.run_cell("f(x, n)", silent=True).error_in_exec
-    again = shell.run_cell("float(f(x, 3)[0]) > -2")  # the session goes on
+    again = shell.run_cell("float(f(x, 3)[0]) > -2")  # the session works on
     assert again.success
     assert again.result is True
     return type(error).__name__

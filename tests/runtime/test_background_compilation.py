@@ -1,4 +1,4 @@
-"""When traced functions are compiled, each time in a process of its own, as it has one library."""
+"""Timing of compilation; each test runs in a process of its own, with one kernel library."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NATIVE = _BEGIN + "ef.config(kernels='native')\n"
 
 
 def _run(code: str, folder: Path | None = None) -> str:
-    """What a program prints; it fails if there is a warning.
+    """The output of a program, which must raise no warning.
 
     Args:
         code: the program.
-        folder: where it finds no kernel that was compiled before; None where that is no matter.
+        folder: an empty cache of kernels; None to use the default cache.
     """
     environment = dict(os.environ)
     if folder is not None:

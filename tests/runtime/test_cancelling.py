@@ -1,4 +1,4 @@
-"""Steps that are broken off: by Ctrl-C, by a deadline, by somebody else."""
+"""Steps that are cancelled: by Ctrl-C, by a deadline, by another thread."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def _no_threads() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _ctrl_c() -> Iterator[None]:
-    """Ctrl-C raises, even where the shell that started the tests has it ignored."""
+    """Makes Ctrl-C raise, even where the shell that started the tests ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 class Now(AbstractClock):
-    """Time goes on when it is asked for, and while somebody waits."""
+    """A clock that advances when it is read, and during waits."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -91,11 +91,11 @@ def test_an_endless_loop_can_be_interrupted(ops: Ops, whole: bool) -> None:
 
 @pytest.mark.parametrize("count", range(1, 6))
 def test_ctrl_c_anywhere(ops: Ops, count: int) -> None:
-    """Whoever is at work then, the step ends, and so do its threads."""
+    """Whichever thread is at work then, the step ends, and so do its threads."""
     ops.add("test_half", interrupt_after(count))
     runner = by_scheduler(fan(*["test_half"] * 5), seconds=heavy)
     step = ScheduledStep(scheduled(runner), helpers=2, log=True)
-    with suppress(KeyboardInterrupt):  # it may come after the step, if a thread had run it
+    with suppress(KeyboardInterrupt):  # Ctrl-C may come after the step, if a helper ran the kernel
         step.run([X])
     assert not step._helping
     assert not step._values
@@ -104,7 +104,7 @@ def test_ctrl_c_anywhere(ops: Ops, count: int) -> None:
 
 
 def test_threads_stop_between_ops(ops: Ops) -> None:
-    """A thread of the pool that is in an endless loop leaves it when the step is cancelled."""
+    """A thread of the pool in an endless loop leaves it when the step is cancelled."""
     inside = threading.Event()
 
     def spin(x: Any) -> Any:
@@ -162,7 +162,7 @@ def test_a_deadline_of_what_waits(ops: Ops) -> None:
 def test_it_ends_while_a_scheduled_node_is_about_to_wait(
     ops: Ops, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """A thread has taken the scheduled node out of its queue, and has not told that it waits."""
+    """A thread has dequeued the scheduled node, and has not yet registered the wait."""
     begun: list[str] = []
     stopped: list[str] = []
 

@@ -38,7 +38,7 @@ def draw(p: Executable) -> list[list[int]]:
 
 def test_tickets_are_reserved_at_the_start() -> None:
     p, g, h = program(5, 7)
-    assert p.text.count("= reserve_0(2)") == 1  # two of the one generator at once
+    assert p.text.count("= reserve_0(2)") == 1  # two tickets of the one generator at once
     assert draw(p) == [[5, 7], [1, 0], [5, 8]]
     assert g.get() == (5, 9)
     assert h.get() == (1, 1)
@@ -70,7 +70,7 @@ def test_draws_are_those_of_eager_code() -> None:
 
 @pytest.fixture
 def fence() -> Any:
-    """An op with the effect of a fence, that draws behind the graph's back."""
+    """An op with the effect of a fence that draws without the graph's knowledge."""
 
     def infer(x: TensorType, *, state: GeneratorState) -> TensorType:
         return x

@@ -1,4 +1,4 @@
-"""Errors in branches, in nested loops, in converted helpers, however the graph is run."""
+"""Errors in branches, nested loops and converted helpers, for each way to run the graph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _no_threads() -> Iterator[None]:
     workers.shared.close()
 
 
-# --- what fails -------------------------------------------------------------------------------
+# --- failing functions ------------------------------------------------------------------------
 
 
 def in_a_branch(x: Any) -> Any:
@@ -59,7 +59,7 @@ def in_a_converted_helper(x: Any) -> Any:
 
 
 def in_a_scan(x: Any) -> Any:
-    """Backwards, so that the iterations count down."""
+    """A reverse scan, whose iterations count down."""
     rows = ef.arange(50)
 
     def step(carry: Any, i: Any) -> Any:
@@ -84,7 +84,7 @@ CASES: dict[Callable[..., Any], list[str]] = {
 X = [1.0, 2.0, 3.0]
 
 
-# --- how it is run ----------------------------------------------------------------------------
+# --- ways to run ------------------------------------------------------------------------------
 
 
 def traced(f: Callable[..., Any]) -> Any:
@@ -157,7 +157,7 @@ def test_the_line_the_iteration_and_the_types(f: Callable[..., Any], way: str) -
 
 @pytest.mark.parametrize("lowered", [False, True])
 def test_monitors_say_in_which_iteration(lowered: bool) -> None:
-    """Under ``check_nan`` each op is looked at."""
+    """Under ``check_nan`` the result of each op is checked."""
     f = ef.trace(not_finite)
     f(ef.tensor(X))
     if lowered:  # with a step of the executor around it
@@ -172,11 +172,11 @@ def test_monitors_say_in_which_iteration(lowered: bool) -> None:
     assert iterations(error) == ["37"]
 
 
-# --- what was written -------------------------------------------------------------------------
+# --- writes before the error ------------------------------------------------------------------
 
 
 def test_what_was_written_in_branches_and_loops() -> None:
-    """What is known is told: iterations that were over have written what stands later in them."""
+    """Certain writes are reported: finished iterations have done those that come later in them."""
     names = ("first", "inner", "later", "branch", "other")
     v = {name: ef.Variable(0.0, name=name) for name in names}
 
@@ -212,7 +212,7 @@ def test_what_was_written_in_branches_and_loops() -> None:
     sure = f"this step had already written: {variables('first', 'inner', 'later')}"
     perhaps = f"this step may have written: {variables('other')}"
     assert found["function"] == [sure, perhaps]
-    # effects on different variables may overlap: then less was written, and less is told
+    # effects on different variables may overlap: then less was written, and less is reported
     for way, rest in (("scheduled", [perhaps]), ("lowered", [])):
         (written, *others) = found[way]
         told = [name for name in names if repr(name) in written]
@@ -238,13 +238,13 @@ def test_a_loop_that_ended_may_have_written() -> None:
     assert notes(caught.value)[-1] == "  this step may have written: variable 'v' f32[]@cpu:0"
 
 
-# --- others end too ---------------------------------------------------------------------------
+# --- ends of other parts ----------------------------------------------------------------------
 
 SIZE = 300_000
 
 
 def test_a_failure_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other part iterates for ever; what it wrote is told as well."""
+    """The other part iterates for ever; its writes are reported as well."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     v = ef.Variable(0.0, name="v")
@@ -270,7 +270,7 @@ def test_a_failure_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_iterations_do_not_run_ahead_of_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On one device, also where a loop is opened up since its body has parts to run at once."""
+    """On one device, also where a loop is lowered since its body has parts to run at once."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     v = ef.Variable(0.0)
 
@@ -295,7 +295,7 @@ def test_iterations_do_not_run_ahead_of_an_error(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_error_of_a_text() -> None:
-    """Without lines of the user the nodes are named."""
+    """Without lines of the user, the error names nodes."""
     graph = Graph.parse(
         """graph f(%p: bool[]@cpu:0, %x: f32[3]@cpu:0, %i: i64[]@cpu:0) {
           %y = cond(%p, %x, %i) {branches=(

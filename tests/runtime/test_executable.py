@@ -1,4 +1,4 @@
-"""What runs a graph: its tier, which can be replaced, and what it tells of its steps."""
+"""Executables: tiers, their replacement, and the events and statistics of steps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TEXT = "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] %z = add(%y, %x) : f32[n] re
 
 @final
 class Fake:
-    """A tier that gives what it is told to, and can be made to wait."""
+    """A tier with a given result, which can be made to wait."""
 
     name = "fake"
     text = "fake"
@@ -76,7 +76,7 @@ def test_a_tier_is_replaced_between_steps() -> None:
     assert executable(X) == (41,)
     assert (executable.tier.name, executable.text) == ("fake", "fake")
     executable.tier = GeneratedTier(executable.graph, executable.number)
-    for _ in range(3):  # the first looks around, the others do not
+    for _ in range(3):  # the first run takes the long way, the others the direct one
         same(executable(X), [want])
     executable.tier = Fake(42)
     assert executable(X) == (42,)
@@ -97,11 +97,11 @@ def test_a_step_keeps_the_tier_that_it_began_with() -> None:
     slow.goes_on.set()
     thread.join()
     assert found == [1]
-    assert executable(X) == (2,)  # what ended has put nothing back
+    assert executable(X) == (2,)  # the end of the old step has restored nothing
 
 
 def test_tiers_are_replaced_while_many_threads_run_steps() -> None:
-    """Each step is one or the other; after a replacement no thread begins one with the old tier."""
+    """Each step is run by one tier; after a replacement no thread begins with the old tier."""
     executable = Executable(Graph.parse(TEXT))
     (want,) = executable(X)
     ends = threading.Event()
@@ -132,7 +132,7 @@ def test_tiers_are_replaced_while_many_threads_run_steps() -> None:
 def test_code_that_a_finaliser_runs_may_make_an_executable(
     detached: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A collection of garbage may come at any time, while code is generated too."""
+    """A collection of garbage may come at any time, also while code is generated."""
     executable = Executable(Graph.parse(TEXT))
     made: list[Executable] = []
 
@@ -189,7 +189,7 @@ def test_a_tier_that_was_set_takes_the_short_way_and_can_be_taken_back() -> None
 
 @final
 class Counting:
-    """A tier that counts the steps that another one runs."""
+    """A tier that counts the steps that an inner tier runs."""
 
     name = "counting"
     text = ""
@@ -222,10 +222,10 @@ def test_a_tier_that_was_set_runs_spawned_steps() -> None:
     with recorded(StepEvent) as found:
         with ef.spawn(step):
             results.dequeue_many(50)
-        assert mine.spawned >= 49  # and there was one element before
+        assert mine.spawned >= 49  # one element was there before
     assert {event.tier for event in found.of("step")} == {"counting"}
     assert mine.steps == 0
-    executable.tier = Fake(())  # it says nothing of such steps: they are scheduled
+    executable.tier = Fake(())  # a tier without detached steps: they are scheduled
     with recorded(StepEvent) as found, ef.spawn(step):
         results.dequeue_many(50)
     assert {event.tier for event in found.of("step")} == {"scheduled"}
@@ -237,14 +237,14 @@ def test_a_tier_that_was_set_runs_spawned_steps() -> None:
 
 
 def test_kernels_and_tiers(add_kernel: Any) -> None:
-    """A kernel that is registered anew counts from the next step on, whatever ran the last."""
+    """A kernel that is registered anew counts from the next step on, whatever ran the last step."""
     for executable in (Executable(Graph.parse(TEXT)), straight(Graph.parse(TEXT))):
         executable(X)
         add_kernel("exp", lambda xp, x: x * 0 + 41)
         same(executable(X), [X + 41])
 
 
-# --- what is told -------------------------------------------------------------------------------
+# --- events -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["generated", "scheduled", "opened"])
@@ -294,7 +294,7 @@ def test_a_scan_backwards_is_counted_as_errors_count_it() -> None:
 
 
 def test_a_loop_has_one_name_whatever_runs_it() -> None:
-    """In events and in errors, also in a graph that is called twice."""
+    """The name in events and in errors, also for a graph that is called twice."""
 
     def until(x: Any, end: Any) -> Any:
         return ef.while_loop(
@@ -354,7 +354,7 @@ def test_an_error_is_told_by_step_and_region() -> None:
 
 
 def test_looking_at_steps_and_regions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same code runs, and the code that tells of nodes is not even made."""
+    """The same code runs, and the code that emits events of nodes is not even made."""
     executable = Executable(Graph.parse(TEXT))
     with recorded(StepEvent, RegionEvent) as found:
         executable(X)

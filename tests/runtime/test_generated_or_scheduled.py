@@ -1,4 +1,4 @@
-"""Which way a graph runs: as one function, or by scheduled nodes in several threads."""
+"""The choice between one generated function and scheduled nodes in several threads."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scheduled tier counts as faster."""
+    """Makes the scheduled tier count as faster."""
     monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
 
 
 def settle(run: Callable[[], Any]) -> None:
-    """So many runs that it is decided."""
+    """Run until the choice is made."""
     for _ in range(2 * (generated_or_scheduled._TIMED_RUNS + 1)):
         run()
 
@@ -62,12 +62,12 @@ def x() -> Any:
     return np.linspace(-1, 1, SIZE, dtype=np.float32)
 
 
-# --- which way --------------------------------------------------------------------------------
+# --- the choice -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["traced", "graph.run", "gradient"])
 def test_heavy_branches_of_traced_functions_run_at_once(ops: Ops, way: str) -> None:
-    """Each waits until the other runs too."""
+    """Each branch waits until the other one runs, too."""
     both = threading.Barrier(2, timeout=60)
 
     def meet(data: Any) -> Any:
@@ -107,7 +107,7 @@ def test_the_faster_way_is_kept() -> None:
             trial = one.pick(inputs)
             assert isinstance(trial, Trial)
             ways.append(trial.name)
-            first = 10.0 if iteration < 2 else 0.0  # it compiles
+            first = 10.0 if iteration < 2 else 0.0  # the first runs compile
             trial.took(first + (whole if trial.tier is generated else cut))
         assert ways == ["scheduled", "generated"] * (generated_or_scheduled._TIMED_RUNS + 1)
         assert one.pick(inputs).name == ("scheduled" if faster else "generated")
@@ -117,7 +117,7 @@ def test_the_faster_way_is_kept() -> None:
 
 
 def test_a_step_is_booked_to_its_own_decision() -> None:
-    """Another thread may have picked for other sizes in the meantime."""
+    """In the meantime another thread may have picked a tier for other sizes."""
     graph = Graph.parse(TWO)
     one = Choice(GeneratedTier(graph), graph)
     first = one.pick([x()])
@@ -164,7 +164,7 @@ def test_the_time_of_instruments_does_not_count(monkeypatch: pytest.MonkeyPatch)
     [(TWO, SIZE, True), (TWO, 100, False), (CHAIN, SIZE, False), (CHAIN, 100, False)],
 )
 def test_what_is_looked_at(text: str, size: int, needed: bool) -> None:
-    """The sizes count, and whether there is anything beside the longest way."""
+    """The choice depends on sizes, and on work beside the longest path."""
     data = np.ones(size, np.float32)
     graph = Graph.parse(text)
     one = Choice(GeneratedTier(graph), graph)
@@ -176,7 +176,7 @@ def test_what_is_looked_at(text: str, size: int, needed: bool) -> None:
 
 
 def test_it_is_decided_for_each_size_anew(always: None) -> None:
-    """After a first call with short inputs long ones may be scheduled, and the other way round."""
+    """Long inputs may be scheduled after a first call with short inputs, and vice versa."""
     short, long = np.ones(SIZE // 32, np.float32), x()
     for first, second in ((short, long), (long, short)):
         program = Executable(Graph.parse(TWO))
@@ -227,7 +227,7 @@ def test_threads_that_are_changed_afterwards_count(always: None) -> None:
 
 
 def test_branches_in_branches_and_loops() -> None:
-    """What has heavy parts inside is opened up; a pure loop is one scheduled node."""
+    """Bodies with heavy parts are lowered; a pure loop is one scheduled node."""
     data = ef.tensor(x())
 
     def two(x: Any) -> Any:
@@ -272,11 +272,11 @@ def test_a_loop_with_effects_is_opened_only_if_it_is_heavy_inside() -> None:
         assert (len(scheduled(program(large)).frames) == 2) is large
 
 
-# --- what people see --------------------------------------------------------------------------
+# --- views of steps ---------------------------------------------------------------------------
 
 
 def test_profiles_show_all_nodes(always: None, tmp_path: Path) -> None:
-    """Those of threads that help too, with the step around them."""
+    """The nodes of helper threads are included, with the step around them."""
     program = Executable(Graph.parse(TWO))
     for settled in (False, True):
         if settled:
@@ -327,7 +327,7 @@ def test_errors_are_the_same(always: None) -> None:
 
     ok, bad = ef.tensor(x()), ef.ones(3)
     f(ok, ef.ones(SIZE))
-    f(ok[1:], ok[1:])  # the sizes have names from now on
+    f(ok[1:], ok[1:])  # the sizes are symbolic from now on
     found = []
     for _ in range(2 * (generated_or_scheduled._TIMED_RUNS + 1)):
         v.assign(0.0)
@@ -346,7 +346,7 @@ def test_errors_are_the_same(always: None) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 10**6))
 def test_parts_write_into_buffers_that_nobody_needs(seed: int) -> None:
-    """Large arrays, of which some are read by several parts, or are given to the caller."""
+    """Large arrays, some of which are read by several parts, or are given to the caller."""
     source = random.Random(seed)
     kind = "f32[200,100]@cpu:0"
     names, lines = ["x", "y"], []
@@ -372,7 +372,7 @@ def test_parts_write_into_buffers_that_nobody_needs(seed: int) -> None:
 
 
 def test_a_part_writes_into_what_another_gave(ops: Ops) -> None:
-    """As one function would: the memory of a sum is that of one of its terms."""
+    """As in one function, the memory of a sum is that of one of its terms."""
     seen: list[Any] = []
 
     def look(data: Any) -> Any:

@@ -170,7 +170,7 @@ def test_a_block_may_be_entered_again() -> None:
 @pytest.mark.parametrize("work", [verify, lambda graph: Executable(graph).text])
 def test_sizes_are_asked_as_before(work: Callable[[Graph], Any]) -> None:
     graph = ef.trace(lambda x: x * 2).graph(ef.ones(3))
-    work(graph)  # what is remembered is remembered
+    work(graph)  # fills caches
     count = ctrl_c.places(lambda: work(graph))
     with ctrl_c.ctrl_c_raises(), resolving(lambda dim, why: 3):
         before = resolver.get()

@@ -1,4 +1,4 @@
-"""What programs hold: values until their last use, dead arrays written into, themselves."""
+"""Memory of programs: values until their last use, reuse of dead arrays, lifetime of programs."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_dead_arrays_are_written_into() -> None:
     ],
 )
 def test_arrays_that_others_see_are_not_written_into(text: str) -> None:
-    """Even where a pass is wrong about it."""
+    """The memory is checked even if a pass marks the array as reusable."""
     text = f"graph f(%x: f32[n,m]) {{ {text} }}"
     rng = np.random.default_rng(1)
     for order in ("C", "F"):
@@ -163,7 +163,7 @@ def test_a_view_is_written_into_where_it_alone_holds_the_memory() -> None:
 
 
 def test_the_value_of_a_variable_is_not_written_into() -> None:
-    """Even where a pass is wrong about it: the variable holds the memory."""
+    """The variable holds the memory, even if a pass marks the value as reusable."""
     v = ef.Variable(ones(200, 500))
     text = 'graph f() { %r = read() {resource=@w, device=device("cpu:0")} : f32[200,500]@cpu:0 '
     text += "%b = negative(%r) : f32[200,500]@cpu:0 return %b }"

@@ -1,4 +1,4 @@
-"""A step that is observed runs the code that it runs else, and gives the same."""
+"""An observed step runs the same code as other steps, with the same results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lstm_like(x):
 
 
 def observe(f, x, values=None):
-    """The observation of one step of ``f(x)``, and what it gave."""
+    """The observation of one step of ``f(x)``, and the result of the step."""
     f(x)
     with Brief() as brief:
         f(x)
@@ -69,7 +69,7 @@ def observe(f, x, values=None):
         count = len(brief.steps)
         f(x)
     told = [step[0] for step in brief.steps[count:]]
-    assert told.count(number) == 1  # the observed one is told by its observation alone
+    assert told.count(number) == 1  # the observed step is reported by its observation alone
     (observation,) = seen
     return observation, result
 
@@ -136,11 +136,11 @@ def test_an_observed_step_gives_the_same() -> None:
     for line, runs in zip(times.instructions, times.runs, strict=True):
         if line.node is not None and runs:
             counts[line.node.op] = max(counts.get(line.node.op, 0), runs)
-    assert counts["exp"] > 1  # it is in a loop
+    assert counts["exp"] > 1  # exp is in a loop
 
 
 def test_chains_stay_whole() -> None:
-    """Else what is observed would not be what runs."""
+    """Otherwise the observed code would differ from the code that runs."""
 
     mean, weight = (ef.Variable(ef.ones((100, 100))) for _ in range(2))
 

@@ -1,4 +1,4 @@
-"""Steps within steps, with one worker thread; and what threads share: the pool, lists."""
+"""Nested steps with one worker thread; and state shared by threads: the pool, lists."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_thousand_steps_within_a_step() -> None:
 
 
 def test_steps_in_steps_in_steps() -> None:
-    """As deep as Python's stack is."""
+    """The depth is limited by Python's stack alone."""
 
     def call(y: Any, depth: Any) -> Any:
         y = branches(y)
@@ -134,7 +134,7 @@ def test_many_callers_and_one_pool() -> None:
 
 
 def grown(array: Any, x: Any, n: Any) -> Any:
-    """Writes and reads all along, so that versions take the list from each other."""
+    """Writes alternate with reads, so that versions take the list from each other."""
 
     def body(array: Any, y: Any, i: Any) -> Any:
         y = ef.sin(y) + array.read(i % 4)[0]
@@ -145,7 +145,7 @@ def grown(array: Any, x: Any, n: Any) -> Any:
 
 
 def test_two_parts_of_a_graph_change_one_list() -> None:
-    """Each sees its own versions, whichever thread was faster."""
+    """Each part sees its own versions, whichever thread is faster."""
 
     @ef.trace
     def f(x: Any, n: Any) -> Any:

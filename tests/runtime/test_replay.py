@@ -27,7 +27,7 @@ def model(x: Any, k: Any) -> Any:
 
 
 class Lines(AbstractInterpreter):
-    """Notes the ops that are bound and where they are."""
+    """An interpreter that records the ops bound, with their lines."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
@@ -169,7 +169,7 @@ def test_who_is_watched() -> None:
         assert not is_watched()
     with installed(Lines()):
         assert is_watched()
-    with ef.config(check_nan=True):  # executables have code for that
+    with ef.config(check_nan=True):  # executables have code for this check
         assert not is_watched()
         with ef.config(verify=True):
             assert is_watched()

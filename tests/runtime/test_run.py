@@ -1,4 +1,4 @@
-"""`Graph.run`: any value fed, any fetched, only what is needed runs."""
+"""`Graph.run`: any value can be fed or fetched, and only the nodes needed run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_inner_values_are_fed_and_fetched(graph: Any) -> None:
     assert (one.tolist(), c.tolist()) == ([5.0], [5.0, 6.0])
     assert graph.run([], {}) == []
     assert graph.run(["x"], {"x": ef.ones(2)})[0].tolist() == [1.0, 1.0]
-    # one output of a node fed, the other fetched
+    # one output of a node is fed, the other one fetched
     first, second = graph.run(["two.0", "two.1"], {"c": ef.ones(2), "two.1": ef.tensor([7.0])})
     assert (first.tolist(), second.tolist()) == ([1.0], [7.0])
 
@@ -174,13 +174,13 @@ def test_the_device_of_a_feed() -> None:
         (y,) = graph.run(["y"], {"x": [0.0]})
         assert y.device.name == "cpu:1"
         x = ef.zeros(1)
-        (y,) = graph.run(["y"], {"x": x})  # it goes where the input is
+        (y,) = graph.run(["y"], {"x": x})  # the value goes to the device of the input
         assert y.device.name == "cpu:1"
         assert x.device.name == "cpu:0"
 
 
 def everything(x: Any, k: float) -> tuple[Any, ...]:
-    """Constants, numbers, a call, a branch and both loops."""
+    """Constants, numbers, a call, a branch and both kinds of loop."""
     two = ef.tensor(2.0)
     a = ef.call(lambda v: v * two + 0.5, x * k)
     b = ef.cond(a.sum() > 1, lambda: a + two, lambda: a)
@@ -208,7 +208,7 @@ def test_what_is_fed_decides_the_device_that_the_graph_leaves_open() -> None:
                 assert all(map(np.array_equal, results, expected))
 
             check(run(there))
-            with ef.device("cpu:1"):  # it is not asked where something is fed that says it
+            with ef.device("cpu:1"):  # the device of a fed value goes before the scope
                 check(run(there))
             with ef.device(name):
                 check(run([1.0, 2.0]))
@@ -280,7 +280,7 @@ def test_programs_are_kept_and_freed(graph: Any) -> None:
     assert refs[0]() is graph
 
 
-# --- nodes, of which only the effect is wanted --------------------------------------------------
+# --- fetched nodes: only their effect counts ---------------------------------------------------
 
 
 def _queued() -> tuple[ef.Queue, Graph]:
@@ -310,7 +310,7 @@ def test_a_node_runs_for_its_effect() -> None:
 
 
 def test_what_waits_does_not_hold_up_the_rest() -> None:
-    """The dequeue comes first in the graph, and what it waits for after it."""
+    """The dequeue comes first in the graph, and the enqueue that it waits for after it."""
     queue, graph = _queued()
     (y, _) = graph.run([graph.outputs[0], "&queue_enqueue"], {"x": 7})
     assert int(y) == 7
@@ -339,7 +339,7 @@ def test_nodes_that_are_not_there() -> None:
 
 
 def test_a_node_that_is_replaced_does_not_run() -> None:
-    """Not even before an effect that comes after it; what else comes before that does."""
+    """It does not run before a later effect either; other nodes before that effect do."""
     source, out = ef.Queue(3, ef.tensor(0)), ef.Queue(9, ef.tensor(0))
     v = ef.Variable(0)
 
@@ -358,7 +358,7 @@ def test_a_node_that_is_replaced_does_not_run() -> None:
     assert int(v.value) == 20
     source.enqueue(8)
     assert graph.run(["&queue_dequeue", "&queue_enqueue"], feeds) == [None, None]
-    assert [int(source.size()), int(out.dequeue())] == [0, 7]  # it is fetched: it runs
+    assert [int(source.size()), int(out.dequeue())] == [0, 7]  # a fetched node runs
 
 
 def test_one_with_several_results_runs_if_one_is_not_fed() -> None:

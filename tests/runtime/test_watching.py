@@ -1,4 +1,4 @@
-"""Looking at steps, regions, waits and queues changes nothing of what runs; nodes alone do."""
+"""Watching steps, regions, waits and queues does not change the code that runs; nodes do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WATCHED = (StepEvent, RegionEvent, WaitEvent, QueueEvent, LevelEvent, TransferEv
 
 
 def momentum() -> Callable[[], Any]:
-    """A step with a chain, a function of its own that may write into what it takes."""
+    """A step with a chain, a function of its own that may write into its operands."""
     weight, mean = [ef.Variable(ef.ones((200, 200))) for _ in range(2)]
     g = ef.ones((200, 200))
 
@@ -127,7 +127,7 @@ def test_nodes_are_no_measure_of_either_way(monkeypatch: pytest.MonkeyPatch) -> 
     with recorded(StepEvent, NodeEvent) as found:
         for _ in range(3 * (generated_or_scheduled._TIMED_RUNS + 1)):
             program(x)
-    assert len({e.tier for e in found.of("step")}) == 1  # nothing was learnt
+    assert len({e.tier for e in found.of("step")}) == 1  # no choice was made from these times
 
 
 # --- steps ------------------------------------------------------------------------------------
@@ -173,14 +173,14 @@ def test_a_step_that_is_cancelled_tells_its_end() -> None:
     assert all(e.error for e in found.events)
 
 
-# --- nobody looks -----------------------------------------------------------------------------
+# --- without watchers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", sorted(ef.events.KINDS, key=lambda kind: kind.kind))
 def test_no_record_is_made_that_nobody_wants(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    """Whoever listens to all other kinds."""
+    """The instrument listens to all other kinds of event."""
     queue = ef.Queue(1, ef.tensor(0.0), name="few")
 
     def work() -> None:

@@ -17,7 +17,7 @@ from eagerflow.runtime.generated.native_kernels import NativeProgram
 from tests.kernels.native.compiling import needs_compiler
 from tests.runtime.graphs import by_scheduler, straight
 
-#: of so many elements that the last bits of the libraries differ in some
+#: large enough that the last bits of the libraries differ in some elements
 B = np.random.default_rng(0).normal(size=(300, 40)).astype(np.float32)
 
 

@@ -399,7 +399,7 @@ def test_to_another_thread_it_is_the_number(sign: str) -> None:
             assert in_thread(lambda a=a: function(2, a)) == outcome(function, 2, value)
             assert in_thread(lambda a=a: function(a, a)) == outcome(function, value, value)
             assert len(tracer.graph.nodes) == nodes
-    assert static(tracer) == [None] * 3  # what that thread does is no part of the trace
+    assert static(tracer) == [None] * 3  # the work of that thread is no part of the trace
 
 
 def test_another_thread_uses_it_with_tensors_and_in_calls() -> None:

@@ -1,4 +1,4 @@
-"""What is in the place of arrays of NumPy in a trace: known ones, and those of which a graph knows.
+"""Stand-ins for NumPy arrays in a trace: for known arrays, and for arrays that the graph computes.
 
 Programs with them: `tests/function/expectations/arrays.py`.
 """

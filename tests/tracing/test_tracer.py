@@ -1,4 +1,4 @@
-"""`Tracer`: what is an input, what a constant; what is left when a trace has ended."""
+"""`Tracer`: the inputs and constants of a trace, and the state after its end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ops(tracer: Tracer) -> list[str]:
 
 
 def in_thread(function: Callable[[], Any]) -> Any:
-    """What a function gives, or raises, in another thread."""
+    """The result of a function called in another thread, or the exception that it raised."""
     found: list[Any] = []
 
     def call() -> None:
@@ -423,7 +423,7 @@ def test_what_is_installed_around_a_trace_sees_nothing_of_it() -> None:
             ef.exp(vector(tracer))
         ef.exp(ef.zeros(2))
         assert interpreter.current() is counter
-    assert counter.count == 4  # of exp and zeros
+    assert counter.count == 4  # two of exp, two of zeros
     assert ops(tracer) == ["exp"]
 
 

@@ -13,7 +13,7 @@ from eagerflow.watching.status_sentence import input_share, sentence
 
 
 def quiet() -> Watcher:
-    """A watcher whose thread the test plays."""
+    """A watcher without a thread: tests call its steps."""
     watcher = Watcher()
     watcher._run = lambda: None
     watcher.observer.duty = Duty(share=1.0)
@@ -31,6 +31,14 @@ def test_before_the_first_step() -> None:
     with Dashboard(quiet()) as look:
         assert look.sentence == "no step yet"
         assert set(look._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_the_cost_is_shown_when_opening_takes_no_large_part_of_it() -> None:
+    watcher = quiet()
+    with Dashboard(watcher) as look:
+        assert "looking takes" not in repr(look)
+        watcher.opened -= 10.0
+        assert "looking takes" in repr(look)
 
 
 def test_the_sentence() -> None:
@@ -83,7 +91,7 @@ def test_where_the_time_goes() -> None:
         assert "% in heavy" in text.replace(" %", "%")
         assert "matmul" in repr(look)
         assert "<svg" in look._repr_mimebundle_()["image/svg+xml"]
-    assert "it looks no more" in repr(look)
+    assert "of the time; it has ended" in repr(look)
 
 
 def test_what_waits_is_named() -> None:
@@ -118,8 +126,8 @@ def test_the_share_of_input_waits() -> None:
         watcher.collect()
         share = input_share(watcher, times, now)
         assert share is not None
-        assert abs(share - 0.2) < 1e-9  # who waits for room does not wait for input
-        assert input_share(watcher, times, now + 600) == 0.0  # it waited, but long ago
+        assert abs(share - 0.2) < 1e-9  # a wait for room is no wait for input
+        assert input_share(watcher, times, now + 600) == 0.0  # it waited long ago
 
 
 def test_a_dashboard_that_is_let_go_looks_no_more() -> None:

@@ -1,4 +1,4 @@
-"""Views that move: a front-end that the test plays is asked for them."""
+"""Live views, opened through a front-end that tests play."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KIND = "application/x-moving"
 
 
 class FakeFrontEnd:
-    """Keeps which views it opened, and which of them were closed."""
+    """Records the views that it opened, and the views that were closed."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []

@@ -1,4 +1,4 @@
-"""Panels: pictures that are images, and what is said of objects as they are now."""
+"""Panels: images of values, and descriptions of the current state of objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eagerflow.watching.value_pictures import picture_of, png_size
 
 
 def pixels(url: str) -> np.ndarray:
-    """A reader of PNG of its own: bytes for each pixel, after the check sums."""
+    """The pixels of a PNG, by a decoder of its own, which checks the checksums."""
     data = base64.b64decode(url.removeprefix("data:image/png;base64,"))
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     chunks, at = {}, 8

@@ -1,4 +1,4 @@
-"""What is shown of things: the text says what the test knows, and there is more for notebooks."""
+"""`ef.show`: the text of a value, and the richer outputs for notebooks."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_markup_in_names_is_no_markup() -> None:
     assert "<script>" not in bars_svg([1.0], "<script>")
 
 
-# --- words and numbers --------------------------------------------------------------------------
+# --- texts and numbers --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A comm without a notebook: a test looks at what was sent, and says what a view would."""
+"""A fake comm: it records what was sent, and tests play the view's messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from eagerflow.watching.tables import TableMessage, decode
 
 
 class FakeComm:
-    """The line to a view that a test plays."""
+    """A comm to a view that a test plays."""
 
     def __init__(self, answers: bool = True) -> None:
         self.messages: list[bytes] = []
@@ -40,5 +40,5 @@ class FakeComm:
         return [decode(message) for message in self.messages]
 
     def rows(self, table: str) -> list[Any]:
-        """All rows of a table that came, in their order."""
+        """All rows of a table that were sent, in order."""
         return [row for message in self.decoded for row in message.tables.get(table, [])]

@@ -1,4 +1,4 @@
-"""A loop of a graph that a thread runs and the test holds within an iteration."""
+"""A thread that is held within an iteration of a loop of a graph, for tests that look at it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import eagerflow as ef
 
 @contextmanager
 def held_loop(iteration: int) -> Iterator[threading.Thread]:
-    """The thread that stands in an iteration of a loop, which goes on when the block ends."""
+    """A thread that is held in an iteration of a loop until the block ends."""
     inside, go, begun = threading.Event(), threading.Event(), 0
 
     def hold(x):

@@ -1,4 +1,4 @@
-"""Queues, waits, retraces and the like: what is gathered is what programs do."""
+"""Activity of programs as a watcher gathers it: queues, waits, retraces and the like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a view is told: no more than there is room for, in order, and all anew if it missed some."""
+"""The connection to a view: messages within a rate limit, in order, resent whole after a gap."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_at_most_twenty_messages_a_second() -> None:
 
 
 def test_events_without_end_keep_within_bytes() -> None:
-    """As 100,000 events a second would: each flush finds thousands of new rows."""
+    """At the rate of 100,000 events a second: each flush finds thousands of new rows."""
     board, comm, connection = connected()
     seconds = 10
     for tick in range(seconds * 20):
@@ -53,7 +53,7 @@ def test_events_without_end_keep_within_bytes() -> None:
     assert len(comm.messages) <= seconds * 20
     assert connection.dropped > 0
     times = [row[1] for row in comm.rows("timeline")]
-    assert times == sorted(times)  # the oldest were dropped, the rest is in order
+    assert times == sorted(times)  # the oldest rows were dropped, the rest is in order
 
 
 def test_what_found_no_room_comes_later() -> None:

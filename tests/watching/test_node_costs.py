@@ -1,4 +1,4 @@
-"""The times of nodes: sums that are right, and shares that are true."""
+"""Costs of nodes: times that add up to their steps, and true shares."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GRAPH = """graph f(%x: f32[n]) {
 
 
 def test_what_looking_costs_is_taken_off_each_look() -> None:
-    """Three nodes of 1, 2 and 5 us; one of them ran ten times; each look took 1 us more."""
+    """Nodes of 1, 2 and 5 us, the second of which ran ten times; each look took 1 us more."""
     graph = ef.Graph.parse(GRAPH)
     costs = NodeCosts(NodeIndex(graph))
     seconds = [1e-6 + 1e-6, 2e-6 + 10e-6, 5e-6 + 1e-6]
@@ -55,7 +55,7 @@ def test_what_looking_costs_is_taken_off_each_look() -> None:
 
 
 def test_percentiles_are_of_the_observed_steps() -> None:
-    """A node that takes 1 us and once 4, in steps that take as long as their nodes."""
+    """One node takes 1 us, in one step 4, and each step takes as long as its nodes."""
     graph = ef.Graph.parse(GRAPH)
     costs = NodeCosts(NodeIndex(graph))
     for took in (1e-6, 4e-6, 1e-6):
@@ -83,7 +83,7 @@ def test_regions_are_scaled_to_their_own_times() -> None:
 
 
 def test_a_region_takes_no_longer_than_its_step() -> None:
-    """Its last runs were slow, and the median of the steps is older."""
+    """The last runs of the region were slow, and the median of the steps is older."""
     graph = ef.Graph.parse(GRAPH)
     costs = NodeCosts(NodeIndex(graph))
     costs.add(observed(graph, [1e-3, 2e-3, 5e-3], [1, 1, 1]), 8e-3, {0: 20e-3})
@@ -92,8 +92,8 @@ def test_a_region_takes_no_longer_than_its_step() -> None:
 
 
 def test_the_shortest_times_are_as_they_were_seen() -> None:
-    """A node that was interrupted in most steps, and a region that others hold up, change nothing;
-    what lasts longer from now on does, after some steps."""
+    """A node interrupted in most steps, and a region that is held up, change nothing; a node slower
+    from now on does, after some steps."""
     graph = ef.Graph.parse(GRAPH)
     costs = NodeCosts(NodeIndex(graph))
     for i in range(12):
@@ -117,16 +117,16 @@ def test_duty_bounds_what_looking_takes() -> None:
     assert spent > 0.0099 * worked
 
 
-# --- shares that are known --------------------------------------------------------------------
+# --- known shares -----------------------------------------------------------------------------
 
 
 class ScriptedClock:
-    """A clock that goes on when a kernel runs, by what is written down for it, and when it is read.
+    """A clock advanced by fixed amounts at each call of a kernel and at each look at the clock.
 
-    Who else uses the machine does not matter; what looking takes does, as each look reads it.
+    Other load of the machine has no influence; the cost of looking has, as each look counts.
     """
 
-    #: seconds of a call by the name of the op, and what it takes to read the clock
+    #: seconds of a call by the name of the op, and of a look at the clock
     CALLS: Final = {"multiply": 1.1e-6, "subtract": 0.9e-6, "sin": 1.6e-6, "matmul": 44e-6}
     LOOK: Final = 1.6e-6
 
@@ -135,7 +135,7 @@ class ScriptedClock:
         self.spent = dict.fromkeys(self.CALLS, 0.0)
         for module in (executable, observer, generated_tier):
             monkeypatch.setattr(module, "perf_counter", self.read)
-        for name in self.CALLS:  # kernels that are known were found before, and are none of these
+        for name in self.CALLS:  # drop cached launchers, which do not advance this clock
             monkeypatch.setattr(get_op(name), "resolved", {})
         launcher = CpuBackend.launcher
         monkeypatch.setattr(
@@ -195,7 +195,7 @@ def test_shown_shares_are_true(
     monkeypatch: pytest.MonkeyPatch,
     other: Callable[[ef.Tensor, int], ef.Tensor], counts: tuple[int, int], most: float,
 ) -> None:  # fmt: skip
-    """Within 10 points, small ops that hold the interpreter's lock among them."""
+    """Within 10 points, also for small ops that hold the interpreter's lock."""
     clock = ScriptedClock(monkeypatch)
     x = ef.zeros((4, 4))
 
@@ -205,7 +205,7 @@ def test_shown_shares_are_true(
 
     program(x)
     watcher = Watcher(clock.read)
-    watcher._run = lambda: None  # the test looks
+    watcher._run = lambda: None  # the test looks itself
     watcher.observer.duty = Duty(share=1.0)
     with watcher:
         for _ in range(12):

@@ -1,4 +1,4 @@
-"""Where threads are: found with threads that the test holds where it wants them."""
+"""Samples of where threads are, taken of threads that tests hold at known places."""
 
 from __future__ import annotations
 

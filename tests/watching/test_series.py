@@ -1,4 +1,4 @@
-"""Memory of what goes on without end is bounded, and says what a plain list would."""
+"""Series of figures: bounded memory, and the same answers as from a plain list."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_week_takes_no_more_room_than_a_minute() -> None:
 def test_what_is_older_than_the_ring_is_not_taken_for_new() -> None:
     series = Series()
     series.add(np.array([500.0]), np.array([1.0]))
-    series.add(np.array([500.0 - 120]), np.array([9.0]))  # the same place of the ring
+    series.add(np.array([500.0 - 120]), np.array([9.0]))  # the same slot of the ring
     assert [(b.start, b.total) for b in series.buckets(1.0)] == [(500.0, 1.0)]
 
 

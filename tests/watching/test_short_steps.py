@@ -13,7 +13,7 @@ TEXT = "graph f(%x: f32[2]) { %y = exp(%x) : f32[2] return %y }"
 
 @pytest.fixture
 def executable() -> Executable:
-    """One whose code is called at once."""
+    """An executable whose code is called without preparation."""
     made = Executable(ef.Graph.parse(TEXT))
     for _ in range(3):
         made(np.zeros(2, "f4"))
@@ -47,7 +47,7 @@ def test_where_there_are_few_each_is_told(executable: Executable) -> None:
 
 @pytest.mark.parametrize("every", [1, 3, 8])
 def test_no_step_is_lost(executable: Executable, every: int) -> None:
-    """A step is told with those that follow it: so the count is ahead by these at most."""
+    """A report covers the next steps, too: the count is ahead by at most their number."""
     watcher, x = Watcher(), np.zeros(2, "f4")
     watcher._run = lambda: None  # type: ignore[method-assign]
     with watcher:

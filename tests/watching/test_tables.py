@@ -27,7 +27,7 @@ def test_each_table_comes_back() -> None:
 
 
 def test_the_first_bytes_are_as_stated() -> None:
-    """What the other side reads, in another language, written out by hand."""
+    """The bytes that the front-end reads, written out by hand."""
     data = encode(3, 1.0, {"names": [(5, "ab")]})
     head = struct.pack("<IIIId", 0x31464645, 0, 3, 1, 1.0)
     table = (
@@ -47,7 +47,7 @@ def test_what_is_no_message_is_refused(data) -> None:
 
 
 def test_columns_begin_at_multiples_of_eight() -> None:
-    """Typed arrays of the other side need it."""
+    """The front-end's typed arrays need this alignment."""
     for schema in TABLES:
         row = tuple(value_of(kind, 3) for _, kind in schema.columns)
         assert len(encode(1, 0.0, {schema.name: [row]})) % 8 == 0

@@ -1,4 +1,4 @@
-"""The watcher on real programs: what it gathers agrees with what the test knows."""
+"""The watcher on real programs: it gathers the figures that the tests expect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ahead = 0.0
 
 
 def quiet() -> Watcher:
-    """A watcher whose thread the test plays."""
+    """A watcher without a thread: tests call its steps."""
     global _ahead
     _ahead = 0.0
     watcher = Watcher()
@@ -33,7 +33,7 @@ def quiet() -> Watcher:
 
 
 def tick(watcher: Watcher) -> None:
-    """What its thread does, as if a tenth of a second had passed."""
+    """One round of the watcher's thread, as if a tenth of a second had passed."""
     global _ahead
     _ahead += 0.1
     now = perf_counter() + _ahead
@@ -42,7 +42,7 @@ def tick(watcher: Watcher) -> None:
 
 
 def small():
-    # not compiled: a step that is tried with kernels looks at the clock
+    # not compiled: a step that tries out kernels looks at the clock
     f = ef.trace(lambda x: ef.exp(x) + 1, name="small", compile="off")
     f(ef.ones(2))
     return f
@@ -156,7 +156,7 @@ def test_a_view_may_ask_for_anything(wish) -> None:
 
 
 def test_the_iteration_of_a_loop_that_runs() -> None:
-    """A loop stands in its third iteration while a view is told."""
+    """A loop is held in its third iteration while a view is told."""
     comm, watcher = FakeComm(), quiet()
     watcher.connect(comm)
     with watcher, held_loop(2) as thread:
@@ -260,7 +260,7 @@ def test_a_hundred_views_come_and_go() -> None:
 
 
 def calls_of(run) -> list[str]:
-    """The functions that are called, of Python and of C."""
+    """The names of the functions called, in Python and in C."""
     called: list[str] = []
 
     def note(frame, what, argument):
@@ -280,7 +280,7 @@ def calls_of(run) -> list[str]:
 def test_with_nothing_watched_there_is_no_call_and_no_allocation() -> None:
     f, x = small(), ef.ones(2)
     f(x)
-    f.wait()  # the compiler would allocate meanwhile
+    f.wait()  # else the compiler allocates meanwhile
     never = calls_of(lambda: f(x))
     with quiet() as watcher:
         watched = calls_of(lambda: f(x))
@@ -289,7 +289,7 @@ def test_with_nothing_watched_there_is_no_call_and_no_allocation() -> None:
     assert after == never
     assert "perf_counter" not in after
     assert "get_ident" not in after
-    assert watched.count("perf_counter") == 2  # the test can fail
+    assert watched.count("perf_counter") == 2  # `calls_of` would see the calls
     assert (StepEvent.brief, StepEvent.brief_alone, RegionEvent.brief) == (None, None, None)
     assert AbstractEvent.listeners == ()
     f(x)
@@ -334,7 +334,7 @@ def test_a_process_that_is_forked_looks_at_nothing() -> None:
 
 
 def test_events_without_end_give_few_messages() -> None:
-    """100,000 steps, waits and levels a second, for three seconds of a clock of the test."""
+    """100,000 steps, waits and levels a second, for three seconds of simulated time."""
     comm, watcher = FakeComm(), quiet()
     watcher.connect(comm)
     with watcher:
@@ -417,7 +417,7 @@ def test_objects_are_told_while_a_view_shows_them() -> None:
             tick(watcher)
     texts = [f'{{"title": "{title}"}}' for title in ("[0. 0.]", "[1. 1.]")]
     assert comm.rows("panels") == [(number, text) for text in texts]
-    assert watcher.board.rows["panels"] == {}  # a notebook shows very many in a day
+    assert watcher.board.rows["panels"] == {}  # not kept: a notebook shows very many in a day
 
 
 def test_the_queue_that_starves_eager_code_lately_is_named() -> None:
@@ -435,7 +435,7 @@ def test_the_queue_that_starves_eager_code_lately_is_named() -> None:
         assert wait.stop is not None
         watcher.opened = wait.start - 1.0
         (known,) = watcher.activity.waits.values()
-        known.lately.add(1.0 - wait.seconds, wait.stop)  # as if it had taken a second
+        known.lately.add(1.0 - wait.seconds, wait.stop)  # as if the wait had taken a second
         (found,) = diagnoses(watcher, wait.start + 1.0)
         assert found.text == (
             "letters runs empty: what fills it is too slow; eager code waits 50 % of the time"

@@ -1,4 +1,4 @@
-"""The feed of a notebook, over the base class of Jupyter's own comm, which sends nowhere."""
+"""The feed of a notebook, over Jupyter's own base class of comms, which sends nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from eagerflow_widgets.connecting import Feed
 
 
 class Line(BaseComm):
-    """A comm that keeps what it would publish."""
+    """A comm that records the messages it would publish."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self.published: list[tuple[str, Any, Any]] = []
@@ -45,7 +45,7 @@ class Line(BaseComm):
 
     @property
     def custom(self) -> list[tuple[Any, bytes]]:
-        """What was sent that is no state of a widget."""
+        """The messages sent other than the state of a widget."""
         return [
             (data["content"], buffers[0])
             for kind, data, buffers in self.published
@@ -64,7 +64,7 @@ def _lines(monkeypatch) -> None:
 
 @pytest.fixture
 def watcher() -> Iterator[Watcher]:
-    """A watcher whose thread the test plays."""
+    """A watcher without a thread: tests call its steps."""
     made = Watcher()
     made._run = lambda: None
     yield made
@@ -210,7 +210,7 @@ def test_a_view_says_what_passes_did_to_its_graph() -> None:
     nodes = [decode_structure(b)["nodes"] for b in buffers]
     assert nodes[0] == len(graph.origin.graph.nodes)
     assert nodes[-1] == len(graph.nodes)
-    view.comm.say(passes="all")  # whatever it says
+    view.comm.say(passes="all")  # any request
     assert view.comm.published[-1][0] == kind
     view.close()
 

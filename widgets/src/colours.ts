@@ -1,17 +1,17 @@
-/** Colours: a device has the same one everywhere; all can be told apart by the colour-blind. */
+/** Colours: each device has the same colour in all views; the palette is safe for the colour-blind. */
 
 import PALETTE from "../../eagerflow/pictures/device_palette.json";
 
 export const NEUTRAL = "#7a828c";
-/** where the devices of a kind begin; those of other packages begin at `OTHERS` */
+/** first colour of a kind of device; kinds of other packages begin at `OTHERS` */
 const FIRST: Readonly<Record<string, number>> = { cpu: 0, gpu: 1 };
 const OTHERS = 3;
-/** jobs begin elsewhere, those that are called "ps" and "worker" for two */
+/** distance in the palette between jobs of different names, such as "ps" and "worker" */
 const SPREAD = 4;
-/** on a page: what is registered twice is an error, and each view has a copy of this module */
+/** kept on the page: registering a property twice is an error, and each view has a copy of this module */
 const REGISTERED = Symbol.for("eagerflow.colours");
 
-/** As `device_color` of eagerflow/pictures/device_colors.py has it; a test holds both against one table. */
+/** The colour of a device, as by `device_color` of eagerflow/pictures/device_colors.py; tests compare both. */
 export function deviceColour(device: string): string {
   if (!device) return NEUTRAL;
   const [, job = "", task, kind = "cpu", index = "0"] = /^(?:(\w+):(\d+)\/)?([A-Za-z]\w*)(?::(\d+))?$/.exec(device) ?? [];
@@ -23,7 +23,7 @@ function sumOf(job: string): number {
   return Array.from(job, (letter) => letter.codePointAt(0)!).reduce((sum, code) => sum + code, 0);
 }
 
-/** From nothing to much, in one hue that reads on light and dark ground; nothing shines through it. */
+/** A colour for a part from 0 to 1, of one hue that reads on light and dark ground; it is opaque. */
 export function heat(part: number): string {
   const percent = 6 + 80 * Math.sqrt(Math.min(Math.max(part, 0), 1));
   return `color-mix(in srgb, #d66014 ${percent.toFixed(1)}%, var(--ef-ground))`;
@@ -31,7 +31,7 @@ export function heat(part: number): string {
 
 const NAMES = ["text", "soft", "line", "ground", "accent", "run", "warn", "error"] as const;
 
-/** What canvases draw with, as the page has it now. */
+/** The colours of the page's present theme, for canvases. */
 export type Theme = Readonly<Record<(typeof NAMES)[number], string>>;
 
 export function themeOf(element: Element): Theme {
@@ -41,8 +41,8 @@ export function themeOf(element: Element): Theme {
 }
 
 /**
- * As properties that are colours, the page works them out; else their value is the text of the style
- * sheet, such as `light-dark(…)`, which a canvas does not know and draws black.
+ * The page evaluates properties that are registered as colours; the value of others is the text of the
+ * style sheet, such as `light-dark(…)`, which a canvas does not know and draws black.
  */
 function registerColours(): void {
   const page = globalThis as unknown as Record<symbol, boolean | undefined>;
@@ -53,7 +53,7 @@ function registerColours(): void {
   }
 }
 
-/** Calls when the page changes from light to dark, or back; gives what ends that. */
+/** Calls back when the page changes between light and dark; gives a function that ends this. */
 export function onTheme(changed: () => void): () => void {
   const observer = new MutationObserver(changed);
   const attributeFilter = ["data-jp-theme-name", "data-jp-theme-light", "class"];

@@ -1,4 +1,4 @@
-/** Elements of a page, made in one line. */
+/** Creation of elements of a page, each in one line. */
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 const SVG = "http://www.w3.org/2000/svg";
@@ -27,7 +27,7 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return fill(document.createElementNS(SVG, tag), attributes, inner);
 }
 
-/** What can have the focus keeps its keys: JupyterLab would take `b` for a new cell. */
+/** Attributes of elements that take keys: else JupyterLab would take `b` for a new cell. */
 export const KEYS = { "data-lm-suppress-shortcuts": "true" } as const;
 
 export function button(label: string, title: string, pressed: () => void): HTMLButtonElement {
@@ -49,12 +49,12 @@ export function select(
   return made;
 }
 
-/** Set a text only where it differs: what is read by a screen reader must not flicker. */
+/** Set a text only if it differs: text that a screen reader reads must not flicker. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** A name that nothing else on this page has; `crypto.randomUUID` is not there without https. */
+/** A name that is unique on this page; `crypto.randomUUID` is missing without https. */
 export function unique(kind: string): string {
   const parts = crypto.getRandomValues(new Uint32Array(2));
   return `ef-${kind}-${Array.from(parts, (n) => n.toString(36)).join("")}`;

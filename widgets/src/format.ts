@@ -1,11 +1,11 @@
-/** Numbers in words, the same everywhere. */
+/** Formatting of numbers, the same in all views. */
 
 const UNITS = [
   [1e-6, "us"],
   [1e-3, "ms"],
 ] as const;
 
-/** As `seconds_text` of eagerflow/formatting.py words it. */
+/** The text of a time, as by `seconds_text` of eagerflow/formatting.py. */
 export function seconds(value: number): string {
   for (const [scale, unit] of UNITS) {
     if (value < 999.5 * scale) return `${places(value / scale)} ${unit}`;
@@ -33,17 +33,17 @@ export function rate(perSecond: number): string {
 }
 
 export function share(value: number): string {
-  if (value > 0 && value < 0.0005) return "under 0.1 %"; // not 0.0, which reads as nothing
+  if (value > 0 && value < 0.0005) return "under 0.1 %"; // not 0.0, which reads as zero
   return value < 0.0995 ? `${(100 * value).toFixed(1)} %` : `${(100 * value).toFixed(0)} %`;
 }
 
-/** A text in at most so many characters. */
+/** A text cut to `length` characters. */
 export function clip(text: string, length = 32): string {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
 }
 
-/** A line of code with its place, without the folders that its file is in: they would be all that is seen. */
+/** A line of code with its place, without the folders of its file, which would take all the room. */
 export function lineOfCode(source: string): string {
   return source.replace(/^[^:]*\//, "");
 }

@@ -1,4 +1,4 @@
-/** What anywidget calls: shows a view of a model, and keeps it up to date. */
+/** The entry point for anywidget: shows a view of a model, and keeps it up to date. */
 
 import "./index.css";
 import { button, html, setText, svg, unique } from "./dom";
@@ -56,7 +56,7 @@ async function render({ model, el }: Given): Promise<() => void> {
     try {
       view.update(root.offsetParent !== null);
     } catch (error) {
-      // a view that fails must neither stop others nor fill the console ten times a second
+      // a failing view must neither stop others nor fill the console ten times a second
       unsubscribe();
       state.hidden = false;
       setText(state, `This view has failed and stands still: ${String(error)}`);
@@ -65,7 +65,7 @@ async function render({ model, el }: Given): Promise<() => void> {
   }
 }
 
-/** What is at the top right of a view: where else it can be seen. */
+/** The buttons at the top right of a view, which show it elsewhere. */
 function signs(root: HTMLElement, showable: Showable): HTMLElement {
   const sign = (path: string, title: string, press: () => void): HTMLElement => {
     const made = button("", title, press);
@@ -90,7 +90,7 @@ function showableOf(model: Model, root: HTMLElement): Showable {
 
 function toggleFull(root: HTMLElement): void {
   if (document.fullscreenElement === root) void document.exitFullscreen();
-  else void root.requestFullscreen().catch(() => undefined); // where a page does not let it
+  else void root.requestFullscreen().catch(() => undefined); // some pages do not allow it
 }
 
 function stateText(feed: Feed): string {

@@ -1,4 +1,4 @@
-"""The derivatives of calls, and of `cond` and `switch`: the backward pass of what was run."""
+"""The derivatives of calls, `cond` and `switch`: the backward pass of the branch that ran."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CallDerivative:
         )  # fmt: skip
         numbers = {v: i for i, v in enumerate(joint.inputs)}
         count = self._count = len(whole.outputs)
-        #: for each residual the operand that it is; None for results of the forward graph
+        #: for each residual the number of the operand it equals; None for forward results
         self._direct = [numbers.get(v) for v in joint.residuals]
         made = [i for i, number in enumerate(self._direct) if number is None]
         forward, backward = joint.forward, joint.backward
@@ -79,7 +79,7 @@ class BranchDerivative:
 
     Args:
         whole: the node to differentiate.
-        wanted: which operands need a cotangent; the first chooses the branch.
+        wanted: which operands need a cotangent; the first operand is the predicate.
         reads: the nodes that read the variables that need a cotangent.
     """
 
@@ -95,12 +95,12 @@ class BranchDerivative:
             for g in self.branches
         ]
         numbers = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
-        #: the operands that some branch reads again
+        #: the operands that the backward pass of some branch reads
         self.direct = sorted(
             {p[v] for j, p in zip(self.joints, numbers, strict=True) for v in j.residuals if v in p}
         )
         self.numbers = numbers
-        #: the residuals of each branch that it makes; all branches give the same lists
+        #: the computed residuals of each branch; all branches return the same lists
         self.kept = [
             Residuals([v for v in j.residuals if v not in p], self.outside.keys())
             for j, p in zip(self.joints, numbers, strict=True)
@@ -111,7 +111,7 @@ class BranchDerivative:
         #: for each operand but the predicate, then for each read, its gradients in the branches
         self.gradients = list(zip(*[j.gradients for j in self.joints], strict=True))
         self.forward = self._forward()
-        #: how cotangents of operands, then of variables come out, for those that any flows to
+        #: sinks of cotangents of operands, then of variables, for those with any cotangent
         self.flowing = self._flowing([*whole.inputs[1:], *[n.outputs[0].spec for n in reads]])
         self.backward = self._backward()
 
@@ -124,7 +124,7 @@ class BranchDerivative:
         return Structured(self.whole.op, {"branches": tuple(graphs)}, inputs, outputs)
 
     def _push(self, i: int, xs: list[Any]) -> Sequence[Any]:
-        """Branch ``i``, with its residuals in lists."""
+        """Run branch ``i``; returns its outputs, and its residuals in lists."""
         joint, kept, count = self.joints[i], self.kept[i], len(self.whole.outputs)
         results = replay(joint.forward, xs, self.outside, again=True)
         residuals = dict(zip(joint.residuals, results[count:], strict=True))
@@ -150,7 +150,7 @@ class BranchDerivative:
         return Structured(self.whole.op, {"branches": tuple(graphs)}, [inputs[0], *kinds], outputs)
 
     def _pull(self, i: int, xs: list[Any]) -> Sequence[Any]:
-        """The backward pass of branch ``i``."""
+        """Run the backward pass of branch ``i``."""
         joint = self.joints[i]
         known = dict(zip(self.direct, xs, strict=False))
         first = len(self.direct)

@@ -1,4 +1,4 @@
-"""Parts of the derivatives of branches and loops: graphs, residuals, zeros."""
+"""Building blocks for derivatives of branches and loops: graphs, residuals, zeros."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from eagerflow.ops.state.lists import list_new, list_pop, list_push
 from eagerflow.tracing.tracer import Tracer, current_tracer
 from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
-#: appends a node to the trace that is under way, and gives its outputs
+#: appends a node to the trace under way, and returns its outputs
 Apply = Callable[[Structured, Sequence[Any], Mapping[str, Size]], list[Any]]
 _WIDE = {int: "int64", float: "float64", complex: "complex128"}
 _HOST = "cpu:0"
@@ -33,10 +33,10 @@ def build(
     """The graph of a function of tensors and numbers.
 
     Args:
-        name: of the graph.
+        name: name of the graph.
         kinds: the types of its inputs.
-        function: gives its outputs.
-        taken: the names of sizes around it, which no new size gets.
+        function: computes its outputs from its inputs.
+        taken: the names of outer sizes, which no new size gets.
     """
     tracer = Tracer(name)
     tracer.sizes.reserve(taken)
@@ -53,7 +53,7 @@ def build(
 
 
 def as_residual(x: Any) -> Tensor:
-    """The residual of a value: for a number a tensor on the host."""
+    """A value as a residual: a number becomes a tensor on the host."""
     if type(x) is Tensor:
         return x
     kind = x.kind if hasattr(x, "kind") else type(x)
@@ -61,7 +61,7 @@ def as_residual(x: Any) -> Tensor:
 
 
 def from_residual(kind: ValueType, x: Tensor) -> Any:
-    """The value of a residual."""
+    """The value of a residual: the inverse of `as_residual`."""
     if isinstance(kind, TensorType):
         return x
     tracer = current_tracer()
@@ -71,14 +71,14 @@ def from_residual(kind: ValueType, x: Tensor) -> Any:
 
 @final
 class Residuals:
-    """The values that a backward graph needs of a forward one, in a list for each device.
+    """The values that a backward graph needs from a forward graph, in a list for each device.
 
     Args:
-        values: of the joint graph; numbers are kept on the host.
-        known: the names of sizes that are known in both graphs; other sizes are None.
+        values: values of the joint graph; numbers are kept on the host.
+        known: the names of sizes known in both graphs; other sizes are None.
 
     Attributes:
-        devices: of the lists.
+        devices: the devices of the lists.
     """
 
     def __init__(self, values: Iterable[Value], known: Set[str]) -> None:
@@ -99,14 +99,14 @@ class Residuals:
         return [list_new(device) for device in self.devices]
 
     def push(self, lists: Sequence[Any], values: Mapping[Value, Any]) -> list[Tensor]:
-        """The lists with the residuals among ``values`` at their ends."""
+        """The lists with the residuals among ``values`` pushed."""
         return [
             list_push(one, *[as_residual(values[v]) for v in self._values.get(device, ())])
             for device, one in zip(self.devices, lists, strict=True)
         ]
 
     def pop(self, lists: Sequence[Any]) -> tuple[list[Tensor], dict[Value, Any]]:
-        """The lists without the residuals at their ends, and these."""
+        """The lists with the last residuals popped, and these residuals by value."""
         rest: list[Tensor] = []
         popped: dict[Value, Any] = {}
         for device, one in zip(self.devices, lists, strict=True):
@@ -126,12 +126,12 @@ def _tensor_type(kind: ValueType) -> TensorType:
 
 
 def names_in(kinds: Sequence[ValueSpec]) -> frozenset[str]:
-    """The names of sizes in types."""
+    """The names of sizes that occur in types."""
     return frozenset[str]().union(*(symbols(k.shape) for k in kinds))
 
 
 def zeros_of(kind: ValueSpec) -> Tensor:
-    """The cotangent zero of a value of that type."""
+    """The zero cotangent of a value of that type."""
     assert isinstance(kind, TensorSpec)
     if kind.dtype is LIST:
         return list_new(kind.device)

@@ -1,9 +1,9 @@
-"""Derivatives of branches and loops, which are branches and loops again.
+"""Derivatives of branches and loops, which are branches and loops themselves.
 
-Forward, a branch also gives a list of the residuals of its backward pass, and a loop pushes those
-of each iteration on a list. Backward, the branch that was taken reads its list, and a loop runs as
-many iterations, each of which pops its residuals. Values that are the same in all iterations are
-passed once.
+Forward, a branch also returns a list of the residuals of its backward pass, and a loop pushes the
+residuals of each iteration on a list. Backward, the branch that was taken reads its list, and a
+loop runs as many iterations, each of which pops its residuals. Loop-invariant values are passed
+once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def differentiate(
     apply: Apply, whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size],
     wanted: Sequence[bool], watched: Sequence[bool],
 ) -> tuple[list[Any], Passed]:  # fmt: skip
-    """The outputs, and the data that a tape needs for the backward pass.
+    """The outputs of a branch or a loop, and the data that a tape needs for the backward pass.
 
     Args:
         apply: appends a node to the trace.
@@ -40,7 +40,7 @@ def differentiate(
         operands: its operands, tensors and numbers.
         sizes: the values of size names that no operand determines.
         wanted: which operands need a cotangent.
-        watched: which of ``whole.reads`` need one.
+        watched: which of ``whole.reads`` need a cotangent.
     """
     reads = [node for node, want in zip(whole.reads, watched, strict=True) if want]
     key = (*wanted, *watched)
@@ -49,7 +49,7 @@ def differentiate(
         make = _MAKERS[kind_of(whole.op)]
         derivative = whole.derivatives[key] = make(whole, wanted, reads)
         _warn_of_iterations(whole, reads)
-    # in place of all reads inside
+    # stand for all reads inside
     anchors = [bind(get_op(node.op), **node.attrs) for node in reads]
     outputs, residuals, pull = derivative.run(apply, operands, whole.sizes(operands, sizes))
     fixed = [None if type(x) is Tensor else x for x in residuals]
@@ -67,7 +67,7 @@ def differentiate(
 
 
 def _warn_of_iterations(whole: Structured, reads: Sequence[Node]) -> None:
-    """Warn of variables that one iteration assigns and the next one reads.
+    """Warn of variables that an iteration assigns and the next iteration reads.
 
     The tape warns of a variable that is read after its assignment in the same iteration.
     """

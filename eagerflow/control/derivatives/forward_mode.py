@@ -1,7 +1,7 @@
-"""Forward mode of branches and loops: the same again, with tangents beside the values.
+"""Forward mode of branches and loops: the same nodes, with tangents beside the values.
 
-The tangents of loop-carried values are loop-carried too, so that one loop without lists suffices,
-however many iterations there are.
+Tangents of loop-carried values are loop-carried too, so that one loop without lists suffices,
+whatever the number of iterations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eagerflow.graph.signatures import NodeKind, kind_of
 from eagerflow.runtime.replay import replay
 
 _FLOWS: Final = True
-#: what accompanies a value: a tensor, a reason why the derivative breaks off, or nothing
+#: companion of a value: a tangent, a reason why the derivative breaks off, or nothing
 _Along = bool | Broken | None
 
 
@@ -36,7 +36,7 @@ def push(
         apply: appends a node to the trace.
         whole: a branch or a loop.
         operands: its operands, tensors and numbers.
-        tangents: of each operand, None for zero.
+        tangents: the tangent of each operand, None for zero.
         sizes: the values of size names that no operand determines.
     """
     along: list[_Along] = [_FLOWS if type(t) is Tensor else t for t in tangents]
@@ -60,8 +60,8 @@ class _Pushed(NamedTuple):
 
     Attributes:
         whole: the node to apply.
-        inputs: what accompanies each operand.
-        outputs: what accompanies each output.
+        inputs: the companion of each operand.
+        outputs: the companion of each output.
     """
 
     whole: Structured
@@ -69,11 +69,11 @@ class _Pushed(NamedTuple):
     outputs: Sequence[_Along]
 
 
-# --- where tangents stand ------------------------------------------------------------------------
+# --- positions of tangents -----------------------------------------------------------------------
 
 
 def _cuts(whole: Structured, *, after: bool = False) -> tuple[int, ...]:
-    """The operands, or the outputs, stand in groups; each is followed by its tangents."""
+    """The bounds of groups of operands, or of outputs; tangents of a group follow the group."""
     count = len(whole.outputs if after else whole.inputs)
     if whole.op == "scan":
         return (0, whole.attrs["carry"], count)
@@ -83,7 +83,7 @@ def _cuts(whole: Structured, *, after: bool = False) -> tuple[int, ...]:
 def _beside(
     values: Sequence[Any], tangents: Sequence[Any], along: Sequence[_Along], cuts: Sequence[int]
 ) -> list[Any]:
-    """Values in groups, each followed by the tangents of its values."""
+    """Values in groups, each group followed by the tangents of its values."""
     rest = iter(tangents)
     items: list[Any] = []
     for start, end in pairwise(cuts):
@@ -95,7 +95,7 @@ def _beside(
 def _apart(
     items: Sequence[Any], along: Sequence[_Along], cuts: Sequence[int]
 ) -> tuple[list[Any], list[Any]]:
-    """The values, and what accompanies each: the inverse of `_beside`."""
+    """The values, and the companion of each: the inverse of `_beside`."""
     rest = iter(items)
     values, tangents = list[Any](), list[Any]()
     for start, end in pairwise(cuts):
@@ -109,7 +109,7 @@ def _rank(along: _Along) -> int:
 
 
 def _join(a: Sequence[_Along], b: Sequence[_Along]) -> list[_Along]:
-    """What accompanies a value in either case."""
+    """The stronger of two companions of each value: a tangent, then a break, then nothing."""
     return [x if _rank(x) >= _rank(y) else y for x, y in zip(a, b, strict=True)]
 
 
@@ -126,14 +126,14 @@ class _Part:
 
     Args:
         graph: the subgraph.
-        inputs: what accompanies its inputs.
-        least: what must accompany its outputs, zeros if need be.
-        cuts: of its inputs and of its outputs.
-        taken: names of sizes around it.
+        inputs: the companions of its inputs.
+        least: the least companions of its outputs, with zero tangents if need be.
+        cuts: the bounds of groups of its inputs and of its outputs.
+        taken: the names of outer sizes.
 
     Attributes:
-        graph: with tangents.
-        outputs: what accompanies its outputs.
+        graph: the graph with tangents.
+        outputs: the companions of its outputs.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class _Part:
 
 
 def _push_branches(whole: Structured, along: Sequence[_Along]) -> _Pushed:
-    """Of branches, or of a call, which is one branch without a predicate."""
+    """Branches with tangents; or a call, a single branch without a predicate."""
     is_call = whole.op == "call"
     inputs: list[_Along] = list(along) if is_call else [None, *along[1:]]  # no derivative decides
     first, taken = 0 if is_call else 1, whole.names()
@@ -192,7 +192,7 @@ def _push_loop(whole: Structured, along: Sequence[_Along]) -> _Pushed:
     total, taken = cuts[0][1], whole.names()
     inputs = list(along)
     rows: list[_Along] = [None] * (len(whole.outputs) - total)
-    while True:  # an output with a tangent has one as an input of the next iteration
+    while True:  # an output with a tangent is an input with one of the next iteration
         part = _Part(whole.attrs["body"], inputs, [*inputs[:total], *rows], cuts, taken)
         if not _differ(part.outputs[:total], inputs[:total]):
             break

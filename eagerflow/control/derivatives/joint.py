@@ -1,7 +1,7 @@
-"""The derivative of a graph as two graphs: one forward that gives residuals too, one backward.
+"""The derivative of a graph as two graphs: forward, with residuals as outputs, and backward.
 
-Both come from one graph, made by tracing a tape as it records a replay and goes back over it. The
-nodes that the results need are forward, the rest is backward, and values that cross are residuals.
+Both come from one joint graph, made by tracing a tape that records a replay and its backward pass.
+Nodes that the results need are forward, the rest is backward, and values that cross are residuals.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Gradient(NamedTuple):
     """The source of the cotangent of an input.
 
     Attributes:
-        values: an output of the joint graph; two for rows of a sparse one; none for zero.
-        shape: of the whole of a sparse one.
+        values: an output of the joint graph; two for a sparse cotangent; none for zero.
+        shape: the dense shape of a sparse cotangent.
         dense: whether the final cotangent is to be dense all the same.
-        link: the link at which the derivative is lost, if it is.
+        link: the link at which the derivative is lost, if any.
     """
 
     values: tuple[Value, ...]
@@ -60,23 +60,23 @@ class Joint:
 
     Args:
         graph: the graph.
-        watched: which inputs need a cotangent; by default all that have any.
-        seeded: which outputs have cotangents; by default all that can.
+        watched: which inputs need a cotangent; by default all that can have one.
+        seeded: which outputs have cotangents; by default all that can have one.
         symbolic: whether rows of values with symbolic sizes are made dense; else they are errors.
-        recompute: whether the backward graph recomputes its intermediate values, from inputs and
-            the results of effects.
-        known: the sizes that the backward graph has from around it.
-        reads: the resources of the variables that need a cotangent. Those of reads inside
-            are summed; they come after those of the inputs.
+        recompute: whether the backward graph recomputes intermediate values, from inputs and
+            results of effects.
+        known: the outer sizes that are known in the backward graph.
+        reads: the resources of the variables that need a cotangent. Cotangents of reads inside
+            are summed; they follow the cotangents of inputs.
         apart: the numbers of the gradients that may be rows to be made dense in the end (see
-            `_rows_in`); those of reads follow those of inputs.
+            `_rows_in`); numbers of reads follow those of inputs.
 
     Attributes:
-        inputs: those of the graph, as values of the joint graph.
-        forward: from the inputs to the outputs and the residuals.
-        backward: from the residuals and the cotangents of the outputs to those of the inputs.
+        inputs: the inputs of the graph, as values of the joint graph.
+        forward: graph from the inputs to the outputs and the residuals.
+        backward: graph from the residuals and output cotangents to input cotangents.
         residuals: values of the joint graph.
-        gradients: for each input, then for each of ``reads``.
+        gradients: a `Gradient` for each input, then for each of ``reads``.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Joint:
         self._split(self._whole, recompute)
 
     def _trace(self) -> Graph:
-        """One graph from inputs and cotangents to outputs and gradients."""
+        """The joint graph from inputs and cotangents to outputs and gradients."""
         tracer = Tracer(self._graph.name)
         own = (name for _, name, _ in names_of(self._graph))
         tracer.sizes.reserve(frozenset(self._known).union(own))
@@ -151,11 +151,11 @@ class Joint:
         return Gradient((tracer.value_of(g.to_dense()),))
 
     def _split(self, joint: Graph, recompute: bool) -> None:
-        """Cut the joint graph in two."""
+        """Cut the joint graph into forward and backward."""
         count = len(self._graph.outputs)
         ends = [v for g in self.gradients for v in g.values]
         outputs = joint.outputs[:count]
-        effects = [n for n in joint.nodes if effect_of(n) != "pure"]  # some give nothing
+        effects = [n for n in joint.nodes if effect_of(n) != "pure"]  # some have no outputs
         first = {n for n in needed(joint, [*outputs, *effects]) if n.op != "constant"}
         kept = first
         if recompute:
@@ -179,11 +179,11 @@ class Joint:
         """The residuals that follow from some inputs alone, by ops that cannot fail.
 
         Args:
-            numbers: of these inputs.
+            numbers: the numbers of these inputs.
 
         Returns:
-            The numbers of the inputs that they follow from, the residuals, and the graph from the
-            inputs to the residuals.
+            The numbers of the inputs used, the residuals, and the graph from these inputs to the
+            residuals.
         """
         known = {self.inputs[i] for i in numbers}
         made = set[Value]()
@@ -202,19 +202,19 @@ class Joint:
 
 
 def _rows_in(tracer: Tracer, value: Value) -> IndexedSlices | None:
-    """The rows that ``value`` is the sum of, in the order in which they are added.
+    """The rows whose sum ``value`` is, in the order of addition.
 
     The cotangent of ``x[i]`` with an index that has no axes is as large as ``x``. A loop that reads
-    an element in each iteration would make and add up that many of these, so inside of loops and
-    branches they are taken apart again: rows are loop-carried, and one dense sum is made of them in
+    an element in each iteration would make and add one such array per iteration, so inside of loops
+    and branches cotangents are split into rows again: rows are loop-carried, and summed once in
     the end. The result is dense, as without a loop.
 
     Args:
-        tracer: of the trace that it belongs to, which is under way.
+        tracer: the trace under way, to which ``value`` belongs.
         value: a dense cotangent.
 
     Returns:
-        The rows; None if it is not made of rows alone.
+        The rows; None if ``value`` is not a sum of rows alone.
     """
     parts = _scattered(value)
     if not parts:
@@ -228,7 +228,7 @@ def _rows_in(tracer: Tracer, value: Value) -> IndexedSlices | None:
 
 
 def _scattered(value: Value) -> list[Value] | None:
-    """The scattered rows that are added up; None if there is anything else."""
+    """The scattered rows that are summands of ``value``; None if there are other summands."""
     node = value.node
     if node is None or node.control_inputs or not value.type.shape:
         return None
@@ -253,7 +253,7 @@ def _rows(tracer: Tracer, value: Value, shape: Shape) -> IndexedSlices:
 
 
 def _is_safe(node: Node) -> bool:
-    """Whether it is a pure op of one array that never fails."""
+    """Whether a node is a pure op of one array that never fails."""
     op = find_op(node.op)
     if op is None or op.effect != "pure" or len(node.inputs) != 1:
         return False
@@ -310,7 +310,7 @@ def part_of(
     values = {v: result.add_input(v.type, v.label or "residual", v.device) for v in inputs}
     for node in nodes:
         if all(v in values for v in node.outputs) and node.outputs:
-            continue  # it comes as an input
+            continue  # an input of the part
         made = copy_node(result, node, [values[v] for v in node.inputs])
         values.update(zip(node.outputs, made.outputs, strict=True))
     result.outputs = [values[v] for v in outputs]

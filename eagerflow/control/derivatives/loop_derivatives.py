@@ -1,4 +1,4 @@
-"""The derivative of `while_loop` and `scan`: a loop that goes back over the iterations."""
+"""The derivative of `while_loop` and `scan`: a loop over the iterations in reverse."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class LoopDerivative:
     """The derivative of a loop.
 
     A loop-carried value is *moving* if an iteration changes it, else *fixed*; it is *active* if a
-    cotangent flows through it. The inputs of a scan that are taken apart are *sliced*.
+    cotangent flows through it. The inputs of a scan that are split along an axis are *sliced*.
 
     The cotangent of a fixed value or a variable is a sum over the iterations, its *sink*; or, where
-    each iteration gives some rows of a sparse one, lists of these.
+    each iteration returns rows of a sparse cotangent, lists of these.
 
     Args:
         whole: the node to differentiate.
@@ -53,7 +53,7 @@ class LoopDerivative:
         self.names = whole.names()
         self.outside = whole.outside
         self.is_scan = whole.op == "scan"
-        #: how many numbers count iterations, before the lists: none where the length is known
+        #: number of iteration counters before the lists: none where the length is known
         self.counts = 0 if self.is_scan else 1
         self.body: Graph = whole.attrs["body"]
         self.total = whole.attrs["carry"] if self.is_scan else len(whole.inputs)
@@ -82,7 +82,7 @@ class LoopDerivative:
         self.forward = self._forward()
         self.backward = self._backward()
 
-    # --- what flows where ---
+    # --- data flow ---
 
     def _active(self, wanted: Sequence[bool]) -> list[bool]:
         """Which inputs of the body depend on operands that need a cotangent, in any iteration."""
@@ -140,7 +140,7 @@ class LoopDerivative:
         ]
 
     def _sized_zeros(self) -> list[Value]:
-        """The inputs whose cotangent is zero, of a size that changes between iterations."""
+        """The inputs with a zero cotangent of a size that changes between iterations."""
         zeros = [
             self.joint.inputs[i]
             for i in self.active_moving
@@ -215,7 +215,7 @@ class LoopDerivative:
         return Structured(whole.op, attrs, inputs, outputs)
 
     def _iterate_back(self, xs: list[Any]) -> Sequence[Any]:
-        """One iteration backward."""
+        """An iteration of the backward loop."""
         joint, count = self.joint, len(self._more())
         extra, xs = xs[:count], xs[count:]
         first = len(self.active_moving)
@@ -246,7 +246,7 @@ class LoopDerivative:
         return [*counted, *lists, *new, *totals, *fixed, *slices]
 
     def _zeros(self, i: int, values: Mapping[Value, Any]) -> Tensor:
-        """The cotangent zero of input ``i`` of the body."""
+        """The zero cotangent of input ``i`` of the body."""
         kind = self.kinds[i]
         x = values.get(self.joint.inputs[i])
         if x is not None and isinstance(kind, TensorSpec) and names_in([kind]) & self.loose:
@@ -299,7 +299,7 @@ class LoopDerivative:
 
 
 def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec:
-    """The type of a cotangent, with its own sizes where these change between iterations."""
+    """The type of a cotangent, with size names of its own where sizes change between iterations."""
     if not isinstance(kind, TensorSpec) or not names_in([kind]) & loose:
         return kind
     sizes: Any = [

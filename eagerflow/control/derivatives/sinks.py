@@ -1,4 +1,4 @@
-"""Outputs for cotangents of branches and loops, which may be sparse."""
+"""Sinks: outputs of branches and loops for cotangents, which may be sparse."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _rows_of(
     """The types of rows and their indices, if all gradients are rows, or zero.
 
     Args:
-        gradients: of one operand, in different parts.
-        known: the names of sizes that are the same in all.
+        gradients: the gradients of one operand, in different parts.
+        known: the names of sizes that are the same in all parts.
     """
     flowing = [g for g in gradients if g.values]
     kinds: list[Any] = [
@@ -43,15 +43,15 @@ def _rows_of(
 
 
 class Sink(NamedTuple):
-    """How the cotangent of one operand or variable comes out of a loop or of branches.
+    """The outputs of a loop or of branches for the cotangent of an operand or variable.
 
     Attributes:
-        operand: the number of the operand; those of variables follow.
+        operand: the number of the operand; numbers of variables follow.
         kind: its type.
-        rows: if each iteration, or each branch, gives rows of it or none, the types of these and of
-            their indices. Then a loop pushes both on lists, so that an iteration costs as much as
-            its rows, however large the whole is. Else there is one sum.
-        dense: whether these become one sum in the end.
+        rows: if all iterations, or branches, return rows of it or none, the types of the rows and
+            of their indices. Then a loop pushes both on lists, so that the cost of an iteration
+            depends on its rows, not on the size of the whole. Else None: there is one sum.
+        dense: whether the rows become one dense sum in the end.
     """
 
     operand: int
@@ -68,8 +68,8 @@ class Sink(NamedTuple):
         Args:
             operand: the number of the operand.
             kind: the type of the operand or variable.
-            gradients: that of an iteration, or those of branches.
-            known: the names of sizes that are the same in all.
+            gradients: the gradient of an iteration, or the gradients of branches.
+            known: the names of sizes that are the same in all parts.
         """
         assert isinstance(kind, TensorSpec)
         return cls(operand, kind, _rows_of(gradients, known), any(g.dense for g in gradients))
@@ -93,7 +93,7 @@ class Sink(NamedTuple):
         return [list_new(self.kind.device), list_new(self.kind.device)]
 
     def more(self, state: Iterator[Any], g: Cotangent | None) -> list[Tensor]:
-        """Its loop-carried values after an iteration that gives the cotangent ``g``."""
+        """Its loop-carried values after an iteration that returns the cotangent ``g``."""
         if self.rows is None:
             total = next(state)
             return [total if g is None else dense(add(total, g))]
@@ -111,14 +111,14 @@ class Sink(NamedTuple):
 
     @property
     def kinds_out(self) -> list[TensorSpec]:
-        """The types of the outputs for it; how many rows there are depends on the branch."""
+        """The types of its outputs; the number of rows depends on the branch."""
         if self.rows is None:
             return [self.kind]
         count: Any = Dim(f"rows_of_{self.operand}")
         return [k.like(shape=(count, *k.shape[1:])) for k in self.rows]
 
     def give(self, g: Cotangent | None) -> list[Tensor]:
-        """The outputs of a branch for it."""
+        """Its outputs in a branch that returns the cotangent ``g``."""
         if self.rows is None:
             return [zeros_of(self.kind) if g is None else dense(g)]
         if g is None:
@@ -127,14 +127,14 @@ class Sink(NamedTuple):
         return [g.values, g.indices]
 
     def take(self, outputs: Iterator[Tensor], sizes: Mapping[str, Size]) -> Cotangent:
-        """The cotangent, from the outputs."""
+        """The cotangent, from its outputs."""
         if self.rows is None:
             return next(outputs)
         return self._whole(next(outputs), next(outputs), sizes)
 
 
 def _no_sum(kind: TensorSpec, sizes: Mapping[str, Size]) -> Tensor:
-    """Zeros to add to, without a layout: the sum gets that of what is added, as without a loop."""
+    """Initial zeros of a sum, without a layout: the sum gets the layout of its summands."""
     if kind.dtype is LIST:
         return zeros_of(kind)
     shape = _shape(kind, sizes)

@@ -1,4 +1,4 @@
-"""Functions of neural networks, with PyTorch's argument names and defaults, `axis` for ``dim``.
+"""Functions of neural networks: PyTorch's argument names and defaults, with `axis` for ``dim``.
 
 Usually imported as ``F``; layers and losses are made of these.
 

@@ -57,7 +57,7 @@ def as_floating(x: TensorLike) -> ef.Tensor:
     return tensor if tensor.dtype.is_floating else tensor.astype(ef.float32)
 
 
-# --- straight pieces --------------------------------------------------------------------------
+# --- piecewise linear -------------------------------------------------------------------------
 
 
 def relu(x: TensorLike) -> ef.Tensor:
@@ -73,7 +73,7 @@ def relu(x: TensorLike) -> ef.Tensor:
 
 
 def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> ef.Tensor:
-    """Each element, but not below ``min_val`` or above ``max_val``; at both the derivative is 0.
+    """Each element clipped to ``min_val`` and ``max_val``; the derivative at both bounds is 0.
 
     Args:
         x: floating; integers count as float32.
@@ -94,7 +94,7 @@ def hardtanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> ef.T
 
 
 def relu6(x: TensorLike) -> ef.Tensor:
-    """Each element, but not below 0 or above 6 (Krizhevsky, 2010).
+    """Each element clipped to the range from 0 to 6 (Krizhevsky, 2010).
 
     Args:
         x: floating; integers count as float32.
@@ -106,7 +106,7 @@ def relu6(x: TensorLike) -> ef.Tensor:
 
 
 def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> ef.Tensor:
-    """Each element, those below 0 times ``negative_slope`` (Maas et al., 2013).
+    """``x`` above 0, ``negative_slope * x`` below (Maas et al., 2013).
 
     Args:
         x: floating; integers count as float32.
@@ -119,14 +119,14 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> ef.Tensor:
 
 
 def prelu(x: TensorLike, weight: TensorLike) -> ef.Tensor:
-    """Each element, those below 0 times a slope that is learned (He et al., 2015).
+    """``x`` above 0, ``weight * x`` below, with learned slopes (He et al., 2015).
 
     Args:
         x: floating; channels along axis 1. Integers count as float32.
         weight: floating, one slope, or one for each channel.
 
     Raises:
-        ShapeError: another number of slopes.
+        ShapeError: the number of slopes is neither 1 nor that of the channels.
 
     >>> ef.nn.functional.prelu(ef.tensor([[-1.0, -1.0], [2.0, 2.0]]), ef.tensor([0.25, 0.5]))
     Tensor([[-0.25, -0.5 ],
@@ -141,12 +141,12 @@ def prelu(x: TensorLike, weight: TensorLike) -> ef.Tensor:
 
 
 def threshold(x: TensorLike, threshold: float, value: float) -> ef.Tensor:
-    """Each element that is above ``threshold``, and ``value`` in the place of the others.
+    """``x`` where it is above ``threshold``, ``value`` elsewhere.
 
     Args:
         x: real.
-        threshold: what an element must exceed to stay.
-        value: what stands for those that do not.
+        threshold: the bound that an element must exceed to stay.
+        value: the replacement of all other elements.
 
     >>> ef.nn.functional.threshold(ef.tensor([0.5, 1.0, 1.5]), 1.0, -1.0)
     Tensor([-1. , -1. ,  1.5], f32[3]@cpu:0)
@@ -156,7 +156,7 @@ def threshold(x: TensorLike, threshold: float, value: float) -> ef.Tensor:
 
 
 def hardsigmoid(x: TensorLike) -> ef.Tensor:
-    """``relu6(x + 3) / 6``: straight pieces in place of `sigmoid` (Howard et al., 2019).
+    """``relu6(x + 3) / 6``: a piecewise linear `sigmoid` (Howard et al., 2019).
 
     Args:
         x: floating; integers count as float32.
@@ -181,11 +181,11 @@ def hardswish(x: TensorLike) -> ef.Tensor:
 
 
 def hardshrink(x: TensorLike, lambd: float = 0.5) -> ef.Tensor:
-    """0 in the place of elements whose magnitude is not above ``lambd``.
+    """``x`` where its magnitude is above ``lambd``, 0 elsewhere.
 
     Args:
         x: floating; integers count as float32.
-        lambd: the largest magnitude that is shrunk.
+        lambd: the largest magnitude that becomes 0.
 
     >>> ef.nn.functional.hardshrink(ef.tensor([-1.0, 0.25, 1.0]))
     Tensor([-1.,  0.,  1.], f32[3]@cpu:0)
@@ -199,7 +199,7 @@ def softshrink(x: TensorLike, lambd: float = 0.5) -> ef.Tensor:
 
     Args:
         x: floating; integers count as float32.
-        lambd: how far.
+        lambd: the distance.
 
     >>> ef.nn.functional.softshrink(ef.tensor([-1.0, 0.25, 1.0]))
     Tensor([-0.5,  0. ,  0.5], f32[3]@cpu:0)
@@ -248,7 +248,7 @@ def celu(x: TensorLike, alpha: float = 1.0) -> ef.Tensor:
     Tensor([-0.787,  2.   ], f32[2]@cpu:0)
     """
     tensor = as_floating(x)
-    # where both branches meet, the exponential has no overflow to multiply a cotangent of 0 with
+    # above 0 the argument is replaced: an overflow times a cotangent of 0 would be NaN
     below = ef.expm1(ef.where(tensor > 0, 0, tensor) / alpha) * alpha
     return ef.where(tensor > 0, tensor, below)
 
@@ -296,7 +296,7 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> ef.Te
 
     Args:
         x: floating; integers count as float32.
-        beta: how sharp the bend is.
+        beta: sharpness of the bend.
         threshold: where ``beta * x`` is above this, the result is ``x``. (PyTorch avoids overflow
             in this way; here nothing overflows.)
 
@@ -396,7 +396,7 @@ def softmax(x: TensorLike, axis: int = -1, dtype: ef.types.DTypeLike = None) -> 
     Args:
         x: floating; integers count as float32.
         axis: the axis along which the results add up to 1.
-        dtype: what to compute in, and the dtype of the result.
+        dtype: dtype of the computation and of the result.
 
     >>> ef.nn.functional.softmax(ef.tensor([[1.0, 1.0], [0.0, 1000.0]]), axis=1)
     Tensor([[0.5, 0.5],
@@ -411,7 +411,7 @@ def log_softmax(x: TensorLike, axis: int = -1, dtype: ef.types.DTypeLike = None)
     Args:
         x: floating; integers count as float32.
         axis: the axis along which the exponentials of the results add up to 1.
-        dtype: what to compute in, and the dtype of the result.
+        dtype: dtype of the computation and of the result.
 
     >>> ef.nn.functional.log_softmax(ef.tensor([0.0, -1000.0]))
     Tensor([    0., -1000.], f32[2]@cpu:0)
@@ -425,7 +425,7 @@ def softmin(x: TensorLike, axis: int = -1, dtype: ef.types.DTypeLike = None) -> 
     Args:
         x: floating; integers count as float32.
         axis: the axis along which the results add up to 1.
-        dtype: what to compute in, and the dtype of the result.
+        dtype: dtype of the computation and of the result.
 
     >>> ef.nn.functional.softmin(ef.tensor([0.0, 1000.0]))
     Tensor([1., 0.], f32[2]@cpu:0)
@@ -434,13 +434,13 @@ def softmin(x: TensorLike, axis: int = -1, dtype: ef.types.DTypeLike = None) -> 
 
 
 def normalize(x: TensorLike, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> ef.Tensor:
-    """Vectors over their norms, which are then 1; a vector of zeros stays one.
+    """Vectors divided by their norms; a vector of zeros stays zero.
 
     Args:
         x: floating; integers count as float32.
         p: the order of the norm.
         axis: the axis of the vectors.
-        eps: the least that is divided by.
+        eps: lower bound of the divisor.
 
     >>> ef.nn.functional.normalize(ef.tensor([[3.0, 4.0], [0.0, 0.0]]))
     Tensor([[0.6, 0.8],

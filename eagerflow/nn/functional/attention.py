@@ -1,4 +1,4 @@
-"""Attention."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def scaled_dot_product_attention(
 ) -> ef.Tensor:
     """``softmax(query @ key.mT * scale + mask) @ value`` (Vaswani et al., 2017).
 
-    A query that may look at no key at all gets zeros, and zeros for gradients. In float16 and
-    bfloat16, scores and shares are computed in float32.
+    The result for a query with all keys masked is zeros, and so are its gradients. In float16
+    and bfloat16, scores and attention weights are computed in float32.
 
     Args:
         query: floating, ``[..., L, E]``.
         key: floating, ``[..., S, E]``.
         value: floating, ``[..., S, V]``.
-        attn_mask: broadcasts to ``[..., L, S]``: bool, whether the query may look at the key; or
+        attn_mask: broadcasts to ``[..., L, S]``: bool, whether the query attends to the key; or
             floating, added to the scores.
-        dropout_p: the probability with which a share of attention is 0. Unlike in layers there
-            is no ``training`` here: pass 0 where nothing is trained.
-        is_causal: whether query i may look at the keys 0 to i alone.
-        scale: of the scores; by default one over the square root of ``E``.
-        generator: where to take the draw of the dropout from.
+        dropout_p: the probability with which an attention weight is set to 0. Unlike in layers
+            there is no ``training`` here: pass 0 outside of training.
+        is_causal: whether query i attends only to keys 0 to i.
+        scale: factor of the scores; by default ``1 / sqrt(E)``.
+        generator: the generator for dropout; the process's own by default.
 
     Returns:
         ``[..., L, V]``.
 
     Raises:
-        TensorValueError: both a mask and ``is_causal``.
+        TensorValueError: both a mask and ``is_causal`` are given.
         DTypeError: the mask is neither bool nor floating.
         ShapeError: shapes do not fit.
 
@@ -67,7 +67,7 @@ def scaled_dot_product_attention(
 
 
 def _shares(scores: ef.Tensor, mask: TensorLike | None, is_causal: bool) -> ef.Tensor:
-    """How much of each value a query gets."""
+    """The attention weights: the share of each value in the result of a query."""
     if mask is None:
         return _causal(scores) if is_causal else ef.softmax(scores)
     if is_causal:
@@ -79,7 +79,7 @@ def _shares(scores: ef.Tensor, mask: TensorLike | None, is_causal: bool) -> ef.T
 
 
 def _causal(scores: ef.Tensor) -> ef.Tensor:
-    """The shares where query i looks at the keys 0 to i alone."""
+    """The attention weights where query i attends only to keys 0 to i."""
     queries, keys = scores.shape[-2:]
     rows = ef.arange(queries, device=scores.device)
     before = rows[:, None] >= ef.arange(keys, device=scores.device)
@@ -87,7 +87,7 @@ def _causal(scores: ef.Tensor) -> ef.Tensor:
 
 
 def _masked(scores: ef.Tensor, mask: ef.Tensor) -> ef.Tensor:
-    """The shares; zeros where all scores are -inf, of which softmax is not a number."""
+    """The attention weights; zeros where all scores are -inf, of which softmax would be NaN."""
     if not (mask.dtype is ef.bool or mask.dtype.is_floating):
         raise DTypeError(
             "scaled_dot_product_attention: the mask is neither bool nor floating",

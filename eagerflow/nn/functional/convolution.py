@@ -16,19 +16,19 @@ __all__ = [
 ]  # fmt: skip
 
 Sizes = int | tuple[int, ...]
-#: what sizes are called in messages, by how many there are
+#: names of the spatial axes in messages, by their number
 _SIZES: Final = {1: "length", 2: "height, width", 3: "depth, height, width"}
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
 def over_axes(axes: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Let a function of ``[n, channels, *sizes]`` take one sample without a batch as well.
+    """Let a function of ``[n, channels, *sizes]`` also take one sample without a batch axis.
 
-    Its errors, and those of the ops that it is made of, name it.
+    Errors of the function, and of the ops that it is made of, name the function.
 
     Args:
-        axes: how many sizes there are.
+        axes: number of spatial axes.
     """
 
     def widened(function: Callable[..., Any]) -> Any:
@@ -54,7 +54,7 @@ def over_axes(axes: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
 
 def _shifted(x: ef.Tensor, bias: TensorLike | None) -> ef.Tensor:
-    """``x`` with a number for each channel added."""
+    """``x`` with the bias of each channel added."""
     return x if bias is None else x + ef.reshape(bias, (-1,) + (1,) * (x.ndim - 2))
 
 
@@ -68,16 +68,16 @@ def conv1d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> ef.Tensor:
-    """Convolution over one axis, as `conv2d` does it over two.
+    """Convolution over one axis; otherwise as `conv2d`.
 
     Args:
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
         weight: floating, ``[outputs, channels/groups, window]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the window to the next.
-        padding: how many zeros at both ends, ``"valid"`` (none) or ``"same"``.
-        dilation: from one element of the window to the next.
-        groups: how many parts the channels fall into.
+        stride: distance between positions of the window.
+        padding: number of zeros at each end, ``"valid"`` (none) or ``"same"``.
+        dilation: distance between elements of the window.
+        groups: number of groups of channels, each convolved separately.
 
     Returns:
         ``[n, outputs, positions]``.
@@ -105,20 +105,20 @@ def conv2d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> ef.Tensor:
-    """Convolution of pictures: sums of products with a window that slides over them.
+    """Convolution of images: sums of products with a window of weights that slides over them.
 
-    As networks use the word: the window is not turned around (LeCun et al., 1998).
+    As usual in networks it is cross-correlation: the window is not flipped (LeCun et al., 1998).
 
     Args:
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
         weight: floating, ``[outputs, channels/groups, window height, window width]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the window to the next; a number, or one per axis.
-        padding: how many zeros at both ends of each axis, ``"valid"`` (none) or ``"same"``,
+        stride: distance between positions of the window; a number, or one per axis.
+        padding: number of zeros at both ends of each axis, ``"valid"`` (none) or ``"same"``,
             which keeps the sizes (with even windows, one more zero is at the end).
-        dilation: from one element of the window to the next.
-        groups: how many parts the channels fall into, each with its own part of the outputs; as
-            many as channels for a depthwise convolution.
+        dilation: distance between elements of the window.
+        groups: number of groups of channels, each with its own part of the outputs; as many as
+            channels for a depthwise convolution.
 
     Returns:
         ``[n, outputs, height, width]``.
@@ -148,16 +148,16 @@ def conv3d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> ef.Tensor:
-    """Convolution over three axes, as `conv2d` does it over two: of volumes, and of videos.
+    """Convolution over three axes, such as those of volumes and videos; otherwise as `conv2d`.
 
     Args:
         input: floating, ``[n, channels, depth, height, width]``, with or without the batch axis.
         weight: floating, ``[outputs, channels/groups, *window]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the window to the next; a number, or one per axis.
-        padding: how many zeros at both ends of each axis, ``"valid"`` (none) or ``"same"``.
-        dilation: from one element of the window to the next.
-        groups: how many parts the channels fall into.
+        stride: distance between positions of the window; a number, or one per axis.
+        padding: number of zeros at both ends of each axis, ``"valid"`` (none) or ``"same"``.
+        dilation: distance between elements of the window.
+        groups: number of groups of channels, each convolved separately.
 
     Returns:
         ``[n, outputs, depth, height, width]``.
@@ -188,17 +188,17 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> ef.Tensor:
-    """Transposed convolution over one axis, as `conv_transpose2d` does it over two.
+    """Transposed convolution over one axis; otherwise as `conv_transpose2d`.
 
     Args:
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
         weight: floating, ``[channels, outputs/groups, window]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the window to the next, in the result.
-        padding: how much of the result is left out at both ends.
-        output_padding: how much is added to the result at the end.
-        groups: how many parts the channels fall into.
-        dilation: from one element of the window to the next.
+        stride: distance between positions of the window in the result.
+        padding: number of elements cropped from the result at each end.
+        output_padding: number of elements added to the result at the end.
+        groups: number of groups of channels, each convolved separately.
+        dilation: distance between elements of the window.
 
     Returns:
         ``[n, outputs, length]``.
@@ -230,17 +230,17 @@ def conv_transpose2d(
 ) -> ef.Tensor:
     """The transpose of `conv2d`: each element of the input adds a multiple of the window.
 
-    Used to make pictures larger (Zeiler et al., 2010).
+    Used to enlarge images (Zeiler et al., 2010).
 
     Args:
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
         weight: floating, ``[channels, outputs/groups, window height, window width]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the window to the next, in the result.
-        padding: how much of the result is left out at both ends of each axis.
-        output_padding: how much is added to the result at the end of each axis.
-        groups: how many parts the channels fall into.
-        dilation: from one element of the window to the next.
+        stride: distance between positions of the window in the result.
+        padding: number of elements cropped from the result at both ends of each axis.
+        output_padding: number of elements added to the result at the end of each axis.
+        groups: number of groups of channels, each convolved separately.
+        dilation: distance between elements of the window.
 
     Returns:
         ``[n, outputs, height, width]``.
@@ -270,17 +270,17 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> ef.Tensor:
-    """Transposed convolution over three axes, as `conv_transpose2d` does it over two.
+    """Transposed convolution over three axes; otherwise as `conv_transpose2d`.
 
     Args:
         input: floating, ``[n, channels, depth, height, width]``, with or without the batch axis.
         weight: floating, ``[channels, outputs/groups, *window]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the window to the next, in the result.
-        padding: how much of the result is left out at both ends of each axis.
-        output_padding: how much is added to the result at the end of each axis.
-        groups: how many parts the channels fall into.
-        dilation: from one element of the window to the next.
+        stride: distance between positions of the window in the result.
+        padding: number of elements cropped from the result at both ends of each axis.
+        output_padding: number of elements added to the result at the end of each axis.
+        groups: number of groups of channels, each convolved separately.
+        dilation: distance between elements of the window.
 
     Returns:
         ``[n, outputs, depth, height, width]``.

@@ -36,17 +36,17 @@ def cross_entropy(
             any number of further axes.
         target: integers, the right classes, in the shape of ``input`` without ``C``; or floating,
             the probability of each class, in the shape of ``input``.
-        weight: how much each class counts, ``[C]``; all equally if not given.
-        ignore_index: samples of this class do not count. Only for class indices.
+        weight: weight of each class, ``[C]``; all equal by default.
+        ignore_index: samples with this label do not count. Only for class indices.
         reduction: ``"mean"`` (for class indices weighted by ``weight``; NaN if no sample counts),
             ``"sum"``, or ``"none"``.
-        label_smoothing: how much of the probability of the right class is shared among all
-            (Szegedy et al., 2016), from 0 to 1.
+        label_smoothing: the part of the probability of the right class that is spread over all
+            classes (Szegedy et al., 2016), from 0 to 1.
 
     Raises:
-        TensorIndexError: a class index out of range.
+        TensorIndexError: a class index is out of range.
         ShapeError: the shapes do not fit.
-        TensorValueError: another reduction, or smoothing that is out of range.
+        TensorValueError: the reduction is unknown, or the smoothing out of range.
 
     >>> scores = ef.tensor([[2.0, 0.0, 0.0], [0.0, 1000.0, 0.0]])
     >>> ef.round(ef.nn.functional.cross_entropy(scores, ef.tensor([0, 1])), 3)
@@ -90,18 +90,18 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> ef.Tensor:
-    """Minus the elements of ``input``, logarithms of probabilities, at the right classes.
+    """The negative log likelihood: minus the elements of ``input`` at the right classes.
 
     Args:
-        input: floating, ``[C]``, ``[N, C]``, or ``[N, C, ...]``.
+        input: floating, logarithms of probabilities: ``[C]``, ``[N, C]``, or ``[N, C, ...]``.
         target: integers, the right classes, in the shape of ``input`` without ``C``.
-        weight: how much each class counts, ``[C]``; all equally if not given.
-        ignore_index: samples of this class do not count.
+        weight: weight of each class, ``[C]``; all equal by default.
+        ignore_index: samples with this label do not count.
         reduction: ``"mean"`` (weighted by ``weight``; NaN if no sample counts), ``"sum"``, or
             ``"none"``.
 
     Raises:
-        TensorIndexError: a class index out of range.
+        TensorIndexError: a class index is out of range.
         ShapeError: the shapes do not fit.
 
     >>> ef.nn.functional.nll_loss(ef.tensor([[-0.5, -1.0], [-2.0, -0.25]]), ef.tensor([0, 1]))
@@ -115,7 +115,7 @@ def nll_loss(
 
 
 def _check_probabilities(scores: ef.Tensor, target: ef.Tensor) -> None:
-    """Refuse floating labels; with the shape of the scores they are probabilities."""
+    """Refuse floating labels unless they have the shape of the scores: then, probabilities."""
     if len(target.shape) != len(scores.shape) or not all(
         map(may_equal, target.shape, scores.shape)
     ):
@@ -145,7 +145,7 @@ def _class_axis(name: str, x: ef.Tensor) -> int:
 def _class_weights(
     name: str, weight: TensorLike | None, x: ef.Tensor, axis: int
 ) -> ef.Tensor | None:
-    """The weights as they broadcast along the axis of classes."""
+    """The weights in a shape that broadcasts along the axis of classes."""
     if weight is None:
         return None
     weights = ef.asarray(weight)
@@ -161,7 +161,7 @@ def _class_weights(
 def _picked(
     logs: ef.Tensor, target: ef.Tensor, weights: ef.Tensor | None, axis: int, ignore_index: int
 ) -> tuple[ef.Tensor, ef.Tensor]:
-    """The weighted losses of the samples, and how much each of them counts."""
+    """The weighted losses of the samples, and the weight of each sample."""
     classes = ef.check_labels(target, logs.shape[axis], ignore_index=ignore_index)
     counted = classes != ignore_index
     samples = logs.shape[:axis] + logs.shape[axis + 1 :]
@@ -200,15 +200,14 @@ def binary_cross_entropy(
     weight: TensorLike | None = None,
     reduction: Reduction = "mean",
 ) -> ef.Tensor:
-    """``-(target * log(input) + (1 - target) * log(1 - input))``, the logarithms at least -100.
+    """``-(target * log(input) + (1 - target) * log(1 - input))``, with logarithms of at least -100.
 
-    Where there are scores rather than probabilities, `binary_cross_entropy_with_logits` is more
-    precise.
+    For scores rather than probabilities, `binary_cross_entropy_with_logits` is more precise.
 
     Args:
         input: floating, probabilities from 0 to 1.
-        target: floating, of the same shape: the probabilities that they should be.
-        weight: multiplies the losses; broadcasts.
+        target: floating, of the same shape: the true probabilities.
+        weight: factor of the losses; broadcasts.
         reduction: ``"mean"``, ``"sum"``, or ``"none"``.
 
     Raises:
@@ -234,7 +233,7 @@ def _binary(p: ef.Tensor, t: ef.Tensor) -> ef.Tensor:
 
 
 def _binary_backward(residuals: Any, g: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
-    """By the probability the derivative is large at 0 and 1, where that of the bound would be 0."""
+    """The derivative of the unbounded loss, large at probabilities 0 and 1, not 0 at the bound."""
     p, t = residuals
     slope = (p - t) / ef.maximum(p * (1 - p), 1e-12)
     return g * slope, g * (_bounded_log(1 - p) - _bounded_log(p))
@@ -254,10 +253,10 @@ def binary_cross_entropy_with_logits(
 
     Args:
         input: floating, scores: logarithms of odds.
-        target: floating, of the same shape: the probabilities that they should be.
-        weight: multiplies the losses; broadcasts.
+        target: floating, of the same shape: the true probabilities.
+        weight: factor of the losses; broadcasts.
         reduction: ``"mean"``, ``"sum"``, or ``"none"``.
-        pos_weight: multiplies the part of the losses that ``target`` counts; broadcasts.
+        pos_weight: factor of the term with ``target``; broadcasts.
 
     Raises:
         ShapeError: the shapes differ.
@@ -290,25 +289,25 @@ def sampled_softmax(
     reduction: Literal["mean", "sum", "none"] = "mean",
     generator: ef.random.Generator | None = None,
 ) -> ef.Tensor:
-    """The loss of a softmax over many classes, estimated from the right one and some random ones.
+    """The loss of a softmax over many classes, estimated from the right and some random classes.
 
-    The classes are drawn with replacement and the same for all samples of the batch, class k with
-    a probability of ``log((k + 2) / (k + 1)) / log(C + 1)``: they should be sorted by frequency,
-    the most frequent one first. From the score of each draw the logarithm of the number of draws
-    that are expected of its class is subtracted, so that the exponentials of the scores add up to
-    an unbiased estimate of the whole sum (Bengio and Senécal, 2008; Jean et al., 2015). Only rows
-    of classes that occur are read, and the gradients of ``weight`` and ``bias`` are sparse if they
-    are variables. For evaluation use `linear` and `cross_entropy`.
+    Classes are drawn with replacement, the same for all samples of the batch, class k with
+    probability ``log((k + 2) / (k + 1)) / log(C + 1)``: classes should be sorted by falling
+    frequency. The logarithm of the expected number of draws of a class is subtracted from the score
+    of each of its draws, so that the exponentials of the scores add up to an unbiased estimate of
+    the whole sum (Bengio and Senécal, 2008; Jean et al., 2015). Only rows of classes that occur are
+    read, and the gradients of ``weight`` and ``bias`` are sparse if they are variables. For
+    evaluation use `linear` and `cross_entropy`.
 
     Args:
-        input: floating, ``[N, size]``, what the last layer gets.
-        weight: ``[C, size]``, its weights; a variable, or a tensor.
-        bias: ``[C]``, or none.
+        input: floating, ``[N, size]``, the input of the last layer.
+        weight: ``[C, size]``, the weights of the last layer; a variable, or a tensor.
+        bias: ``[C]``, or None.
         target: integers, the right classes, ``[N]``.
-        num_sampled: how many classes to draw.
+        num_sampled: number of classes to draw, positive.
         remove_accidental_hits: whether a sample leaves out draws of its own right class.
         reduction: ``"mean"``, ``"sum"``, or ``"none"``.
-        generator: where to take the draw from; the process's own by default.
+        generator: the generator to draw from; the process's own by default.
 
     Raises:
         TensorIndexError: a class is out of range.
@@ -366,7 +365,7 @@ def _indices(target: TensorLike) -> ef.Tensor:
 def _log_uniform(
     count: int, num: int, device: Any, generator: ef.random.Generator | None
 ) -> ef.Tensor:
-    """Classes, drawn with probabilities that fall about as one over their number."""
+    """Classes drawn with probabilities about proportional to ``1 / (k + 1)``."""
     u = ef.random.uniform((num,), dtype=ef.float64, generator=generator, device=device)
     top = ef.log1p(ef.asarray(count, dtype=ef.float64, device=device))
     drawn = ef.floor(ef.expm1(u * top)).astype(ef.int64)
@@ -374,7 +373,7 @@ def _log_uniform(
 
 
 def _expected(classes: ef.Tensor, count: int, num: int) -> ef.Tensor:
-    """How often each class is expected among so many draws."""
+    """The expected number of draws of each class among ``num`` draws."""
     k = classes.astype(ef.float64)
     top = ef.log1p(ef.asarray(count, dtype=ef.float64, device=classes.device))
     return ef.log1p(1 / (k + 1)) / top * num

@@ -1,4 +1,4 @@
-"""Dropout: zeros at random while a network is trained."""
+"""Dropout: random zeros during training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _dropped(
     axes: int,
     generator: ef.random.Generator | None,
 ) -> ef.Tensor:
-    """``x`` with zeros at random; elements along the last ``axes`` share one draw."""
+    """``x`` with random zeros; elements along the last ``axes`` axes share one draw."""
     tensor = ef.asarray(x)
     count = len(tensor.shape)
     if axes and count not in (axes + 1, axes + 2):
@@ -29,7 +29,7 @@ def _dropped(
             given=f"x={tensor.type}",
             hint="channels come before the axes of a picture, samples before the channels",
         )
-    now = number_now(p)  # in a trace, the draw checks those of later calls
+    now = number_now(p)  # in a trace, the draw checks the values of later calls
     if not 0 <= now <= 1:
         raise TensorValueError(
             f"{name}: the probability is out of range", given=f"p={now}", expected="0 to 1"
@@ -38,14 +38,14 @@ def _dropped(
         return tensor
     shape = (*tensor.shape[: count - axes], *(1,) * axes)
     if now in (0, 1):
-        p = float(p)  # static in a trace, since a graph for any number would draw for nothing
-        # the number of a draw is taken all the same: a graph for any number takes it
+        p = float(p)  # static in a trace: a graph for any number would draw in vain
+        # a ticket is taken all the same, as in a graph for any number
         ef.random.bits((), generator=generator, device=home_of(tensor.device))
-        # not new zeros: a derivative flows, and is 0
+        # not constant zeros: a derivative flows, and is 0
         keeps = ef.full(shape, p == 0, device=home_of(tensor.device))
         return ef.where(keeps, tensor, 0) if p else tensor
     kept = ef.random.bernoulli(shape, 1 - p, generator=generator, device=home_of(tensor.device))
-    # p // 1 is 0, and 1 where p is: nothing is kept there, and nothing may be divided by 0
+    # p // 1 is 0, or 1 if p is 1: then nothing is kept, and the division by 0 is avoided
     return ef.where(kept, tensor * (1 / (1 - p + p // 1)), 0)
 
 
@@ -56,16 +56,16 @@ def dropout(
     *,
     generator: ef.random.Generator | None = None,
 ) -> ef.Tensor:
-    """Each element 0 with probability ``p``, the others larger, so that the mean stays.
+    """Set each element to 0 with probability ``p``, and scale the others by ``1 / (1 - p)``.
 
     The gradient has the same zeros (Srivastava et al., 2014).
 
     Args:
         x: floating.
         p: the probability of a zero, from 0 to 1. In a traced function it may differ from call
-            to call; a trace made with 0 or 1 is for that.
-        training: whether to do anything.
-        generator: where to take the draw from; the process's own by default.
+            to call; 0 and 1 have traces of their own.
+        training: whether to drop elements; else ``x`` is returned.
+        generator: the generator to draw from; the process's own by default.
 
     Raises:
         TensorValueError: ``p`` is out of range.
@@ -84,17 +84,17 @@ def dropout1d(
     *,
     generator: ef.random.Generator | None = None,
 ) -> ef.Tensor:
-    """Whole channels 0 with probability ``p``, the others larger (Tompson et al., 2015).
+    """Set whole channels to 0 with probability ``p``, and scale the others (Tompson et al., 2015).
 
     Args:
         x: floating, ``[N, C, L]`` or ``[C, L]``.
         p: the probability of a zero, from 0 to 1.
-        training: whether to do anything.
-        generator: where to take the draw from; the process's own by default.
+        training: whether to drop elements; else ``x`` is returned.
+        generator: the generator to draw from; the process's own by default.
 
     Raises:
         TensorValueError: ``p`` is out of range.
-        ShapeError: another number of axes.
+        ShapeError: ``x`` has another number of axes.
 
     >>> x = ef.nn.functional.dropout1d(ef.ones((2, 5, 3)), generator=ef.random.Generator(1))
     >>> bool((x == x[:, :, :1]).all())
@@ -110,17 +110,17 @@ def dropout2d(
     *,
     generator: ef.random.Generator | None = None,
 ) -> ef.Tensor:
-    """Whole channels 0 with probability ``p``, the others larger (Tompson et al., 2015).
+    """Set whole channels to 0 with probability ``p``, and scale the others (Tompson et al., 2015).
 
     Args:
         x: floating, ``[N, C, H, W]`` or ``[C, H, W]``.
         p: the probability of a zero, from 0 to 1.
-        training: whether to do anything.
-        generator: where to take the draw from; the process's own by default.
+        training: whether to drop elements; else ``x`` is returned.
+        generator: the generator to draw from; the process's own by default.
 
     Raises:
         TensorValueError: ``p`` is out of range.
-        ShapeError: another number of axes.
+        ShapeError: ``x`` has another number of axes.
 
     >>> x = ef.nn.functional.dropout2d(ef.ones((2, 5, 3, 3)), generator=ef.random.Generator(1))
     >>> bool((x == x[:, :, :1, :1]).all())
@@ -136,17 +136,17 @@ def dropout3d(
     *,
     generator: ef.random.Generator | None = None,
 ) -> ef.Tensor:
-    """Whole channels 0 with probability ``p``, the others larger (Tompson et al., 2015).
+    """Set whole channels to 0 with probability ``p``, and scale the others (Tompson et al., 2015).
 
     Args:
         x: floating, ``[N, C, D, H, W]`` or ``[C, D, H, W]``.
         p: the probability of a zero, from 0 to 1.
-        training: whether to do anything.
-        generator: where to take the draw from; the process's own by default.
+        training: whether to drop elements; else ``x`` is returned.
+        generator: the generator to draw from; the process's own by default.
 
     Raises:
         TensorValueError: ``p`` is out of range.
-        ShapeError: another number of axes.
+        ShapeError: ``x`` has another number of axes.
 
     >>> x = ef.nn.functional.dropout3d(ef.ones((2, 5, 2, 2, 2)), generator=ef.random.Generator(1))
     >>> bool((x == x[:, :, :1, :1, :1]).all())

@@ -1,4 +1,4 @@
-"""Rows of tables, linear maps, padding."""
+"""Linear maps, embeddings, one-hot vectors and padding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     Args:
         x: floating, ``[..., inputs]``.
         weight: floating, ``[outputs, inputs]``; or ``[inputs]`` for a single output without axis.
-        bias: floating, ``[outputs]``, or none.
+        bias: floating, ``[outputs]``, or None.
 
     Raises:
         ShapeError: the shapes do not fit.
@@ -35,19 +35,19 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
 def embedding(input: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> ef.Tensor:
     """The rows of a table at the given indices.
 
-    The gradient of a table that is a variable is sparse, `ef.IndexedSlices` of the rows alone.
+    The gradient of a table that is a variable is sparse: `ef.IndexedSlices` of the rows taken.
 
     Args:
         input: integers, any shape.
         weight: the table, ``[rows, size]``; a variable, or a tensor.
-        padding_idx: an index whose row is a constant to gradients; negative ones count from the
-            end.
+        padding_idx: an index whose row gets no gradient; a negative index counts from the end.
 
     Returns:
         The rows, ``[*input.shape, size]``.
 
     Raises:
         TensorIndexError: an index is out of range.
+        ShapeError: the table does not have two axes.
 
     >>> table = ef.Variable([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
     >>> ef.nn.functional.embedding(ef.tensor([2, 1]), table)
@@ -91,9 +91,9 @@ def one_hot(input: TensorLike, num_classes: int, dtype: ef.types.DTypeLike = ef.
 
     Args:
         input: integers.
-        num_classes: the size of the new axis. PyTorch takes the largest index for it if it is
-            not given, which a traced function could not know.
-        dtype: of the result.
+        num_classes: the size of the new axis. PyTorch derives a default from the largest index,
+            which is unknown in a traced function.
+        dtype: dtype of the result.
 
     Raises:
         TensorIndexError: an index is out of range.
@@ -112,18 +112,18 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 def pad(
     x: TensorLike, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> ef.Tensor:
-    """``x`` with values added around it; the widths come in pairs, **the last axis first**.
+    """``x`` padded at the ends of its axes; the widths come in pairs, **the last axis first**.
 
     Args:
         x: any dtype.
-        pad: how many before and after the last axis, then the last but one, and so on; axes that
-            are left out stay as they are. (`ef.pad` takes pairs for all axes from the first.)
+        pad: widths before and after the last axis, then the last but one, and so on; further axes
+            are not padded. (`ef.pad` takes pairs for all axes from the first.)
         mode: ``"constant"``, ``"reflect"``, ``"replicate"``, or ``"circular"``.
-        value: of mode ``"constant"``; 0 if none is given.
+        value: the value added in mode ``"constant"``; 0 by default.
 
     Raises:
-        ShapeError: the widths are no pairs, or too many.
-        TensorValueError: another mode.
+        ShapeError: the number of widths is odd, or too large.
+        TensorValueError: the mode is unknown.
 
     >>> ef.nn.functional.pad(ef.tensor([[1, 2]]), (1, 0), value=9)
     Tensor([[9, 1, 2]], i64[1,3]@cpu:0)

@@ -25,7 +25,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 def reduced(losses: ef.Tensor, reduction: str) -> ef.Tensor:
-    """The losses, their sum, or their mean."""
+    """The losses, their sum, or their mean, as ``reduction`` says."""
     if reduction == "none":
         return losses
     if reduction == "sum":
@@ -36,7 +36,7 @@ def reduced(losses: ef.Tensor, reduction: str) -> ef.Tensor:
 
 
 def paired(name: str, input: TensorLike, target: TensorLike) -> tuple[ef.Tensor, ef.Tensor]:
-    """Both as tensors. They must have one shape: to broadcast would hide a missing axis."""
+    """Both arguments as tensors of one shape: broadcasting would hide a missing axis."""
     x, t = ef.asarray(input), ef.asarray(target)
     if len(x.shape) != len(t.shape) or not all(map(may_equal, x.shape, t.shape)):
         raise ShapeError(
@@ -47,11 +47,11 @@ def paired(name: str, input: TensorLike, target: TensorLike) -> tuple[ef.Tensor,
     return x, t
 
 
-# --- numbers ----------------------------------------------------------------------------------
+# --- elementwise ------------------------------------------------------------------------------
 
 
 def mse_loss(input: TensorLike, target: TensorLike, reduction: Reduction = "mean") -> ef.Tensor:
-    """The squared differences.
+    """The squared error: the squares of the differences.
 
     Args:
         input: floating.
@@ -69,7 +69,7 @@ def mse_loss(input: TensorLike, target: TensorLike, reduction: Reduction = "mean
 
 
 def l1_loss(input: TensorLike, target: TensorLike, reduction: Reduction = "mean") -> ef.Tensor:
-    """The magnitudes of the differences.
+    """The absolute error: the magnitudes of the differences.
 
     Args:
         input: floating.
@@ -95,7 +95,7 @@ def smooth_l1_loss(
         input: floating.
         target: floating, of the same shape.
         reduction: ``"mean"``, ``"sum"``, or ``"none"``.
-        beta: where the two meet, not negative.
+        beta: the difference at which both pieces meet, not negative.
 
     Raises:
         ShapeError: the shapes differ.
@@ -121,13 +121,13 @@ def huber_loss(
     reduction: Reduction = "mean",
     delta: float = 1.0,
 ) -> ef.Tensor:
-    """Half the squares, but straight lines above a difference of ``delta`` (Huber, 1964).
+    """Half the squared error, but linear above a difference of ``delta`` (Huber, 1964).
 
     Args:
         input: floating.
         target: floating, of the same shape.
         reduction: ``"mean"``, ``"sum"``, or ``"none"``.
-        delta: where the two meet, positive.
+        delta: the difference at which both pieces meet, positive.
 
     Raises:
         ShapeError: the shapes differ.
@@ -156,8 +156,8 @@ def kl_div(
         input: floating, logarithms of probabilities.
         target: floating, of the same shape: probabilities; or their logarithms, if
             ``log_target``.
-        reduction: ``"batchmean"`` (the sum over the size of the first axis, which is what the
-            divergence means), ``"mean"`` over all elements, ``"sum"``, or ``"none"``.
+        reduction: ``"batchmean"`` (the sum divided by the size of the first axis: the divergence
+            per sample), ``"mean"`` over all elements, ``"sum"``, or ``"none"``.
         log_target: whether ``target`` holds logarithms.
 
     Raises:
@@ -187,7 +187,7 @@ def cosine_similarity(
         x1: floating; broadcasts against ``x2``.
         x2: likewise.
         axis: the axis of the vectors.
-        eps: the least norm that is divided by.
+        eps: lower bound of the norms.
 
     >>> ef.nn.functional.cosine_similarity(ef.tensor([[3.0, 4.0]]), ef.tensor([[4.0, 3.0]]))
     Tensor([0.96], f32[1]@cpu:0)
@@ -208,7 +208,7 @@ def pairwise_distance(
         x2: likewise.
         p: the order of the norm.
         eps: keeps the derivative finite where the vectors are equal.
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the last axis stays, with size 1.
 
     >>> from eagerflow.nn import functional as F
     >>> ef.round(F.pairwise_distance(ef.tensor([3.0, 4.0]), ef.tensor([0.0, 0.0])), 3)
@@ -225,7 +225,7 @@ def cosine_embedding_loss(
     margin: float = 0.0,
     reduction: Reduction = "mean",
 ) -> ef.Tensor:
-    """1 - cosine for pairs that should be alike, the cosine above a margin for the others.
+    """``1 - cosine`` for pairs that should be alike, ``relu(cosine - margin)`` for the others.
 
     Args:
         input1: floating, ``[N, size]`` or ``[size]``.
@@ -250,13 +250,13 @@ def margin_ranking_loss(
     margin: float = 0.0,
     reduction: Reduction = "mean",
 ) -> ef.Tensor:
-    """How far pairs are from the right order: ``relu(-target * (input1 - input2) + margin)``.
+    """The ranking loss of pairs: ``relu(-target * (input1 - input2) + margin)``.
 
     Args:
         input1: floating.
         input2: floating, of the same shape.
         target: 1 where ``input1`` should be larger, -1 where ``input2`` should.
-        margin: by how much.
+        margin: the difference below which a pair in the right order still has a loss.
         reduction: ``"mean"``, ``"sum"``, or ``"none"``.
 
     >>> from eagerflow.nn import functional as F
@@ -277,16 +277,17 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: Reduction = "mean",
 ) -> ef.Tensor:
-    """How much nearer anchors should be to their positives than to negatives (Balntas, 2016).
+    """``relu(d(anchor, positive) - d(anchor, negative) + margin)`` for distances d (Balntas, 2016).
 
     Args:
         anchor: floating, ``[..., size]``.
-        positive: likewise, vectors that should be near.
-        negative: likewise, vectors that should be far.
-        margin: by how much.
+        positive: likewise, vectors that should be near the anchors.
+        negative: likewise, vectors that should be far from the anchors.
+        margin: the difference of distances above which the loss is 0.
         p: the order of the norm.
         eps: keeps the derivative finite where vectors are equal.
-        swap: whether the distance of positive and negative counts, if it is the smaller one.
+        swap: whether ``d(positive, negative)`` counts instead where it is smaller than
+            ``d(anchor, negative)``.
         reduction: ``"mean"``, ``"sum"``, or ``"none"``.
 
     >>> a = ef.tensor([[0.0, 0.0]])

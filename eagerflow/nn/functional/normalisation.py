@@ -1,4 +1,4 @@
-"""Normalisations: values brought to mean 0 and variance 1, in float32 by two passes."""
+"""Normalisations to mean 0 and variance 1, computed in two passes, at least in float32."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _scaled(x: ef.Tensor, weight: TensorLike | None, bias: TensorLike | None) ->
 
 
 def _by_channel(x: TensorLike | None, ndim: int) -> ef.Tensor | None:
-    """One number for each channel, as it broadcasts along axis 1."""
+    """A vector of one number per channel, reshaped to broadcast along axis 1."""
     return None if x is None else ef.asarray(x).reshape((-1, *(1,) * (ndim - 2)))
 
 
@@ -63,13 +63,13 @@ def layer_norm(
     bias: TensorLike | None = None,
     eps: float = 1e-5,
 ) -> ef.Tensor:
-    """Mean 0 and variance 1 over the last axes of each sample (Ba et al., 2016).
+    """Normalise to mean 0 and variance 1 over the last axes of each sample (Ba et al., 2016).
 
     Args:
         x: floating, ``[..., *normalized_shape]``; integers count as float32.
         normalized_shape: the sizes of the axes to normalise over.
-        weight: multiplies the result, of that shape.
-        bias: is added then, likewise.
+        weight: factors of the result, of shape ``normalized_shape``.
+        bias: added to the scaled result, likewise.
         eps: added to the variance, against division by 0.
 
     Raises:
@@ -90,14 +90,13 @@ def rms_norm(
     weight: TensorLike | None = None,
     eps: float | None = None,
 ) -> ef.Tensor:
-    """Mean square 1 over the last axes of each sample (Zhang and Sennrich, 2019).
+    """Normalise to mean square 1 over the last axes of each sample (Zhang and Sennrich, 2019).
 
     Args:
         x: floating, ``[..., *normalized_shape]``; integers count as float32.
         normalized_shape: the sizes of the axes to normalise over.
-        weight: multiplies the result, of that shape.
-        eps: added to the mean square; by default the distance of 1 from the next number of the
-            dtype.
+        weight: factors of the result, of shape ``normalized_shape``.
+        eps: added to the mean square; by default the machine epsilon of the dtype.
 
     Raises:
         ShapeError: the last axes of ``x`` have other sizes.
@@ -138,26 +137,26 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> ef.Tensor:
-    """Mean 0 and variance 1 of each channel (Ioffe and Szegedy, 2015).
+    """Normalise each channel to mean 0 and variance 1 (Ioffe and Szegedy, 2015).
 
-    In training, mean and variance are those of this batch, and the running ones, if there are
-    any, move towards them, except that an empty batch does not move them; the running variance is
-    the unbiased estimate. Otherwise mean and variance are the running ones.
+    In training, mean and variance are those of this batch; running statistics, if given, move
+    towards them (an empty batch does not move them), the running variance towards the unbiased
+    estimate. Otherwise the running mean and variance are used.
 
     Args:
         x: floating, ``[N, C, ...]``.
-        running_mean: ``[C]``; a variable in training, which is then assigned.
+        running_mean: ``[C]``, or None; in training a variable, which is assigned.
         running_var: likewise.
-        weight: multiplies the result, ``[C]``.
-        bias: is added then, likewise.
-        training: whether to use this batch.
-        momentum: how much of this batch goes into the running mean and variance.
+        weight: factors of the result, ``[C]``.
+        bias: added to the scaled result, likewise.
+        training: whether to use the statistics of this batch.
+        momentum: weight of this batch in the running mean and variance.
         eps: added to the variance, against division by 0.
 
     Raises:
-        TensorValueError: in training, there is one value for each channel.
-        ShapeError: there are no running mean and variance where they are needed.
-        VariableError: in training, they are no variables.
+        TensorValueError: in training, there is only one value per channel.
+        ShapeError: running mean and variance are needed and not given.
+        VariableError: in training, running mean or variance is no variable.
 
     >>> mean, var = ef.Variable(ef.zeros(1)), ef.Variable(ef.ones(1))
     >>> x = ef.tensor([[1.0], [3.0]])
@@ -181,7 +180,7 @@ def _by_input(
     name: str, x: ef.Tensor, axes: tuple[int, ...], running_mean: Any, running_var: Any,
     momentum: float, eps: float,
 ) -> ef.Tensor:  # fmt: skip
-    """``x`` by its own mean and variance along ``axes``, towards which the running ones move."""
+    """``x`` normalised by its own statistics along ``axes``; running statistics move to these."""
     for running in (running_mean, running_var):
         if running is not None and not isinstance(running, ef.Variable):
             raise VariableError(
@@ -199,7 +198,7 @@ def _by_input(
 
 
 def _unbiased(x: ef.Tensor, axes: tuple[int, ...]) -> float:
-    """What makes the unbiased variance of that of the elements themselves."""
+    """The factor that turns a biased variance into an unbiased one."""
     count: Any = math.prod(x.shape[a] for a in axes)
     factor: float = count / maximum(count - 1, 1)  # one element is refused, but in empty batches
     return factor
@@ -222,13 +221,13 @@ def _by_running(
 
 
 def _move(running: object, value: ef.Tensor, momentum: float, count: Any) -> None:
-    """Let the variable go towards the value; nothing is differentiated through that.
+    """Move a running statistic towards a value; no derivative flows through this.
 
     Args:
         running: the variable.
-        value: what it goes towards.
-        momentum: how far.
-        count: of how many elements the value is; of none, nothing moves.
+        value: the value to move towards.
+        momentum: the weight of the value.
+        count: number of elements behind the value; if 0, the variable keeps its value.
     """
     if not isinstance(running, ef.Variable) or (type(count) is int and not count):
         return
@@ -251,25 +250,25 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> ef.Tensor:
-    """Mean 0 and variance 1 of each channel of each sample (Ulyanov et al., 2016).
+    """Normalise each channel of each sample to mean 0 and variance 1 (Ulyanov et al., 2016).
 
-    Running statistics move as in `batch_norm`: not by an empty batch.
+    Running statistics move as in `batch_norm`; an empty batch does not move them.
 
     Args:
         x: floating, ``[N, C, ...]`` with at least three axes.
-        running_mean: ``[C]``, or none; a variable if ``use_input_stats``, which moves towards the
-            mean over the samples then.
+        running_mean: ``[C]``, or None; if ``use_input_stats`` a variable, which moves towards the
+            mean over the samples.
         running_var: likewise, of the unbiased variances.
-        weight: multiplies the result, ``[C]``.
-        bias: is added then, likewise.
-        use_input_stats: whether mean and variance are those of the samples, or the running ones.
-        momentum: how much of these samples goes into the running mean and variance.
+        weight: factors of the result, ``[C]``.
+        bias: added to the scaled result, likewise.
+        use_input_stats: whether to use the statistics of the samples; else the running ones.
+        momentum: weight of these samples in the running mean and variance.
         eps: added to the variance, against division by 0.
 
     Raises:
-        TensorValueError: there is one value for each mean and variance.
-        ShapeError: there are no running mean and variance where they are needed.
-        VariableError: they are to be changed, and are no variables.
+        TensorValueError: there is only one value per mean and variance.
+        ShapeError: running mean and variance are needed and not given.
+        VariableError: running mean or variance is to be assigned and is no variable.
 
     >>> ef.round(ef.nn.functional.instance_norm(ef.tensor([[[1.0, 3.0], [0.0, 20.0]]])), 3)
     Tensor([[[-1.,  1.],
@@ -293,13 +292,13 @@ def group_norm(
     bias: TensorLike | None = None,
     eps: float = 1e-5,
 ) -> ef.Tensor:
-    """Mean 0 and variance 1 of each group of channels of each sample (Wu and He, 2018).
+    """Normalise each group of channels of each sample to mean 0 and variance 1 (Wu and He, 2018).
 
     Args:
         x: floating, ``[N, C, ...]``.
-        num_groups: how many groups there are; it divides the number of channels.
-        weight: multiplies the result, ``[C]``.
-        bias: is added then, likewise.
+        num_groups: number of groups; it divides the number of channels.
+        weight: factors of the result, ``[C]``.
+        bias: added to the scaled result, likewise.
         eps: added to the variance, against division by 0.
 
     Raises:
@@ -328,10 +327,10 @@ def local_response_norm(
 
     Args:
         x: floating, ``[N, C, ...]``.
-        size: how many channels are neighbours, the element's own in the middle.
-        alpha: multiplies the mean square, where channels that are not there count as 0.
-        beta: the power.
-        k: is added before it is taken.
+        size: number of neighbouring channels, with the element's own in the middle.
+        alpha: factor of the mean square, in which missing channels count as 0.
+        beta: the exponent.
+        k: added to the scaled mean square, before the power is taken.
 
     Raises:
         ShapeError: ``size`` is not positive.

@@ -1,4 +1,4 @@
-"""Errors of the ops that a function is made of, in the words of its caller."""
+"""Errors of the ops of a composition, renamed to the public function that was called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _R = TypeVar("_R")
 
 
 def speaks_for_parts(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let errors of the ops that are its parts, and those without a name, begin with its own."""
+    """Let errors of a function's ops, and errors without a name, begin with its name."""
     name = function.__name__
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""Pooling over one, two and three axes."""
+"""Maximum and average pooling over one, two and three axes."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over one axis, as `max_pool2d` over two.
+    """The largest element of each window over one axis; otherwise as `max_pool2d`.
 
     Args:
         input: real, ``[n, channels, length]`` or ``[channels, length]``.
         kernel_size: the size of the window.
-        stride: from one window to the next; the size of the window if None.
-        padding: how far windows reach over both ends, at most half of what they span, dilation
-            included.
-        dilation: from one element of the window to the next.
-        ceil_mode: whether windows may reach further over the end, if they start before it.
-        return_indices: whether to give the positions of the elements as well.
+        stride: distance between windows; by default the size of the window.
+        padding: number of positions that windows reach beyond both ends, at most half the window,
+            dilation included.
+        dilation: distance between elements of the window.
+        ceil_mode: whether windows that start before the end may reach further beyond it.
+        return_indices: whether to return the positions of the elements as well.
 
     Returns:
         ``[n, channels, positions]``; with ``return_indices`` also int64 of that shape.
@@ -71,23 +71,23 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of a picture; NaN if one is.
+    """The largest element of each window of an image; NaN if any element is NaN.
 
     The gradient goes to the first of several largest elements.
 
     Args:
         input: real, ``[n, channels, height, width]`` or ``[channels, height, width]``.
         kernel_size: the sizes of the window, a number or one per axis.
-        stride: from one window to the next; the sizes of the window if None.
-        padding: how far windows reach over both ends of each axis, at most half of what they
-            span, dilation included.
-        dilation: from one element of the window to the next.
-        ceil_mode: whether windows may reach further over the end, if they start before it.
-        return_indices: whether to give the positions of the elements as well.
+        stride: distance between windows; by default the sizes of the window.
+        padding: number of positions that windows reach beyond both ends of each axis, at most half
+            the window, dilation included.
+        dilation: distance between elements of the window.
+        ceil_mode: whether windows that start before the end may reach further beyond it.
+        return_indices: whether to return the positions of the elements as well.
 
     Returns:
         ``[n, channels, height, width]``; with ``return_indices`` also int64 of that shape: the
-        positions in each picture, in row-major order.
+        positions in each image, in row-major order.
 
     Raises:
         ShapeError: the window is larger than the padded input.
@@ -112,17 +112,17 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of a volume, as `max_pool2d` of a picture.
+    """The largest element of each window of a volume; otherwise as `max_pool2d`.
 
     Args:
         input: real, ``[n, channels, depth, height, width]``, with or without the batch axis.
         kernel_size: the sizes of the window, a number or one per axis.
-        stride: from one window to the next; the sizes of the window if None.
-        padding: how far windows reach over both ends of each axis, at most half of what they
-            span, dilation included.
-        dilation: from one element of the window to the next.
-        ceil_mode: whether windows may reach further over the end, if they start before it.
-        return_indices: whether to give the positions of the elements as well.
+        stride: distance between windows; by default the sizes of the window.
+        padding: number of positions that windows reach beyond both ends of each axis, at most half
+            the window, dilation included.
+        dilation: distance between elements of the window.
+        ceil_mode: whether windows that start before the end may reach further beyond it.
+        return_indices: whether to return the positions of the elements as well.
 
     Returns:
         ``[n, channels, depth, height, width]``; with ``return_indices`` also int64 of that shape:
@@ -151,16 +151,16 @@ def avg_pool1d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> ef.Tensor:
-    """The mean of each window over one axis, as `avg_pool2d` over two.
+    """The mean of each window over one axis; otherwise as `avg_pool2d`.
 
     Args:
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
         kernel_size: the size of the window.
-        stride: from one window to the next; the size of the window if None.
-        padding: how many zeros at both ends, at most half a window.
-        ceil_mode: whether windows may reach further over the end, if they start before it.
+        stride: distance between windows; by default the size of the window.
+        padding: number of zeros at both ends, at most half a window.
+        ceil_mode: whether windows that start before the end may reach further beyond it.
         count_include_pad: whether the zeros of the padding count.
-        divisor_override: what to divide the sums by in place of the counts.
+        divisor_override: divisor of the sums, in place of the number of elements.
 
     Returns:
         ``[n, channels, positions]``.
@@ -187,16 +187,16 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> ef.Tensor:
-    """The mean of each window of a picture.
+    """The mean of each window of an image.
 
     Args:
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
         kernel_size: the sizes of the window, a number or one per axis.
-        stride: from one window to the next; the sizes of the window if None.
-        padding: how many zeros at both ends of each axis, at most half a window.
-        ceil_mode: whether windows may reach further over the end, if they start before it.
+        stride: distance between windows; by default the sizes of the window.
+        padding: number of zeros at both ends of each axis, at most half a window.
+        ceil_mode: whether windows that start before the end may reach further beyond it.
         count_include_pad: whether the zeros of the padding count.
-        divisor_override: what to divide the sums by in place of the counts.
+        divisor_override: divisor of the sums, in place of the number of elements.
 
     Returns:
         ``[n, channels, height, width]``.
@@ -223,16 +223,16 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> ef.Tensor:
-    """The mean of each window of a volume, as `avg_pool2d` of a picture.
+    """The mean of each window of a volume; otherwise as `avg_pool2d`.
 
     Args:
         input: floating, ``[n, channels, depth, height, width]``, with or without the batch axis.
         kernel_size: the sizes of the window, a number or one per axis.
-        stride: from one window to the next; the sizes of the window if None.
-        padding: how many zeros at both ends of each axis, at most half a window.
-        ceil_mode: whether windows may reach further over the end, if they start before it.
+        stride: distance between windows; by default the sizes of the window.
+        padding: number of zeros at both ends of each axis, at most half a window.
+        ceil_mode: whether windows that start before the end may reach further beyond it.
         count_include_pad: whether the zeros of the padding count.
-        divisor_override: what to divide the sums by in place of the counts.
+        divisor_override: divisor of the sums, in place of the number of elements.
 
     Returns:
         ``[n, channels, depth, height, width]``.
@@ -252,11 +252,11 @@ def avg_pool3d(
 
 @over_axes(1)
 def adaptive_avg_pool1d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
-    """The means of windows that share one axis out to a given number of positions.
+    """The means of windows that divide one axis into a given number of positions.
 
     Args:
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
-        output_size: how many positions.
+        output_size: number of positions.
 
     Returns:
         ``[n, channels, output_size]``.
@@ -269,12 +269,12 @@ def adaptive_avg_pool1d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
 
 @over_axes(2)
 def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
-    """The means of windows that share a picture out to a given number of positions.
+    """The means of windows that divide an image into a given number of positions.
 
     Args:
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
-        output_size: how many positions, a number or one per axis; None keeps a size. 1 gives the
-            mean of each picture.
+        output_size: number of positions, one number or one per axis; None keeps a size. 1 gives
+            the mean of each image.
 
     Returns:
         ``[n, channels, *output_size]``.
@@ -287,11 +287,11 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
 
 @over_axes(3)
 def adaptive_avg_pool3d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
-    """The means of windows that share a volume out to a given number of positions.
+    """The means of windows that divide a volume into a given number of positions.
 
     Args:
         input: floating, ``[n, channels, depth, height, width]``, with or without the batch axis.
-        output_size: how many positions, a number or one per axis; None keeps a size.
+        output_size: number of positions, one number or one per axis; None keeps a size.
 
     Returns:
         ``[n, channels, *output_size]``.
@@ -305,12 +305,12 @@ def adaptive_avg_pool3d(input: TensorLike, output_size: Sizes) -> ef.Tensor:
 
 @over_axes(1)
 def adaptive_max_pool1d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest elements of windows that share one axis out to a given number of positions.
+    """The largest elements of windows that divide one axis into a given number of positions.
 
     Args:
         input: real, ``[n, channels, length]`` or ``[channels, length]``.
-        output_size: how many positions.
-        return_indices: whether to give the positions of the elements as well.
+        output_size: number of positions.
+        return_indices: whether to return the positions of the elements as well.
 
     Returns:
         ``[n, channels, output_size]``; with ``return_indices`` also int64 of that shape.
@@ -323,12 +323,12 @@ def adaptive_max_pool1d(input: TensorLike, output_size: Sizes, return_indices: b
 
 @over_axes(2)
 def adaptive_max_pool2d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest elements of windows that share a picture out to a given number of positions.
+    """The largest elements of windows that divide an image into a given number of positions.
 
     Args:
         input: real, ``[n, channels, height, width]`` or ``[channels, height, width]``.
-        output_size: how many positions, a number or one per axis; None keeps a size.
-        return_indices: whether to give the positions of the elements as well.
+        output_size: number of positions, one number or one per axis; None keeps a size.
+        return_indices: whether to return the positions of the elements as well.
 
     Returns:
         ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape.
@@ -341,12 +341,12 @@ def adaptive_max_pool2d(input: TensorLike, output_size: Sizes, return_indices: b
 
 @over_axes(3)
 def adaptive_max_pool3d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest elements of windows that share a volume out to a given number of positions.
+    """The largest elements of windows that divide a volume into a given number of positions.
 
     Args:
         input: real, ``[n, channels, depth, height, width]``, with or without the batch axis.
-        output_size: how many positions, a number or one per axis; None keeps a size.
-        return_indices: whether to give the positions of the elements as well.
+        output_size: number of positions, one number or one per axis; None keeps a size.
+        return_indices: whether to return the positions of the elements as well.
 
     Returns:
         ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape.

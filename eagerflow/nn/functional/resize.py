@@ -1,4 +1,4 @@
-"""Other sizes of pictures and sequences."""
+"""Resampling of images and sequences to other sizes, and pixel shuffles."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> ef.Tensor:
-    """Pictures or sequences with other sizes.
+    """Resample images or sequences to other sizes.
 
     Args:
         input: floating, ``[n, channels, *sizes]``.
-        size: the new sizes, a number or one per axis; or else
-        scale_factor: the new sizes over the old ones, rounded down. Coordinates follow the
-            factor, not the rounded sizes, except that linear interpolation leaves an axis that
-            keeps its size as it is.
+        size: the new sizes, a number or one per axis; exclusive with ``scale_factor``.
+        scale_factor: factor of the sizes; results are rounded down. Coordinates follow the
+            factor, not the rounded sizes, except that linear interpolation does not change an
+            axis that keeps its size.
         mode: ``"nearest"``, ``"nearest-exact"``, ``"area"`` (means, as in adaptive pooling), or
             linear interpolation: ``"linear"``, ``"bilinear"``, ``"trilinear"`` for one, two and
             three axes.
@@ -64,14 +64,15 @@ def interpolate(
             their values.
 
     Returns:
-        ``[n, channels, *size]``. The values are those of PyTorch, but for two things. Where a
-        position of the nearest modes begins just at an element, PyTorch's quotients in float32 may
-        fall short of it, and take the one before. And in pictures, its mode ``"nearest"`` does not
-        follow a factor along an axis that keeps its size or just doubles it.
+        ``[n, channels, *size]``. The values are those of PyTorch, with two exceptions. Where a
+        position of the nearest modes falls exactly on an element, PyTorch's quotients in float32
+        may fall short of it and take the element before. And for images, PyTorch's mode
+        ``"nearest"`` ignores the factor along an axis that keeps its size or just doubles it.
 
     Raises:
-        ShapeError: the mode is not for so many axes.
-        TensorValueError: an unknown mode; not exactly one of ``size`` and ``scale_factor``.
+        ShapeError: the mode is for another number of axes.
+        TensorValueError: the mode is unknown, or not exactly one of ``size`` and
+            ``scale_factor`` is given.
 
     >>> x = ef.tensor([[[[1.0, 3.0]]]])
     >>> ef.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
@@ -112,9 +113,9 @@ def _factors(x: ef.Tensor, scale_factor: float | tuple[float, ...]) -> list[floa
 
 
 def _by_sizes(old: int, new: int, factor: float, kind: str) -> bool:
-    """Whether coordinates follow the sizes though there is a factor; as in PyTorch.
+    """Whether coordinates follow the sizes although a factor is given; as in PyTorch.
 
-    They do if it is whole, and linear ones also along an axis that keeps its size.
+    They do if the factor is whole, and in linear modes also along an axis that keeps its size.
     """
     if factor.is_integer():
         return True
@@ -122,7 +123,7 @@ def _by_sizes(old: int, new: int, factor: float, kind: str) -> bool:
 
 
 def _scaled(size: int, factor: float) -> int:
-    """The scaled size; of whole factors and divisors a symbolic one stays symbolic."""
+    """The scaled size; a symbolic size stays symbolic for whole factors and divisors."""
     if factor.is_integer():
         return size * int(factor)
     if factor > 0 and (1 / factor).is_integer():
@@ -146,17 +147,17 @@ def _picture(name: str, input: TensorLike, factor: int) -> ef.Tensor:
 
 
 def pixel_shuffle(input: TensorLike, upscale_factor: int) -> ef.Tensor:
-    """Groups of channels as blocks of pixels (Shi et al., 2016).
+    """Rearrange groups of channels into blocks of pixels (Shi et al., 2016).
 
     Args:
         input: any dtype, ``[..., channels * upscale_factor**2, height, width]``.
-        upscale_factor: how many pixels wide and high a block is.
+        upscale_factor: width and height of a block, in pixels.
 
     Returns:
         ``[..., channels, height * upscale_factor, width * upscale_factor]``.
 
     Raises:
-        ShapeError: the channels do not make up blocks.
+        ShapeError: the number of channels is not divisible by ``upscale_factor**2``.
 
     >>> ef.nn.functional.pixel_shuffle(ef.tensor([[[1.0]], [[2.0]], [[3.0]], [[4.0]]]), 2)
     Tensor([[[1., 2.],
@@ -171,18 +172,18 @@ def pixel_shuffle(input: TensorLike, upscale_factor: int) -> ef.Tensor:
 
 
 def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> ef.Tensor:
-    """Blocks of pixels as groups of channels: the inverse of `pixel_shuffle`.
+    """Rearrange blocks of pixels into groups of channels: the inverse of `pixel_shuffle`.
 
     Args:
         input: any dtype, ``[..., channels, height, width]``.
-        downscale_factor: how many pixels wide and high a block is.
+        downscale_factor: width and height of a block, in pixels.
 
     Returns:
         ``[..., channels * downscale_factor**2, height / downscale_factor,
         width / downscale_factor]``.
 
     Raises:
-        ShapeError: the sizes are not made up of blocks.
+        ShapeError: height or width is not divisible by ``downscale_factor``.
 
     >>> ef.nn.functional.pixel_unshuffle(ef.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2).shape
     (4, 1, 1)

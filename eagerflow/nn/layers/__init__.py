@@ -1,1 +1,1 @@
-"""Layers: modules with variables, and what stands between them. Functions: `nn/functional`."""
+"""Layers: modules with variables, and modules between them. The functions: `nn/functional`."""

@@ -1,4 +1,4 @@
-"""`MultiHeadAttention`."""
+"""Multi-head attention as a layer."""
 
 from __future__ import annotations
 
@@ -18,27 +18,31 @@ __all__ = ["MultiHeadAttention"]
 
 @final
 class MultiHeadAttention(Module):
-    """Several attentions side by side, each in a subspace of its own (Vaswani et al., 2017).
+    """Several attention heads in parallel, each in a subspace of its own (Vaswani et al., 2017).
 
     Query ``[..., queries, embed_dim]``, key ``[..., keys, kdim]`` and value ``[..., keys, vdim]``;
     output ``[..., queries, embed_dim]``. The weights of the projections are drawn as by Glorot
-    and Bengio (2010), those of the output as in `Linear`; all biases are zeros at first.
+    and Bengio (2010), the weights of the output as in `Linear`; initially all biases are zeros.
 
     Args:
         embed_dim: the size of the last axis of queries and outputs.
-        num_heads: how many attentions; it divides ``embed_dim``.
+        num_heads: number of heads; it divides ``embed_dim``.
         dropout: the probability with which attention weights are dropped in training mode.
         bias: whether the projections have biases.
         kdim: the size of the last axis of keys; by default ``embed_dim``.
-        vdim: that of values, likewise.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        vdim: the size of the last axis of values, likewise.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         query: the projection of queries, a `Linear`.
-        key: that of keys.
-        value: that of values.
-        output: that of the heads' outputs.
+        key: the projection of keys.
+        value: the projection of values.
+        output: the projection of the heads' outputs.
+
+    Raises:
+        TensorValueError: an argument is out of its range, or ``num_heads`` does not divide
+            ``embed_dim``.
 
     >>> attention = ef.nn.MultiHeadAttention(16, num_heads=4)
     >>> x = ef.random.normal((2, 10, 16))
@@ -88,16 +92,16 @@ class MultiHeadAttention(Module):
         mask: ef.Tensor | None = None,
         is_causal: bool = False,
     ) -> ef.Tensor:
-        """The output.
+        """The output, ``[..., queries, embed_dim]``.
 
         Args:
             query: ``[..., queries, embed_dim]``.
             key: ``[..., keys, kdim]``; by default the query: self-attention.
             value: ``[..., keys, vdim]``; by default the key.
-            mask: broadcasts to ``[..., num_heads, queries, keys]``. Boolean: which keys a query
-                sees; of a floating dtype: what is added to their scores. To hide the padding of
-                each sequence: ``(tokens != padding)[:, None, None, :]``.
-            is_causal: whether a query sees no keys after its own position, whatever the mask.
+            mask: broadcasts to ``[..., num_heads, queries, keys]``. Boolean: the keys that a query
+                attends to; floating: numbers added to the scores. To hide the padding of each
+                sequence: ``(tokens != padding)[:, None, None, :]``.
+            is_causal: whether keys after the position of a query are masked, whatever the mask.
         """
         key = query if key is None else key
         value = key if value is None else value
@@ -123,6 +127,6 @@ class MultiHeadAttention(Module):
 
 
 def _both(mask: ef.Tensor, queries: Any, keys: Any) -> ef.Tensor:
-    """A mask that hides keys after the position of a query, too."""
+    """The mask combined with a causal one, which hides keys after the position of a query."""
     before = ef.arange(queries)[:, None] >= ef.arange(keys)
     return mask & before if mask.dtype is ef.bool else ef.where(before, mask, -math.inf)

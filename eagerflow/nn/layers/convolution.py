@@ -23,7 +23,7 @@ Sizes = int | tuple[int, ...]
 
 
 class _AbstractKernels(Module):
-    """What convolutions and their transposes have in common."""
+    """Base class of convolutions and transposed convolutions."""
 
     _axes: ClassVar[int]
     _function: ClassVar[Callable[..., ef.Tensor]]
@@ -67,7 +67,7 @@ class _AbstractKernels(Module):
 
 
 class _AbstractConvolution(_AbstractKernels):
-    """What `Conv1d`, `Conv2d` and `Conv3d` have in common."""
+    """Base class of `Conv1d`, `Conv2d` and `Conv3d`."""
 
     def __init__(
         self,
@@ -99,28 +99,31 @@ class _AbstractConvolution(_AbstractKernels):
 
 @final
 class Conv1d(_AbstractConvolution):
-    """Slides windows of weights along sequences (LeCun et al., 1989).
+    """Convolution of sequences (LeCun et al., 1989).
 
     Input ``[batch, in_channels, length]``, or without the batch axis; output
     ``[batch, out_channels, new length]``. Weight and bias are drawn from U(-k, k) with
     ``k = 1 / sqrt(fan_in)``: He et al. (2015) with a negative slope of √5.
 
     Args:
-        in_channels: of inputs.
-        out_channels: how many windows.
+        in_channels: number of channels of inputs.
+        out_channels: number of channels of outputs.
         kernel_size: the length of the windows.
-        stride: by how much they move.
-        padding: zeros at each end, or ``"valid"`` (none), or ``"same"`` (as many as keep the
-            length).
-        dilation: the distance of the inputs of neighbouring elements of the window.
-        groups: how many groups of channels are convolved by themselves.
+        stride: distance between positions of the window.
+        padding: number of zeros at each end, or ``"valid"`` (none), or ``"same"`` (as many as
+            keep the length).
+        dilation: distance in the input between neighbouring elements of the window.
+        groups: number of groups of channels, each convolved separately.
         bias: whether there is a bias.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight: ``[out_channels, in_channels / groups, kernel_size]``.
         bias: ``[out_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
 
     >>> ef.nn.Conv1d(3, 8, 5, padding="same")(ef.ones((2, 3, 20))).shape
     (2, 8, 20)
@@ -132,28 +135,31 @@ class Conv1d(_AbstractConvolution):
 
 @final
 class Conv2d(_AbstractConvolution):
-    """Slides windows of weights over images (LeCun et al., 1989).
+    """Convolution of images (LeCun et al., 1989).
 
     Input ``[batch, in_channels, height, width]``, or without the batch axis; output
     ``[batch, out_channels, new height, new width]``. Weight and bias are drawn from U(-k, k) with
     ``k = 1 / sqrt(fan_in)``: He et al. (2015) with a negative slope of √5.
 
     Args:
-        in_channels: of inputs.
-        out_channels: how many windows.
+        in_channels: number of channels of inputs.
+        out_channels: number of channels of outputs.
         kernel_size: height and width of the windows, or one number for both.
-        stride: by how much they move, likewise.
-        padding: zeros at each side, or ``"valid"`` (none), or ``"same"`` (as many as keep the
-            sizes).
-        dilation: the distance of the inputs of neighbouring elements of the window.
-        groups: how many groups of channels are convolved by themselves.
+        stride: distance between positions of the window, likewise.
+        padding: number of zeros at each side, or ``"valid"`` (none), or ``"same"`` (as many as
+            keep the sizes).
+        dilation: distance in the input between neighbouring elements of the window.
+        groups: number of groups of channels, each convolved separately.
         bias: whether there is a bias.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight: ``[out_channels, in_channels / groups, *kernel_size]``.
         bias: ``[out_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
 
     >>> ef.nn.Conv2d(3, 16, 3, padding=1)(ef.ones((2, 3, 8, 8))).shape
     (2, 16, 8, 8)
@@ -165,28 +171,31 @@ class Conv2d(_AbstractConvolution):
 
 @final
 class Conv3d(_AbstractConvolution):
-    """Slides windows of weights over volumes and videos (LeCun et al., 1989).
+    """Convolution of volumes and videos (LeCun et al., 1989).
 
     Input ``[batch, in_channels, depth, height, width]``, or without the batch axis; output
     ``[batch, out_channels, new depth, new height, new width]``. Weight and bias are drawn from
     U(-k, k) with ``k = 1 / sqrt(fan_in)``: He et al. (2015) with a negative slope of √5.
 
     Args:
-        in_channels: of inputs.
-        out_channels: how many windows.
+        in_channels: number of channels of inputs.
+        out_channels: number of channels of outputs.
         kernel_size: depth, height and width of the windows, or one number for all.
-        stride: by how much they move, likewise.
-        padding: zeros at each side, or ``"valid"`` (none), or ``"same"`` (as many as keep the
-            sizes).
-        dilation: the distance of the inputs of neighbouring elements of the window.
-        groups: how many groups of channels are convolved by themselves.
+        stride: distance between positions of the window, likewise.
+        padding: number of zeros at each side, or ``"valid"`` (none), or ``"same"`` (as many as
+            keep the sizes).
+        dilation: distance in the input between neighbouring elements of the window.
+        groups: number of groups of channels, each convolved separately.
         bias: whether there is a bias.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight: ``[out_channels, in_channels / groups, *kernel_size]``.
         bias: ``[out_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
 
     >>> ef.nn.Conv3d(3, 16, 3, padding=1)(ef.ones((2, 3, 4, 8, 8))).shape
     (2, 16, 4, 8, 8)
@@ -197,7 +206,7 @@ class Conv3d(_AbstractConvolution):
 
 
 class _AbstractTransposed(_AbstractKernels):
-    """What `ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d` have in common."""
+    """Base class of `ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d`."""
 
     _transposed = True
 
@@ -234,28 +243,31 @@ class _AbstractTransposed(_AbstractKernels):
 
 @final
 class ConvTranspose1d(_AbstractTransposed):
-    """The transpose of `Conv1d` (Zeiler et al., 2010): it enlarges by its stride.
+    """Transposed convolution of sequences (Zeiler et al., 2010): it enlarges by its stride.
 
     Input ``[batch, in_channels, length]``, or without the batch axis; output ``[batch,
     out_channels, (length - 1) * stride - 2 * padding + dilation * (kernel_size - 1) +
-    output_padding + 1]``. Initial values are as those of `Conv1d`.
+    output_padding + 1]``. Initial values are as in `Conv1d`.
 
     Args:
-        in_channels: of inputs.
-        out_channels: of outputs.
+        in_channels: number of channels of inputs.
+        out_channels: number of channels of outputs.
         kernel_size: the length of the windows.
-        stride: by how much outputs of neighbouring inputs are apart.
-        padding: how much is cut off at each end.
-        output_padding: how much the output is longer at its end; less than stride or dilation.
-        groups: how many groups of channels are convolved by themselves.
+        stride: distance in the output between windows of neighbouring inputs.
+        padding: number of elements cropped from the output at each end.
+        output_padding: number of elements added at the end; less than stride or dilation.
+        groups: number of groups of channels, each convolved separately.
         bias: whether there is a bias.
-        dilation: the distance of the outputs of neighbouring elements of the window.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dilation: distance in the output between neighbouring elements of the window.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight: ``[in_channels, out_channels / groups, kernel_size]``.
         bias: ``[out_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
 
     >>> ef.nn.ConvTranspose1d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 10))).shape
     (2, 3, 20)
@@ -267,28 +279,32 @@ class ConvTranspose1d(_AbstractTransposed):
 
 @final
 class ConvTranspose2d(_AbstractTransposed):
-    """The transpose of `Conv2d` (Zeiler et al., 2010): it enlarges by its stride.
+    """Transposed convolution of images (Zeiler et al., 2010): it enlarges by its stride.
 
     Input ``[batch, in_channels, height, width]``, or without the batch axis; the output has
     ``out_channels``, and along each axis ``(size - 1) * stride - 2 * padding + dilation *
-    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as those of `Conv2d`.
+    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as in `Conv2d`.
 
     Args:
-        in_channels: of inputs.
-        out_channels: of outputs.
+        in_channels: number of channels of inputs.
+        out_channels: number of channels of outputs.
         kernel_size: height and width of the windows, or one number for both.
-        stride: by how much outputs of neighbouring inputs are apart, likewise.
-        padding: how much is cut off at each side.
-        output_padding: how much the output is larger at its ends; less than stride or dilation.
-        groups: how many groups of channels are convolved by themselves.
+        stride: distance in the output between windows of neighbouring inputs, likewise.
+        padding: number of elements cropped from the output at each side.
+        output_padding: number of elements added at the end of each axis; less than stride or
+            dilation.
+        groups: number of groups of channels, each convolved separately.
         bias: whether there is a bias.
-        dilation: the distance of the outputs of neighbouring elements of the window.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dilation: distance in the output between neighbouring elements of the window.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight: ``[in_channels, out_channels / groups, *kernel_size]``.
         bias: ``[out_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
 
     >>> ef.nn.ConvTranspose2d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 5, 5))).shape
     (2, 3, 10, 10)
@@ -300,28 +316,32 @@ class ConvTranspose2d(_AbstractTransposed):
 
 @final
 class ConvTranspose3d(_AbstractTransposed):
-    """The transpose of `Conv3d` (Zeiler et al., 2010): it enlarges by its stride.
+    """Transposed convolution of volumes (Zeiler et al., 2010): it enlarges by its stride.
 
     Input ``[batch, in_channels, depth, height, width]``, or without the batch axis; the output has
     ``out_channels``, and along each axis ``(size - 1) * stride - 2 * padding + dilation *
-    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as those of `Conv3d`.
+    (kernel_size - 1) + output_padding + 1`` elements. Initial values are as in `Conv3d`.
 
     Args:
-        in_channels: of inputs.
-        out_channels: of outputs.
+        in_channels: number of channels of inputs.
+        out_channels: number of channels of outputs.
         kernel_size: depth, height and width of the windows, or one number for all.
-        stride: by how much outputs of neighbouring inputs are apart, likewise.
-        padding: how much is cut off at each side.
-        output_padding: how much the output is larger at its ends; less than stride or dilation.
-        groups: how many groups of channels are convolved by themselves.
+        stride: distance in the output between windows of neighbouring inputs, likewise.
+        padding: number of elements cropped from the output at each side.
+        output_padding: number of elements added at the end of each axis; less than stride or
+            dilation.
+        groups: number of groups of channels, each convolved separately.
         bias: whether there is a bias.
-        dilation: the distance of the outputs of neighbouring elements of the window.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dilation: distance in the output between neighbouring elements of the window.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight: ``[in_channels, out_channels / groups, *kernel_size]``.
         bias: ``[out_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``groups`` does not divide the channels.
 
     >>> ef.nn.ConvTranspose3d(8, 3, 4, stride=2, padding=1)(ef.ones((2, 8, 2, 5, 5))).shape
     (2, 3, 4, 10, 10)

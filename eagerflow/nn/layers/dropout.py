@@ -1,4 +1,4 @@
-"""`Dropout`."""
+"""Dropout as a layer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ __all__ = ["Dropout"]
 class Dropout(Module):
     """In training mode, zeros at random positions, and ``1 / (1 - p)`` times the input elsewhere.
 
-    (Srivastava et al., 2014.) After ``eval()`` it gives its input.
+    (Srivastava et al., 2014.) After ``eval()`` the layer returns its input.
 
     Args:
         p: the probability of zeros, from 0 to 1.
+
+    Raises:
+        TensorValueError: ``p`` is out of range.
 
     >>> ef.random.seed(0)
     >>> y = ef.nn.Dropout(0.5)(ef.ones(1000))

@@ -1,4 +1,4 @@
-"""Embeddings: a row of a table for each index."""
+"""Embeddings as layers: a row of a table for each index."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ class Embedding(Module):
     """A row of a table for each index (Bengio et al., 2003).
 
     Input: integers of any shape; output ``[*shape, embedding_dim]``. Rows are drawn from the
-    standard normal distribution. The gradient of the table is `eagerflow.IndexedSlices`, the
-    rows that were taken, so that a step costs what these rows cost.
+    standard normal distribution. The gradient of the table is sparse, `eagerflow.IndexedSlices` of
+    the rows taken, so that the cost of a step grows with these rows and not with the table.
 
     Args:
-        num_embeddings: how many rows.
-        embedding_dim: their length.
-        padding_idx: a row that starts with zeros and gets no gradient; negative ones count from
-            the end.
-        dtype: of the table; float32 by default.
-        generator: where to draw the initial values from.
+        num_embeddings: number of rows.
+        embedding_dim: length of the rows.
+        padding_idx: index of a row that starts with zeros and gets no gradient; a negative index
+            counts from the end.
+        dtype: dtype of the table; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight: the table, ``[num_embeddings, embedding_dim]``.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``padding_idx`` is out of range.
 
     >>> words = ef.nn.Embedding(1000, 16, padding_idx=0)
     >>> words(ef.tensor([[5, 7, 0]])).shape
@@ -68,23 +71,26 @@ class Embedding(Module):
 
 @final
 class ShardedEmbedding(Module):
-    """An embedding whose table lies in several variables, as for one on each of several devices.
+    """An embedding whose table is split into several variables, such as one on each device.
 
     Row ``i`` is row ``i // shards`` of shard ``i % shards`` (Abadi et al., 2016, section 4.2):
-    indices are partitioned by shard, each shard gives its rows, and the rows are stitched
-    together. Input, output and initial values are those of `Embedding`. The gradient of each
+    indices are partitioned by shard, rows are gathered from each shard, and the rows are stitched
+    together. Input, output and initial values are as in `Embedding`. The gradient of each
     shard is `eagerflow.IndexedSlices`.
 
     Args:
-        num_embeddings: how many rows, in all shards together.
-        embedding_dim: their length.
-        shards: how many variables.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        num_embeddings: number of rows in all shards together.
+        embedding_dim: length of the rows.
+        shards: number of variables.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
-        shards: the variables, ``[rows, embedding_dim]`` each; the first ones have one row more
-            where the rows cannot be equally many.
+        shards: the variables, ``[rows, embedding_dim]`` each; if the rows do not divide evenly,
+            the first shards have one row more.
+
+    Raises:
+        TensorValueError: a size is less than 1, or there are more shards than rows.
 
     >>> words = ef.nn.ShardedEmbedding(1000, 16, shards=3)
     >>> words(ef.tensor([[5, 7, 0]])).shape

@@ -1,4 +1,4 @@
-"""`Linear`, and layers that only arrange others or axes."""
+"""`Linear`, and layers that arrange other layers, or axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Flatten", "Identity", "Linear", "Sequential"]
 
 @final
 class Linear(Module):
-    """``x @ weight.T + bias``, for the last axis.
+    """A linear map of the last axis: ``x @ weight.T + bias``.
 
     Input ``[..., in_features]``, output ``[..., out_features]``. Weight and bias are drawn from
     U(-k, k) with ``k = 1 / sqrt(in_features)``: He et al. (2015) with a negative slope of √5.
@@ -28,12 +28,15 @@ class Linear(Module):
         in_features: the size of the last axis of inputs.
         out_features: the size of the last axis of outputs.
         bias: whether there is a bias.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight: ``[out_features, in_features]``.
         bias: ``[out_features]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> layer = ef.nn.Linear(3, 2)
     >>> layer(ef.ones((5, 3))).shape
@@ -60,7 +63,7 @@ class Linear(Module):
     def forward(self, x: ef.Tensor) -> ef.Tensor:
         try:
             out = F.linear(x, self.weight, self.bias)
-        except ShapeError as error:  # asked afterwards: it costs nothing where all is well
+        except ShapeError as error:  # looked into afterwards: no cost without an error
             raise linear_error(self, x, error) from None
         note_precision(out, self.weight)
         return out
@@ -75,14 +78,14 @@ def small_bias(shape: tuple[int, ...], generator: Any, dtype: ef.types.DTypeLike
 
 @final
 class Sequential(Module):
-    """Calls one after the other with the output of the one before.
+    """A chain of layers, each called with the output of the layer before.
 
     Args:
-        layers: modules, or any functions of one argument. What recurrent layers give is a pair;
-            a function picks what the next layer takes: ``lambda pair: pair[0]``.
+        layers: modules, or any functions of one argument. Recurrent layers return a pair, of
+            which a function picks the part for the next layer: ``lambda pair: pair[0]``.
 
     Raises:
-        TensorValueError: something cannot be called, or a layer gets a tuple that takes a tensor.
+        TensorValueError: a layer is not callable, or a layer that takes a tensor gets a tuple.
 
     >>> from eagerflow.nn import functional as F
     >>> model = ef.nn.Sequential(ef.nn.Linear(3, 8), F.relu, ef.nn.Linear(8, 2))
@@ -128,7 +131,7 @@ class Sequential(Module):
 
 @final
 class Identity(Module):
-    """Gives what it gets, such as in the place of a layer that is left out.
+    """Returns its input; stands in for a layer that is left out.
 
     >>> ef.nn.Identity()(ef.ones(2))
     Tensor([1., 1.], f32[2]@cpu:0)
@@ -140,11 +143,11 @@ class Identity(Module):
 
 @final
 class Flatten(Module):
-    """Makes one axis of several, by default of all but the first.
+    """Merges several axes into one, by default all but the first.
 
     Args:
-        start_axis: the first of them.
-        end_axis: the last of them.
+        start_axis: the first axis to merge.
+        end_axis: the last axis to merge.
 
     >>> ef.nn.Flatten()(ef.ones((2, 3, 4))).shape
     (2, 12)

@@ -1,4 +1,4 @@
-"""Layers that normalise: with the statistics of the batch, or of each element by itself."""
+"""Normalisation layers: with statistics of the batch, or of each sample."""
 
 from __future__ import annotations
 
@@ -27,25 +27,28 @@ class BatchNorm(Module):
     """Normalises each channel with the mean and variance of the batch (Ioffe and Szegedy, 2015).
 
     Input and output ``[batch, num_features, ...]``. In training mode the statistics are those of
-    the batch, and running ones follow them; after ``eval()`` the running ones are used. Scales
-    are ones and shifts zeros at first.
+    the batch, and running statistics follow them; after ``eval()`` running statistics are used.
+    Initially scales are ones and shifts zeros.
 
     Args:
-        num_features: how many channels, axis 1.
+        num_features: number of channels, the size of axis 1.
         eps: added to variances.
-        momentum: how far the running statistics go towards those of a batch. None: they are the
-            mean over all batches.
-        affine: whether to scale and shift by trained variables.
-        track_running_stats: whether there are running statistics; else those of the batch are
-            used in both modes.
-        dtype: of the variables; float32 by default.
+        momentum: weight of a batch in the running statistics. None: these are the mean over all
+            batches.
+        affine: whether to scale and shift by trainable variables.
+        track_running_stats: whether there are running statistics; else statistics of the batch
+            are used in both modes.
+        dtype: dtype of the variables; float32 by default.
 
     Attributes:
         weight: the scales ``[num_features]``, or None.
         bias: the shifts ``[num_features]``, or None.
         running_mean: a buffer ``[num_features]``, or None.
         running_var: a buffer ``[num_features]``, or None; of unbiased variances.
-        num_batches_tracked: a buffer, how many batches the running statistics have seen, or None.
+        num_batches_tracked: a buffer, the number of batches in the running statistics, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> layer = ef.nn.BatchNorm(3)
     >>> y = layer(ef.random.normal((8, 3, 5, 5), loc=4.0))
@@ -91,27 +94,30 @@ class BatchNorm(Module):
             x, self.running_mean, self.running_var, self.weight, self.bias,
             training=training, momentum=momentum, eps=self.eps,
         )  # fmt: skip
-        if count is not None:  # afterwards: an input that is refused does not count
+        if count is not None:  # afterwards: a refused input does not count
             count.assign_add(1)
         return out
 
 
 @final
 class LayerNorm(Module):
-    """Normalises each element over its last axes (Ba, Kiros and Hinton, 2016).
+    """Normalises each sample over its last axes (Ba, Kiros and Hinton, 2016).
 
-    Input and output ``[..., *normalized_shape]``. Scales are ones and shifts zeros at first.
+    Input and output ``[..., *normalized_shape]``. Initially scales are ones and shifts zeros.
 
     Args:
-        normalized_shape: the sizes of the last axes, or that of the last.
+        normalized_shape: the sizes of the axes to normalise over, or the size of the last axis.
         eps: added to variances.
-        elementwise_affine: whether to scale and shift by trained variables.
+        elementwise_affine: whether to scale and shift by trainable variables.
         bias: whether to shift.
-        dtype: of the variables; float32 by default.
+        dtype: dtype of the variables; float32 by default.
 
     Attributes:
         weight: the scales, of ``normalized_shape``, or None.
         bias: the shifts, likewise.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> y = ef.nn.LayerNorm(4)(ef.tensor([[1.0, 2.0, 3.0, 4.0]]))
     >>> bool(abs(y.mean()) < 1e-6), bool(abs(y.std() - 1) < 1e-4)
@@ -140,18 +146,21 @@ class LayerNorm(Module):
 
 @final
 class RMSNorm(Module):
-    """Divides each element by its root mean square over the last axes (Zhang and Sennrich, 2019).
+    """Divides each sample by its root mean square over the last axes (Zhang and Sennrich, 2019).
 
     Input and output ``[..., *normalized_shape]``. Scales are ones at first.
 
     Args:
-        normalized_shape: the sizes of the last axes, or that of the last.
+        normalized_shape: the sizes of the axes to normalise over, or the size of the last axis.
         eps: added to mean squares; by default the machine epsilon of the dtype.
-        elementwise_affine: whether to scale by a trained variable.
-        dtype: of the variable; float32 by default.
+        elementwise_affine: whether to scale by a trainable variable.
+        dtype: dtype of the variable; float32 by default.
 
     Attributes:
         weight: the scales, of ``normalized_shape``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> ef.nn.RMSNorm(2)(ef.tensor([[3.0, 3.0]]))
     Tensor([[1., 1.]], f32[1,2]@cpu:0)
@@ -184,21 +193,24 @@ def _sizes(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
 
 @final
 class GroupNorm(Module):
-    """Normalises groups of channels of each element (Wu and He, 2018).
+    """Normalises groups of channels of each sample (Wu and He, 2018).
 
-    Input and output ``[batch, num_channels, ...]``. Scales are ones and shifts zeros at first.
+    Input and output ``[batch, num_channels, ...]``. Initially scales are ones and shifts zeros.
 
     Args:
-        num_groups: how many groups; it divides ``num_channels``. As many as channels make
-            instance normalisation, one makes layer normalisation.
-        num_channels: how many channels, axis 1.
+        num_groups: number of groups; it divides ``num_channels``. As many as channels make
+            instance normalisation, a single group makes layer normalisation.
+        num_channels: number of channels, the size of axis 1.
         eps: added to variances.
-        affine: whether to scale and shift channels by trained variables.
-        dtype: of the variables; float32 by default.
+        affine: whether to scale and shift channels by trainable variables.
+        dtype: dtype of the variables; float32 by default.
 
     Attributes:
         weight: the scales ``[num_channels]``, or None.
         bias: the shifts ``[num_channels]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1, or ``num_groups`` does not divide ``num_channels``.
 
     >>> ef.nn.GroupNorm(2, 6)(ef.random.normal((4, 6, 5, 5))).shape
     (4, 6, 5, 5)

@@ -1,4 +1,4 @@
-"""Pooling as layers."""
+"""Maximum, average and adaptive pooling as layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sizes = int | tuple[int, ...]
 
 
 class _AbstractMaxPool(Module):
-    """What `MaxPool1d`, `MaxPool2d` and `MaxPool3d` have in common."""
+    """Base class of `MaxPool1d`, `MaxPool2d` and `MaxPool3d`."""
 
     _function: ClassVar[Callable[..., ef.Tensor]]
 
@@ -52,11 +52,11 @@ class MaxPool1d(_AbstractMaxPool):
 
     Args:
         kernel_size: the length of windows.
-        stride: by how much they move; by default by their length.
-        padding: how far they may reach over each end, at most half of their length, dilation
-            included.
-        dilation: the distance of the elements of a window.
-        ceil_mode: whether windows that reach over the end count, too.
+        stride: distance between windows; by default their length.
+        padding: number of positions that windows may reach beyond each end, at most half of
+            their length, dilation included.
+        dilation: distance between elements of a window.
+        ceil_mode: whether windows that reach beyond the end count, too.
 
     >>> ef.nn.MaxPool1d(2)(ef.tensor([[1.0, 3.0, 2.0, 0.0]]))
     Tensor([[3., 2.]], f32[1,2]@cpu:0)
@@ -73,11 +73,11 @@ class MaxPool2d(_AbstractMaxPool):
 
     Args:
         kernel_size: height and width of windows, or one number for both.
-        stride: by how much they move; by default by their sizes.
-        padding: how far they may reach over each side, at most half of their size, dilation
-            included.
-        dilation: the distance of the elements of a window.
-        ceil_mode: whether windows that reach over the end count, too.
+        stride: distance between windows; by default their sizes.
+        padding: number of positions that windows may reach beyond each side, at most half of
+            their size, dilation included.
+        dilation: distance between elements of a window.
+        ceil_mode: whether windows that reach beyond the end count, too.
 
     >>> ef.nn.MaxPool2d(2)(ef.ones((2, 3, 8, 8))).shape
     (2, 3, 4, 4)
@@ -94,11 +94,11 @@ class MaxPool3d(_AbstractMaxPool):
 
     Args:
         kernel_size: depth, height and width of windows, or one number for all.
-        stride: by how much they move; by default by their sizes.
-        padding: how far they may reach over each side, at most half of their size, dilation
-            included.
-        dilation: the distance of the elements of a window.
-        ceil_mode: whether windows that reach over the end count, too.
+        stride: distance between windows; by default their sizes.
+        padding: number of positions that windows may reach beyond each side, at most half of
+            their size, dilation included.
+        dilation: distance between elements of a window.
+        ceil_mode: whether windows that reach beyond the end count, too.
 
     >>> ef.nn.MaxPool3d(2)(ef.ones((2, 3, 4, 8, 8))).shape
     (2, 3, 2, 4, 4)
@@ -108,7 +108,7 @@ class MaxPool3d(_AbstractMaxPool):
 
 
 class _AbstractAvgPool(Module):
-    """What `AvgPool1d`, `AvgPool2d` and `AvgPool3d` have in common."""
+    """Base class of `AvgPool1d`, `AvgPool2d` and `AvgPool3d`."""
 
     _function: ClassVar[Callable[..., ef.Tensor]]
 
@@ -143,11 +143,11 @@ class AvgPool1d(_AbstractAvgPool):
 
     Args:
         kernel_size: the length of windows.
-        stride: by how much they move; by default by their length.
-        padding: zeros at each end, at most half the length of a window.
-        ceil_mode: whether windows that reach over the end count, too.
+        stride: distance between windows; by default their length.
+        padding: number of zeros at each end, at most half the length of a window.
+        ceil_mode: whether windows that reach beyond the end count, too.
         count_include_pad: whether the zeros of the padding count.
-        divisor_override: what to divide sums by; by default the number of elements.
+        divisor_override: divisor of the sums; by default the number of elements.
 
     >>> ef.nn.AvgPool1d(2)(ef.tensor([[1.0, 3.0, 2.0, 0.0]]))
     Tensor([[2., 1.]], f32[1,2]@cpu:0)
@@ -164,11 +164,11 @@ class AvgPool2d(_AbstractAvgPool):
 
     Args:
         kernel_size: height and width of windows, or one number for both.
-        stride: by how much they move; by default by their sizes.
-        padding: zeros at each side, at most half the size of a window.
-        ceil_mode: whether windows that reach over the end count, too.
+        stride: distance between windows; by default their sizes.
+        padding: number of zeros at each side, at most half the size of a window.
+        ceil_mode: whether windows that reach beyond the end count, too.
         count_include_pad: whether the zeros of the padding count.
-        divisor_override: what to divide sums by; by default the number of elements.
+        divisor_override: divisor of the sums; by default the number of elements.
 
     >>> ef.nn.AvgPool2d(2)(ef.ones((2, 3, 8, 8))).shape
     (2, 3, 4, 4)
@@ -185,11 +185,11 @@ class AvgPool3d(_AbstractAvgPool):
 
     Args:
         kernel_size: depth, height and width of windows, or one number for all.
-        stride: by how much they move; by default by their sizes.
-        padding: zeros at each side, at most half the size of a window.
-        ceil_mode: whether windows that reach over the end count, too.
+        stride: distance between windows; by default their sizes.
+        padding: number of zeros at each side, at most half the size of a window.
+        ceil_mode: whether windows that reach beyond the end count, too.
         count_include_pad: whether the zeros of the padding count.
-        divisor_override: what to divide sums by; by default the number of elements.
+        divisor_override: divisor of the sums; by default the number of elements.
 
     >>> ef.nn.AvgPool3d(2)(ef.ones((2, 3, 4, 8, 8))).shape
     (2, 3, 2, 4, 4)
@@ -199,7 +199,7 @@ class AvgPool3d(_AbstractAvgPool):
 
 
 class _AbstractAdaptivePool(Module):
-    """What pooling to a given number of positions has in common."""
+    """Base class of layers that pool to a given number of positions."""
 
     _function: ClassVar[Callable[..., ef.Tensor]]
 
@@ -212,13 +212,13 @@ class _AbstractAdaptivePool(Module):
 
 @final
 class AdaptiveAvgPool1d(_AbstractAdaptivePool):
-    """The means of as many equal parts of a sequence as the output has elements.
+    """Average pooling of a sequence to a given length.
 
     Input ``[batch, channels, length]``, or without the batch axis; output
     ``[batch, channels, output_size]``.
 
     Args:
-        output_size: how many positions.
+        output_size: number of positions.
 
     >>> ef.nn.AdaptiveAvgPool1d(1)(ef.ones((2, 3, 7))).shape
     (2, 3, 1)
@@ -229,14 +229,14 @@ class AdaptiveAvgPool1d(_AbstractAdaptivePool):
 
 @final
 class AdaptiveAvgPool2d(_AbstractAdaptivePool):
-    """The means of as many equal parts of an image as the output has elements.
+    """Average pooling of an image to given sizes.
 
     Input ``[batch, channels, height, width]``, or without the batch axis; output
     ``[batch, channels, *output_size]``.
 
     Args:
-        output_size: height and width of the output, or one number for both; None leaves an axis
-            as it is.
+        output_size: height and width of the output, or one number for both; None keeps the size
+            of an axis.
 
     >>> ef.nn.AdaptiveAvgPool2d(1)(ef.ones((2, 3, 7, 5))).shape
     (2, 3, 1, 1)
@@ -247,14 +247,14 @@ class AdaptiveAvgPool2d(_AbstractAdaptivePool):
 
 @final
 class AdaptiveAvgPool3d(_AbstractAdaptivePool):
-    """The means of as many equal parts of a volume as the output has elements.
+    """Average pooling of a volume to given sizes.
 
     Input ``[batch, channels, depth, height, width]``, or without the batch axis; output
     ``[batch, channels, *output_size]``.
 
     Args:
-        output_size: depth, height and width of the output, or one number for all; None leaves an
-            axis as it is.
+        output_size: depth, height and width of the output, or one number for all; None keeps the
+            size of an axis.
 
     >>> ef.nn.AdaptiveAvgPool3d(1)(ef.ones((2, 3, 4, 7, 5))).shape
     (2, 3, 1, 1, 1)
@@ -265,13 +265,13 @@ class AdaptiveAvgPool3d(_AbstractAdaptivePool):
 
 @final
 class AdaptiveMaxPool1d(_AbstractAdaptivePool):
-    """The largest elements of as many equal parts of a sequence as the output has elements.
+    """Maximum pooling of a sequence to a given length.
 
     Input ``[batch, channels, length]``, or without the batch axis; output
     ``[batch, channels, output_size]``.
 
     Args:
-        output_size: how many positions.
+        output_size: number of positions.
 
     >>> ef.nn.AdaptiveMaxPool1d(1)(ef.ones((2, 3, 7))).shape
     (2, 3, 1)
@@ -282,14 +282,14 @@ class AdaptiveMaxPool1d(_AbstractAdaptivePool):
 
 @final
 class AdaptiveMaxPool2d(_AbstractAdaptivePool):
-    """The largest elements of as many equal parts of an image as the output has elements.
+    """Maximum pooling of an image to given sizes.
 
     Input ``[batch, channels, height, width]``, or without the batch axis; output
     ``[batch, channels, *output_size]``.
 
     Args:
-        output_size: height and width of the output, or one number for both; None leaves an axis
-            as it is.
+        output_size: height and width of the output, or one number for both; None keeps the size
+            of an axis.
 
     >>> ef.nn.AdaptiveMaxPool2d(1)(ef.ones((2, 3, 7, 5))).shape
     (2, 3, 1, 1)
@@ -300,14 +300,14 @@ class AdaptiveMaxPool2d(_AbstractAdaptivePool):
 
 @final
 class AdaptiveMaxPool3d(_AbstractAdaptivePool):
-    """The largest elements of as many equal parts of a volume as the output has elements.
+    """Maximum pooling of a volume to given sizes.
 
     Input ``[batch, channels, depth, height, width]``, or without the batch axis; output
     ``[batch, channels, *output_size]``.
 
     Args:
-        output_size: depth, height and width of the output, or one number for all; None leaves an
-            axis as it is.
+        output_size: depth, height and width of the output, or one number for all; None keeps the
+            size of an axis.
 
     >>> ef.nn.AdaptiveMaxPool3d(1)(ef.ones((2, 3, 4, 7, 5))).shape
     (2, 3, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""Recurrent layers: a state that goes along sequences."""
+"""Recurrent layers: `RNN`, `LSTM` and `GRU` over sequences."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["GRU", "LSTM", "RNN"]
 
 
 class AbstractRecurrent(Module):
-    """Recurrent steps along sequences: layers above each other, in one direction or in both."""
+    """Base class of recurrent layers: stacked layers, in one direction or in both."""
 
     _kind: str
     proj_size = 0
-    #: None until all variables are there
+    #: None until all variables are made
     _weights: Weights | None = None
 
     def __init__(
@@ -60,7 +60,7 @@ class AbstractRecurrent(Module):
             self._weights = weights_of(self, suffixes(self.num_layers, self.bidirectional))
 
     def _run(self, x: TensorLike, hx: Any, lengths: TensorLike | None) -> tuple[ef.Tensor, State]:
-        """The outputs and the last state, of tensors ``[sweeps, batch, size]``."""
+        """The outputs, and the last state as tensors ``[sweeps, batch, size]``."""
         name, weights = type(self).__name__, self._weights
         assert weights is not None
         x = ef.asarray(x)
@@ -86,7 +86,7 @@ class AbstractRecurrent(Module):
 
 
 class AbstractPlainRecurrent(AbstractRecurrent):
-    """Those whose state is one tensor."""
+    """Base class of recurrent layers whose state is one tensor."""
 
     def forward(
         self, x: TensorLike, hx: TensorLike | None = None, *, lengths: TensorLike | None = None
@@ -94,13 +94,12 @@ class AbstractPlainRecurrent(AbstractRecurrent):
         """The outputs, and the last state of each layer and direction.
 
         Args:
-            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` if the batch comes
-                first, or ``[time, input_size]``.
-            hx: the state to start from, ``[layers * directions, batch, hidden_size]``; zeros by
-                default.
-            lengths: how many steps each sequence has, integers ``[batch]``. The rest is padding,
-                whatever it holds: outputs there are zeros, the last state is that after the last
-                step of the sequence, and the direction backward begins there.
+            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` with ``batch_first``, or
+                ``[time, input_size]``.
+            hx: the initial state, ``[layers * directions, batch, hidden_size]``; zeros by default.
+            lengths: the length of each sequence, integers ``[batch]``. The rest is padding, whose
+                values do not matter: outputs there are zeros, the last state is the state after the
+                last step of the sequence, and the backward sweep begins at that step.
         """
         out, (h,) = self._run(x, hx, lengths)
         return out, h
@@ -118,24 +117,27 @@ class RNN(AbstractPlainRecurrent):
 
     Args:
         input_size: the size of the last axis of inputs.
-        hidden_size: that of the state.
-        num_layers: how many layers there are; each takes the outputs of the one before.
+        hidden_size: the size of the state.
+        num_layers: number of layers; each takes the outputs of the layer before.
         nonlinearity: ``"tanh"`` or ``"relu"``.
         bias: whether there are biases.
         batch_first: whether inputs and outputs are ``[batch, time, ...]``; states are not.
         dropout: the probability with which outputs of all layers but the last are dropped in
             training mode (Zaremba et al., 2014).
-        bidirectional: whether each layer also goes from the last step to the first, with
-            variables of its own, as Schuster and Paliwal (1997) do.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        bidirectional: whether each layer also makes a backward sweep, from the last step to the
+            first, with variables of its own (Schuster and Paliwal, 1997).
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
-        weight_ih_l0: ``[hidden_size, input_size]``; of the other layers ``weight_ih_l1``, …, and
-            of the direction backward ``weight_ih_l0_reverse``, ….
+        weight_ih_l0: ``[hidden_size, input_size]``; in further layers ``weight_ih_l1``, …, and
+            for backward sweeps ``weight_ih_l0_reverse``, ….
         weight_hh_l0: ``[hidden_size, hidden_size]``.
-        bias_ih_l0: ``[hidden_size]``; none without biases.
+        bias_ih_l0: ``[hidden_size]``; absent without biases.
         bias_hh_l0: ``[hidden_size]``, likewise.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> layer = ef.nn.RNN(3, 5, num_layers=2)
     >>> out, state = layer(ef.ones((7, 4, 3)))
@@ -171,28 +173,31 @@ class LSTM(AbstractRecurrent):
 
     With forget gates (Gers et al., 2000): ``i, f, g, o = split(x @ w_ih.T + b_ih + h @ w_hh.T +
     b_hh, 4)``, ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)``, ``h = sigmoid(o) * tanh(c)``.
-    Inputs, outputs, loops and initial values are those of `RNN`; the state is a pair.
+    Inputs, outputs, loops and initial values are as in `RNN`; the state is a pair.
 
     Args:
         input_size: the size of the last axis of inputs.
-        hidden_size: that of the state ``c``, and of ``h`` if it is not projected.
-        num_layers: how many layers there are; each takes the outputs of the one before.
+        hidden_size: the size of the state ``c``, and of ``h`` if it is not projected.
+        num_layers: number of layers; each takes the outputs of the layer before.
         bias: whether there are biases.
         batch_first: whether inputs and outputs are ``[batch, time, ...]``; states are not.
         dropout: the probability with which outputs of all layers but the last are dropped in
             training mode.
-        bidirectional: whether each layer also goes from the last step to the first.
+        bidirectional: whether each layer also makes a backward sweep.
         proj_size: if not 0, ``h`` is projected to this size by ``h @ w_hr.T`` (Sak et al., 2014).
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
-        weight_ih_l0: ``[4 * hidden_size, input_size]``, the gates i, f, g, o one below the other;
-            names of further layers and directions are as in `RNN`.
-        weight_hh_l0: ``[4 * hidden_size, hidden_size]``, or ``proj_size`` columns.
-        bias_ih_l0: ``[4 * hidden_size]``; none without biases.
+        weight_ih_l0: ``[4 * hidden_size, input_size]``, the gates i, f, g, o stacked in this order;
+            names in further layers and directions are as in `RNN`.
+        weight_hh_l0: ``[4 * hidden_size, hidden_size]``; with projections, ``proj_size`` columns.
+        bias_ih_l0: ``[4 * hidden_size]``; absent without biases.
         bias_hh_l0: ``[4 * hidden_size]``, likewise.
         weight_hr_l0: ``[proj_size, hidden_size]``, if there are projections.
+
+    Raises:
+        TensorValueError: an argument is out of its range, such as ``proj_size >= hidden_size``.
 
     >>> layer = ef.nn.LSTM(3, 5, batch_first=True, bidirectional=True)
     >>> out, (h, c) = layer(ef.ones((4, 7, 3)), lengths=[7, 2, 5, 1])
@@ -241,11 +246,11 @@ class LSTM(AbstractRecurrent):
         """The outputs, and the last state ``(h, c)`` of each layer and direction.
 
         Args:
-            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` if the batch comes
-                first, or ``[time, input_size]``.
-            hx: the state ``(h, c)`` to start from, ``[layers * directions, batch, size]`` each;
-                zeros by default.
-            lengths: how many steps each sequence has, as in `RNN`.
+            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` with ``batch_first``, or
+                ``[time, input_size]``.
+            hx: the initial state ``(h, c)``, ``[layers * directions, batch, size]`` each; zeros by
+                default.
+            lengths: the length of each sequence, as in `RNN`.
         """
         out, (h, c) = self._run(x, hx, lengths)
         return out, (h, c)
@@ -257,27 +262,30 @@ class GRU(AbstractPlainRecurrent):
 
     With ``r, z, n = split(x @ w_ih.T + b_ih, 3)`` and ``r2, z2, n2 = split(h @ w_hh.T + b_hh, 3)``:
     ``n = tanh(n + sigmoid(r + r2) * n2)``, ``h = n + sigmoid(z + z2) * (h - n)``. As in PyTorch
-    and cuDNN, the gate r comes after the product with the state. Inputs, outputs, states, loops
-    and initial values are those of `RNN`.
+    and cuDNN, the gate r is applied after the product with the state. Inputs, outputs, states,
+    loops and initial values are as in `RNN`.
 
     Args:
         input_size: the size of the last axis of inputs.
-        hidden_size: that of the state.
-        num_layers: how many layers there are; each takes the outputs of the one before.
+        hidden_size: the size of the state.
+        num_layers: number of layers; each takes the outputs of the layer before.
         bias: whether there are biases.
         batch_first: whether inputs and outputs are ``[batch, time, ...]``; states are not.
         dropout: the probability with which outputs of all layers but the last are dropped in
             training mode.
-        bidirectional: whether each layer also goes from the last step to the first.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        bidirectional: whether each layer also makes a backward sweep.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
-        weight_ih_l0: ``[3 * hidden_size, input_size]``, the gates r, z, n one below the other;
-            names of further layers and directions are as in `RNN`.
+        weight_ih_l0: ``[3 * hidden_size, input_size]``, the gates r, z, n stacked in this order;
+            names in further layers and directions are as in `RNN`.
         weight_hh_l0: ``[3 * hidden_size, hidden_size]``.
-        bias_ih_l0: ``[3 * hidden_size]``; none without biases.
+        bias_ih_l0: ``[3 * hidden_size]``; absent without biases.
         bias_hh_l0: ``[3 * hidden_size]``, likewise.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> layer = ef.nn.GRU(3, 5)
     >>> out, state = layer(ef.ones((7, 4, 3)))

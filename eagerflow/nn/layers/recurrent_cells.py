@@ -1,4 +1,4 @@
-"""Recurrent cells: one step of a recurrent layer, to be called in a loop of one's own."""
+"""Recurrent cells: single steps of recurrent layers, for loops written by users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 
 
 class AbstractCell(Module):
-    """One recurrent step."""
+    """Base class of recurrent cells, which compute one time step."""
 
     _kind: str
     weight_ih: ef.Variable
@@ -41,7 +41,7 @@ class AbstractCell(Module):
         make_weights(self, self._kind, "", (input_size, hidden_size, 0), bias, dtype, generator)
 
     def _step(self, x: TensorLike, hx: Any, count: int) -> State:
-        """The next state, of so many tensors ``[batch, hidden_size]``."""
+        """The next state, of ``count`` tensors ``[batch, hidden_size]``."""
         name = type(self).__name__
         x = ef.asarray(x)
         check_rows(name, x, self.input_size)
@@ -55,7 +55,7 @@ class AbstractCell(Module):
 
 
 class AbstractPlainCell(AbstractCell):
-    """Those whose state is one tensor."""
+    """Base class of cells whose state is one tensor."""
 
     def forward(self, x: TensorLike, hx: TensorLike | None = None) -> ef.Tensor:
         """The next state.
@@ -73,21 +73,24 @@ class RNNCell(AbstractPlainCell):
     """``tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh)`` (Elman, 1990).
 
     Input ``[batch, input_size]`` or ``[input_size]``, output ``[batch, hidden_size]`` or
-    ``[hidden_size]``. Initial values are those of `RNN`, which takes whole sequences.
+    ``[hidden_size]``. Initial values are as in `RNN`, which takes whole sequences.
 
     Args:
         input_size: the size of the last axis of inputs.
-        hidden_size: that of the state.
+        hidden_size: the size of the state.
         bias: whether there are biases.
         nonlinearity: ``"tanh"`` or ``"relu"``.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         weight_ih: ``[hidden_size, input_size]``.
         weight_hh: ``[hidden_size, hidden_size]``.
         bias_ih: ``[hidden_size]``, or None.
         bias_hh: ``[hidden_size]``, or None.
+
+    Raises:
+        TensorValueError: an argument is out of its range.
 
     >>> cell = ef.nn.RNNCell(3, 5)
     >>> h = cell(ef.ones((4, 3)))
@@ -119,16 +122,19 @@ class LSTMCell(AbstractCell):
 
     Args:
         input_size: the size of the last axis of inputs.
-        hidden_size: that of the state.
+        hidden_size: the size of the state.
         bias: whether there are biases.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
-        weight_ih: ``[4 * hidden_size, input_size]``, the gates i, f, g, o one below the other.
+        weight_ih: ``[4 * hidden_size, input_size]``, the gates i, f, g, o stacked in this order.
         weight_hh: ``[4 * hidden_size, hidden_size]``.
         bias_ih: ``[4 * hidden_size]``, or None.
         bias_hh: ``[4 * hidden_size]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> cell = ef.nn.LSTMCell(3, 5)
     >>> h, c = cell(ef.ones((4, 3)))
@@ -162,16 +168,19 @@ class GRUCell(AbstractPlainCell):
 
     Args:
         input_size: the size of the last axis of inputs.
-        hidden_size: that of the state.
+        hidden_size: the size of the state.
         bias: whether there are biases.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
-        weight_ih: ``[3 * hidden_size, input_size]``, the gates r, z, n one below the other.
+        weight_ih: ``[3 * hidden_size, input_size]``, the gates r, z, n stacked in this order.
         weight_hh: ``[3 * hidden_size, hidden_size]``.
         bias_ih: ``[3 * hidden_size]``, or None.
         bias_hh: ``[3 * hidden_size]``, or None.
+
+    Raises:
+        TensorValueError: a size is less than 1.
 
     >>> cell = ef.nn.GRUCell(3, 5)
     >>> cell(ef.ones(3), ef.zeros(5)).shape

@@ -26,7 +26,7 @@ _ACTIVATION: Final = one_of(*_ACTIVATIONS)
 
 
 class _AbstractLayer(Module):
-    """What encoder and decoder layers have in common: all but how their parts follow."""
+    """Base class of encoder and decoder layers, which define the order of its parts."""
 
     _looks_up: ClassVar[bool]
     multihead_attn: MultiHeadAttention
@@ -79,50 +79,53 @@ class _AbstractLayer(Module):
     def _add(
         self, x: ef.Tensor, norm: LayerNorm, part: Callable[[ef.Tensor], ef.Tensor]
     ) -> ef.Tensor:
-        """``x`` and what a part of the layer makes of it, with the norm before or after."""
+        """A residual connection around a part of the layer, with the norm before or after."""
         if self.norm_first:
             return x + self.dropout(part(norm(x)))
         return norm(x + self.dropout(part(x)))
 
     def _feed(self, x: ef.Tensor) -> ef.Tensor:
-        """The part that takes each position by itself."""
+        """The MLP, applied to each position separately."""
         activation = self.activation
         if isinstance(activation, str):
             activation = _ACTIVATIONS[activation]
         return self.linear2(self.dropout(activation(self.linear1(x))))
 
     def _batch_first(self, x: ef.Tensor) -> ef.Tensor:
-        """``[batch, length, d_model]`` of what the layer takes, and the way back."""
+        """Converts between the layout of the layer's input and ``[batch, length, d_model]``."""
         return x if self.batch_first or x.ndim < 3 else ef.moveaxis(x, 0, 1)
 
 
 @final
 class TransformerEncoderLayer(_AbstractLayer):
-    """Attention of a sequence to itself, and an MLP for each position (Vaswani et al., 2017).
+    """Self-attention, and an MLP for each position (Vaswani et al., 2017).
 
     Input and output ``[length, batch, d_model]``, with ``batch_first`` ``[batch, length,
-    d_model]``, or one sequence ``[length, d_model]``. Around each of the two is a residual and a
-    layer norm.
+    d_model]``, or one sequence ``[length, d_model]``. Attention and MLP each have a residual
+    connection and a layer norm.
 
     Args:
         d_model: the size of the last axis.
-        nhead: how many attentions there are side by side; it divides ``d_model``.
+        nhead: number of attention heads; it divides ``d_model``.
         dim_feedforward: the size of the hidden layer of the MLP.
-        dropout: the probability with which shares of attention, hidden elements and what is
-            added to the residual are dropped in training mode.
-        activation: of the MLP: ``"relu"``, ``"gelu"`` or a function.
+        dropout: the probability with which attention weights, hidden elements and the outputs of
+            attention and MLP are dropped in training mode.
+        activation: activation of the MLP: ``"relu"``, ``"gelu"`` or a function.
         layer_norm_eps: added to variances by the norms.
-        batch_first: whether the first axis is that of the batch.
-        norm_first: whether the norms are before attention and MLP, instead of after the
-            residuals; then a stack of layers wants a last norm.
+        batch_first: whether the first axis is the batch.
+        norm_first: whether norms come before attention and MLP, instead of after the residual
+            sums; then a stack of layers needs a last norm.
         bias: whether projections, MLP and norms have biases.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
         self_attn: a `MultiHeadAttention`.
         linear1: the first layer of the MLP; ``linear2`` the second.
-        norm1: the norm of the attention; ``norm2`` that of the MLP.
+        norm1: the norm of the attention; ``norm2`` the norm of the MLP.
+
+    Raises:
+        TensorValueError: an argument is out of its range, or ``nhead`` does not divide ``d_model``.
 
     >>> layer = ef.nn.TransformerEncoderLayer(16, 4, dim_feedforward=32, batch_first=True)
     >>> layer(ef.ones((2, 10, 16)), is_causal=True).shape
@@ -134,15 +137,15 @@ class TransformerEncoderLayer(_AbstractLayer):
     def forward(
         self, x: ef.Tensor, *, mask: ef.Tensor | None = None, is_causal: bool = False
     ) -> ef.Tensor:
-        """The output.
+        """The output, of the shape of ``x``.
 
         Args:
             x: the sequences.
             mask: broadcasts to ``[batch, nhead, length, length]``, whatever ``batch_first`` is.
-                Boolean: which positions a position sees; of a floating dtype: what is added to
-                their scores. Of the padding of each sequence:
+                Boolean: the positions that a position attends to; floating: numbers added to the
+                scores. To hide the padding of each sequence:
                 ``(tokens != padding)[:, None, None, :]`` for tokens ``[batch, length]``.
-            is_causal: whether a position sees no later ones, whatever the mask.
+            is_causal: whether later positions are masked, whatever the mask.
         """
 
         def attend(x: ef.Tensor) -> ef.Tensor:
@@ -154,32 +157,35 @@ class TransformerEncoderLayer(_AbstractLayer):
 
 @final
 class TransformerDecoderLayer(_AbstractLayer):
-    """`TransformerEncoderLayer` with attention to another sequence, the memory, between its parts.
+    """Self-attention, attention to another sequence, the memory, and an MLP for each position.
 
     Input ``[length, batch, d_model]`` and memory ``[others, batch, d_model]``; output as the
     input. With ``batch_first`` the first two axes are swapped; one sequence has no batch.
 
     Args:
         d_model: the size of the last axis.
-        nhead: how many attentions there are side by side; it divides ``d_model``.
+        nhead: number of attention heads; it divides ``d_model``.
         dim_feedforward: the size of the hidden layer of the MLP.
-        dropout: the probability with which shares of attention, hidden elements and what is
-            added to the residual are dropped in training mode.
-        activation: of the MLP: ``"relu"``, ``"gelu"`` or a function.
+        dropout: the probability with which attention weights, hidden elements and the outputs of
+            attention and MLP are dropped in training mode.
+        activation: activation of the MLP: ``"relu"``, ``"gelu"`` or a function.
         layer_norm_eps: added to variances by the norms.
-        batch_first: whether the first axis is that of the batch.
-        norm_first: whether the norms are before attentions and MLP, instead of after the
-            residuals; then a stack of layers wants a last norm.
+        batch_first: whether the first axis is the batch.
+        norm_first: whether norms come before attentions and MLP, instead of after the residual
+            sums; then a stack of layers needs a last norm.
         bias: whether projections, MLP and norms have biases.
-        dtype: of the variables; float32 by default.
-        generator: where to draw the initial values from.
+        dtype: dtype of the variables; float32 by default.
+        generator: the generator to draw initial values from; the process's own by default.
 
     Attributes:
-        self_attn: the `MultiHeadAttention` of a sequence to itself.
-        multihead_attn: that to the memory.
+        self_attn: the self-attention, a `MultiHeadAttention`.
+        multihead_attn: the attention to the memory, a `MultiHeadAttention`.
         linear1: the first layer of the MLP; ``linear2`` the second.
-        norm1: the norm of the first attention; ``norm2`` and ``norm3`` those of the second and of
-            the MLP.
+        norm1: the norm of self-attention; ``norm2`` and ``norm3`` the norms of attention to the
+            memory and of the MLP.
+
+    Raises:
+        TensorValueError: an argument is out of its range, or ``nhead`` does not divide ``d_model``.
 
     >>> layer = ef.nn.TransformerDecoderLayer(16, 4, dim_feedforward=32, batch_first=True)
     >>> layer(ef.ones((2, 10, 16)), ef.ones((2, 7, 16)), is_causal=True).shape
@@ -197,15 +203,15 @@ class TransformerDecoderLayer(_AbstractLayer):
         memory_mask: ef.Tensor | None = None,
         is_causal: bool = False,
     ) -> ef.Tensor:
-        """The output.
+        """The output, of the shape of ``x``.
 
         Args:
             x: the sequences.
-            memory: what they attend to, such as the output of an encoder.
-            mask: which positions of its own sequence a position sees, as that of
-                `TransformerEncoderLayer`.
-            memory_mask: which of the memory, ``[batch, nhead, length, others]``, likewise.
-            is_causal: whether a position sees no later ones of its own sequence.
+            memory: the sequences to attend to, such as the output of an encoder.
+            mask: mask of self-attention, as in `TransformerEncoderLayer`.
+            memory_mask: mask of attention to the memory, likewise; broadcasts to
+                ``[batch, nhead, length, others]``.
+            is_causal: whether later positions of the sequence itself are masked.
         """
         memory = self._batch_first(memory)
 
@@ -222,12 +228,15 @@ class TransformerDecoderLayer(_AbstractLayer):
 
 @final
 class TransformerEncoder(Module):
-    """Encoder layers, one after the other.
+    """A stack of encoder layers.
 
     Args:
         encoder_layer: the first layer; the others are copies of it, its initial values included.
-        num_layers: how many there are.
-        norm: applied to the output of the last one, as layers with ``norm_first`` want it.
+        num_layers: number of layers.
+        norm: applied to the output of the last layer, as layers with ``norm_first`` need it.
+
+    Raises:
+        TensorValueError: ``num_layers`` is less than 1.
 
     >>> layer = ef.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=True)
     >>> encoder = ef.nn.TransformerEncoder(layer, 2, norm=ef.nn.LayerNorm(16))
@@ -251,7 +260,7 @@ class TransformerEncoder(Module):
     def forward(
         self, x: ef.Tensor, *, mask: ef.Tensor | None = None, is_causal: bool = False
     ) -> ef.Tensor:
-        """The output; arguments are those of each layer."""
+        """The output, of the shape of ``x``; arguments are those of each layer."""
         for layer in self.layers:
             x = layer(x, mask=mask, is_causal=is_causal)
         return x if self.norm is None else self.norm(x)
@@ -259,12 +268,15 @@ class TransformerEncoder(Module):
 
 @final
 class TransformerDecoder(Module):
-    """Decoder layers, one after the other, which attend to one memory.
+    """A stack of decoder layers, which attend to one memory.
 
     Args:
         decoder_layer: the first layer; the others are copies of it, its initial values included.
-        num_layers: how many there are.
-        norm: applied to the output of the last one, as layers with ``norm_first`` want it.
+        num_layers: number of layers.
+        norm: applied to the output of the last layer, as layers with ``norm_first`` need it.
+
+    Raises:
+        TensorValueError: ``num_layers`` is less than 1.
 
     >>> layer = ef.nn.TransformerDecoderLayer(16, 4, 32, batch_first=True)
     >>> decoder = ef.nn.TransformerDecoder(layer, 2)
@@ -292,7 +304,7 @@ class TransformerDecoder(Module):
         memory_mask: ef.Tensor | None = None,
         is_causal: bool = False,
     ) -> ef.Tensor:
-        """The output; arguments are those of each layer."""
+        """The output, of the shape of ``x``; arguments are those of each layer."""
         for layer in self.layers:
             x = layer(x, memory, mask=mask, memory_mask=memory_mask, is_causal=is_causal)
         return x if self.norm is None else self.norm(x)

@@ -1,6 +1,6 @@
-"""Makes arrays: from values, from other arrays' memory, and from a description.
+"""Creation of arrays: from values, from other arrays' memory, and from shape and dtype.
 
-The ops that take no array get the device as an attribute.
+Ops that take no array get the device as an attribute.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _copy = define("copy", infer=_same_type, vjp=_pass, storage="fresh", order="rows
 
 
 def copy(x: TensorLike, /) -> Tensor:
-    """The same values in memory of their own.
+    """A copy of ``x`` in memory of its own.
 
     Args:
         x: any dtype.
@@ -85,13 +85,13 @@ def tensor(data: TensorLike, dtype: DTypeLike = None, device: DeviceLike = None)
     Args:
         data: a number, ``bytes``, nested sequences of these or of tensors, a tensor, or an array of
             any library. Sequences that hold tensors are stacked, and gradients flow into these.
-        dtype: of the result. By default that of an array; float32 for Python floats, int64 for
-            ints, complex64 for complex numbers.
-        device: of the result; by default that of a tensor, else the current one.
+        dtype: dtype of the result. By default the dtype of an array; float32 for Python floats,
+            int64 for ints, complex64 for complex numbers.
+        device: device of the result; by default that of a tensor, else the current device.
 
     Raises:
-        DTypeError: texts, of which only the bytes are elements of tensors.
-        TensorValueError: ragged sequences, or a number that does not fit the dtype.
+        DTypeError: ``data`` holds strings; only byte strings are elements of tensors.
+        TensorValueError: the sequences are ragged, or a number does not fit the dtype.
 
     >>> ef.tensor([[1, 2], [3, 4]])
     Tensor([[1, 2],
@@ -120,12 +120,12 @@ def asarray(
 
     Args:
         obj: as for `tensor`.
-        dtype: of the result; as for `tensor`.
-        device: of the result; as for `tensor`.
+        dtype: dtype of the result; as for `tensor`.
+        device: device of the result; as for `tensor`.
         copy: True always copies, False never, None only if needed.
 
     Raises:
-        TensorValueError: ``copy=False``, but a copy is needed.
+        TensorValueError: ``copy=False`` is given, but a copy is needed.
 
     >>> x = ef.tensor([1, 2])
     >>> ef.asarray(x) is x
@@ -139,7 +139,7 @@ def asarray(
 
 
 def _copied(data: Any, dtype: DTypeLike, device: DeviceLike) -> Tensor:
-    """A copy that an op makes, so that an interpreter sees which array the values are from."""
+    """A copy made by an op, so that interpreters see which array the values come from."""
     target, host = as_device(device), as_device("cpu:0")
     where = target if target.backend.array_type is type(data) else host
     lane = where.lanes.get(data.dtype) if type(data) is where.backend.array_type else None
@@ -164,11 +164,11 @@ def _convert(data: TensorLike, dtype: DTypeLike, device: DeviceLike, copy: bool 
     return made
 
 
-# --- from a description ---------------------------------------------------------------------
+# --- from shape and dtype -------------------------------------------------------------------
 
 
 def creating(name: str, infer: Callable[..., TensorType], **facts: Unpack[OpFacts]) -> Op:
-    """An op that makes an array of its attributes alone."""
+    """An op that makes an array from its attributes alone."""
     made: OpFacts = {"precision": "exact", "storage": "fresh", "order": "rows", **facts}
     return define(name, infer=infer, nondifferentiable=True, **made)
 
@@ -183,12 +183,12 @@ _full = creating("full", _described, fill=lambda attrs: attrs.get("fill_value"))
 
 
 def zeros(shape: ShapeLike, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
-    """A tensor of zeros; of dtype bytes, of empty bytes.
+    """A tensor of zeros; for dtype bytes, of empty byte strings.
 
     Args:
         shape: an int or a tuple of ints.
         dtype: float32 by default.
-        device: the current one by default.
+        device: device of the result; by default the current device.
 
     >>> ef.zeros((2, 3))
     Tensor([[0., 0., 0.],
@@ -210,7 +210,7 @@ def ones(shape: ShapeLike, dtype: DTypeLike = None, *, device: DeviceLike = None
     Args:
         shape: an int or a tuple of ints.
         dtype: float32 by default.
-        device: the current one by default.
+        device: device of the result; by default the current device.
 
     >>> ef.ones(3, dtype=ef.int32)
     Tensor([1, 1, 1], i32[3]@cpu:0)
@@ -225,14 +225,14 @@ def ones(shape: ShapeLike, dtype: DTypeLike = None, *, device: DeviceLike = None
 
 
 def empty(shape: ShapeLike, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
-    """A tensor whose values the caller does not care about.
+    """A tensor of unspecified values.
 
-    They are zeros, so that programs repeat exactly; on CPU, zeroed pages cost nothing until used.
+    They are zeros, so that programs are reproducible; on CPU, zeroed pages cost nothing until used.
 
     Args:
         shape: an int or a tuple of ints.
         dtype: float32 by default.
-        device: the current one by default.
+        device: device of the result; by default the current device.
 
     >>> ef.empty((2, 0)).shape
     (2, 0)
@@ -247,16 +247,17 @@ def full(
     *,
     device: DeviceLike = None,
 ) -> Tensor:
-    """A tensor with one value everywhere.
+    """A tensor filled with a value.
 
     Args:
         shape: an int or a tuple of ints.
         fill_value: a number, or an array that broadcasts to ``shape`` (gradients flow into it).
-        dtype: by default int64, float32, complex64 or bool after the number, or the array's.
-        device: the current one by default.
+        dtype: by default int64, float32, complex64 or bool, as the number is, or that of the array.
+        device: device of the result; by default the current device.
 
     Raises:
-        TensorValueError: a number that does not fit the dtype.
+        TensorValueError: a number does not fit the dtype.
+        DTypeError: the number is complex, and the dtype is not.
 
     >>> ef.full((2, 2), 7)
     Tensor([[7, 7],
@@ -268,7 +269,7 @@ def full(
     weak = as_dtype(type(fill_value))
     out_dtype = weak if dtype is None else number_dtype(dtype)
     if weak.is_integer:
-        _convert(fill_value, out_dtype, "cpu:0", None)  # raises for one that does not fit
+        _convert(fill_value, out_dtype, "cpu:0", None)  # raises for a number that does not fit
     if weak.is_complex and not (out_dtype.is_complex or out_dtype.kind == "bool"):
         raise DTypeError(f"full: {fill_value!r} is complex, {out_dtype.name} is not")
     return bind(
@@ -282,9 +283,9 @@ def full(
 
 @device_wins
 def _spread(fill_value: TensorLike, shape: Shape, *, dtype: DTypeLike, device: Any) -> Tensor:
-    """`full` of an array, or of a number that is known only when a graph runs."""
+    """`full` of an array, or of a number known only at run time."""
     spread = functions["broadcast_to"](_convert(fill_value, dtype, device, None), shape)
-    # a number of a trace gives memory as a number does
+    # as for Python numbers, a traced number gives an array with memory of its own
     return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
 
 
@@ -293,8 +294,8 @@ def zeros_like(x: TensorLike, /, dtype: DTypeLike = None, *, device: DeviceLike 
 
     Args:
         x: any dtype.
-        dtype: instead of that of ``x``.
-        device: instead of that of ``x``.
+        dtype: dtype of the result; by default that of ``x``.
+        device: device of the result; by default that of ``x``.
 
     >>> ef.zeros_like(ef.tensor([1, 2]))
     Tensor([0, 0], i64[2]@cpu:0)
@@ -310,8 +311,8 @@ def ones_like(x: TensorLike, /, dtype: DTypeLike = None, *, device: DeviceLike =
 
     Args:
         x: any dtype.
-        dtype: instead of that of ``x``.
-        device: instead of that of ``x``.
+        dtype: dtype of the result; by default that of ``x``.
+        device: device of the result; by default that of ``x``.
 
     >>> ef.ones_like(ef.tensor([1.5, 2.5]))
     Tensor([1., 1.], f32[2]@cpu:0)
@@ -320,12 +321,12 @@ def ones_like(x: TensorLike, /, dtype: DTypeLike = None, *, device: DeviceLike =
 
 
 def empty_like(x: TensorLike, /, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
-    """A tensor like another array, whose values the caller does not care about (see `empty`).
+    """A tensor of unspecified values (see `empty`) with the shape, dtype and device of an array.
 
     Args:
         x: any dtype.
-        dtype: instead of that of ``x``.
-        device: instead of that of ``x``.
+        dtype: dtype of the result; by default that of ``x``.
+        device: device of the result; by default that of ``x``.
 
     >>> ef.empty_like(ef.tensor([1, 2])).dtype
     int64
@@ -336,13 +337,13 @@ def empty_like(x: TensorLike, /, dtype: DTypeLike = None, *, device: DeviceLike 
 def full_like(
     x: TensorLike, /, fill_value: TensorLike, dtype: DTypeLike = None, *, device: DeviceLike = None
 ) -> Tensor:
-    """One value everywhere, with the shape, dtype and device of another array.
+    """A tensor filled with a value, with the shape, dtype and device of another array.
 
     Args:
         x: any dtype.
         fill_value: a number, or an array that broadcasts to the shape of ``x``.
-        dtype: instead of that of ``x``.
-        device: instead of that of ``x``.
+        dtype: dtype of the result; by default that of ``x``.
+        device: device of the result; by default that of ``x``.
 
     >>> ef.full_like(ef.tensor([1, 2]), 9)
     Tensor([9, 9], i64[2]@cpu:0)
@@ -376,10 +377,10 @@ def tril(x: TensorLike, /, k: int = 0) -> Tensor:
 
     Args:
         x: at least two axes, any dtype.
-        k: the last diagonal that is kept.
+        k: the last diagonal kept; 0 is the main one, positive above it.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``x`` has fewer than two axes.
 
     >>> ef.tril(ef.ones((2, 2)))
     Tensor([[1., 0.],
@@ -398,10 +399,10 @@ def triu(x: TensorLike, /, k: int = 0) -> Tensor:
 
     Args:
         x: at least two axes, any dtype.
-        k: the first diagonal that is kept.
+        k: the first diagonal kept; 0 is the main one, positive above it.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``x`` has fewer than two axes.
 
     >>> ef.triu(ef.ones((2, 2)))
     Tensor([[1., 1.],

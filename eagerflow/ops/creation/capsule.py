@@ -1,4 +1,4 @@
-"""The element type of a DLPack capsule, which NumPy knows fewer of than DLPack does.
+"""The element type of a DLPack capsule: relabelling for dtypes that NumPy does not exchange.
 
 A capsule holds a ``DLManagedTensor`` (named ``dltensor``) or a ``DLManagedTensorVersioned``
 (``dltensor_versioned``). Each export makes a struct of its own, so relabelling one changes what
@@ -19,7 +19,7 @@ _CODES: Final = {
     DTYPES["float8_e5m2"]: 12,
 }
 _UINT: Final = 1
-#: where the DLDataType is: behind version, manager, deleter and flags if the struct has them
+#: offset of the DLDataType: after version, manager, deleter and flags if the struct has these
 _OFFSETS: Final = {b"dltensor": 20, b"dltensor_versioned": 52}
 
 _get_name: Final = ctypes.pythonapi.PyCapsule_GetName
@@ -40,13 +40,13 @@ def _data_type(capsule: Any) -> _DataType:
 
 
 def relabel(capsule: Any, dtype: DType) -> Any:
-    """``capsule``, of unsigned integers, as one of ``dtype`` of the same width."""
+    """A capsule of unsigned integers, relabelled to ``dtype`` of the same width."""
     _data_type(capsule).code = _CODES[dtype]
     return capsule
 
 
 def relabelled_dtype(capsule: Any) -> DType | None:
-    """The dtype of ``capsule`` if NumPy does not know it; it then holds unsigned integers."""
+    """The dtype of a capsule if NumPy lacks it, else None; relabels to unsigned integers."""
     header = _data_type(capsule)
     for dtype, code in _CODES.items():
         if (header.code, header.bits) == (code, 8 * dtype.itemsize):

@@ -1,4 +1,4 @@
-"""Moves arrays from device to device."""
+"""Moves of arrays between devices: the op `transfer`."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _transfer = define(
 def to_device(
     x: TensorLike, device: Device | str, /, *, sent_as: DTypeLike | None = None
 ) -> Tensor:
-    """``x`` on another device; the same tensor if it is there already.
+    """``x`` on a device; the same tensor if it is there already.
 
     Args:
         x: any dtype.
         device: a device or its name.
-        sent_as: of floats, the dtype with fewer bits that they have on the way, such as
-            ``"bfloat16"``: half the bytes of float32, rounded. Gradients are sent alike.
+        sent_as: for floats, a dtype with fewer bits for the transfer, such as ``"bfloat16"``:
+            half the bytes of float32, rounded. Gradients are sent alike.
 
     Raises:
-        DeviceError: no such device.
-        DTypeError: these are no floats, or have no more bits than ``sent_as``.
+        DeviceError: the device does not exist.
+        DTypeError: with ``sent_as``, ``x`` is not floating, or has no more bits than ``sent_as``.
 
     >>> ef.to_device(ef.tensor([1.0]), "cpu:0").device
     Device('cpu:0')
@@ -78,7 +78,7 @@ def to_device(
 
 
 def _sent_as(x: Tensor, dtype: DType, target: Device) -> Tensor:
-    """``x`` on another device, with another dtype on the way."""
+    """``x`` on another device, with another dtype during the transfer."""
     floats = x.dtype.kind == dtype.kind == "real floating"
     if not floats or dtype.itemsize >= x.dtype.itemsize:
         raise DTypeError(

@@ -1,4 +1,4 @@
-"""DLPack, both ways: shares memory with arrays of other libraries."""
+"""DLPack: sharing of memory with arrays of other libraries, by export and by import."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _kind_of(name: str, number: Any, given: str) -> str:
     return kind
 
 
-# --- giving ---------------------------------------------------------------------------------
+# --- export ---------------------------------------------------------------------------------
 
 
 def _export(
@@ -41,7 +41,7 @@ def _export(
     dl_device: tuple[Any, int] | None,
     copy: bool | None,
 ) -> Any:
-    """The capsule: flagged read-only if the consumer knows the flag (DLPack 1.0), else a copy.
+    """A capsule of ``x``: read-only if the consumer knows that flag (DLPack 1.0), else a copy.
 
     With ``copy=False`` an older consumer gets the buffer itself.
     """
@@ -56,7 +56,7 @@ def _export(
         raise InterchangeError("__dlpack__: a CPU has no streams", given=f"stream={stream!r}")
     backend = value.device.backend
     if not (value.device.is_ready_at_once or backend.ready(array)):
-        backend.synchronize(value.device.index)  # a consumer knows nothing of streams for copies
+        backend.synchronize(value.device.index)  # consumers know nothing of streams for copies
     if not dtype.is_native:
         array = array.view(_UNSIGNED[dtype.itemsize])
     options: dict[str, Any] = {} if stream is None else {"stream": stream}
@@ -110,7 +110,7 @@ def _array(x: Tensor, what: str) -> Any:
 
 @final
 class _Buffer:
-    """The memory of an array that NumPy marks read-only, as one that is not."""
+    """The memory of an array that NumPy marks read-only, presented as writable."""
 
     def __init__(self, array: Any) -> None:
         self.array = array  # keeps the memory alive
@@ -128,15 +128,15 @@ def _writable(device: Device, array: Any) -> Any:
 functions["__dlpack__"] = _export
 functions["__dlpack_device__"] = _device_of
 
-# --- taking ---------------------------------------------------------------------------------
+# --- import ---------------------------------------------------------------------------------
 
 
 @final
 class _Producer:
-    """Another library's array as NumPy and CuPy can read it.
+    """Another library's array, adapted so that NumPy and CuPy can read it.
 
     Attributes:
-        dtype: what its elements are, if that is a dtype they do not know; they get integers.
+        dtype: the dtype of its elements if these libraries do not know it, and get integers.
     """
 
     def __init__(self, array: Any) -> None:
@@ -157,22 +157,22 @@ def from_dlpack(
 ) -> Tensor:
     """A tensor that shares the memory of another library's array, through DLPack.
 
-    eagerflow never writes there; if the other library does, the tensor changes, and with it its
-    views: pass ``copy=True`` if it may.
+    eagerflow never writes there. If the other library does, the tensor and its views change; to
+    avoid this, pass ``copy=True``.
 
-    The other way round, other libraries read the memory of a tensor by their own ``from_dlpack``.
-    It is flagged read-only, but PyTorch ignores the flag: what ``torch.from_dlpack(x)`` gives is
-    safe to read. To write, take ``torch.from_dlpack(x, copy=True)`` or ``torch.tensor(x)``.
+    Conversely, other libraries read the memory of a tensor by their own ``from_dlpack``. It is
+    flagged read-only, but PyTorch ignores the flag: the result of ``torch.from_dlpack(x)`` must
+    only be read. To write, use ``torch.from_dlpack(x, copy=True)`` or ``torch.tensor(x)``.
 
     Args:
         x: an object with ``__dlpack__`` and ``__dlpack_device__``.
-        device: of the result; by default where ``x`` is.
+        device: device of the result; by default that of ``x``.
         copy: True always copies, False never, None only if needed.
 
     Raises:
-        UnknownNameError: ``x`` does not speak DLPack (an AttributeError too).
-        InterchangeError: it cannot be exchanged (a BufferError too).
-        TensorValueError: ``copy=False``, but a copy is needed.
+        UnknownNameError: ``x`` does not support DLPack (also an AttributeError).
+        InterchangeError: ``x`` cannot be exchanged (also a BufferError).
+        TensorValueError: ``copy=False`` is given, but a copy is needed.
 
     >>> ef.from_dlpack(ef.tensor([1.0, 2.0]).numpy())
     Tensor([1., 2.], f32[2]@cpu:0)
@@ -225,7 +225,7 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
 
 
 def _reader_of(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:
-    """The device that reads the memory of ``x``, and what to ask of the producer."""
+    """The device that reads the memory of ``x``, and the options for the producer."""
     number, index = x.__dlpack_device__()
     kind = _kind_of("from_dlpack", number, type(x).__name__)
     if kind == "cpu":

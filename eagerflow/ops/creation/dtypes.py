@@ -1,4 +1,4 @@
-"""Dtypes of arrays: conversion, and questions about dtypes. Their devices: `devices`."""
+"""Dtypes: conversion of arrays, promotion, kinds and limits. Moves: `device_moves`."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def astype(
 ) -> Tensor:
     """``x`` with another dtype.
 
-    Floats become integers by rounding towards zero, anything but 0 becomes True.
+    Floats are rounded towards zero to become integers; nonzero numbers become True.
 
     Args:
         x: any dtype.
-        dtype: of the result.
-        copy: whether to copy even if the dtype is that of ``x``.
-        device: to move to; by default, that of ``x``.
+        dtype: dtype of the result.
+        copy: whether to copy even if ``x`` has the dtype.
+        device: device of the result; by default that of ``x``.
 
     Raises:
-        DTypeError: complex numbers to a real dtype.
+        DTypeError: complex numbers are converted to a real dtype.
 
     >>> ef.astype(ef.tensor([1.7, -1.7]), ef.int32)
     Tensor([ 1, -1], i32[2]@cpu:0)
@@ -63,7 +63,7 @@ def astype(
     return result
 
 
-# --- questions ------------------------------------------------------------------------------
+# --- inspection -----------------------------------------------------------------------------
 
 
 def _dtype_of(value: Any) -> DType:
@@ -86,7 +86,7 @@ def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType:
             the kind.
 
     Raises:
-        DTypeError: there is no common dtype, or neither an array nor a dtype.
+        DTypeError: there is no common dtype, or there is neither an array nor a dtype.
 
     >>> ef.result_type(ef.int8, ef.tensor([1], dtype=ef.int16), 3)
     int16
@@ -98,14 +98,14 @@ def result_type(*arrays_and_dtypes: TensorLike | DTypeLike) -> DType:
     joint = promote_dtypes(*strong)
     if not weak:
         return joint
-    # promotion looks at dtypes only, so a tensor without data stands for it, in no trace
+    # promotion reads only dtypes, so tensors without data stand for them, outside of any trace
     with use(BASE):
         stand_in = zeros((), dtype=joint, device="null:0")
     return promoted_dtype([stand_in, *weak])
 
 
 def can_cast(from_: TensorLike | DTypeLike, to: DTypeLike, /) -> bool:
-    """Whether promotion alone takes one dtype to another.
+    """Whether a dtype converts to another by promotion.
 
     Args:
         from_: a dtype or an array.
@@ -131,10 +131,10 @@ _KINDS: Final[dict[str, frozenset[str]]] = {
 
 
 def dtypes_of(kind: Any) -> frozenset[DType]:
-    """The dtypes of a kind, of any of several, or of those given as such.
+    """The set of dtypes of a kind, of several kinds, or of dtypes given as such.
 
     Raises:
-        TensorValueError: an unknown kind.
+        TensorValueError: the kind is unknown.
     """
     if isinstance(kind, tuple):
         return frozenset(d for one in kind for d in dtypes_of(one))
@@ -156,7 +156,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
             ``"real floating"``, ``"complex floating"`` or ``"numeric"``; or a tuple of such.
 
     Raises:
-        TensorValueError: an unknown kind.
+        TensorValueError: the kind is unknown.
 
     >>> ef.isdtype(ef.uint8, "integral"), ef.isdtype(ef.uint8, (ef.int8, "real floating"))
     (True, False)
@@ -167,10 +167,10 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class FloatInfo:
-    """The limits of a floating dtype; of its components, for a complex one.
+    """The limits of a floating dtype, or of the components of a complex dtype.
 
     Attributes:
-        bits: per element.
+        bits: number of bits per element.
         eps: the distance from 1.0 to the next larger number.
         max: the largest finite number.
         min: the smallest finite number.
@@ -192,7 +192,7 @@ class IntInfo:
     """The limits of an integer dtype.
 
     Attributes:
-        bits: per element.
+        bits: number of bits per element.
         max: the largest number.
         min: the smallest number.
         dtype: the dtype.
@@ -211,7 +211,7 @@ def finfo(type: TensorLike | DTypeLike, /) -> FloatInfo:
         type: a dtype or an array.
 
     Raises:
-        DTypeError: neither floating nor complex.
+        DTypeError: the dtype is neither floating nor complex.
 
     >>> ef.finfo(ef.float32).max
     3.4028234663852886e+38
@@ -233,7 +233,7 @@ def iinfo(type: TensorLike | DTypeLike, /) -> IntInfo:
         type: a dtype or an array.
 
     Raises:
-        DTypeError: not an integer dtype.
+        DTypeError: the dtype is not an integer dtype.
 
     >>> ef.iinfo(ef.int8).max
     127

@@ -1,4 +1,4 @@
-"""Makes arrays of a pattern: ranges, grids, diagonals."""
+"""Creation of patterned arrays: ranges, grids, identity matrices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _INT = default_dtype("signed integer")
 
 
 def _number(name: str, what: str, value: Any) -> Any:
-    """A Python number of what users pass for one."""
+    """A user's argument as a Python number."""
     if type(value) in (int, float, complex, Dim):
         return value
     if issubclass(type(value), AbstractNumber):
@@ -70,14 +70,15 @@ def arange(
     """Values from ``start`` up to, not including, ``stop``.
 
     Args:
-        start: the first value; the end, from 0, if ``stop`` is not given.
-        stop: the end.
+        start: the first value; without ``stop`` it is the end, and values begin at 0.
+        stop: the end, not included.
         step: the distance between values; may be negative.
         dtype: real; by default int64 if all arguments are integers, else float32.
-        device: the current one by default.
+        device: device of the result; by default the current device.
 
     Raises:
         TensorValueError: the step is 0, or an argument is not finite.
+        DTypeError: the dtype is not real.
 
     >>> ef.arange(2, 10, 3)
     Tensor([2, 5, 8], i64[3]@cpu:0)
@@ -89,7 +90,7 @@ def arange(
         start, stop = _number("arange", "start", start), _number("arange", "stop", stop)
         step = _number("arange", "step", step)
         integral = all(isinstance(v, (int, Dim)) for v in (start, stop, step))
-        if type(step) is Dim:  # its sign says what the size is
+        if type(step) is Dim:  # the size depends on its sign
             step = index(step)
         if not integral:
             start, stop = _known(start), _known(stop)
@@ -108,7 +109,7 @@ def arange(
 
 
 def _known(value: Any) -> Any:
-    """The size that a symbolic one is: floating ranges have sizes that no expression gives."""
+    """The value of a symbolic size: no expression gives the size of a floating range."""
     return index(value) if type(value) is Dim else value
 
 
@@ -153,11 +154,15 @@ def linspace(
     Args:
         start: the first value: a real or complex number, or a tensor (gradients flow into it, and
             the values lie along a new first axis).
-        stop: the last one, or the one after it without ``endpoint``.
-        num: how many.
+        stop: the last value, or without ``endpoint`` the value after it.
+        num: number of values.
         dtype: float32 by default, complex64 if a bound is complex. Integers are rounded down.
-        device: the current one by default; a tensor's own, if a bound is a tensor.
+        device: device of the result; by default that of a bound that is a tensor, else the current
+            device.
         endpoint: whether ``stop`` is among the values.
+
+    Raises:
+        DTypeError: a bound is complex, and the dtype is not.
 
     >>> ef.linspace(0, 1, 5)
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5]@cpu:0)
@@ -215,11 +220,11 @@ def logspace(
 
     Args:
         start: the first exponent.
-        stop: the last one, or the one after it without ``endpoint``.
-        num: how many.
-        base: of the powers.
+        stop: the last exponent, or without ``endpoint`` the exponent after it.
+        num: number of values.
+        base: base of the powers.
         dtype: float32 by default, complex64 if an exponent is complex.
-        device: the current one by default.
+        device: device of the result; by default the current device.
         endpoint: whether ``base**stop`` is among the values.
 
     >>> ef.logspace(0, 2, 3)
@@ -239,7 +244,7 @@ def logspace(
 
 
 def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """Coordinate grids of coordinate vectors.
+    """Coordinate grids from coordinate vectors.
 
     Args:
         arrays: one-dimensional, any dtype.
@@ -249,8 +254,8 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
         A grid for each vector, all of one shape.
 
     Raises:
-        TensorValueError: another ``indexing``.
-        ShapeError: an array with other than one axis.
+        TensorValueError: ``indexing`` is unknown.
+        ShapeError: the number of axes of an array is not 1.
 
     >>> ef.meshgrid(ef.tensor([1, 2]), ef.tensor([3, 4, 5]), indexing="ij")[1]
     Tensor([[3, 4, 5],
@@ -290,14 +295,14 @@ def eye(
     *,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Ones on a diagonal, zeros elsewhere.
+    """A matrix with ones on a diagonal and zeros elsewhere.
 
     Args:
-        n_rows: how many rows.
-        n_cols: how many columns; as many as rows by default.
-        k: which diagonal: 0 the main one, above it positive, below it negative.
+        n_rows: number of rows.
+        n_cols: number of columns; by default the number of rows.
+        k: the diagonal: 0 is the main one, positive above it, negative below it.
         dtype: float32 by default.
-        device: the current one by default.
+        device: device of the result; by default the current device.
 
     >>> ef.eye(2, 3)
     Tensor([[1., 0., 0.],

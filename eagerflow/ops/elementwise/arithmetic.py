@@ -1,6 +1,6 @@
-"""Ops that work element by element: arithmetic.
+"""Elementwise ops: arithmetic.
 
-Each op is a record (type rule, gradient) and a public function; what it computes is its kernel in
+Each op has a record (type rule, gradient) and a public function; its kernel is in
 `kernels/eagerflow_kernels/portable/elementwise.py`.
 """
 
@@ -54,7 +54,7 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
     Args:
         x1: any dtype; broadcasts against ``x2``.
-        x2: likewise; both promote to one dtype. Of bools, it is "or".
+        x2: likewise; both promote to one dtype. For bools, addition is "or".
 
     >>> ef.add(ef.tensor([1.0, 2.0]), 10)
     Tensor([11., 12.], f32[2]@cpu:0)
@@ -103,7 +103,7 @@ def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
     Args:
         x1: any dtype; broadcasts against ``x2``.
-        x2: likewise; both promote to one dtype. Of bools, it is "and".
+        x2: likewise; both promote to one dtype. For bools, multiplication is "and".
 
     >>> ef.multiply(ef.tensor([1.0, 2.0]), ef.tensor([[3.0], [4.0]]))
     Tensor([[3., 6.],
@@ -166,7 +166,7 @@ _remainder = binary(
 
 
 def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """What division leaves, with the sign of ``x2``: ``x1 - floor_divide(x1, x2) * x2``.
+    """The remainder with the sign of ``x2``: ``x1 - floor_divide(x1, x2) * x2``.
 
     Args:
         x1: real; broadcasts against ``x2``.
@@ -190,7 +190,7 @@ _fmod = binary(
 
 
 def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """What division leaves, with the sign of ``x1`` (as in C).
+    """The remainder with the sign of ``x1`` (as in C).
 
     Args:
         x1: real; broadcasts against ``x2``.
@@ -239,7 +239,7 @@ _positive = unary(
 
 
 def positive(x: TensorLike, /) -> Tensor:
-    """Each element as it is; the tensor is a new one, of the same value.
+    """The identity: a new tensor of the same value.
 
     Args:
         x: numeric.
@@ -259,7 +259,7 @@ _reciprocal = unary(
 
 
 def reciprocal(x: TensorLike, /) -> Tensor:
-    """One over each element.
+    """The reciprocal of each element.
 
     Args:
         x: floating or complex; integers count as float32.
@@ -270,13 +270,13 @@ def reciprocal(x: TensorLike, /) -> Tensor:
     return bind(_reciprocal, floating(x))
 
 
-# --- the larger, the smaller, the one between -----------------------------------------------
+# --- maximum, minimum, clipping -------------------------------------------------------------
 
 
 def _extreme(name: str, wins: Callable[..., Tensor], loses: Callable[..., Tensor]) -> Op:
     """An op that takes the first operand where it ``wins``, the second where the first ``loses``.
 
-    Operands that are equal share the cotangent equally.
+    Equal operands share the cotangent equally.
     """
 
     def share(g: Tensor, taken: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
@@ -360,7 +360,7 @@ _clip_max = binary(
 
 
 def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """Each element limited to a range; on its ends the derivative is still 1.
+    """Each element limited to a range; at its ends the derivative is still 1.
 
     Args:
         x: real; broadcasts against the limits.
@@ -378,7 +378,7 @@ def clip(x: TensorLike, /, min: TensorLike | None = None, max: TensorLike | None
 
 
 def _three(x: TensorLike, low: TensorLike, high: TensorLike) -> tuple[Tensor, ...]:
-    """`promote`, which returns at once if the limits need no change of dtype."""
+    """The operands promoted to one dtype; returns at once if no conversion is needed."""
     if type(x) is Tensor:
         weak = x._lane.weak
         if type(low) in weak and type(high) in weak:

@@ -1,4 +1,4 @@
-"""Ops that work element by element: modified Bessel functions of the first kind."""
+"""Elementwise ops: modified Bessel functions of the first kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["i0", "i0e", "i1", "i1e"]
 
 
 def _by_argument(y: Tensor, x: Tensor) -> Tensor:
-    """Y / x for a function ``y`` of order 1, which near 0 is x / 2."""
+    """The quotient ``y / x`` for a function ``y`` of order 1, which is about x / 2 near 0."""
     zero = x == 0
     return where(zero, 0.5, y / where(zero, 1.0, x))
 

@@ -1,4 +1,4 @@
-"""Ops that work element by element: incomplete gamma functions, the beta and the zeta function."""
+"""Elementwise ops: incomplete gamma functions, the beta function, the zeta function."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STIRLING = (
 
 
 def _stirling(x: Tensor) -> Tensor:
-    """What Stirling's formula of lgamma leaves out, for x >= 10."""
+    """The error of Stirling's formula for lgamma, for x >= 10."""
     inverse = reciprocal(x)
     step = square(inverse)
     total: Tensor | float = 0.0
@@ -98,10 +98,10 @@ def gammainc(a: TensorLike, x: TensorLike, /) -> Tensor:
 
     Args:
         a: floating and positive, integers count as float32; broadcasts against ``x``.
-        x: likewise, at least 0; both promote to one dtype. NaN where one is negative.
+        x: likewise, at least 0; both promote to one dtype. NaN where either is negative.
 
     Raises:
-        GradientError: a derivative by ``a`` is asked for.
+        GradientError: a derivative by ``a`` is requested.
 
     >>> ef.round(ef.gammainc(1.0, ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.632], f32[2]@cpu:0)
@@ -124,10 +124,10 @@ def gammaincc(a: TensorLike, x: TensorLike, /) -> Tensor:
 
     Args:
         a: floating and positive, integers count as float32; broadcasts against ``x``.
-        x: likewise, at least 0; both promote to one dtype. NaN where one is negative.
+        x: likewise, at least 0; both promote to one dtype. NaN where either is negative.
 
     Raises:
-        GradientError: a derivative by ``a`` is asked for.
+        GradientError: a derivative by ``a`` is requested.
 
     >>> ef.round(ef.gammaincc(1.0, ef.tensor([0.0, 1.0])), 3)
     Tensor([1.   , 0.368], f32[2]@cpu:0)
@@ -146,15 +146,15 @@ _zeta = binary(
 
 
 def zeta(s: TensorLike, q: TensorLike = 1.0, /) -> Tensor:
-    """The zeta function of Hurwitz: the sum of ``(q + k)**-s`` over all k >= 0.
+    """The Hurwitz zeta function: the sum of ``(q + k)**-s`` over all k >= 0.
 
     Args:
         s: floating, integers count as float32; broadcasts against ``q``. Infinite at 1, NaN below.
-        q: likewise; both promote to one dtype. For 1 it is the zeta function of Riemann. Infinite
-            at 0, NaN below.
+        q: likewise; both promote to one dtype. For 1 it is the Riemann zeta function. Infinite at
+            0, NaN below.
 
     Raises:
-        GradientError: a derivative by ``s`` is asked for.
+        GradientError: a derivative by ``s`` is requested.
 
     >>> ef.round(ef.zeta(ef.tensor([2.0, 4.0])), 3)
     Tensor([1.645, 1.082], f32[2]@cpu:0)

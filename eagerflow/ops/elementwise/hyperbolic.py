@@ -1,4 +1,4 @@
-"""Ops that work element by element: hyperbolic functions and their inverses."""
+"""Elementwise ops: hyperbolic functions and their inverses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that work element by element: comparison, logic, bits, and questions about numbers."""
+"""Elementwise ops: comparison, logic, bits, and tests for NaN and infinities."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _SHIFT: Final[OpFacts] = {"neutral": neutral(None, 0, None)}
 
 
 def _comparands(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
-    """The operands in one dtype; a Python int that the dtype cannot hold still compares right."""
+    """The operands in one dtype; substitutes for Python ints out of its range compare alike."""
     if stack.installed:
         x1, x2 = _told(x1, x2), _told(x2, x1)
     try:
@@ -77,7 +77,7 @@ def _comparands(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
 
 
 def _told(x: TensorLike, other: TensorLike) -> TensorLike:
-    """A number of a trace as it is in this call, if another one may not fit the other operand."""
+    """A traced number made static if other values may not fit the dtype of the other operand."""
     if type(other) is not Tensor:
         return x
     dtype = other._lane.dtype
@@ -184,7 +184,7 @@ def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _truths(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor]:
-    """The operands as bools: what is not zero is true."""
+    """The operands as bools: nonzero means true."""
     a, b = pair(x1, x2)
     return cast(a, _BOOL), cast(b, _BOOL)
 
@@ -196,7 +196,7 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether both elements are true.
 
     Args:
-        x1: any dtype, what is not zero is true; broadcasts against ``x2``.
+        x1: any dtype, nonzero means true; broadcasts against ``x2``.
         x2: likewise.
 
     >>> ef.logical_and(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
@@ -212,7 +212,7 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether at least one of both elements is true.
 
     Args:
-        x1: any dtype, what is not zero is true; broadcasts against ``x2``.
+        x1: any dtype, nonzero means true; broadcasts against ``x2``.
         x2: likewise.
 
     >>> ef.logical_or(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
@@ -228,7 +228,7 @@ def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether exactly one of both elements is true.
 
     Args:
-        x1: any dtype, what is not zero is true; broadcasts against ``x2``.
+        x1: any dtype, nonzero means true; broadcasts against ``x2``.
         x2: likewise.
 
     >>> ef.logical_xor(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
@@ -244,7 +244,7 @@ def logical_not(x: TensorLike, /) -> Tensor:
     """Whether each element is false.
 
     Args:
-        x: any dtype, what is not zero is true.
+        x: any dtype, nonzero means true.
 
     >>> ef.logical_not(ef.tensor([True, False]))
     Tensor([False,  True], bool[2]@cpu:0)
@@ -359,7 +359,7 @@ bitwise_not = bitwise_invert
 left_shift = bitwise_left_shift
 right_shift = bitwise_right_shift
 
-# --- questions about numbers ----------------------------------------------------------------
+# --- tests of numbers -----------------------------------------------------------------------
 
 _isfinite = define("isfinite", infer=elementwise(ANY, _BOOL), vjp=(None,))
 

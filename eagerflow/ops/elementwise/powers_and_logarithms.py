@@ -1,4 +1,4 @@
-"""Ops that work element by element: powers, exponentials and logarithms."""
+"""Elementwise ops: powers, exponentials and logarithms."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _square = unary("square", NUMERIC, times(lambda out, x: x * 2), saved="inputs", 
 
 
 def square(x: TensorLike, /) -> Tensor:
-    """Each element times itself.
+    """The square of each element.
 
     Args:
         x: numeric.
@@ -74,7 +74,7 @@ _rsqrt = unary("rsqrt", INEXACT, times(lambda out, x: out * square(out) * -0.5),
 
 
 def rsqrt(x: TensorLike, /) -> Tensor:
-    """One over the square root of each element.
+    """The reciprocal square root of each element.
 
     Args:
         x: floating or complex; integers count as float32.
@@ -118,14 +118,14 @@ _pow = binary(
 
 
 def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """Elements of ``x1`` to the power of those of ``x2``.
+    """Elements of ``x1`` raised to the powers ``x2``.
 
     Args:
         x1: numeric; broadcasts against ``x2``.
         x2: likewise; both promote to one dtype.
 
     Raises:
-        TensorValueError: an integer to the power of a negative integer.
+        TensorValueError: an integer is raised to a negative integer power.
 
     >>> ef.pow(ef.tensor([1.0, 2.0, 3.0]), 2)
     Tensor([1., 4., 9.], f32[3]@cpu:0)
@@ -153,7 +153,7 @@ _exp = unary("exp", INEXACT, times(lambda out, x: out), saved="outputs", flops=3
 
 
 def exp(x: TensorLike, /) -> Tensor:
-    """The exponential of each element, e to its power.
+    """The exponential function of each element.
 
     Args:
         x: floating or complex; integers count as float32.
@@ -179,7 +179,7 @@ def exp2(x: TensorLike, /) -> Tensor:
     return bind(_exp2, floating(x))
 
 
-# the exponential itself: of small ones, `out + 1` would leave rounding errors alone
+# the exponential itself: for very negative x, `out + 1` would be nothing but rounding errors
 _expm1 = unary("expm1", INEXACT, times(lambda out, x: exp(x)), saved="inputs", flops=32)
 
 
@@ -258,7 +258,7 @@ def log10(x: TensorLike, /) -> Tensor:
 
 
 def _weight(out: Tensor, x: Tensor) -> Tensor:
-    """exp(x - out), 1 where they are equal, infinities too."""
+    """``exp(x - out)``, 1 where both are equal, even if infinite."""
     same = x == out
     return exp(where(same, 0.0, x) - where(same, 0.0, out))
 
@@ -275,7 +275,7 @@ _logaddexp = binary(
 def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """log(exp(x1) + exp(x2)), without overflow.
 
-    Where one is -inf, the result is the other, with a derivative of 1: also where both are.
+    Where one operand is -inf, the result is the other, with derivative 1, even where both are.
 
     Args:
         x1: floating, integers count as float32; broadcasts against ``x2``.

@@ -1,4 +1,4 @@
-"""Ops that work element by element: functions of the normal distribution, and entropies."""
+"""Elementwise ops: functions of the normal distribution, and entropies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def log_ndtr(x: TensorLike, /) -> Tensor:
     far, positive = x < low, x > 0
     upper = log1p(erfc(where(positive, x, 0.0) * _ROOT) * -0.5)
     middle = log(ndtr(where(far, low, where(positive, 0.0, x))))
-    # Abramowitz and Stegun 26.2.12: each term is smaller than the last one by about k / x**2
+    # Abramowitz and Stegun 26.2.12: each term is the previous one times about k / x**2
     safe = where(far, x, low)
     inverse = reciprocal(square(safe))
     series: Tensor | float = 0.0
@@ -69,7 +69,7 @@ _ndtri = unary(
 
 
 def ndtri(x: TensorLike, /) -> Tensor:
-    """The quantile of the standard normal distribution, the inverse of `ndtr`.
+    """The quantile function of the standard normal distribution, the inverse of `ndtr`.
 
     Args:
         x: probabilities, floating; integers count as float32. At 0 and 1 the result is infinite,
@@ -82,7 +82,7 @@ def ndtri(x: TensorLike, /) -> Tensor:
 
 
 def entr(x: TensorLike, /) -> Tensor:
-    """The share of each element in an entropy: -x log(x), 0 at 0, -inf below.
+    """The contribution of each element to an entropy: -x log(x), 0 at 0, -inf below.
 
     Args:
         x: floating; integers count as float32.

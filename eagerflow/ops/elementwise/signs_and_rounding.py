@@ -1,4 +1,4 @@
-"""Ops that work element by element: sign, magnitude, rounding, the parts of complex numbers."""
+"""Elementwise ops: sign, magnitude, rounding, the parts of complex numbers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def abs(x: TensorLike, /) -> Tensor:
     """The magnitude of each element; its derivative is 0 at 0.
 
     Args:
-        x: numeric; of complex numbers, the result is real.
+        x: numeric; for complex numbers, the result is real.
 
     >>> ef.abs(ef.tensor([1.0, -2.0]))
     Tensor([1., 2.], f32[2]@cpu:0)
@@ -84,7 +84,7 @@ absolute = abs
 
 
 def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
-    """Of a complex number, the sign rotates with the part of x's change that is across x."""
+    """For complex x, the sign rotates with the component of the change perpendicular to x."""
     if not x.dtype.is_complex:
         return None
     along = real(_conjugate(g) * out) * out
@@ -95,7 +95,7 @@ _sign = unary("sign", NUMERIC, _sign_vjp)
 
 
 def sign(x: TensorLike, /) -> Tensor:
-    """-1, 0 or 1, as each element is negative, zero or positive; of complex numbers x / abs(x).
+    """-1, 0 or 1 for negative, zero and positive elements; for complex numbers x / abs(x).
 
     Args:
         x: numeric.
@@ -199,7 +199,7 @@ def ceil(x: TensorLike, /) -> Tensor:
     """Each element rounded towards positive infinity.
 
     Args:
-        x: real; integers come back as they are.
+        x: real; integers are returned unchanged.
 
     >>> ef.ceil(ef.tensor([1.2, -1.2]))
     Tensor([ 2., -1.], f32[2]@cpu:0)
@@ -214,7 +214,7 @@ def floor(x: TensorLike, /) -> Tensor:
     """Each element rounded towards negative infinity.
 
     Args:
-        x: real; integers come back as they are.
+        x: real; integers are returned unchanged.
 
     >>> ef.floor(ef.tensor([1.2, -1.2]))
     Tensor([ 1., -2.], f32[2]@cpu:0)
@@ -229,7 +229,7 @@ def trunc(x: TensorLike, /) -> Tensor:
     """Each element rounded towards zero.
 
     Args:
-        x: real; integers come back as they are.
+        x: real; integers are returned unchanged.
 
     >>> ef.trunc(ef.tensor([1.7, -1.7]))
     Tensor([ 1., -1.], f32[2]@cpu:0)
@@ -241,11 +241,11 @@ _round = define("round", infer=elementwise(INEXACT), vjp=(None,), idempotent=Tru
 
 
 def round(x: TensorLike, /, decimals: int = 0) -> Tensor:
-    """Each element rounded to the nearest integer, ties to the even one.
+    """Each element rounded to the nearest integer, ties to even.
 
     Args:
-        x: numeric; integers come back as they are. Of complex numbers, both parts are rounded.
-        decimals: to round to this many digits after the point instead.
+        x: numeric; integers are returned unchanged. For complex numbers, both parts are rounded.
+        decimals: number of digits after the point to round to.
 
     >>> ef.round(ef.tensor([1.5, 2.5, -1.7]))
     Tensor([ 2.,  2., -2.], f32[3]@cpu:0)
@@ -274,7 +274,7 @@ def conj(x: TensorLike, /) -> Tensor:
     """The complex conjugate of each element.
 
     Args:
-        x: numeric; of a real ``x``, the same values.
+        x: numeric; for a real ``x``, the same values.
 
     >>> ef.conj(ef.tensor([1 + 2j]))
     Tensor([1.-2.j], c64[1]@cpu:0)
@@ -301,7 +301,7 @@ def real(x: TensorLike, /) -> Tensor:
     """The real part of each element.
 
     Args:
-        x: numeric; of a real ``x``, the same values.
+        x: numeric; for a real ``x``, the same values.
 
     >>> ef.real(ef.tensor([1 + 2j]))
     Tensor([1.], f32[1]@cpu:0)
@@ -319,7 +319,7 @@ def imag(x: TensorLike, /) -> Tensor:
     """The imaginary part of each element.
 
     Args:
-        x: numeric; of a real ``x``, zeros.
+        x: numeric; for a real ``x``, zeros.
 
     >>> ef.imag(ef.tensor([1 + 2j]))
     Tensor([2.], f32[1]@cpu:0)
@@ -330,7 +330,7 @@ def imag(x: TensorLike, /) -> Tensor:
     return bind(_imag, tensor)
 
 
-# --- what is not finite ---------------------------------------------------------------------
+# --- NaN and infinities ---------------------------------------------------------------------
 
 
 def _finite_part(g: Tensor, x: Tensor) -> Tensor:
@@ -353,13 +353,14 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Tensor:
-    """The same elements, NaN and infinities replaced by numbers.
+    """Replace NaN and infinities by numbers.
 
     Args:
-        x: numeric; integers come back as they are. Parts of complex numbers are replaced.
-        nan: replaces NaN.
-        posinf: replaces infinity; by default the largest number of the dtype.
-        neginf: replaces negative infinity; by default the smallest.
+        x: numeric; integers are returned unchanged. Parts of complex numbers are replaced
+            separately.
+        nan: replacement of NaN.
+        posinf: replacement of infinity; by default the largest number of the dtype.
+        neginf: replacement of negative infinity; by default the smallest number of the dtype.
 
     >>> ef.nan_to_num(ef.tensor([1.0, float("nan"), float("-inf")]), neginf=-9.0)
     Tensor([ 1.,  0., -9.], f32[3]@cpu:0)
@@ -384,7 +385,7 @@ _gcd = define("gcd", infer=elementwise(INTEGER), vjp=(None, None))
 
 
 def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The greatest common divisor.
+    """The greatest common divisor of two arrays, element by element.
 
     Args:
         x1: integer; broadcasts against ``x2``.
@@ -400,7 +401,7 @@ _lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None))
 
 
 def lcm(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The least common multiple.
+    """The least common multiple of two arrays, element by element.
 
     Args:
         x1: integer; broadcasts against ``x2``.

@@ -1,4 +1,4 @@
-"""Ops that work element by element: special functions."""
+"""Elementwise ops: error functions, gamma functions, the logistic function, sinc."""
 
 from __future__ import annotations
 
@@ -201,14 +201,14 @@ def xlogy(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     Tensor([0., 0.], f32[2]@cpu:0)
     """
     x, y = promote_floating(x1, x2)
-    # within (0, inf) nothing is special, and the derivative by x1 is log(x2) at 0 as well
+    # within (0, inf) there is no special case, and the derivative by x1 is log(x2) at 0 as well
     ordinary = logical_and(y > 0, y < math.inf)
     special = logical_and(x == 0, logical_and(logical_not(ordinary), y == y))
     return x * log(where(special, 1.0, y))
 
 
 def _sinc_slope(x: Tensor, out: Tensor) -> Tensor:
-    """The derivative of sinc; near 0 by its series, so that its own derivatives are right too."""
+    """The derivative of sinc; near 0 by its series, so that higher derivatives are right too."""
     square_x = square(x * math.pi)
     series: Tensor | float = 0.0
     for k in range(9, 0, -1):

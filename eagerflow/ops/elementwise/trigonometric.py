@@ -1,4 +1,4 @@
-"""Ops that work element by element: trigonometric functions and their inverses, angles."""
+"""Elementwise ops: trigonometric functions and their inverses, angles."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def angle(x: TensorLike, /) -> Tensor:
     """The angle of each complex number, from -pi to pi; its derivative is 0 at 0.
 
     Args:
-        x: numeric; of a real ``x``, 0 or pi.
+        x: numeric; for a real ``x``, the result is 0 or pi.
 
     >>> ef.round(ef.angle(ef.tensor([1j, -1.0])), 3)
     Tensor([1.571, 3.142], f32[2]@cpu:0)
@@ -186,7 +186,7 @@ def angle(x: TensorLike, /) -> Tensor:
 
 
 def deg2rad(x: TensorLike, /) -> Tensor:
-    """Degrees in radians.
+    """Convert degrees to radians.
 
     Args:
         x: floating; integers count as float32.
@@ -198,7 +198,7 @@ def deg2rad(x: TensorLike, /) -> Tensor:
 
 
 def rad2deg(x: TensorLike, /) -> Tensor:
-    """Radians in degrees.
+    """Convert radians to degrees.
 
     Args:
         x: floating; integers count as float32.

@@ -1,4 +1,4 @@
-"""The frequencies that the points of a spectrum stand for, and their order."""
+"""The frequencies of the points of a spectrum, and shifts of their order."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def _frequencies(name: str, n: Any, half: bool, d: float, dtype: DTypeLike, devi
 def fftfreq(
     n: int, /, d: float = 1.0, *, dtype: DTypeLike = None, device: DeviceLike = None
 ) -> Tensor:
-    """The frequencies that the points of `fft` stand for.
+    """The frequencies of the points of `fft`.
 
     Args:
-        n: how many points are transformed.
+        n: number of points transformed.
         d: the distance between samples.
         dtype: a real floating dtype, float32 by default.
-        device: of the result.
+        device: device of the result; by default the current device.
 
     Raises:
-        ShapeError: less than one point.
+        ShapeError: ``n`` is less than 1.
 
     >>> ef.fft.fftfreq(4)
     Tensor([ 0.  ,  0.25, -0.5 , -0.25], f32[4]@cpu:0)
@@ -63,16 +63,16 @@ def fftfreq(
 def rfftfreq(
     n: int, /, d: float = 1.0, *, dtype: DTypeLike = None, device: DeviceLike = None
 ) -> Tensor:
-    """The frequencies that the points of `rfft` stand for.
+    """The frequencies of the points of `rfft`.
 
     Args:
-        n: how many points are transformed.
+        n: number of points transformed.
         d: the distance between samples.
         dtype: a real floating dtype, float32 by default.
-        device: of the result.
+        device: device of the result; by default the current device.
 
     Raises:
-        ShapeError: less than one point.
+        ShapeError: ``n`` is less than 1.
 
     >>> ef.fft.rfftfreq(4)
     Tensor([0.  , 0.25, 0.5 ], f32[3]@cpu:0)
@@ -81,11 +81,11 @@ def rfftfreq(
 
 
 def fftshift(x: TensorLike, /, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The frequency 0 moved to the middle.
+    """Move the frequency 0 to the middle of each axis.
 
     Args:
-        x: floating or complex; any other dtype as well.
-        axes: along which axes; all by default.
+        x: any dtype.
+        axes: the axis or axes; all by default.
 
     Raises:
         AxisError: an axis is out of range or named twice.
@@ -99,11 +99,11 @@ def fftshift(x: TensorLike, /, axes: int | Sequence[int] | None = None) -> Tenso
 
 
 def ifftshift(x: TensorLike, /, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of `fftshift`: the frequency 0 moved from the middle to the front.
+    """The inverse of `fftshift`: move the frequency 0 from the middle to the front.
 
     Args:
-        x: floating or complex; any other dtype as well.
-        axes: along which axes; all by default.
+        x: any dtype.
+        axes: the axis or axes; all by default.
 
     Raises:
         AxisError: an axis is out of range or named twice.

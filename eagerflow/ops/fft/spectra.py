@@ -1,6 +1,6 @@
-"""The three ops of discrete Fourier transforms: of complex, real and Hermitian data.
+"""The three ops of discrete Fourier transforms: for complex, real and Hermitian data.
 
-They transform what they are given; cutting and padding to a size happens before.
+They transform all points of their input; cutting and padding to a size happens before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eagerflow.ops.shape.joining import concat
 from eagerflow.ops.shape.reshape_and_transpose import reshape
 from eagerflow.types import TensorType
 
-#: The adjoint of a transform is the opposite one, scaled where this one is not.
+#: norm of the adjoint: the opposite transform, scaled where this one is not
 SWAPPED: Final[dict[str, str]] = {
     "backward": "forward",
     "ortho": "ortho",
@@ -68,7 +68,7 @@ def _rfft_type(x: TensorType, *, axis: int, norm: str) -> TensorType:
 
 
 def _weighted(x: Tensor, weight: float, n: int, axis: int) -> Tensor:
-    """``x``, half a spectrum, times ``weight`` where it stands for two points of the whole."""
+    """Half a spectrum with points that stand for two points of the whole times ``weight``."""
     dtype, device = real_dtype(x.dtype), x.device
     single = 1 - n % 2
     sizes = ((1, 1), (n // 2 - single, weight), (single, 1))

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: arguments brought to what the ops take."""
+"""Discrete Fourier transforms: the public functions of `eagerflow.fft`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _check_norm(name: str, norm: object) -> None:
 
 
 def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int | None]) -> Tensor:
-    """``x`` cut, or padded with zeros at the end, to the sizes wanted along some axes."""
+    """``x`` cut, or padded with zeros at the end, to given sizes along some axes."""
     goal = list(x.shape)
     for axis, size in zip(axes, sizes, strict=True):
         if size is not None:
@@ -50,7 +50,7 @@ def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int | No
 def _several(
     name: str, x: Tensor, s: Ints, axes: Ints, *, some: bool = False
 ) -> tuple[tuple[int, ...], list[int | None]]:
-    """The axes counted from the front, and the number of points wanted along each, if given."""
+    """The axes counted from the front, and the number of points along each, if given."""
     if axes is None and s is not None:
         axes = tuple(range(-len(s), 0))
     numbers = axes_of(name, x, axes)
@@ -116,13 +116,13 @@ def fft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "ba
 
     Args:
         x: floating or complex; integers count as float32. The result is complex.
-        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        n: number of points to transform: ``x`` is cut or padded with zeros to it.
         axis: the axis.
-        norm: ``"backward"`` scales by ``1/n`` in the inverse, ``"forward"`` in this direction,
-            ``"ortho"`` by its root in both.
+        norm: ``"backward"`` scales the inverse by ``1/n``, ``"forward"`` this direction, and
+            ``"ortho"`` both by ``1/sqrt(n)``.
 
     Raises:
-        ShapeError: no point to transform.
+        ShapeError: there is no point to transform.
 
     >>> ef.fft.fft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
     Tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], c64[4]@cpu:0)
@@ -137,12 +137,12 @@ def ifft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "b
 
     Args:
         x: floating or complex; integers count as float32. The result is complex.
-        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        n: number of points to transform: ``x`` is cut or padded with zeros to it.
         axis: the axis.
         norm: as for `fft`.
 
     Raises:
-        ShapeError: no point to transform.
+        ShapeError: there is no point to transform.
 
     >>> ef.fft.ifft(ef.tensor([4.0, 0.0, 0.0, 0.0]))
     Tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], c64[4]@cpu:0)
@@ -157,12 +157,12 @@ def fftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "back
 
     Args:
         x: floating or complex; integers count as float32. The result is complex.
-        s: how many points to transform along each axis, -1 for all there are.
+        s: number of points to transform along each axis, -1 for all points.
         axes: the axes; by default all, or with ``s`` the last ones.
         norm: as for `fft`.
 
     Raises:
-        ShapeError: no point to transform, or sizes and axes that differ in number.
+        ShapeError: there is no point to transform, or sizes and axes differ in number.
 
     >>> ef.fft.fftn(ef.tensor([[1.0, 2.0], [3.0, 4.0]]))
     Tensor([[10.+0.j, -2.+0.j],
@@ -177,12 +177,12 @@ def ifftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "bac
 
     Args:
         x: floating or complex; integers count as float32. The result is complex.
-        s: how many points to transform along each axis, -1 for all there are.
+        s: number of points to transform along each axis, -1 for all points.
         axes: the axes; by default all, or with ``s`` the last ones.
         norm: as for `fft`.
 
     Raises:
-        ShapeError: no point to transform, or sizes and axes that differ in number.
+        ShapeError: there is no point to transform, or sizes and axes differ in number.
 
     >>> ef.fft.ifftn(ef.tensor([[4.0, 0.0], [0.0, 0.0]]))
     Tensor([[1.+0.j, 1.+0.j],
@@ -200,13 +200,13 @@ def rfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "b
 
     Args:
         x: floating; integers count as float32. The result is complex.
-        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        n: number of points to transform: ``x`` is cut or padded with zeros to it.
         axis: the axis.
         norm: as for `fft`.
 
     Raises:
-        DTypeError: complex data.
-        ShapeError: no point to transform.
+        DTypeError: ``x`` is complex.
+        ShapeError: there is no point to transform.
 
     >>> ef.fft.rfft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
     Tensor([10.+0.j, -2.+2.j, -2.+0.j], c64[3]@cpu:0)
@@ -220,13 +220,13 @@ def irfft(
     """The inverse of `rfft`: real data from the first half of a spectrum.
 
     Args:
-        x: complex; its half of a spectrum is cut or padded with zeros to ``n // 2 + 1`` points.
-        n: how many points the result has; by default the even number that fits ``x``.
+        x: complex, half of a spectrum; cut or padded with zeros to ``n // 2 + 1`` points.
+        n: number of points of the result; by default the even number that fits ``x``.
         axis: the axis.
         norm: as for `fft`.
 
     Raises:
-        ShapeError: no point to transform.
+        ShapeError: there is no point to transform.
 
     >>> ef.fft.irfft(ef.tensor([10.0, -2.0 + 2.0j, -2.0]))
     Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
@@ -235,17 +235,17 @@ def irfft(
 
 
 def rfftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
-    """The Fourier transform of real data along several axes, of which the last is halved.
+    """The Fourier transform of real data along several axes, with the last axis halved.
 
     Args:
         x: floating; integers count as float32. The result is complex.
-        s: how many points to transform along each axis, -1 for all there are.
+        s: number of points to transform along each axis, -1 for all points.
         axes: the axes; by default all, or with ``s`` the last ones.
         norm: as for `fft`.
 
     Raises:
-        DTypeError: complex data.
-        ShapeError: no point to transform, or sizes and axes that differ in number.
+        DTypeError: ``x`` is complex.
+        ShapeError: there is no point to transform, or sizes and axes differ in number.
 
     >>> ef.fft.rfftn(ef.tensor([[1.0, 2.0], [3.0, 4.0]]))
     Tensor([[10.+0.j, -2.+0.j],
@@ -258,17 +258,17 @@ def rfftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "bac
 
 
 def irfftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
-    """The inverse of `rfftn`: real data from a spectrum of which the last axis is halved.
+    """The inverse of `rfftn`: real data from a spectrum whose last axis is halved.
 
     Args:
         x: complex.
-        s: how many points the result has along each axis, -1 for all there are; along the last
-            one by default the even number that fits ``x``.
+        s: number of points of the result along each axis, -1 for all points; along the last axis,
+            by default the even number that fits ``x``.
         axes: the axes; by default all, or with ``s`` the last ones.
         norm: as for `fft`.
 
     Raises:
-        ShapeError: no point to transform, or sizes and axes that differ in number.
+        ShapeError: there is no point to transform, or sizes and axes differ in number.
 
     >>> ef.fft.irfftn(ef.tensor([[10.0, -2.0], [-4.0, 0.0]]))
     Tensor([[1., 2.],
@@ -281,16 +281,16 @@ def irfftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "ba
 
 
 def hfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The Fourier transform, which is real, of data of which half is given, the rest mirrored.
+    """The real Fourier transform of Hermitian data, of which the first half is given.
 
     Args:
         x: complex; cut or padded with zeros to ``n // 2 + 1`` points.
-        n: how many points the result has; by default the even number that fits ``x``.
+        n: number of points of the result; by default the even number that fits ``x``.
         axis: the axis.
         norm: as for `fft`.
 
     Raises:
-        ShapeError: no point to transform.
+        ShapeError: there is no point to transform.
 
     >>> ef.fft.hfft(ef.tensor([1.0, 1j, 1.0]))
     Tensor([ 2.,  2.,  2., -2.], f32[4]@cpu:0)
@@ -303,17 +303,17 @@ def hfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "b
 def ihfft(
     x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `hfft`: the first ``n // 2 + 1`` points of it.
+    """The inverse of `hfft`: its first ``n // 2 + 1`` points.
 
     Args:
         x: floating; integers count as float32. The result is complex.
-        n: how many points to transform: ``x`` is cut or padded with zeros to it.
+        n: number of points to transform: ``x`` is cut or padded with zeros to it.
         axis: the axis.
         norm: as for `fft`.
 
     Raises:
-        DTypeError: complex data.
-        ShapeError: no point to transform.
+        DTypeError: ``x`` is complex.
+        ShapeError: there is no point to transform.
 
     >>> ef.fft.hfft(ef.fft.ihfft(ef.tensor([1.0, 2.0, 3.0, 4.0])))
     Tensor([1., 2., 3., 4.], f32[4]@cpu:0)

@@ -1,1 +1,1 @@
-"""Ops that pick elements and put elements at indices."""
+"""Ops that gather elements at indices, and scatter elements to indices."""

@@ -1,7 +1,7 @@
 """Reading and assigning by index expressions: ``x[key]``, ``x[key] = value``.
 
-In plain eager mode an expression of plain parts and tensors goes straight to the array. In all
-other cases it is parsed (`eagerflow.ops.rules.subscripts`) and an op is bound.
+In plain eager mode an expression of plain parts and tensors is passed directly to the array. In
+all other cases it is parsed (`eagerflow.ops.rules.subscripts`) and an op is bound.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _getitem = define(
 
 
 def pick(x: Tensor, indices: Any, key: Key) -> Tensor:
-    """What ``key``, with its index arrays, selects from ``x``."""
+    """The elements of ``x`` selected by ``key``, with its index arrays."""
     return bind(_getitem, x, *indices, key=key)
 
 
@@ -91,7 +91,7 @@ def _scatter_type(value: TensorType, *indices: TensorType, key: Key, shape: Shap
 
 
 def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
-    """The cotangent of an array of ``shape`` from that of its rows, kept sparse."""
+    """The sparse cotangent of an array of ``shape``, from the cotangent of its rows."""
     # a narrow dtype may not hold the number of rows
     flat = cast(functions["reshape"](indices, (-1,)), DTYPES["int64"])
     if indices.dtype.kind == "signed integer":
@@ -101,7 +101,7 @@ def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
 
 
 def _is_rows(value: Shape, indices: Shape, shape: Shape, attrs: Mapping[str, Any]) -> bool:
-    """Whether what is added are whole rows."""
+    """Whether the added values are whole rows."""
     return attrs["key"] == (ARRAY,) and same_shape(value, (*indices, *shape[1:]))
 
 
@@ -148,7 +148,7 @@ def _update_vjp(
 
 
 def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
-    """Which of the values written to the positions of ``picked`` are there in the end."""
+    """Whether each value written to the positions of ``picked`` is the last one written there."""
     device = picked.device
     numbers = functions["reshape"](functions["arange"](picked.size, device=device), picked.shape)
     board = functions["zeros"](shape, dtype=numbers.dtype, device=device)
@@ -188,15 +188,15 @@ _add = define(
 
 
 def getitem(x: TensorLike, key: Any, /) -> Tensor:
-    """What an index expression selects, ``x[key]``, by NumPy's rules.
+    """The elements selected by an index expression, ``x[key]``, by NumPy's rules.
 
     Args:
         x: any dtype.
         key: an integer, slice, None, ``...``, mask, array (or list) of integers, or a tuple of
-            them. Without masks and arrays the result shares memory with ``x``.
+            these. Without masks and arrays the result shares memory with ``x``.
 
     Raises:
-        TensorIndexError: an index out of range, too many of them, or something that is none.
+        TensorIndexError: an index is out of range, there are too many, or one is no valid index.
 
     >>> x = ef.tensor([[1, 2, 3], [4, 5, 6]])
     >>> x[:, [2, 0]]
@@ -221,7 +221,7 @@ def getitem(x: TensorLike, key: Any, /) -> Tensor:
 
 
 def _read(x: Tensor, key: Any) -> Any:
-    """The array that ``key`` selects, or `_OTHER` if the expression must be parsed."""
+    """The array selected by ``key``, or `_OTHER` if the expression must be parsed."""
     device = x._lane.device
     data = x._data
     straight = device.is_ready_at_once  # see `_plain`
@@ -236,13 +236,13 @@ def _read(x: Tensor, key: Any) -> Any:
 
 
 def _plain(key: Any, device: Device) -> Any:
-    """The expression as arrays of ``device`` take it, or `_OTHER` if it must be parsed."""
+    """The expression in the form for arrays of ``device``, or `_OTHER` if it must be parsed."""
     kind = type(key)
     if kind in PLAIN:
         return key
     if kind is Tensor:
-        # NumPy would wrap an index of uint64 that is too large; other libraries wrap all indices
-        # that are, and say nothing of which value wins where several are for one element
+        # NumPy would wrap a uint64 index that is too large; other libraries wrap all such indices,
+        # and do not specify which of several values for one element wins
         lane = key._lane
         plain = lane.device is device and device.is_ready_at_once and lane.dtype.name != "uint64"
         return key._data if plain else _OTHER
@@ -265,7 +265,7 @@ def _general(x: Tensor, key: Any) -> Tensor:
 
 
 def _of_index(error: EagerflowError, x: Tensor) -> EagerflowError:
-    """The error of an index out of range in the words of ``x[key]``, without the op's."""
+    """The error of an index out of range, worded for ``x[key]`` rather than for the op."""
     op, colon, words = error.wrong.partition(": ")
     if colon and isinstance(error, TensorIndexError) and op in _INDEXING:
         return TensorIndexError(words, given=f"x={type_of(x)}")
@@ -276,7 +276,7 @@ def _of_index(error: EagerflowError, x: Tensor) -> EagerflowError:
 
 
 def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
-    """``value`` in the dtype of ``x``, so that it broadcasts to ``shape`` if it can."""
+    """``value`` in the dtype of ``x``, in a form that broadcasts to ``shape`` if possible."""
     number = is_python_number(value)
     if number or isinstance(value, (list, tuple)):
         if not weak_fits(value, x.dtype):
@@ -313,7 +313,7 @@ def _stripped(value: Tensor, shape: Shape) -> Tensor:
 
 
 def _selected(index: Index) -> Shape:
-    """The shape of what an index expression selects."""
+    """The shape of the selection of an index expression."""
     return index_shape(index.shape, index.key, [type_of(t).type for t in index.arrays])
 
 
@@ -330,15 +330,15 @@ def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
 
 
 def index_update(x: TensorLike, key: object, value: TensorLike, /) -> Tensor:
-    """A new tensor like ``x`` with ``value`` at ``key``: ``x[key] = value`` without a change of x.
+    """A new tensor like ``x`` with ``value`` at ``key``: a functional ``x[key] = value``.
 
     Args:
         x: any dtype.
         key: an index expression, as in ``x[key]``. If it names an element twice, the last value
             wins.
-        value: broadcasts to the shape of ``x[key]``. It is converted to the dtype of ``x`` within
-            its kind, or from a lesser one (bool, unsigned and signed integers, floats, complex
-            numbers), as by ``x += value``; a Python integer must fit, tensors of integers wrap.
+        value: broadcasts to the shape of ``x[key]``. It is converted to the dtype of ``x`` from
+            the same or a lesser kind (bool, unsigned and signed integers, floats, complex
+            numbers), as by ``x += value``; Python integers must fit, integer tensors wrap.
 
     Raises:
         TensorIndexError: the key does not fit ``x``.
@@ -352,10 +352,10 @@ def index_update(x: TensorLike, key: object, value: TensorLike, /) -> Tensor:
 
 
 def index_add(x: TensorLike, key: object, value: TensorLike, /) -> Tensor:
-    """A new tensor like ``x`` with ``value`` added at ``key``; values for one element add up.
+    """A new tensor like ``x`` with ``value`` added at ``key``; values for the same element add up.
 
     Args:
-        x: any dtype; of bools, adding is "or".
+        x: any dtype; for bools, addition is "or".
         key: an index expression, as in ``x[key]``.
         value: broadcasts to the shape of ``x[key]``; its dtype as for `index_update`.
 
@@ -373,10 +373,10 @@ def index_scatter(value: TensorLike, key: object, shape: Shape, /) -> Tensor:
     """Zeros of a shape with ``value`` added at ``key``: the transpose of ``x[key]``.
 
     Args:
-        value: any dtype; broadcasts to the shape of ``x[key]``. Values for one element add up
-            (of bools, adding is "or").
-        key: an index expression for a tensor ``x`` of that shape.
-        shape: of the result.
+        value: any dtype; broadcasts to the shape of ``x[key]``. Values for the same element add up
+            (for bools, addition is "or").
+        key: an index expression for a tensor ``x`` of shape ``shape``.
+        shape: shape of the result.
 
     Raises:
         TensorIndexError: the key does not fit the shape.
@@ -395,7 +395,7 @@ def index_scatter(value: TensorLike, key: object, shape: Shape, /) -> Tensor:
 def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
     """Put a new value into the handle ``x``, with ``value`` at ``key``: ``x[key] = value``.
 
-    The value is converted as by `index_update`, so a float does not go into integers.
+    The value is converted as by `index_update`, so floats cannot be assigned to integers.
     """
     if getrefcount(x) <= HELD_BY_NONE:
         check_held(x, _getframe(2))
@@ -409,7 +409,7 @@ def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
 
 
 def _in_order(parts: tuple[Any, ...], value: Any) -> bool:
-    """Whether NumPy writes the values in their order, which shows if they go to one element."""
+    """Whether NumPy writes the values in order, which matters if an element is named twice."""
     arrays = [part for part in parts if type(part) not in PLAIN and part.ndim > 1]
     return not arrays or all(a.flags.c_contiguous for a in (value, *arrays))
 
@@ -419,7 +419,7 @@ def _masks_rows(key: Tensor, x: Tensor) -> bool:
 
 
 def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
-    """Assign without an op, in place if no other handle could tell; False if that is impossible."""
+    """Assign without an op, in place if no other handle can observe it; False if impossible."""
     lane = x._lane
     plain = key if type(key) in PLAIN else _plain(key, lane.device)
     if plain is _OTHER or not lane.device.holds_data:

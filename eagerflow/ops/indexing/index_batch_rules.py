@@ -1,4 +1,4 @@
-"""The batching rules of index expressions: rows of the array, of the indices, or of both."""
+"""Batching rules of index expressions: the array, the indices, or both are batched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Batched(NamedTuple):
     Attributes:
         key: its static part.
         arrays: its index arrays.
-        order: the axes of what one row selects, behind the axis of rows, in the order in which
+        order: the axes of the selection of one row, after the axis of rows, in the order in which
             ``key`` selects them. The axis of rows itself is 0.
     """
 
@@ -30,16 +30,16 @@ class _Batched(NamedTuple):
 
 
 def _selection(key: Key, ndim: int, advanced: int) -> tuple[int, int, bool]:
-    """Where the axes of the index arrays are in what ``key`` selects.
+    """The positions of the axes of the index arrays in the selection of ``key``.
 
     Args:
         key: the static part, for one row.
-        ndim: how many axes one row of the array has.
-        advanced: how many axes the index arrays broadcast to.
+        ndim: number of axes of one row of the array.
+        advanced: number of axes that the index arrays broadcast to.
 
     Returns:
-        How many axes are selected, where those of the index arrays start, and whether the index
-        arrays stand apart, so that their axes come first.
+        The number of axes selected, the position of the first axis of the index arrays, and whether
+        the index arrays are separated, so that their axes come first.
     """
     spare = ndim - sum(item is not None and item != ELLIPSIS for item in key)
     count = front = 0
@@ -66,7 +66,7 @@ def _batched(at: BatchSite, first: int, ndim: int) -> _Batched:
     Args:
         at: the op.
         first: the number of the first input that is an index array.
-        ndim: how many axes one row of the array has.
+        ndim: number of axes of one row of the array.
     """
     key: Key = at.attrs["key"]
     numbers = range(first, len(at.inputs))
@@ -74,7 +74,7 @@ def _batched(at: BatchSite, first: int, ndim: int) -> _Batched:
     count, front, apart = _selection(key, ndim, advanced)
     if not any(at.batched[i] for i in numbers):
         order = list(range(count + 1))
-        if apart and advanced:  # their axes come in front of that of the rows
+        if apart and advanced:  # their axes come before the axis of rows
             order = [*range(1, advanced + 1), 0, *range(advanced + 1, count + 1)]
         return _Batched((FULL, *key), [at.inputs[i] for i in numbers], tuple(order))
     lines = at.call("arange", at.rows, device=at.inputs[first].device)
@@ -101,7 +101,7 @@ def _permuted(at: BatchSite, x: Tensor, order: Sequence[int]) -> Tensor:
 
 
 def _value(at: BatchSite, i: int, index: _Batched) -> Tensor:
-    """Input ``i``, the value that is put where ``index`` selects."""
+    """Input ``i``, the value to put at ``index``."""
     if not at.batched[i] and index.order == tuple(range(len(index.order))):
         return at.inputs[i]
     value = at.in_shape(
@@ -120,7 +120,7 @@ def batched_getitem(at: BatchSite) -> Tensor:
 
 
 def batched_update(at: BatchSite) -> Tensor:
-    """The rule of ``x[key] = value`` and its kin."""
+    """The rule of ``x[key] = value`` and similar ops."""
     index = _batched(at, 2, len(at.shape(0)))
     attrs: dict[str, Any] = {**at.attrs, "key": index.key}
     result: Tensor = at.bind(at.whole(0), _value(at, 1, index), *index.arrays, **attrs)

@@ -1,6 +1,6 @@
-"""Writes that are lost: ``x[i][j] = v`` writes into the tensor that ``x[i]`` made.
+"""Detection of lost writes: ``x[i][j] = v`` writes into the temporary tensor ``x[i]``.
 
-In NumPy that is a view of ``x``; here a tensor is a value, and nobody sees this one again.
+In NumPy that is a view of ``x``; here a tensor is a value, and this one is dropped unread.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Final, final
 from eagerflow.errors import TensorValueError
 from eagerflow.source import Source
 
-#: how many items an instruction that writes takes for its key
+#: number of stack items for the key of a storing instruction
 _KEYS: Final = {"STORE_SUBSCR": 1, "STORE_SLICE": 2}
-#: what makes an object; all else gives one that has a name
+#: instructions that make an object; all others load a named one
 _MAKERS: Final = ("BINARY_", "CALL", "LOAD_ATTR")
 _HINT: Final = (
     "write into the tensor itself, x[i, j] = v instead of x[i][j] = v; "
@@ -37,12 +37,12 @@ def _references(x: Any, key: Any, value: Any) -> int:
 
 _counts: Final[list[int]] = []
 _Probe()[0] = 0
-#: what `getrefcount` gives in `setitem` for a tensor that nobody holds
+#: result of `getrefcount` in `setitem` for a tensor without other references
 HELD_BY_NONE: Final = _counts[0]
 
 
 def check_held(x: Any, frame: FrameType) -> None:
-    """Refuse to write into a tensor that an expression made and that only the write refers to.
+    """Refuse a write into a temporary tensor, to which only the write refers.
 
     Args:
         x: the tensor.
@@ -62,12 +62,12 @@ def check_held(x: Any, frame: FrameType) -> None:
 
 @lru_cache(maxsize=256)
 def _is_made(code: CodeType, offset: int) -> bool:
-    """Whether an instruction writes into what an expression makes, and not into what has a name."""
+    """Whether an instruction writes into the result of an expression, not into a named object."""
     before = [step for step in dis.get_instructions(code) if step.offset <= offset]
     last = before.pop()
     if last.opname not in _KEYS:
         return False
-    # below the key on the stack; if it is read as well (`+=`) the new value is still above it
+    # below the key on the stack; if it is also read (`+=`) the new value is still above it
     wanted = _KEYS[last.opname] + before[-1].opname.startswith("SWAP")
     above = 0
     for maker, step in reversed([*pairwise(before)]):

@@ -1,4 +1,4 @@
-"""Distribution of rows over parts and back: what lookups in sharded tables are made of."""
+"""Partition of rows into parts and the inverse, for lookups in sharded tables."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _zeros_for = define("zeros_for", infer=_zeros_for_type, vjp=(None,), precision="
 
 
 def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
-    """``x`` with one axis for those that it has in common with ``indices``.
+    """``x`` with the axes that it has in common with ``indices`` merged into one.
 
     Raises:
-        DTypeError: these are no integers.
-        ShapeError: there is not one for each row.
+        DTypeError: the indices are no integers.
+        ShapeError: there is not an index for each row.
     """
     if not indices.dtype.is_integer:
         raise DTypeError(f"{name}: expected integers", given=str(type_of(indices)))
@@ -55,13 +55,13 @@ def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
 def dynamic_partition(
     x: TensorLike, partitions: TensorLike, num_partitions: int, /
 ) -> list[Tensor]:
-    """The rows of each part, in their order.
+    """Partition rows into parts; within a part, rows keep their order.
 
     Args:
         x: any dtype, ``[k, *rest]``.
         partitions: integers, ``[k]``: the part of each row; rows of no part are left out. With
-            more axes they stand for as many axes of ``x``.
-        num_partitions: how many parts there are.
+            more axes they index rows along as many axes of ``x``.
+        num_partitions: number of parts.
 
     Returns:
         A tensor ``[n, *rest]`` per part, where each n depends on the data.
@@ -78,17 +78,18 @@ def dynamic_partition(
 def dynamic_stitch(
     indices: Sequence[TensorLike], data: Sequence[TensorLike], /, *, size: int | None = None
 ) -> Tensor:
-    """One tensor of the rows of several, each put at its index; undoes `dynamic_partition`.
+    """Merge the rows of several tensors, each put at its index: the inverse of `dynamic_partition`.
 
     Args:
         indices: integers, ``[k]`` or with more axes, a tensor per part. Of rows with the same
-            index the last wins; rows that no index names are zero.
-        data: as many tensors of one dtype, each in the shape of its indices and then ``rest``.
-        size: how many rows the result has; by default one more than the largest index, which
+            index the last wins; rows without an index are zero.
+        data: as many tensors of one dtype, each of the shape of its indices followed by ``rest``.
+        size: number of rows of the result; by default one more than the largest index, which
             depends on the data.
 
     Raises:
-        TensorIndexError: an index out of range.
+        TensorIndexError: an index is out of range.
+        ShapeError: ``indices`` and ``data`` differ in length, or are empty.
 
     >>> parts = [ef.tensor([0, 2]), ef.tensor([1])]
     >>> ef.dynamic_stitch(parts, [ef.tensor([1.0, 3.0]), ef.tensor([2.0])])

@@ -1,4 +1,4 @@
-"""Ops on segments: groups of elements along the first axis, told by an id for each element."""
+"""Segment reductions: reductions over groups of elements along the first axis, given by ids."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _max, _min = (
 
 
 def _together(values: TensorLike, ids: TensorLike) -> tuple[Tensor, TensorLike]:
-    """The values on the device of the ids if these alone are a tensor; the ids as they are."""
+    """The values, on the device of the ids if only these are a tensor, and the ids unchanged."""
     if isinstance(ids, AbstractArray):
         return operands(values, ids)[0], ids
     return tensor_of(values), ids
@@ -108,19 +108,19 @@ _count_segments = define(
 
 
 def _counted(ids: Tensor, least: int = 0, *, natural: bool = False) -> tuple[Tensor, int]:
-    """The ids, and the smallest number that is greater than all of them and not below ``least``.
+    """The ids, and the smallest number of segments for them that is at least ``least``.
 
     Args:
         ids: integers.
-        least: the least number.
-        natural: whether negative ids are refused here, and not as segments that are not there.
+        least: the least number of segments.
+        natural: whether negative ids are refused here, with an error of their own.
     """
     same_ids, numbers = bind(_count_segments, ids, least=least, natural=natural)
     return same_ids, numbers.shape[0]
 
 
 def _fitted(name: str, tensor: Tensor, ids: Tensor) -> Tensor:
-    """``tensor``, if its first axes have the sizes of the ids, as far as is known."""
+    """``tensor``, checked that its first axes have the sizes of the ids, as far as known."""
     wrong = f"{name}: the shape of the ids is not the front of that of the values"
     given = f"values={type_of(tensor)}, segment_ids={type_of(ids)}"
     front = tensor.shape[: len(ids.shape)]
@@ -155,17 +155,17 @@ def _segment(
 def segment_sum(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
-    """The sum of each segment; 0 for one without elements.
+    """The sum of each segment; 0 for an empty segment.
 
     Args:
         values: any dtype, ``[k, *rest]``; bools are counted in int64.
         segment_ids: integers in [0, num_segments), ``[k]``: the segment of each element along the
-            first axis, in any order. With more axes they stand for as many axes of ``values``.
-        num_segments: how many there are; by default one more than the largest id, which depends
-            on the data.
+            first axis, in any order. With more axes they index elements along as many axes.
+        num_segments: number of segments; by default one more than the largest id, which depends on
+            the data.
 
     Raises:
-        TensorIndexError: an id out of range.
+        TensorIndexError: an id is out of range.
 
     >>> ef.segment_sum(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 2, 0]), 3)
     Tensor([4., 0., 2.], f32[3]@cpu:0)
@@ -176,14 +176,14 @@ def segment_sum(
 def segment_max(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
-    """The largest element of each segment; -inf (the smallest integer) for one without elements.
+    """The largest element of each segment; -inf (or the smallest integer) for an empty segment.
 
     Elements that tie share the gradient equally.
 
     Args:
         values: real, ``[k, *rest]``.
         segment_ids: integers in [0, num_segments), ``[k]``; see `segment_sum`.
-        num_segments: how many there are; by default one more than the largest id.
+        num_segments: number of segments; by default one more than the largest id.
 
     >>> ef.segment_max(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]))
     Tensor([3., 2.], f32[2]@cpu:0)
@@ -194,14 +194,14 @@ def segment_max(
 def segment_min(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
-    """The smallest element of each segment; inf (the largest integer) for one without elements.
+    """The smallest element of each segment; inf (or the largest integer) for an empty segment.
 
     Elements that tie share the gradient equally.
 
     Args:
         values: real, ``[k, *rest]``.
         segment_ids: integers in [0, num_segments), ``[k]``; see `segment_sum`.
-        num_segments: how many there are; by default one more than the largest id.
+        num_segments: number of segments; by default one more than the largest id.
 
     >>> ef.segment_min(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]))
     Tensor([1., 2.], f32[2]@cpu:0)
@@ -212,12 +212,12 @@ def segment_min(
 def segment_mean(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
-    """The mean of each segment; 0 for one without elements.
+    """The mean of each segment; 0 for an empty segment.
 
     Args:
         values: numeric, ``[k, *rest]``; integers count as float32.
         segment_ids: integers in [0, num_segments), ``[k]``; see `segment_sum`.
-        num_segments: how many there are; by default one more than the largest id.
+        num_segments: number of segments; by default one more than the largest id.
 
     >>> ef.segment_mean(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([0, 1, 0]))
     Tensor([2., 2.], f32[2]@cpu:0)
@@ -233,16 +233,18 @@ def segment_mean(
 
 
 def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
-    """How often each of 0, 1, 2, … occurs, or the sum of weights where it occurs.
+    """The number of occurrences of each of 0, 1, 2, …, or the sum of their weights.
 
     Args:
-        x: integers that are not negative, along one axis.
-        weights: one for each element; the result then has their dtype instead of int64.
-        minlength: the least size of the result, which otherwise ends at the largest element and
-            so depends on the data.
+        x: a vector of integers that are not negative.
+        weights: a weight for each element; the result has their dtype. Without weights it is
+            int64.
+        minlength: the least size of the result, which otherwise is one more than the largest
+            element, so that it depends on the data.
 
     Raises:
-        TensorValueError: a negative element.
+        TensorValueError: an element is negative.
+        ShapeError: ``x`` is not a vector.
 
     >>> ef.bincount(ef.tensor([1, 3, 1]))
     Tensor([0, 2, 0, 1], i64[4]@cpu:0)

@@ -1,4 +1,4 @@
-"""Elements by their indices: `take` and `one_hot`, and rows that are put at indices."""
+"""Gathering by indices along an axis, one-hot vectors, and updates of rows at indices."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ __all__ = [
 def one_hot(
     indices: TensorLike, num_classes: int, dtype: DTypeLike = None, *, axis: int = -1
 ) -> Tensor:
-    """A new axis along which the element at each index is one and all others are zero.
+    """One-hot vectors: a new axis along which the element at each index is 1, all others 0.
 
     Args:
-        indices: integers; one out of range gives zeros only.
+        indices: integers; an index out of range yields zeros only.
         num_classes: the size of the new axis.
-        dtype: of the result; float32 by default.
-        axis: where the new axis stands in the result.
+        dtype: dtype of the result; float32 by default.
+        axis: position of the new axis in the result.
 
     >>> ef.one_hot(ef.tensor([1, 0]), 3)
     Tensor([[0., 1., 0.],
@@ -70,7 +70,7 @@ def integers(
 
 
 def _positions(name: str, indices: TensorLike, like: Tensor) -> Tensor:
-    """``indices`` as kernels take them."""
+    """``indices`` in the form that kernels take."""
     return signed(integers(name, indices, like))
 
 
@@ -105,11 +105,12 @@ def take(x: TensorLike, indices: TensorLike, /, axis: int | None = None) -> Tens
 
     Args:
         x: any dtype, with at least one axis.
-        indices: integers; negative ones count from the end. Their axes take the place of ``axis``.
-        axis: the axis; needed if ``x`` has more than one.
+        indices: integers; negative indices count from the end. Their axes replace ``axis``.
+        axis: the axis; may be None if ``x`` has only one.
 
     Raises:
-        TensorIndexError: an index out of range.
+        TensorIndexError: an index is out of range.
+        AxisError: the axis is missing, or out of range.
 
     >>> ef.take(ef.tensor([[1, 2], [3, 4], [5, 6]]), ef.tensor([2, 0]), axis=0)
     Tensor([[5, 6],
@@ -152,7 +153,7 @@ _take_along = define(
 
 
 def take_along_axis(x: TensorLike, /, indices: TensorLike, axis: int = -1) -> Tensor:
-    """Along an axis, the elements at the indices given for each line of it.
+    """The elements at indices along an axis, with separate indices for each line.
 
     Args:
         x: any dtype.
@@ -161,7 +162,7 @@ def take_along_axis(x: TensorLike, /, indices: TensorLike, axis: int = -1) -> Te
         axis: the axis.
 
     Raises:
-        TensorIndexError: an index out of range.
+        TensorIndexError: an index is out of range.
 
     >>> x = ef.tensor([[3, 1, 2], [6, 5, 4]])
     >>> ef.take_along_axis(x, ef.argsort(x, axis=1)[:, :2], axis=1)
@@ -177,10 +178,10 @@ def take_along_axis(x: TensorLike, /, indices: TensorLike, axis: int = -1) -> Te
 def update_along_axis(
     x: TensorLike, /, indices: TensorLike, values: TensorLike, axis: int = -1
 ) -> Tensor:
-    """A new tensor like ``x`` with values at the indices given for each line along an axis.
+    """A new tensor like ``x`` with values at indices along an axis, separate for each line.
 
-    It is to `take_along_axis` what assigning is to reading. NumPy's ``put_along_axis`` writes into
-    ``x``: libraries that find that name rely on it, so this function does not have it.
+    The write that corresponds to `take_along_axis`. NumPy's ``put_along_axis`` writes into ``x``,
+    and libraries rely on that, so this function has another name.
 
     Args:
         x: any dtype.
@@ -188,6 +189,10 @@ def update_along_axis(
         values: broadcast to the shape of the indices; their dtype as for
             `index_update`.
         axis: the axis.
+
+    Raises:
+        TensorIndexError: an index is out of range.
+        ShapeError: ``x`` and the indices differ in their number of axes.
 
     >>> ef.update_along_axis(ef.zeros((2, 3)), ef.tensor([[2], [0]]), 1, axis=1)
     Tensor([[0., 0., 1.],
@@ -209,7 +214,7 @@ def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -
 
     Args:
         x: any dtype, with at least one axis.
-        indices: integers, along the first axis of ``x``. For a row named twice the last update
+        indices: integers, along the first axis of ``x``. If a row is named twice, the last update
             wins.
         updates: broadcast to the shape of ``x[indices]``; their dtype as for `index_update`.
 

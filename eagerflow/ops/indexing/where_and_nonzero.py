@@ -1,4 +1,4 @@
-"""Choice by a condition: `where` and `select`, and the places where something is not zero."""
+"""Selection by a condition: `where` and `select`, and indices of nonzero elements."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Elements of ``x1`` where the condition holds, of ``x2`` where it does not.
 
     Args:
-        condition: bool; of other dtypes, whether elements are not zero. Broadcasts.
+        condition: bool; in other dtypes nonzero means true. Broadcasts.
         x1: any dtype; broadcasts.
         x2: likewise; both promote to one dtype.
 
@@ -75,12 +75,12 @@ def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def _beside(x: TensorLike, like: TensorLike) -> Tensor:
-    """``x`` as a tensor; one of host data is on the device of ``like``, if that is a tensor."""
+    """``x`` as a tensor; host data goes to the device of ``like``, if that is a tensor."""
     return operands(x, like)[0] if isinstance(like, AbstractArray) else tensor_of(x)
 
 
 def _choices(condition: Tensor, *choices: TensorLike) -> tuple[Tensor, ...]:
-    """The choices as tensors of one dtype, beside the condition if none of them is one yet."""
+    """The choices as tensors of one dtype, on the condition's device if none is a tensor yet."""
     if any(isinstance(x, AbstractArray) for x in choices):
         return pair(*choices) if len(choices) == 2 else promote(*choices)
     dtype = promoted_dtype(choices)
@@ -93,9 +93,9 @@ def select(
     """Elements of the first choice whose condition holds, or the default if none does.
 
     Args:
-        condlist: conditions; they broadcast.
+        condlist: conditions, bool; they broadcast.
         choicelist: as many arrays; they broadcast and promote to one dtype.
-        default: likewise.
+        default: the value where no condition holds; broadcasts and promotes likewise.
 
     Raises:
         ShapeError: the lists differ in length.
@@ -129,13 +129,13 @@ _nonzero = define(
 
 
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
-    """The indices of the elements that are not zero, in row-major order.
+    """The indices of nonzero elements, in row-major order.
 
     Args:
         x: any dtype, with at least one axis.
 
     Returns:
-        An int64 tensor per axis. How many indices there are depends on the data.
+        An int64 vector per axis. The number of indices depends on the data.
 
     Raises:
         ShapeError: ``x`` has no axes.
@@ -154,7 +154,7 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
 
 
 def argwhere(x: TensorLike, /) -> Tensor:
-    """The indices of the elements that are not zero, a row for each.
+    """The indices of nonzero elements, a row for each.
 
     Args:
         x: any dtype.
@@ -176,7 +176,7 @@ def argwhere(x: TensorLike, /) -> Tensor:
 
 
 def flatnonzero(x: TensorLike, /) -> Tensor:
-    """The indices of the elements that are not zero, in ``x`` laid out along one axis.
+    """The indices of nonzero elements in the flattened ``x``.
 
     Args:
         x: any dtype.
@@ -195,9 +195,9 @@ def compress(condition: TensorLike, x: TensorLike, /, axis: int | None = None) -
     """The slices of ``x`` along an axis where a condition holds.
 
     Args:
-        condition: one value per slice; if there are fewer, the rest is left out.
+        condition: a value per slice; if there are fewer, the remaining slices are left out.
         x: any dtype.
-        axis: the axis; None takes ``x`` laid out along one axis.
+        axis: the axis; None selects from the flattened ``x``.
 
     >>> ef.compress(ef.tensor([False, True]), ef.tensor([[1, 2], [3, 4]]), axis=0)
     Tensor([[3, 4]], i64[1,2]@cpu:0)
@@ -209,7 +209,7 @@ def compress(condition: TensorLike, x: TensorLike, /, axis: int | None = None) -
 
 
 def extract(condition: TensorLike, x: TensorLike, /) -> Tensor:
-    """The elements of ``x`` where a condition holds, along one axis.
+    """The elements of ``x`` where a condition holds, as a vector.
 
     Args:
         condition: as many values as ``x`` has elements.

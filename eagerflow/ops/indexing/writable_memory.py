@@ -1,4 +1,4 @@
-"""Whether an array's memory may be written, as far as any other handle could tell."""
+"""Check whether an array's memory may be written without effect on other handles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _references(data: Any) -> int:
 
 
 _slot: Final = _Slot()
-#: what `getrefcount` gives in `may_reuse` for a value that one slot holds and no other handle
+#: result of `getrefcount` in `may_reuse` for a value that only one slot holds
 _ALONE: Final = _references(_slot.data)
 
 
@@ -31,15 +31,15 @@ _ARRAY: Final = as_device("cpu:0").backend.array_type
 
 
 def may_reuse(data: Any) -> bool:
-    """Whether the caller may write into ``data``, the array in a slot that it owns.
+    """Whether the caller may write into ``data``, the array in a slot that the caller owns.
 
-    So it is if nothing else can see the memory: one reference (that slot), no view, no weak
+    True if nothing else can see the memory: one reference (that slot), no view, no weak
     reference (a tape has one for each value it follows), memory that is the array's own and
     writable, and no interpreter that may have noted the value.
 
     Args:
-        data: given directly as ``may_reuse(handle._data)``: a local variable that holds the array
-            would be a second reference.
+        data: the array, passed directly as ``may_reuse(handle._data)``: a local variable that
+            holds the array would be a second reference.
     """
     return (
         getrefcount(data) <= _ALONE

@@ -1,4 +1,4 @@
-"""TensorFlow's examples, the records that most files of records hold."""
+"""TensorFlow's examples (``tf.train.Example``): parsing and encoding."""
 
 from __future__ import annotations
 
@@ -47,24 +47,25 @@ def parse_example(
     *,
     defaults: Mapping[str, Any] | None = None,
 ) -> dict[str, Tensor]:
-    """The features of TensorFlow's ``tf.train.Example``: named lists of numbers or of bytes.
+    """Parse TensorFlow's ``tf.train.Example``: named lists of numbers or of byte strings.
 
     Args:
-        serialized: bytes of any shape, one example in each.
-        features: which to read, as types by their names: ``"f32[3]"``, ``"i64[]"``, ``"bytes[]"``.
-            A name in the place of a size, ``"i64[n]"``, is for lists of any length; of several
-            examples the shorter lists are filled up with zeros or empty bytes.
-        defaults: by name one number, or bytes, for examples that lack the feature. Without one
-            that is an error, or, where the length may be any, an empty list.
+        serialized: bytes of any shape, one example per element.
+        features: the features to read, as types by name: ``"f32[3]"``, ``"i64[]"``, ``"bytes[]"``.
+            A name in place of a size, ``"i64[n]"``, allows lists of any length; for several
+            examples, shorter lists are padded with zeros or empty byte strings.
+        defaults: by name a number, or bytes, for examples that lack the feature. Without a default
+            a missing feature is an error, or an empty list if any length is allowed.
 
     Returns:
-        A dict of tensors, each with the axes of ``serialized`` before its own.
+        A dict of tensors by name, each with the axes of ``serialized`` before its own.
 
     Raises:
         RecordError: an element is no example, lacks a feature, or has another kind or number of
-            values; the error names it.
-        DTypeError: a dtype that examples do not have.
-        ShapeError: two sizes of one feature may be any.
+            values; the error names the element.
+        DTypeError: examples do not support a dtype.
+        ShapeError: a feature has two sizes that are not fixed.
+        TensorValueError: there are no features, or a default is for none of them.
 
     >>> record = ef.io.encode_example({"label": 3, "words": [b"to", b"be"]})
     >>> features = ef.io.parse_example(record, {"label": "i64[]", "words": "bytes[n]"})
@@ -129,14 +130,15 @@ _encode_example = define(
 
 
 def encode_example(features: Mapping[str, TensorLike], /) -> Tensor:
-    """The bytes of TensorFlow's ``tf.train.Example`` that has these features.
+    """Encode features as TensorFlow's ``tf.train.Example``.
 
     Args:
-        features: tensors by their names. Examples keep no shapes: the elements lie row by row.
+        features: tensors by name. Examples keep no shapes: elements are stored in row-major order.
             Floating dtypes become float32, integers and bool int64.
 
     Raises:
-        DTypeError: complex numbers.
+        DTypeError: a feature is complex.
+        TensorValueError: there are no features.
 
     >>> ef.io.length(ef.io.encode_example({"x": [1.0, 2.0]}))
     Tensor(21, i64[]@cpu:0)

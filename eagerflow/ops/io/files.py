@@ -1,4 +1,4 @@
-"""Whole files: read and written when the op runs, in a graph in each run."""
+"""Reading and writing of whole files, in each run of a graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eagerflow.types import TensorType, may_be_same_shape
 
 
 def _paths(path: Any) -> Tensor:
-    """Names of files as bytes: texts and paths as the file system has them."""
+    """Names of files as bytes: strings and paths in the encoding of the file system."""
     if isinstance(path, (str, os.PathLike)):
         return as_tensor(os.fsencode(path))
     if isinstance(path, Sequence) and path and isinstance(path[0], (str, os.PathLike)):
@@ -47,13 +47,13 @@ _read_file = define(
 def read_file(path: TensorLike | os.PathLike[str], /) -> Tensor:
     """The contents of files.
 
-    In a graph this is a node that reads them in each run, after what was written before.
+    In a graph this is a node that reads the files in each run, after all earlier writes.
 
     Args:
-        path: the name of a file; or bytes of any shape, then the contents have that shape.
+        path: the name of a file; or bytes of any shape, which the contents then have.
 
     Raises:
-        FileError: a file cannot be read. It is an OSError.
+        FileError: a file cannot be read (also an OSError).
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -82,14 +82,14 @@ _write_file = effect_op(
 
 
 def write_file(path: TensorLike | os.PathLike[str], contents: TensorLike, /) -> None:
-    """Write files. Each gets its name when it is whole, and replaces the one that has it.
+    """Write files. Each file is complete when it gets its name, and replaces an existing file.
 
     Args:
-        path: the name of a file; or bytes of any shape, for as many contents.
+        path: the name of a file; or bytes of any shape, one name per file.
         contents: bytes of the same shape.
 
     Raises:
-        FileError: a file cannot be written. It is an OSError.
+        FileError: a file cannot be written (also an OSError).
         ShapeError: the shapes differ.
 
     >>> import os, tempfile

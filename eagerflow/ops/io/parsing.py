@@ -1,4 +1,4 @@
-"""Ops that make numbers of bytes."""
+"""Decoding of bytes: raw memory, text numbers, CSV, images."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _byte_length = define("byte_length", infer=_length_type, vjp=(None,), batch=alig
 
 
 def length(x: TensorLike, /) -> Tensor:
-    """How many bytes each element has, as int64.
+    """The number of bytes of each element, int64.
 
     Args:
         x: bytes of any shape.
@@ -43,7 +43,7 @@ def length(x: TensorLike, /) -> Tensor:
     return bind(_byte_length, tensor_of(x))
 
 
-# --- the bytes of elements ---------------------------------------------------------------------
+# --- raw memory --------------------------------------------------------------------------------
 
 
 @of_family(MOVING)
@@ -59,15 +59,15 @@ _decode_raw = define("decode_raw", infer=_raw_type, vjp=(None,), batch=each_row)
 def decode_raw(
     x: TensorLike, /, dtype: DTypeLike, *, byte_order: Literal["little", "big"] = "little"
 ) -> Tensor:
-    """The elements whose memory the bytes are, as of an array that was written without a header.
+    """Decode bytes as the memory of elements, such as an array written without a header.
 
     Args:
         x: bytes of any shape, all of one length.
-        dtype: of the elements.
-        byte_order: which byte of an element is the first.
+        dtype: dtype of the elements.
+        byte_order: order of the bytes of an element.
 
     Returns:
-        ``[..., k]``, the shape of ``x`` and one axis more.
+        ``[..., k]``: the shape of ``x`` and an axis of elements.
 
     Raises:
         RecordError: the lengths differ, or are no multiple of the size of an element.
@@ -82,7 +82,7 @@ def decode_raw(
     return bind(_decode_raw, tensor_of(x), dtype=number_dtype(dtype), big_endian=big)
 
 
-# --- numbers that are written out --------------------------------------------------------------
+# --- numbers as text ---------------------------------------------------------------------------
 
 
 @of_family(MOVING)
@@ -105,15 +105,15 @@ def _written_dtype(what: str, dtype: DTypeLike) -> DType:
 
 
 def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
-    r"""The numbers that bytes write out, such as ``b"-1.5e3"``, ``b" 7\n"`` or ``b"inf"``.
+    r"""Parse numbers from text, such as ``b"-1.5e3"``, ``b" 7\n"`` or ``b"inf"``.
 
     Args:
         x: bytes of any shape.
-        dtype: of the numbers. Floating ones are read in double precision and rounded.
+        dtype: dtype of the numbers. Floating numbers are read in double precision and rounded.
 
     Raises:
-        RecordError: an element is no number, or does not fit; the error names it.
-        DTypeError: the dtype is neither of integers nor of floating numbers.
+        RecordError: an element is no number, or does not fit the dtype; the error names it.
+        DTypeError: the dtype is neither integer nor floating.
 
     >>> ef.io.parse_numbers([b"1", b"2.5"])
     Tensor([1. , 2.5], f32[2]@cpu:0)
@@ -126,7 +126,7 @@ def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
     return bind(_parse_numbers, tensor_of(x), dtype=number_type)
 
 
-# --- rows of tables ----------------------------------------------------------------------------
+# --- CSV ---------------------------------------------------------------------------------------
 
 
 @of_family(MOVING)
@@ -148,23 +148,24 @@ def decode_csv(
     defaults: Sequence[Any] | None = None,
     delimiter: str = ",",
 ) -> tuple[Tensor, ...]:
-    """The columns of a table whose rows are written as comma-separated values.
+    """Decode comma-separated values: the columns of a table from its rows.
 
-    Fields may stand in double quotes, with delimiters, ends of lines and doubled quotes in them.
+    Fields in double quotes may contain delimiters, line ends and doubled quotes.
 
     Args:
-        records: bytes of any shape, one row in each.
-        dtypes: of the columns: of integers, of floating numbers, or bytes.
-        defaults: for each column the value of empty fields; None where they are an error (and for
-            bytes, where they are empty).
+        records: bytes of any shape, one row per element.
+        dtypes: dtypes of the columns: integer, floating, or bytes.
+        defaults: for each column the value of empty fields, or None: empty fields are then an
+            error (for bytes, empty byte strings).
         delimiter: one character between fields.
 
     Returns:
         A tensor for each column, of the shape of ``records``.
 
     Raises:
-        RecordError: a row has another number of fields, or a field is no such number; the error
-            names both.
+        RecordError: a row has another number of fields, or a field does not fit its dtype; the
+            error names row and field.
+        TensorValueError: dtypes and defaults differ in number, or the delimiter is not valid.
 
     Source: RFC 4180, Common Format and MIME Type for Comma-Separated Values (2005).
 
@@ -193,11 +194,11 @@ def decode_csv(
 
 
 def default_of(dtype: DType, value: Any) -> Any:
-    """A default as an attribute: one number or bytes that the dtype holds, or None."""
+    """A default as an attribute: a number or bytes that the dtype can hold, or None."""
     return None if value is None else as_tensor(known_number(value), dtype).item()
 
 
-# --- pictures ----------------------------------------------------------------------------------
+# --- images ------------------------------------------------------------------------------------
 
 
 @of_family(MOVING)
@@ -224,21 +225,24 @@ def decode_image(
     dtype: Any = "uint8",
     size: tuple[int, int] | None = None,
 ) -> Tensor:
-    """Pictures: PNG, JPEG, and any other format that Pillow reads (``eagerflow[data]``).
+    """Decode images: PNG, JPEG, and any other format that Pillow reads (``eagerflow[data]``).
 
     Args:
-        contents: the bytes of a picture; or bytes of any shape, of pictures of one size.
-        channels: 1 for grey, 3 for red, green and blue, 4 with opacity; None for as many as the
-            picture has.
-        dtype: uint8, or a floating one, for numbers from 0 to 1.
-        size: height and width to resize to, bilinearly; None keeps them.
+        contents: the bytes of an image; or bytes of any shape, of images of one size.
+        channels: 1 for grey, 3 for red, green and blue, 4 with opacity; None for the number of
+            channels of the image.
+        dtype: uint8, or a floating dtype, for numbers from 0 to 1.
+        size: height and width to resize to, bilinearly; None keeps the size.
 
     Returns:
         ``[..., height, width, channels]``.
 
     Raises:
-        RecordError: an element is no picture, or a damaged one, or the sizes differ.
+        RecordError: an element is no image, or is damaged, or the sizes differ.
         SettingError: Pillow is not installed.
+        TensorValueError: ``channels`` is not valid.
+        DTypeError: the dtype is neither uint8 nor floating.
+        ShapeError: ``size`` is not valid.
 
     >>> import io
     >>> from PIL import Image

@@ -1,4 +1,4 @@
-"""Readers: the records of files whose names come from a queue.
+"""Readers: resources that read records of files, whose names come from a queue.
 
 With queues between them, runners (`eagerflow.spawn`) of reading, parsing and training are the input
 pipeline of Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.2.
@@ -62,11 +62,11 @@ _skipped: Final = effect_op("reader_skipped", ReaderState, count_type, "fence")
 
 
 class AbstractReader:
-    """What readers share: they give the records of files, whose names they take from a queue.
+    """Base class of readers, which read records of files and take file names from a queue.
 
-    Where a file ends, the next name is taken; if there is none yet, reading waits, as taking from
-    a queue does. Any number of threads and of traced functions may read at once: each record is
-    given once. When the queue is closed and all files are read, reading raises QueueClosedError,
+    At the end of a file the next name is taken; if there is none yet, reading waits, as taking
+    from a queue does. Any number of threads and traced functions may read at once: each record is
+    read once. When the queue is closed and all files are read, reading raises QueueClosedError,
     which ends a runner (`eagerflow.spawn`).
 
     In a traced function reading is a node that waits for all effects before it, and later effects
@@ -100,19 +100,19 @@ class AbstractReader:
 
     @property
     def count(self) -> int:
-        """How many records were read. In a traced function the run looks: a tensor."""
+        """The number of records read; in a traced function a tensor, evaluated at run time."""
         return told(_count, self.resource, self.resource.count)
 
     @property
     def skipped(self) -> int:
-        """How many damaged records were left out. In a traced function the run looks: a tensor."""
+        """The number of damaged records skipped; in a traced function a tensor."""
         return told(_skipped, self.resource, self.resource.skipped)
 
     def read(self, *, timeout: TensorLike | None = None) -> tuple[Tensor, Tensor]:
         """The key and the bytes of the next record; waits while there is no file.
 
         Args:
-            timeout: how many seconds to wait at most.
+            timeout: maximum number of seconds to wait.
 
         Returns:
             The key, which names the file and the number of the record, and the record:
@@ -120,9 +120,9 @@ class AbstractReader:
 
         Raises:
             QueueClosedError: all files are read, and the queue of their names is closed.
-            WaitTimeoutError: there was no file in time.
-            FileError: a file cannot be read. Reading goes on with the next one.
-            RecordError: the record is damaged. Reading goes on behind it.
+            WaitTimeoutError: there was no file within the timeout.
+            FileError: a file cannot be read. The next read continues with the next file.
+            RecordError: the record is damaged. The next read continues after it.
         """
         state = self.resource
         seconds = timeout_of("read", timeout)
@@ -132,20 +132,20 @@ class AbstractReader:
     def read_up_to(
         self, n: TensorLike, *, timeout: TensorLike | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The keys and the bytes of the next ``n`` records, or of what is left after the last file.
+        """The keys and the bytes of the next ``n`` records, or of the remaining ones at the end.
 
         Args:
-            n: how many.
-            timeout: how many seconds to wait at most. What was read by then is given later.
+            n: number of records.
+            timeout: maximum number of seconds to wait. Records read by then are returned later.
 
         Returns:
             Keys and records, ``bytes[k]`` each.
 
         Raises:
             QueueClosedError: there is no record left, and the queue of names is closed.
-            WaitTimeoutError: there were fewer in time.
-            FileError: a file cannot be read. Reading goes on with the next one.
-            RecordError: a record is damaged. Those before it come first when reading goes on.
+            WaitTimeoutError: there were fewer records within the timeout.
+            FileError: a file cannot be read. The next read continues with the next file.
+            RecordError: a record is damaged. The next read begins with the records before it.
         """
         state, count = self.resource, checked_count("read_up_to", n)
         seconds = timeout_of("read_up_to", timeout)
@@ -153,7 +153,7 @@ class AbstractReader:
         return keys, records
 
     def reset(self) -> None:
-        """Go on with the next file, as if the one before had ended."""
+        """Continue with the next file, as if the current file had ended."""
         bind(_reset, resource=self.resource, device=self.resource.device)
 
 
@@ -166,14 +166,14 @@ def _not_negative(reader: str, **sizes: int) -> list[int]:
 
 @final
 class TextLineReader(AbstractReader):
-    r"""Gives the lines of text files, without their ends; `AbstractReader` says how.
+    r"""A reader of lines of text files, without line ends; see `AbstractReader`.
 
     Keys are ``file:line``, lines counted from 1.
 
     Args:
         files: a queue of the names of files, ``bytes[]``.
-        skip_lines: how many lines to leave out at the beginning of each file.
-        name: for display.
+        skip_lines: number of lines to skip at the beginning of each file.
+        name: name for display.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -197,15 +197,15 @@ class TextLineReader(AbstractReader):
 
 @final
 class RecordReader(AbstractReader):
-    """Gives the records of record files, such as TFRecord files; `AbstractReader` says how.
+    """A reader of record files, such as TFRecord files; see `AbstractReader`.
 
-    Keys are ``file:number``, records counted from 0. Each record has a checksum, which is checked.
+    Keys are ``file:number``, records counted from 0. The checksum of each record is verified.
     `eagerflow.data.write_records` writes such files.
 
     Args:
         files: a queue of the names of files, ``bytes[]``.
-        skip_damaged: leave damaged records out (`skipped` counts them), instead of raising.
-        name: for display.
+        skip_damaged: whether to skip damaged records (`skipped` counts them), instead of raising.
+        name: name for display.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -228,18 +228,20 @@ class RecordReader(AbstractReader):
 
 @final
 class FixedLengthReader(AbstractReader):
-    """Gives the records of files in which all have one length; `AbstractReader` says how.
+    """A reader of files of records of fixed length; see `AbstractReader`.
 
-    Keys are ``file:number``, records counted from 0. What is left at the end and too short is an
-    error.
+    Keys are ``file:number``, records counted from 0. An incomplete record at the end is an error.
 
     Args:
         files: a queue of the names of files, ``bytes[]``.
-        length: of a record, in bytes.
-        header: bytes at the beginning of each file that are no record.
-        footer: bytes at its end.
-        skip_damaged: leave a last record that is too short out, instead of raising.
-        name: for display.
+        length: length of a record, in bytes.
+        header: number of bytes before the records of each file.
+        footer: number of bytes after the records of each file.
+        skip_damaged: whether to skip an incomplete last record, instead of raising.
+        name: name for display.
+
+    Raises:
+        TensorValueError: ``length`` is less than 1, or another size is negative.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -266,11 +268,11 @@ class FixedLengthReader(AbstractReader):
 
 @final
 class WholeFileReader(AbstractReader):
-    """Gives whole files, with their names as keys; `AbstractReader` says how.
+    """A reader of whole files, with their names as keys; see `AbstractReader`.
 
     Args:
         files: a queue of the names of files, ``bytes[]``.
-        name: for display.
+        name: name for display.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

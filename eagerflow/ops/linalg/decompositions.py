@@ -1,7 +1,7 @@
-"""Factorisations of matrices.
+"""Matrix decompositions: Cholesky, QR, LU, eigenvalues.
 
-Eigenvectors and singular vectors have a free phase, and are not unique at all where values
-coincide: their gradients hold for functions that do not depend on the phase, at distinct values.
+Eigenvectors and singular vectors have an arbitrary phase, and are not unique where values
+coincide: gradients hold for functions that do not depend on the phase, at distinct values.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from eagerflow.types import TensorType
 
 
 def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
-    """``x`` with another diagonal."""
+    """``x`` with its diagonal replaced."""
     off = x * (1 - identity_like(x))
     return off + diag_embed(cast(diagonal, x.dtype))
 
@@ -73,12 +73,12 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     """The triangular factor ``l`` of positive definite matrices: ``x == l @ conj(l).mT``.
 
     Args:
-        x: square matrices, floating or complex; integers count as float32. Of a matrix that is
+        x: square matrices, floating or complex; integers count as float32. For a matrix that is
             not Hermitian, the mean with its conjugate transpose is factored.
-        upper: give the upper factor ``u`` instead: ``x == conj(u).mT @ u``.
+        upper: whether to return the upper factor ``u`` instead: ``x == conj(u).mT @ u``.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
         TensorValueError: a matrix is not positive definite.
 
     >>> ef.linalg.cholesky(ef.tensor([[4.0, 2.0], [2.0, 5.0]]))
@@ -94,11 +94,11 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
 
 @final
 class QRResult(NamedTuple):
-    """What `qr` gives.
+    """The result of `qr`.
 
     Attributes:
-        Q: orthonormal columns.
-        R: an upper triangle.
+        Q: matrices with orthonormal columns.
+        R: upper triangular matrices.
     """
 
     Q: Tensor
@@ -127,7 +127,7 @@ def _qr_vjp(
 ) -> tuple[Tensor]:
     (gq, gr), (q, r) = gs, outs
     columns = r.shape[-1]
-    if mode == "complete":  # the columns that it adds are constants
+    if mode == "complete":  # the additional columns are constants
         gq, q = gq[..., :columns], q[..., :columns]
         gr, r = gr[..., :columns, :], r[..., :columns, :]
     inner = q.shape[-1]
@@ -145,16 +145,15 @@ _qr = matrix_op("qr", _qr_type, joint(_qr_vjp), saved="outputs", flops=3, output
 
 
 def qr(x: TensorLike, /, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """Orthonormal columns ``Q`` and an upper triangle ``R`` with ``x == Q @ R``.
+    """The QR decomposition: orthonormal columns ``Q``, upper triangular ``R``, ``x == Q @ R``.
 
     Args:
         x: matrices, floating or complex; integers count as float32.
-        mode: ``"reduced"`` gives as many columns as ``x`` has rows or columns, whatever is
-            less; ``"complete"`` as many as rows. The columns that this adds are arbitrary, and
-            constants to a gradient.
+        mode: ``"reduced"`` returns as many columns as the smaller size of ``x``; ``"complete"``
+            as many as rows. The additional columns are arbitrary, and constants to gradients.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``x`` has fewer than two axes.
 
     >>> q, r = ef.linalg.qr(ef.tensor([[3.0, 1.0], [4.0, 2.0], [0.0, 2.0]]))
     >>> (q @ r).round()
@@ -171,12 +170,12 @@ def qr(x: TensorLike, /, mode: Literal["reduced", "complete"] = "reduced") -> QR
 
 @final
 class LUResult(NamedTuple):
-    """What `lu` gives.
+    """The result of `lu`.
 
     Attributes:
-        P: a permutation matrix, constant to a gradient.
-        L: a lower triangle, or what is left of one, with ones on its diagonal.
-        U: an upper triangle, or what is left of one.
+        P: permutation matrices, constants to gradients.
+        L: lower triangular or trapezoidal matrices with ones on the diagonal.
+        U: upper triangular or trapezoidal matrices.
     """
 
     P: Tensor
@@ -198,11 +197,11 @@ def _lu_type(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
 def _lu_vjp(
     gs: tuple[Tensor, Tensor, Tensor], outs: tuple[Tensor, Tensor, Tensor], x: Tensor
 ) -> tuple[Tensor]:
-    """The rows in order are blocks.
+    """The rule for rows in order, by blocks.
 
     ``[[a, right], [below, nothing]] == [[low], [low2]] @ [[u, u2]]``, and at most one of ``right ==
-    low @ u2`` and ``below == low2 @ u`` has elements. Each is linear in its second triangle; what
-    it says of the first one adds to the gradient of that.
+    low @ u2`` and ``below == low2 @ u`` has elements. Each is linear in its second factor; its
+    contribution for the first factor adds to the gradient of that.
     """
     (_, gl, gu), (order, lower, upper) = gs, outs
     k = lower.shape[-1]
@@ -219,7 +218,7 @@ def _lu_vjp(
 
 
 def _divided(x: Tensor, u: Tensor) -> Tensor:
-    """``x @ inv(conj(u).mT)`` for an upper triangle."""
+    """``x @ inv(conj(u).mT)`` for an upper triangular ``u``."""
     return conj_transpose(triangular_solve(u, conj_transpose(x), lower=False))
 
 
@@ -227,16 +226,16 @@ _lu = matrix_op("lu", _lu_type, joint(_lu_vjp), saved="outputs", flops=0.7, outp
 
 
 def lu(x: TensorLike, /) -> LUResult:
-    """The triangular factors of matrices whose rows are reordered: ``x == P @ L @ U``.
+    """The LU decomposition with row exchanges: ``x == P @ L @ U``.
 
     Rows are exchanged so that no element of ``L`` is larger than 1. The gradient exists where
-    the diagonal of ``U`` has no zero, and takes the order of the rows as given.
+    the diagonal of ``U`` has no zero, and treats the order of the rows as constant.
 
     Args:
         x: matrices, floating or complex; integers count as float32.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``x`` has fewer than two axes.
 
     >>> p, l, u = ef.linalg.lu(ef.tensor([[2.0, 1.0], [4.0, 4.0]]))
     >>> l
@@ -257,11 +256,11 @@ def lu(x: TensorLike, /) -> LUResult:
 
 @final
 class EighResult(NamedTuple):
-    """What `eigh` gives.
+    """The result of `eigh`.
 
     Attributes:
-        eigenvalues: in ascending order.
-        eigenvectors: the columns are orthonormal.
+        eigenvalues: the eigenvalues, in ascending order.
+        eigenvectors: the eigenvectors, as orthonormal columns.
     """
 
     eigenvalues: Tensor
@@ -294,11 +293,11 @@ def eigh(x: TensorLike, /) -> EighResult:
     The gradient of the eigenvectors exists where eigenvalues are distinct.
 
     Args:
-        x: square matrices, floating or complex; integers count as float32. Of a matrix that is
+        x: square matrices, floating or complex; integers count as float32. For a matrix that is
             not Hermitian, the mean with its conjugate transpose is decomposed.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
 
     >>> ef.linalg.eigh(ef.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     Tensor([1., 2.], f32[2]@cpu:0)
@@ -321,7 +320,7 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
         x: as for `eigh`.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
 
     >>> ef.linalg.eigvalsh(ef.tensor([[2.0, 0.0], [0.0, 1.0]]))
     Tensor([1., 2.], f32[2]@cpu:0)
@@ -334,11 +333,11 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
 
 @final
 class EigResult(NamedTuple):
-    """What `eig` gives.
+    """The result of `eig`.
 
     Attributes:
-        eigenvalues: complex, in no particular order.
-        eigenvectors: complex; the columns have length 1.
+        eigenvalues: the eigenvalues, complex, in no particular order.
+        eigenvectors: the eigenvectors, complex, as columns of length 1.
     """
 
     eigenvalues: Tensor
@@ -378,8 +377,8 @@ def eig(x: TensorLike, /) -> EigResult:
         x: square matrices, floating or complex; integers count as float32.
 
     Raises:
-        ShapeError: not square.
-        TensorValueError: NaN or infinities.
+        ShapeError: the matrices are not square.
+        TensorValueError: an element is NaN or infinite.
 
     >>> ef.linalg.eig(ef.tensor([[1.0, 0.0], [0.0, 2.0]])).eigenvalues
     Tensor([1.+0.j, 2.+0.j], c64[2]@cpu:0)
@@ -402,8 +401,8 @@ def eigvals(x: TensorLike, /) -> Tensor:
         x: as for `eig`.
 
     Raises:
-        ShapeError: not square.
-        TensorValueError: NaN or infinities.
+        ShapeError: the matrices are not square.
+        TensorValueError: an element is NaN or infinite.
 
     >>> ef.linalg.eigvals(ef.tensor([[1.0, 0.0], [0.0, 2.0]]))
     Tensor([1.+0.j, 2.+0.j], c64[2]@cpu:0)

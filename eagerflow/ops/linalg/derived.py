@@ -1,4 +1,4 @@
-"""Linear algebra that is made of other functions of it, by the names of NumPy and SciPy."""
+"""Compositions of linear algebra, by the names of NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eagerflow.ops.shape.reshape_and_transpose import reshape
 
 
 def block_diag(*blocks: TensorLike) -> Tensor:
-    """A matrix with these along its diagonal, zeros elsewhere.
+    """A block diagonal matrix: blocks along the diagonal, zeros elsewhere.
 
     Args:
         blocks: matrices, or vectors and numbers, which count as rows; they promote to one dtype.
@@ -47,10 +47,10 @@ def block_diag(*blocks: TensorLike) -> Tensor:
 
 
 def cho_solve(factor: tuple[TensorLike, bool], b: TensorLike, /) -> Tensor:
-    """The ``x`` with ``a @ x == b`` for the Cholesky factor of ``a``.
+    """The solution of ``a @ x == b`` from the Cholesky factor of ``a``.
 
     Args:
-        factor: ``(c, lower)``: the factor, as `cholesky` gives it, and whether it is the lower one.
+        factor: ``(c, lower)``: the factor, as returned by `cholesky`, and whether it is lower.
         b: right-hand sides, as for `solve`: matrices, or one vector.
 
     Raises:
@@ -67,11 +67,11 @@ def cho_solve(factor: tuple[TensorLike, bool], b: TensorLike, /) -> Tensor:
 
 
 def cond(x: TensorLike, /, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:
-    """The condition number of each matrix: its norm times that of its inverse.
+    """The condition number of each matrix: its norm times the norm of its inverse.
 
     Args:
-        x: matrices, floating or complex; integers count as float32. Square ones, unless ``p`` is
-            None, 2 or -2.
+        x: matrices, floating or complex; integers count as float32. They must be square unless
+            ``p`` is None, 2 or -2.
         p: the norm, as for `matrix_norm`; None is 2, the quotient of the extreme singular values.
 
     Raises:

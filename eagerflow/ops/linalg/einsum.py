@@ -37,7 +37,7 @@ from eagerflow.types import Shape, TensorType, same_shape
 
 __all__ = ["einsum"]
 
-#: a letter, or for the axes of "..." a number that counts from the last of them: -1, -2, …
+#: a letter; for axes of "..." a number that counts from the last of these: -1, -2, …
 Label = str | int
 Term = tuple[Label, ...]
 
@@ -49,7 +49,7 @@ def _refuse(subscripts: str, wrong: str, hint: str | None = None) -> TensorValue
 
 
 def _split_term(subscripts: str, text: str) -> tuple[str, bool, str]:
-    """The letters before "...", whether it is there, and those after it."""
+    """The letters before "...", whether the term has "...", and the letters after it."""
     before, dots, after = text.partition("...")
     for letter in before + after:
         if not (letter.isascii() and letter.isalpha()):
@@ -104,7 +104,7 @@ def _canonical(subscripts: str, ndims: tuple[int, ...]) -> str:
     """The subscripts with a letter for each axis, and with an output: ``"ij,jk->ik"``."""
     terms, output = _parse(subscripts, ndims)
     used = {label for term in terms for label in term if isinstance(label, str)}
-    # NumPy's 64 axes may be more than there are letters in ASCII
+    # NumPy's limit of 64 axes exceeds the number of ASCII letters
     free = [k for k in (*ascii_letters, *map(chr, range(0x100, 0x180))) if k not in used]
     first = min((k for term in terms for k in term if isinstance(k, int)), default=0)
     letters = [
@@ -157,7 +157,7 @@ def _joint_size(label: str, known: Any, size: Any) -> Any:
 
 
 def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Any]:
-    """The size of each label; an axis of size 1 broadcasts, but not within one operand."""
+    """The size of each label; axes of size 1 broadcast, except within one operand."""
     sizes: dict[str, Any] = {}
     for term, shape in zip(terms, shapes, strict=True):
         own: dict[str, Any] = {}
@@ -184,7 +184,7 @@ def _einsum_type(
 def _einsum_vjp(
     i: int, g: Tensor, out: Tensor, *xs: Tensor, subscripts: str, optimize: bool | str = "auto"
 ) -> Tensor:
-    """Of a product the product of all else, with the axes that only ``xs[i]`` has put back."""
+    """The product of all other operands, with the axes that only ``xs[i]`` has put back."""
     transposed, labels, term, missing = _transposed(subscripts, i)
     factors = [conjugate(x) for j, x in enumerate(xs) if j != i]
     result = _contract(transposed, (g, *factors), optimize)
@@ -200,11 +200,11 @@ def _einsum_vjp(
 
 @lru_cache(maxsize=1024)
 def _transposed(subscripts: str, i: int) -> tuple[str, str, str, tuple[int, ...]]:
-    """The subscripts of the cotangent of operand ``i``, and how its axes become those of ``i``.
+    """The subscripts for the cotangent of operand ``i``, and its axes in terms of those of ``i``.
 
     Returns:
-        The subscripts; the labels of the operand without repetition; with it; the positions of
-        those that neither the output nor another operand has.
+        The subscripts; the labels of the operand without and with repetition; the positions of the
+        labels that neither the output nor another operand has.
     """
     terms, output = _split(subscripts)
     term, others = terms[i], [*terms[:i], *terms[i + 1 :]]
@@ -216,7 +216,7 @@ def _transposed(subscripts: str, i: int) -> tuple[str, str, str, tuple[int, ...]
 
 
 def _with_repeats(x: Tensor, labels: str, term: str) -> Tensor:
-    """``x`` with axes ``term``, zero off the diagonals of labels that occur more than once."""
+    """``x`` with axes ``term``, and zeros off the diagonals of repeated labels."""
     for label in labels:
         for _ in range(term.count(label) - 1):
             axis = labels.rindex(label)
@@ -232,7 +232,7 @@ def _with_repeats(x: Tensor, labels: str, term: str) -> Tensor:
 
 
 def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """An operation for each combination of indices, for each operand."""
+    """The cost: an operation per operand for each combination of indices."""
     terms, _ = _split(attrs["subscripts"])
     sizes: dict[str, int] = {}
     for term, x in zip(terms, inputs, strict=True):
@@ -246,7 +246,7 @@ def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
 
 
 def _batched_einsum(at: BatchSite) -> Tensor:
-    """One more letter: for the rows, in the terms that have them and in the output."""
+    """The batching rule: a further letter for the rows, in batched terms and in the output."""
     terms, output = _split(at.attrs["subscripts"])
     letters = (*ascii_letters, *map(chr, range(0x100, 0x180)))
     rows = next(k for k in letters if k not in at.attrs["subscripts"])
@@ -280,16 +280,17 @@ def einsum(*args: Any, optimize: bool | str = "auto") -> Tensor:
     """Products of arrays, summed over the axes that the output does not name.
 
     Args:
-        args: subscripts such as ``"ij,jk->ik"`` and an array for each of their terms, of any
-            dtype, which promote to one; or each array followed by a list of numbers that name
-            its axes, and last, if wanted, such a list for the output. Without an output, it has
-            the axes named once, in alphabetical order. Axes of size 1 broadcast.
-        optimize: how to find the order of contraction for more than two arrays: a name of
-            opt_einsum's, True for its own choice, False for from left to right.
+        args: subscripts such as ``"ij,jk->ik"`` and an array for each term, of any dtype, which
+            promote to one dtype; or each array followed by a list of numbers that name its axes,
+            and optionally such a list for the output. Without an output term, the output has the
+            axes named once, in alphabetical order. Axes of size 1 broadcast.
+        optimize: the strategy for the order of contraction of more than two arrays: a name known
+            to opt_einsum, True for its own choice, False for left to right.
 
     Raises:
-        TensorValueError: subscripts that make no sense, or do not fit the arrays.
-        ShapeError: axes of one name differ in size.
+        TensorValueError: the subscripts are malformed, or do not fit the arrays.
+        ShapeError: axes of the same name differ in size.
+        DTypeError: ``optimize`` is neither a bool nor a string.
 
     >>> a = ef.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> ef.einsum("ij,jk->ik", a, a)

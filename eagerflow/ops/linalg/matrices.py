@@ -1,4 +1,4 @@
-"""What the ops of linear algebra share: checks of type rules, and steps of gradient rules."""
+"""Helpers of linear algebra: checks for type rules, and steps of gradient rules."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def matrix_op(
     flops: float,
     **facts: Unpack[OpFacts],
 ) -> Op:
-    """An op on each matrix of a stack.
+    """Define an op on each matrix of a stack.
 
     Args:
-        name: of the op.
+        name: name of the op.
         infer: its type rule.
         vjp: its reverse-mode rule.
-        flops: what it costs: so many times n**3 for an n x n matrix.
-        facts: what the rule reads, and all else (see `eagerflow.core.op.define`).
+        flops: its number of operations for an n x n matrix, divided by n**3.
+        facts: its further facts (see `eagerflow.core.op.define`).
     """
     known: OpFacts = {
         "precision": "accumulate",
@@ -50,12 +50,12 @@ def matrix_op(
 
 
 def complex_dtype(dtype: DType) -> DType:
-    """The complex dtype that holds ``dtype``."""
+    """The complex dtype whose components have ``dtype``, or ``dtype`` itself if complex."""
     return DTYPES[_COMPLEX.get(dtype.name, "complex64")]
 
 
 def check_matrix(x: TensorType, what: str = "x") -> None:
-    """Refuse what is no floating or complex matrix or stack of matrices."""
+    """Raise unless ``x`` is a floating or complex matrix or stack of matrices."""
     check_kind(x, INEXACT)
     if x.ndim < 2:
         raise ShapeError(
@@ -64,7 +64,7 @@ def check_matrix(x: TensorType, what: str = "x") -> None:
 
 
 def check_square(x: TensorType, what: str = "x") -> None:
-    """Refuse what is no square floating or complex matrix or stack of them."""
+    """Raise unless ``x`` is a square floating or complex matrix or stack of such matrices."""
     check_matrix(x, what)
     rows, columns = x.shape[-2:]
     if not may_equal(rows, columns):
@@ -122,10 +122,10 @@ def multilinear_jvp(
 
 
 def scale_columns(x: Tensor, scale: Tensor) -> Tensor:
-    """Each matrix with its columns multiplied by numbers."""
+    """Each matrix with its columns scaled."""
     return x * expand_dims(scale, -2)
 
 
 def scale_rows(x: Tensor, scale: Tensor) -> Tensor:
-    """Each matrix with its rows multiplied by numbers."""
+    """Each matrix with its rows scaled."""
     return x * expand_dims(scale, -1)

@@ -83,10 +83,10 @@ def vector_norm(
 
     Args:
         x: floating or complex; integers count as float32.
-        axis: the axis or axes of a vector; all if None.
+        axis: the axis or axes that form a vector; all if None.
         keepdims: whether the reduced axes stay, with size 1.
-        ord: any number; 0 counts the elements that are not zero, infinity gives the largest
-            magnitude, minus infinity the smallest.
+        ord: the order, any number; 0 counts nonzero elements, infinity is the largest magnitude,
+            minus infinity the smallest.
 
     Raises:
         AxisError: an axis is out of range or named twice.
@@ -112,13 +112,13 @@ def _extreme_sum(x: Tensor, axis: int, largest: bool) -> Tensor:
     sums = reduction.sum(abs(x), axis=axis, keepdims=True)
     other = -3 - axis
     if largest:
-        # magnitudes are not negative, so this is their largest, and 0 if there are none
+        # magnitudes are not negative, so this is the largest, and 0 for no magnitudes
         return vector_norm(sums, axis=other, keepdims=True, ord=_INF)
     return reduction.min(sums, axis=other, keepdims=True)
 
 
 def _kept_matrix_norm(x: Tensor, ord: object) -> Tensor:
-    """The norm, with both axes kept at size 1."""
+    """The matrix norm, with both axes kept at size 1."""
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=True)
     if ord == "nuc":
@@ -142,13 +142,13 @@ def matrix_norm(
     Args:
         x: matrices, floating or complex; integers count as float32.
         keepdims: whether the last two axes stay, with size 1.
-        ord: ``"fro"`` (of all elements as one vector), ``"nuc"`` (the sum of the singular
-            values), 2 and -2 (the largest and smallest of them), 1 and -1 (the largest and
-            smallest sum of magnitudes in a column), infinity and minus infinity (in a row).
+        ord: ``"fro"`` (norm of all elements as one vector), ``"nuc"`` (sum of singular values),
+            2 and -2 (largest and smallest singular value), 1 and -1 (largest and smallest sum of
+            magnitudes in a column), infinity and minus infinity (in a row).
 
     Raises:
-        ShapeError: fewer than two axes.
-        TensorValueError: no such order.
+        ShapeError: ``x`` has fewer than two axes.
+        TensorValueError: the order is unknown.
 
     >>> ef.linalg.matrix_norm(ef.tensor([[3.0, 0.0], [0.0, 4.0]]))
     Tensor(5., f32[]@cpu:0)
@@ -166,17 +166,17 @@ def norm(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """NumPy's norm: of vectors for one axis, of matrices for two.
+    """NumPy's norm: vector norms for one axis, matrix norms for two axes.
 
     Args:
         x: floating or complex; integers count as float32.
         ord: as for `vector_norm` or `matrix_norm`; by default the root of the sum of squares.
-        axis: the axis of vectors or the two of matrices. By default all, which with an order
-            means that ``x`` is a vector or a matrix.
+        axis: the axis of vectors, or the two axes of matrices. By default all; with an order,
+            ``x`` is then a vector or a matrix.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
-        ShapeError: neither one axis nor two.
+        ShapeError: the number of axes is neither one nor two.
 
     >>> ef.linalg.norm(ef.tensor([[3.0, 0.0], [0.0, 4.0]]), axis=0)
     Tensor([3., 4.], f32[2]@cpu:0)

@@ -70,7 +70,7 @@ def _matmul_type(x1: TensorType, x2: TensorType) -> TensorType:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """``x`` with all axes but the last as one."""
+    """``x`` with all axes but the last merged into one."""
     return reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
 
 
@@ -94,7 +94,7 @@ def _matmul_vjp_x2(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
         return expand_dims(factor, -1) * expand_dims(g, -2)
     if x2.ndim == 1:
         return reshape(g, (prod(g.shape),)) @ _rows(factor)
-    if x2.ndim == 2:  # one product over all of the batch, not a product each and their sum
+    if x2.ndim == 2:  # one product over the whole batch, not a sum of products
         return bind(_matmul_like, matrix_transpose(_rows(factor)), _rows(g), x2)
     return sum_to_like(matrix_transpose(factor) @ g, x2)
 
@@ -105,7 +105,7 @@ def _matmul_like_type(x1: TensorType, x2: TensorType, like: TensorType) -> Tenso
 
 
 def _batched_product(at: BatchSite) -> Tensor:
-    """A product with one matrix for all rows is one product; else rows are a batch of matrices."""
+    """The batching rule: a matrix shared by all rows makes one product; else rows are a batch."""
     one, two = len(at.shape(0)), len(at.shape(1))
     x1, x2 = at.inputs[:2]
     if not at.batched[1] and two == 2:
@@ -128,8 +128,8 @@ def _batched_product(at: BatchSite) -> Tensor:
     return squeeze(product, dropped) if dropped else product
 
 
-# The gradient of a matrix. It lies in memory as the matrix does, so that an update of a weight
-# that is transposed in the layer does not go through its memory against the grain.
+# The gradient of a matrix. It has the memory order of the matrix, so that the update of a weight
+# that the layer transposes does not stride through memory.
 _matmul_like = define(
     "matmul_like",
     infer=_matmul_like_type,
@@ -161,7 +161,7 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         x2: likewise; a vector counts as one column. Both promote to one dtype.
 
     Raises:
-        ShapeError: an array without axes, or inner dimensions that differ.
+        ShapeError: an array has no axes, or the inner sizes differ.
 
     >>> ef.matmul(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([1.0, 10.0]))
     Tensor([21., 43.], f32[2]@cpu:0)
@@ -201,7 +201,7 @@ _vecdot = define(
 def _vectors(
     name: str, x1: TensorLike, x2: TensorLike, axis: int, size: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Both operands with the vectors on the last axis."""
+    """Both operands with the axis of the vectors moved to the end."""
     a, b = promote(x1, x2)
     axis = as_index(name, "axis", axis)
     if axis >= 0:
@@ -229,9 +229,9 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The dot products of vectors: the sum of ``conj(x1) * x2`` over one axis.
 
     Args:
-        x1: any dtype; broadcasts against ``x2`` but for the axis itself.
+        x1: any dtype; broadcasts against ``x2`` except along the axis itself.
         x2: likewise; both promote to one dtype.
-        axis: where the vectors are.
+        axis: the axis of the vectors.
 
     Raises:
         ShapeError: the vectors differ in size.
@@ -243,7 +243,7 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
 
 
 def vdot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The dot product of all elements, those of ``x1`` conjugated.
+    """The dot product of all elements, with ``x1`` conjugated.
 
     Args:
         x1: numeric, of any shape.
@@ -285,7 +285,7 @@ def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     Args:
         x1: numeric, with three elements along the axis; broadcasts against ``x2`` otherwise.
         x2: likewise; both promote to one dtype.
-        axis: where the vectors are.
+        axis: the axis of the vectors.
 
     Raises:
         ShapeError: the vectors do not have three elements.
@@ -297,7 +297,7 @@ def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     return result if axis == -1 else moveaxis(result, -1, axis)
 
 
-# --- tensordot and others made of it --------------------------------------------------------
+# --- tensordot and compositions -------------------------------------------------------------
 
 
 def _contracted(
@@ -329,7 +329,7 @@ def _contracted(
     refusal = f"tensordot: the axes to sum over differ in size ({sizes[0]} and {sizes[1]})"
     if len(first) != len(second):
         raise ShapeError(refusal, given=given())
-    if len(first) > 1:  # of one pair, `matmul` sees it
+    if len(first) > 1:  # for a single pair, `matmul` checks
         a = matched(a, *sizes, refusal, given)
     elif first and not may_equal(sizes[0][0], sizes[1][0]):
         raise ShapeError(refusal, given=given())
@@ -337,7 +337,7 @@ def _contracted(
 
 
 def _flat(x: Tensor, first: tuple[int, ...], second: tuple[int, ...]) -> Tensor:
-    """``x`` as a matrix: some axes make its rows, the others its columns."""
+    """``x`` as a matrix: the ``first`` axes are its rows, the ``second`` axes its columns."""
     order = first + second
     if order != tuple(range(x.ndim)):
         x = permute_dims(x, order)
@@ -353,11 +353,11 @@ def tensordot(
     Args:
         x1: any dtype.
         x2: any dtype; both promote to one dtype.
-        axes: how many of the last axes of ``x1`` and the first of ``x2`` to sum over, or a
-            sequence of axes for each.
+        axes: the number of last axes of ``x1`` and first axes of ``x2`` to sum over, or a sequence
+            of axes for each.
 
     Raises:
-        ShapeError: axes that go together differ in size.
+        ShapeError: paired axes differ in size.
 
     >>> ef.tensordot(ef.ones((2, 3, 4)), ef.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
     (2, 5)
@@ -374,10 +374,10 @@ def tensordot(
 
 
 def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The product of each element of one vector with each of another.
+    """The outer product: each element of ``x1`` times each element of ``x2``.
 
     Args:
-        x1: any dtype; taken as a vector of its elements.
+        x1: any dtype; flattened to a vector.
         x2: likewise; both promote to one dtype.
 
     >>> ef.outer(ef.tensor([1.0, 2.0]), ef.tensor([3.0, 4.0]))
@@ -389,7 +389,7 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The sum of products over the last axes of both; nothing is conjugated.
+    """The sum of products over the last axes of both, without conjugation.
 
     Args:
         x1: any dtype.
@@ -405,7 +405,7 @@ def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def dot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """NumPy's dot product: `matmul` up to matrices, with a batch of each for larger arrays.
+    """NumPy's dot product: `matmul` up to matrices; for larger arrays batches do not broadcast.
 
     Args:
         x1: any dtype.

@@ -1,4 +1,4 @@
-"""Singular values, and what is made of them: pseudo-inverses, ranks, least squares."""
+"""Singular value decomposition, pseudo-inverses, ranks, least squares."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from eagerflow.types import TensorType, broadcast_shapes
 
 @final
 class SVDResult(NamedTuple):
-    """What `svd` gives.
+    """The result of `svd`.
 
     Attributes:
-        U: orthonormal columns, the left singular vectors.
+        U: the left singular vectors, as orthonormal columns.
         S: the singular values, in descending order.
-        Vh: orthonormal rows, the conjugate right singular vectors.
+        Vh: the conjugate right singular vectors, as orthonormal rows.
     """
 
     U: Tensor
@@ -75,7 +75,7 @@ def _svd_vjp(
     full_matrices: bool,
 ) -> tuple[Tensor]:
     u, s, vh = outs
-    k = s.shape[-1]  # the vectors that full_matrices adds are constants
+    k = s.shape[-1]  # the additional vectors of full_matrices are constants
     u, gu = u[..., :k], gs[0][..., :k]
     vh, gvh = vh[..., :k, :], gs[2][..., :k, :]
     u_rotation = _skew(conj_transpose(u) @ gu)
@@ -88,7 +88,7 @@ def _svd_vjp(
     result = u @ middle @ vh
     more = u.shape[-2] - k
     if not same(more, 0):
-        m: Any = minimum(k, k * more)  # all columns or none, so that no 0 divides for nothing
+        m: Any = minimum(k, k * more)  # all columns or none, to avoid needless divisions by 0
         away = quotient(gu[..., :m], expand_dims(s[..., :m], -2))
         away = away - u @ (conj_transpose(u) @ away)
         result = add_if(result, away @ vh[..., :m, :], more)
@@ -111,12 +111,12 @@ def svd(x: TensorLike, /, full_matrices: bool = True) -> SVDResult:
 
     Args:
         x: matrices, floating or complex; integers count as float32.
-        full_matrices: whether U and Vh are square, or have only the vectors that go with a
-            singular value. The others are arbitrary, and constants to a gradient.
+        full_matrices: whether U and Vh are square, or have only the vectors of singular values.
+            The additional vectors are arbitrary, and constants to gradients.
 
     Raises:
-        ShapeError: fewer than two axes.
-        TensorValueError: NaN.
+        ShapeError: ``x`` has fewer than two axes.
+        TensorValueError: an element is NaN.
 
     >>> ef.linalg.svd(ef.tensor([[0.0, 3.0], [2.0, 0.0]])).S
     Tensor([3., 2.], f32[2]@cpu:0)
@@ -139,8 +139,8 @@ def svdvals(x: TensorLike, /) -> Tensor:
         x: matrices, floating or complex; integers count as float32.
 
     Raises:
-        ShapeError: fewer than two axes.
-        TensorValueError: NaN.
+        ShapeError: ``x`` has fewer than two axes.
+        TensorValueError: an element is NaN.
 
     >>> ef.linalg.svdvals(ef.tensor([[0.0, 3.0], [2.0, 0.0]]))
     Tensor([3., 2.], f32[2]@cpu:0)
@@ -181,7 +181,7 @@ _pinv = matrix_op("pinv", _pinv_type, (_pinv_vjp, None), flops=20, batch=_batche
 
 
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:
-    """``rtol`` as a tensor; by default the larger size times the spacing of numbers at 1."""
+    """``rtol`` as a tensor; by default the larger size of the matrices times the dtype's eps."""
     dtype = real_dtype(x.dtype)
     matrices_of(name, x)
     if rtol is None:
@@ -199,10 +199,10 @@ def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
     Args:
         x: matrices, floating or complex; integers count as float32.
         rtol: singular values up to this fraction of the largest count as zero; a number, or an
-            array with one for each matrix. By default the larger size times the dtype's eps.
+            array with a number for each matrix. By default the larger size times the dtype's eps.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``x`` has fewer than two axes.
 
     >>> ef.linalg.pinv(ef.tensor([[2.0, 0.0], [0.0, 0.0]]))
     Tensor([[0.5, 0. ],
@@ -213,14 +213,14 @@ def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
 
 
 def matrix_rank(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
-    """The rank of each matrix: how many singular values are not (nearly) zero.
+    """The rank of each matrix: the number of singular values that are not (nearly) zero.
 
     Args:
         x: matrices, floating or complex; integers count as float32.
         rtol: as for `pinv`.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``x`` has fewer than two axes.
 
     >>> ef.linalg.matrix_rank(ef.tensor([[1.0, 2.0], [2.0, 4.0]]))
     Tensor(1, i64[]@cpu:0)
@@ -234,13 +234,13 @@ def matrix_rank(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
 
 @final
 class LstsqResult(NamedTuple):
-    """What `lstsq` gives.
+    """The result of `lstsq`.
 
     Attributes:
-        solution: the ``x`` of least norm among those with the least residual.
-        residuals: the squared lengths of what remains of each right-hand side.
-        rank: of the matrices.
-        singular_values: of the matrices.
+        solution: the ``x`` of least norm among all with the least residual.
+        residuals: the squared norm of the residual of each right-hand side.
+        rank: the ranks of the matrices.
+        singular_values: the singular values of the matrices.
     """
 
     solution: Tensor
@@ -258,7 +258,7 @@ def lstsq(a: TensorLike, b: TensorLike, /, *, rtol: TensorLike | None = None) ->
         rtol: as for `pinv`.
 
     Raises:
-        ShapeError: sizes that do not fit.
+        ShapeError: the sizes do not fit.
 
     >>> a = ef.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
     >>> ef.linalg.lstsq(a, ef.tensor([1.0, 3.0, 5.0])).solution.round()

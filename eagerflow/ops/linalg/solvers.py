@@ -27,13 +27,13 @@ from eagerflow.types import TensorType, broadcast_shapes
 
 
 def square_type(x: TensorType) -> TensorType:
-    """The type rule of what makes a matrix of each square matrix."""
+    """The type rule of ops from square matrices to matrices of the same size."""
     check_square(x)
     return x
 
 
 def each(scalars: Tensor) -> Tensor:
-    """One number per matrix, ready to multiply the matrices with."""
+    """One number per matrix, shaped to broadcast over the matrices."""
     return expand_dims(scalars, (-2, -1))
 
 
@@ -57,7 +57,7 @@ def inv(x: TensorLike, /) -> Tensor:
         x: square matrices, floating or complex; integers count as float32.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
         TensorValueError: a matrix is singular.
 
     >>> ef.linalg.inv(ef.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -68,14 +68,14 @@ def inv(x: TensorLike, /) -> Tensor:
 
 
 def matrix_power(x: TensorLike, n: int, /) -> Tensor:
-    """Each matrix multiplied with itself ``n`` times; its inverse, if ``n`` is negative.
+    """Each matrix raised to an integer power; for a negative power, the power of its inverse.
 
     Args:
         x: square matrices, floating or complex; integers count as float32.
-        n: an integer; 0 gives identity matrices.
+        n: the exponent, an integer; 0 yields identity matrices.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
         TensorValueError: ``n`` is negative and a matrix is singular.
 
     >>> ef.linalg.matrix_power(ef.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
@@ -124,7 +124,7 @@ def expm(x: TensorLike, /) -> Tensor:
         x: square matrices, floating or complex; integers count as float32.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
 
     >>> ef.linalg.expm(ef.tensor([[0.0, 1.0], [0.0, 0.0]]))
     Tensor([[1., 1.],
@@ -157,21 +157,21 @@ _solve = matrix_op("solve", _system_type, joint(_solve_vjp), flops=2, raises=(Te
 
 
 def _right_hand_side(name: str, a: Tensor, b: Tensor) -> Tensor:
-    """``b`` with columns: a vector as one of them."""
+    """``b`` as columns: a vector becomes one column."""
     if not b.shape:
         raise ShapeError(f"{name}: the right-hand side has no axes", given=f"x2={b.type}")
     return expand_dims(b, -1) if b.ndim == 1 else b
 
 
 def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The ``x`` with ``x1 @ x == x2``.
+    """The solution ``x`` of ``x1 @ x == x2``.
 
     Args:
         x1: square matrices, floating or complex; integers count as float32.
         x2: a vector, or matrices with a column for each right-hand side; batches broadcast.
 
     Raises:
-        ShapeError: not square, or sizes that do not fit.
+        ShapeError: the matrices are not square, or the sizes do not fit.
         TensorValueError: a matrix is singular.
 
     >>> ef.linalg.solve(ef.tensor([[2.0, 0.0], [0.0, 4.0]]), ef.tensor([2.0, 2.0]))
@@ -211,17 +211,17 @@ def triangular_solve(
     adjoint: bool = False,
     unit_diagonal: bool = False,
 ) -> Tensor:
-    """The ``x`` with ``a @ x == b`` for triangular ``a``, at the cost of a product.
+    """The solution ``x`` of ``a @ x == b`` for triangular ``a``, at the cost of a product.
 
     Args:
         a: square matrices, floating or complex, of which only one triangle is read.
         b: a vector, or matrices with a column for each right-hand side; batches broadcast.
-        lower: whether the lower triangle is read, or the upper one.
+        lower: whether the lower triangle is read; else the upper one.
         adjoint: whether to solve with the conjugate transpose of ``a`` instead.
-        unit_diagonal: whether the diagonal counts as ones and is not read.
+        unit_diagonal: whether the diagonal is taken as ones, and not read.
 
     Raises:
-        ShapeError: not square, or sizes that do not fit.
+        ShapeError: the matrices are not square, or the sizes do not fit.
         TensorValueError: a matrix is singular: it has a zero on its diagonal.
 
     >>> ef.linalg.triangular_solve(ef.tensor([[2.0, 0.0], [1.0, 1.0]]), ef.tensor([2.0, 3.0]))
@@ -264,7 +264,7 @@ def det(x: TensorLike, /) -> Tensor:
         x: square matrices, floating or complex; integers count as float32.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
 
     >>> ef.linalg.det(ef.tensor([[1.0, 2.0], [3.0, 5.0]])).round()
     Tensor(-1., f32[]@cpu:0)
@@ -283,7 +283,7 @@ _adjugate = matrix_op("adjugate", square_type, (_adjugate_vjp,), flops=20)
 
 
 def adjugate(x: TensorLike, /) -> Tensor:
-    """The adjugate of each matrix: its inverse times its determinant, also if it is singular.
+    """The adjugate of each matrix: its inverse times its determinant, extended to singular ones.
 
     Its transpose is the derivative of the determinant.
 
@@ -291,7 +291,7 @@ def adjugate(x: TensorLike, /) -> Tensor:
         x: square matrices, floating or complex; integers count as float32.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
 
     >>> ef.linalg.adjugate(ef.tensor([[1.0, 2.0], [3.0, 4.0]])).round()
     Tensor([[ 4., -2.],
@@ -302,11 +302,11 @@ def adjugate(x: TensorLike, /) -> Tensor:
 
 @final
 class SlogdetResult(NamedTuple):
-    """What `slogdet` gives.
+    """The result of `slogdet`.
 
     Attributes:
-        sign: the determinant divided by its magnitude; 0 if that is 0.
-        logabsdet: the natural logarithm of its magnitude.
+        sign: the determinant divided by its magnitude; 0 if the determinant is 0.
+        logabsdet: the natural logarithm of the magnitude.
     """
 
     sign: Tensor
@@ -339,7 +339,7 @@ def slogdet(x: TensorLike, /) -> SlogdetResult:
         x: square matrices, floating or complex; integers count as float32.
 
     Raises:
-        ShapeError: not square.
+        ShapeError: the matrices are not square.
 
     >>> ef.linalg.slogdet(ef.tensor([[0.0, 1.0], [1.0, 0.0]]))
     SlogdetResult(sign=Tensor(-1., f32[]@cpu:0), logabsdet=Tensor(0., f32[]@cpu:0))

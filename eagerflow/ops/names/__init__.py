@@ -1,1 +1,1 @@
-"""Names that users find: the namespaces, and what the array API standard and NumPy have besides."""
+"""Public namespaces, and further names of the array API standard and of NumPy."""

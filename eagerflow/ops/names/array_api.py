@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace besides its functions."""
+"""The array API standard's requirements on a namespace besides functions: inspection."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _STANDARD: Final = tuple(d for d in DTYPES.values() if d.is_native and d.name !=
 
 @final
 class NamespaceInfo:
-    """Answers about devices and dtypes, as the standard's inspection functions give them."""
+    """The standard's inspection functions: devices and dtypes of the namespace."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What array programs may rely on."""
+        """The optional features of the standard that are supported."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
@@ -41,7 +41,7 @@ class NamespaceInfo:
         return current_device()
 
     def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, DType]:
-        """The dtypes that new tensors get when nothing else says one."""
+        """The default dtypes of new tensors, by kind."""
         as_device(device)
         return {
             "real floating": default_dtype("real floating"),
@@ -57,7 +57,7 @@ class NamespaceInfo:
     def dtypes(
         self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """The standard's dtypes by name, of one kind or several."""
+        """The standard's dtypes by name, optionally of one or several kinds."""
         as_device(device)
         wanted = _STANDARD if kind is None else dtypes_of(kind)
         return {d.name: d for d in _STANDARD if d in wanted}
@@ -67,7 +67,7 @@ _info: Final = NamespaceInfo()
 
 
 def __array_namespace_info__() -> NamespaceInfo:
-    """Answers about devices and dtypes (array API standard, "Inspection APIs").
+    """The inspection of devices and dtypes (array API standard, "Inspection APIs").
 
     >>> ef.__array_namespace_info__().default_dtypes()["integral"]
     int64

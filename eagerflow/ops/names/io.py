@@ -1,6 +1,6 @@
-"""Files, records and what is written in them, as tensors: `eagerflow.io`.
+"""Files, records and their contents as tensors: `eagerflow.io`.
 
-All of it works eagerly and in traced functions, where each function here is a node.
+All functions work eagerly and in traced functions, where each is a node.
 """
 
 from eagerflow.ops.io.examples import encode_example, parse_example

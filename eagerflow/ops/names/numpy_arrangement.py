@@ -38,12 +38,12 @@ Sections = int | Sequence[int]
 
 
 def append(x: TensorLike, values: TensorLike, /, axis: int | None = None) -> Tensor:
-    """``values`` behind ``x``, as `concat` of the two.
+    """Append ``values`` to ``x``: `concat` of both.
 
     Args:
         x: any dtype.
         values: any dtype; both promote to one.
-        axis: along which; None joins the flattened arrays.
+        axis: the axis; None joins the flattened arrays.
 
     Raises:
         ShapeError: the shapes do not fit.
@@ -55,10 +55,10 @@ def append(x: TensorLike, values: TensorLike, /, axis: int | None = None) -> Ten
 
 
 def column_stack(arrays: Sequence[TensorLike], /) -> Tensor:
-    """Vectors as the columns of a matrix; matrices are joined along the second axis.
+    """Join vectors as columns of a matrix; matrices are joined along the second axis.
 
     Args:
-        arrays: of equal first sizes; they promote to one dtype.
+        arrays: arrays of equal first sizes; they promote to one dtype.
 
     Raises:
         ShapeError: the shapes do not fit, or there is no array.
@@ -72,7 +72,7 @@ def column_stack(arrays: Sequence[TensorLike], /) -> Tensor:
 
 
 def hsplit(x: TensorLike, indices_or_sections: Sections, /) -> list[Tensor]:
-    """``x`` cut into parts along the second axis; a vector along its only one.
+    """Split ``x`` along the second axis; a vector along its only axis.
 
     Args:
         x: at least one axis.
@@ -89,7 +89,7 @@ def hsplit(x: TensorLike, indices_or_sections: Sections, /) -> list[Tensor]:
 
 
 def vsplit(x: TensorLike, indices_or_sections: Sections, /) -> list[Tensor]:
-    """``x`` cut into parts along the first axis.
+    """Split ``x`` along the first axis.
 
     Args:
         x: at least two axes.
@@ -105,7 +105,7 @@ def vsplit(x: TensorLike, indices_or_sections: Sections, /) -> list[Tensor]:
 
 
 def dsplit(x: TensorLike, indices_or_sections: Sections, /) -> list[Tensor]:
-    """``x`` cut into parts along the third axis.
+    """Split ``x`` along the third axis.
 
     Args:
         x: at least three axes.
@@ -169,9 +169,9 @@ def delete(x: TensorLike, obj: TensorLike | slice, /, axis: int | None = None) -
 
     Args:
         x: any dtype.
-        obj: an int, a slice, a sequence of ints, or a mask with a truth for each index. Its values
-            decide the shape, so that a traced function cannot compute it.
-        axis: along which; None takes from the flattened array.
+        obj: an int, a slice, a sequence of ints, or a mask with a bool for each index. The shape
+            depends on its values, so that a traced function cannot compute ``obj``.
+        axis: the axis; None deletes from the flattened array.
 
     Raises:
         TensorIndexError: an index is out of range.
@@ -189,15 +189,15 @@ def delete(x: TensorLike, obj: TensorLike | slice, /, axis: int | None = None) -
 def insert(
     x: TensorLike, obj: TensorLike | slice, values: TensorLike, /, axis: int | None = None
 ) -> Tensor:
-    """``x`` with values before some indices.
+    """``x`` with values inserted before some indices.
 
     Args:
         x: any dtype, which the result has.
-        obj: an int, a slice, a sequence or vector of ints, or a mask with a truth for each index:
+        obj: an int, a slice, a sequence or vector of ints, or a mask with a bool for each index:
             indices of ``x`` before the change.
-        values: what to insert. At one index, as many as there are along ``axis`` (along the first
+        values: the values to insert. For one index, any number along ``axis`` (along the first
             axis for an int); for several indices as many as these, or 1.
-        axis: along which; None inserts into the flattened array.
+        axis: the axis; None inserts into the flattened array.
 
     Raises:
         ShapeError: the values do not fit.
@@ -237,7 +237,7 @@ def _index(places: Sequence[int], like: Tensor) -> Tensor:
 
 
 def _places(name: str, obj: Any, size: int, end: int) -> list[int]:
-    """Indices from 0 to before ``end``; negative ones count from ``size``."""
+    """Indices as ints from 0 to ``end - 1``; negative indices count from ``size``."""
     if isinstance(obj, slice):
         return list(range(*obj.indices(size)))
     given = obj.tolist() if hasattr(obj, "tolist") else obj
@@ -258,15 +258,15 @@ def _places(name: str, obj: Any, size: int, end: int) -> list[int]:
 
 
 def unravel_index(indices: TensorLike, shape: int | Sequence[int], /) -> tuple[Tensor, ...]:
-    """The index along each axis of elements that are counted in row-major order.
+    """The indices along each axis of elements given by their row-major positions.
 
     Args:
-        indices: integers from 0 to before the number of elements.
-        shape: of the array that they are indices of.
+        indices: integers from 0 to the number of elements, excluded.
+        shape: shape of the array.
 
     Raises:
         DTypeError: the indices are no integers.
-        TensorValueError: one is out of range (which is not looked at on an accelerator).
+        TensorValueError: an index is out of range (not checked on accelerators).
 
     >>> ef.unravel_index(ef.tensor([1, 5]), (2, 3))
     (Tensor([0, 1], i64[2]@cpu:0), Tensor([1, 2], i64[2]@cpu:0))

@@ -1,13 +1,13 @@
-"""Public functions that compute what functions of NumPy do, to the last bit, by their names.
+"""Public functions with results equal to NumPy functions to the last bit, by name.
 
-`tracing/numpy_functions.py` makes functions of NumPy of these names.
+`tracing/numpy_functions.py` maps these names to NumPy functions.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: by the name of the public function the name that NumPy has for it, where that is another one
+#: NumPy's name by the name of the public function, where the names differ
 RENAMED: Final = {
     "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
     "atan": "arctan", "atan2": "arctan2", "atanh": "arctanh", "conj": "conjugate",
@@ -21,17 +21,17 @@ SAME_NAMES: Final = """
     maximum minimum multiply negative nextafter not_equal positive remainder sign signbit sin sinh
     sqrt square subtract tan tanh trunc
 """
-#: the codes of dtypes in which they do not
+#: codes of dtypes in which results differ
 REFUSED: Final = {"floor_divide": "efd", "sum": "e", "prod": "e", "mean": "e", "std": "eF",
                    "var": "eF", "cumsum": "e", "cumprod": "e"}  # fmt: skip
 
-#: by the name of the function: NumPy's parameters that it takes by position, with capitals for
-#: operands of one dtype, and behind the colon those that it takes by name; what shares memory
+#: functions whose results share memory, by name: NumPy's positional parameters, with capitals for
+#: operands of one dtype, and after the colon the parameters taken by name
 VIEWS: Final = """
     reshape a shape / ravel a / transpose a axes / squeeze a : axis / expand_dims a : axis
     swapaxes a axis1 axis2 / moveaxis a source destination / flip m : axis
 """
-#: what gives a scalar for a result without axes
+#: functions that return a scalar for a result without axes
 REDUCTIONS: Final = """
     all a : axis keepdims / any a : axis keepdims / argmax a : axis / argmin a : axis
     count_nonzero a : axis / max a : axis keepdims / mean a : axis keepdims
@@ -44,6 +44,6 @@ OTHERS: Final = """
     outer A B / repeat a repeats : axis / roll a shift : axis / round a / stack ARRAYS : axis
     take a indices : axis / tile a reps / vstack ARRAYS / where condition X Y / zeros_like a
 """
-#: in which NumPy computes the mean of integers, and what it makes of that
+#: functions for which NumPy computes with integers in double precision
 IN_DOUBLE: Final = frozenset({"mean", "std", "var"})
 TOTALS: Final = frozenset({"sum", "prod", "cumsum", "cumprod"})

@@ -1,7 +1,7 @@
-"""Functions as NumPy names them, where the array API has another name or none.
+"""Functions under NumPy's names, where the array API has another name or none.
 
-The array API's name is the main one; NumPy's is there as well where the function is, and takes
-what NumPy's takes. Exact synonyms (`absolute`, `arccos`, …) lie next to their functions.
+The array API's name is the main one; NumPy's name is an addition, with NumPy's arguments. Exact
+synonyms (`absolute`, `arccos`, …) are defined next to their functions.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ array, around, invert = tensor, round, bitwise_invert
 
 
 def concatenate(arrays: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
-    """Arrays joined along an axis that they have: `concat`.
+    """Join arrays along an existing axis: `concat`.
 
     Args:
-        arrays: of equal shapes but for this axis; they promote to one dtype.
-        axis: which; None joins the flattened arrays.
+        arrays: arrays of equal shapes except along this axis; they promote to one dtype.
+        axis: the axis; None joins the flattened arrays.
 
     Raises:
-        ShapeError: shapes that do not fit, or no array.
+        ShapeError: the shapes do not fit, or there is no array.
 
     >>> ef.concatenate([ef.tensor([[1], [2]]), ef.tensor([[3], [4]])], 1)
     Tensor([[1, 3],
@@ -74,10 +74,10 @@ def concatenate(arrays: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor
 
 
 def dstack(arrays: Sequence[TensorLike], /) -> Tensor:
-    """Arrays joined one behind the other: along the third axis.
+    """Join arrays along the third axis.
 
     Args:
-        arrays: of equal shapes but for this axis; they promote to one dtype.
+        arrays: arrays of equal shapes except along this axis; they promote to one dtype.
 
     >>> ef.dstack([ef.tensor([1, 2]), ef.tensor([3, 4])])
     Tensor([[[1, 3],
@@ -87,14 +87,14 @@ def dstack(arrays: Sequence[TensorLike], /) -> Tensor:
 
 
 def transpose(x: TensorLike, /, axes: Sequence[int] | None = None) -> Tensor:
-    """``x`` with its axes in another order, by default the opposite one.
+    """``x`` with its axes in another order, by default reversed.
 
     Args:
         x: any dtype.
         axes: each axis once, in the order wanted.
 
     Raises:
-        AxisError: not a permutation of the axes.
+        AxisError: ``axes`` is not a permutation of the axes.
 
     >>> ef.transpose(ef.zeros((2, 3, 4))).shape
     (4, 3, 2)
@@ -131,14 +131,14 @@ def geomspace(
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """``num`` values from ``start`` to ``stop``, each a constant multiple of the one before.
+    """``num`` values from ``start`` to ``stop``, in geometric progression.
 
     Args:
         start: the first value, a real number other than 0.
-        stop: the last one, or the one after it without ``endpoint``; of the same sign.
-        num: how many.
+        stop: the last value, or without ``endpoint`` the value after it; of the same sign.
+        num: number of values.
         dtype: float32 by default.
-        device: the current one by default.
+        device: device of the result; by default the current device.
         endpoint: whether ``stop`` is among the values.
 
     Raises:
@@ -157,7 +157,7 @@ def geomspace(
     exponents = linspace(low, high, num, dtype=DTYPES["float64"], device=device, endpoint=endpoint)
     values = 10.0**exponents * math.copysign(1.0, first)
     index = arange(num, device=device)
-    if endpoint:  # the ends exactly, the first one if there is no other
+    if endpoint:  # both ends exactly, or the first if there is only one value
         values = where(index == num - 1, last, values)
     values = where(index == 0, first, values)
     return cast(values, DTYPES["float32"] if dtype is None else as_dtype(dtype))
@@ -170,8 +170,8 @@ def trapezoid(
 
     Args:
         y: the values; floating or complex, integers count as float32.
-        x: where they are: one axis, or the shape of ``y``; evenly spaced if None.
-        dx: the distance between them, if there is no ``x``.
+        x: the positions of the values: a vector, or of the shape of ``y``; evenly spaced if None.
+        dx: the distance between positions without ``x``.
         axis: the axis to integrate along.
 
     >>> ef.trapezoid(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([4.0, 6.0, 8.0]))
@@ -205,7 +205,7 @@ def percentile(
     """The values below which ``q`` percent of the elements lie: `quantile` of q / 100.
 
     Args:
-        x: floating, at least one element; integers count as float32. NaN if one is NaN.
+        x: floating, at least one element; integers count as float32. NaN if an element is NaN.
         q: from 0 to 100; the axes of ``q`` come first in the result.
         axis: the axis or axes to reduce; all if None.
         method: as for `quantile`.
@@ -213,7 +213,7 @@ def percentile(
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: there are no elements, no such method, or ``q`` is a number out of range.
+        TensorValueError: there are no elements, the method is unknown, or ``q`` is out of range.
 
     >>> ef.percentile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 50)
     Tensor(2.5, f32[]@cpu:0)
@@ -231,20 +231,20 @@ def percentile(
 def cov(
     x: TensorLike, y: TensorLike | None = None, /, *, rowvar: bool = True, correction: float = 1.0
 ) -> Tensor:
-    """The covariance of variables with each other.
+    """The covariance matrix of variables.
 
     Args:
         x: floating or complex, integers count as float32: a row for each variable and a column
             for each observation, or one variable.
         y: more variables, likewise.
-        rowvar: False if columns are variables and rows are observations.
-        correction: what the number of observations is reduced by before it divides.
+        rowvar: whether rows are variables; else columns are.
+        correction: subtracted from the number of observations in the divisor.
 
     Returns:
-        A matrix; no axes for one variable.
+        A matrix; a scalar for one variable.
 
     Raises:
-        ShapeError: more than two axes, or other observations in ``y`` than in ``x``.
+        ShapeError: there are more than two axes, or ``x`` and ``y`` differ in observations.
 
     >>> ef.cov(ef.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     Tensor([[ 1., -1.],
@@ -258,7 +258,7 @@ def cov(
 
 
 def _reciprocal(rows: Tensor, correction: Any) -> Tensor:
-    """One over the degrees of freedom, NaN if there are none."""
+    """The reciprocal of the degrees of freedom, NaN if there are none."""
     freedom = as_tensor(rows.shape[1] - correction, DTYPES["float64"], rows.device)
     some = freedom > 0.0
     return cast(where(some, 1.0 / where(some, freedom, 1.0), math.nan), rows.dtype)
@@ -282,14 +282,14 @@ def nanvar(
     ddof: float | None = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """The variance of the elements that are not NaN; NaN if there are too few.
+    """The variance of the elements that are not NaN; NaN if these are too few.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the variance over; all if None.
-        dtype: what ``x`` is cast to first, if not None.
-        correction: what the number of elements is reduced by before it divides.
-        ddof: NumPy's name of ``correction``, which it goes before.
+        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
+        correction: subtracted from the number of elements in the divisor.
+        ddof: NumPy's name of ``correction``, over which it takes precedence.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -320,14 +320,14 @@ def nanstd(
     ddof: float | None = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """The standard deviation of the elements that are not NaN; NaN if there are too few.
+    """The standard deviation of the elements that are not NaN; NaN if these are too few.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the deviation over; all if None.
-        dtype: what ``x`` is cast to first, if not None.
-        correction: what the number of elements is reduced by before it divides.
-        ddof: NumPy's name of ``correction``, which it goes before.
+        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
+        correction: subtracted from the number of elements in the divisor.
+        ddof: NumPy's name of ``correction``, over which it takes precedence.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -337,7 +337,7 @@ def nanstd(
     Tensor(1., f32[]@cpu:0)
     """
     variance = nanvar(x, axis, dtype, correction=correction, ddof=ddof, keepdims=keepdims)
-    zero = variance == 0  # its derivative is 0 there, as that of `std`
+    zero = variance == 0  # the derivative is 0 there, as for `std`
     return where(zero, 0.0, sqrt(where(zero, 1.0, variance)))
 
 
@@ -345,11 +345,11 @@ def nanstd(
 
 
 def digitize(x: TensorLike, bins: TensorLike, /, right: bool = False) -> Tensor:
-    """The bin of each value: how many of the edges lie at or below it.
+    """The bin of each value: the number of edges at or below it.
 
     Args:
         x: real, of any shape.
-        bins: the edges in ascending order.
+        bins: the edges, in ascending order.
         right: whether a value on an edge counts as below that edge.
 
     Returns:
@@ -369,21 +369,21 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
 ) -> Any:
-    """The distinct values, sorted; each NaN is one of its own.
+    """The distinct values, sorted; each NaN is distinct.
 
     Args:
-        x: any dtype; with ``axis`` no complex one.
-        return_index: gives as well where each value occurs first.
-        return_inverse: gives as well which value each element is.
-        return_counts: gives as well how often each value occurs.
-        axis: the distinct slices along this axis, such as rows for 0, in the order of their
-            elements; indices and counts are of slices.
+        x: any dtype; with ``axis`` not complex.
+        return_index: whether to return the index of the first occurrence of each value.
+        return_inverse: whether to return for each element the index of its value.
+        return_counts: whether to return the number of occurrences of each value.
+        axis: find distinct slices along this axis, such as rows for 0, in lexicographic order;
+            indices and counts are of slices. None finds distinct elements.
 
     Returns:
-        A tensor, or a tuple of it and what else was asked for, in this order.
+        A tensor; a tuple of the values and the further results requested, in this order.
 
     Raises:
-        AxisError: there is no such axis.
+        AxisError: the axis is out of range.
 
     >>> ef.unique(ef.tensor([3, 1, 3]), return_counts=True)
     (Tensor([1, 3], i64[2]@cpu:0), Tensor([1, 2], i64[2]@cpu:0))
@@ -403,14 +403,14 @@ def unique(
 
 
 def _unique_slices(x: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """What `unique_all` gives, of slices: of numbers that are in the order of the slices."""
+    """`unique_all` of slices, by numbers that are in the order of the slices."""
     axis = axis_of("unique", x, axis)
     rows = moveaxis(x, axis, 0)
     rows = reshape(rows, (x.shape[axis], math.prod(x.shape[:axis] + x.shape[axis + 1 :])))
     order = zeros(x.shape[axis], dtype="int64", device=x.device)
     for column in unstack(rows, axis=1):
         values, ranks = unique_inverse(column)
-        # of ranks again, so that products stay below the square of their number
+        # ranks again, so that products stay below the square of their number
         order = unique_inverse(order * values.shape[0] + ranks).inverse_indices
     groups = unique_all(order)
     return take(x, groups.indices, axis=axis), *groups[1:]

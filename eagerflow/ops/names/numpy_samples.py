@@ -1,4 +1,4 @@
-"""NumPy's names for what is computed of samples: derivatives, filters, correlation, missing values.
+"""NumPy's names for functions of samples: derivatives, filters, correlation, missing values.
 
 Missing values are NaN.
 """
@@ -65,24 +65,24 @@ _DOUBLE: Final = DTYPES["float64"]
 def gradient(
     x: TensorLike, /, *spacing: TensorLike, axis: Axis = None, edge_order: Literal[1, 2] = 1
 ) -> Any:
-    """The derivative of samples by central differences; one-sided at the ends.
+    """The numerical derivative of samples by central differences; one-sided at the ends.
 
-    The derivative of a function is `eagerflow.grad`.
+    For derivatives of functions see `eagerflow.grad`.
 
     Args:
         x: samples, floating or complex; integers count as float32.
-        spacing: nothing for a distance of 1; a number, or a vector of positions, for all axes; or
-            as many of them as there are axes.
+        spacing: none for a distance of 1; a number or a vector of positions for all axes; or one
+            of these per axis.
         axis: the axis or axes; all if None.
         edge_order: the order of the differences at the ends.
 
     Returns:
-        A tensor like ``x`` for one axis, a tuple of them for several.
+        A tensor like ``x`` for one axis; a tuple of such tensors for several axes.
 
     Raises:
-        ShapeError: fewer than ``edge_order + 1`` samples along an axis, or positions that are not
-            as many as the samples.
-        TensorValueError: neither one spacing nor one for each axis; another ``edge_order``.
+        ShapeError: there are fewer than ``edge_order + 1`` samples along an axis, or the numbers of
+            positions and samples differ.
+        TensorValueError: there is neither one spacing nor one per axis, or another ``edge_order``.
 
     >>> ef.gradient(ef.tensor([1.0, 2.0, 4.0, 7.0]))
     Tensor([1. , 1.5, 2.5, 3. ], f32[4]@cpu:0)
@@ -156,12 +156,12 @@ def convolve(a: TensorLike, v: TensorLike, /, mode: Mode = "full") -> Tensor:
     Args:
         a: a vector of numbers.
         v: likewise; both promote to one dtype.
-        mode: ``"full"`` gives every overlap, ``"same"`` as many as the longer vector has elements,
-            ``"valid"`` those where the vectors overlap whole.
+        mode: ``"full"`` for all overlaps, ``"same"`` for as many as the longer vector has
+            elements, ``"valid"`` for complete overlaps only.
 
     Raises:
-        ShapeError: they are no vectors, or have no elements.
-        TensorValueError: there is no such mode.
+        ShapeError: ``a`` or ``v`` is no vector, or is empty.
+        TensorValueError: the mode is unknown.
 
     >>> ef.convolve(ef.tensor([1, 2, 3]), ef.tensor([0, 1, 2]))
     Tensor([0, 1, 4, 7, 6], i64[5]@cpu:0)
@@ -179,8 +179,8 @@ def correlate(a: TensorLike, v: TensorLike, /, mode: Mode = "valid") -> Tensor:
         mode: as for `convolve`.
 
     Raises:
-        ShapeError: they are no vectors, or have no elements.
-        TensorValueError: there is no such mode.
+        ShapeError: ``a`` or ``v`` is no vector, or is empty.
+        TensorValueError: the mode is unknown.
 
     >>> ef.correlate(ef.tensor([1, 2, 3]), ef.tensor([0, 1, 2]), "full")
     Tensor([2, 5, 8, 3, 0], i64[5]@cpu:0)
@@ -222,19 +222,19 @@ def _check_vectors(name: str, *vectors: Tensor) -> None:
 def corrcoef(
     x: TensorLike, y: TensorLike | None = None, /, rowvar: bool = True, *, dtype: DTypeLike = None
 ) -> Tensor:
-    """The correlation coefficients of variables with each other: `cov`, scaled to 1 at most.
+    """The matrix of correlation coefficients of variables: `cov`, normalised.
 
     Args:
         x: as for `cov`: a row for each variable and a column for each observation.
         y: more variables, likewise.
-        rowvar: False if columns are variables and rows are observations.
-        dtype: what ``x`` is cast to first, if not None.
+        rowvar: whether rows are variables; else columns are.
+        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
 
     Returns:
-        A matrix; a scalar for one variable. NaN for variables that do not vary.
+        A matrix; a scalar for one variable. NaN for constant variables.
 
     Raises:
-        ShapeError: more than two axes, or other observations in ``y`` than in ``x``.
+        ShapeError: there are more than two axes, or ``x`` and ``y`` differ in observations.
 
     >>> ef.corrcoef(ef.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     Tensor([[ 1., -1.],
@@ -252,7 +252,7 @@ def corrcoef(
 
 
 def fmax(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The larger element; where one is NaN, the other.
+    """The larger of two elements; where one is NaN, the other.
 
     Args:
         x1: real; broadcasts.
@@ -266,7 +266,7 @@ def fmax(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 
 def fmin(x1: TensorLike, x2: TensorLike, /) -> Tensor:
-    """The smaller element; where one is NaN, the other.
+    """The smaller of two elements; where one is NaN, the other.
 
     Args:
         x1: real; broadcasts.
@@ -281,10 +281,10 @@ def fmin(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 def nanprod(x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *,
             keepdims: bool = False) -> Tensor:  # fmt: skip
-    """The product of the elements that are not NaN; 1 if there is none.
+    """The product of the elements that are not NaN; 1 if all are.
 
     Args:
-        x: a number dtype.
+        x: numeric.
         axis: the axis or axes; all if None.
         dtype: as for `prod`.
         keepdims: whether the reduced axes stay, with size 1.
@@ -299,11 +299,11 @@ def nanprod(x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *,
 
 
 def nancumsum(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -> Tensor:
-    """The cumulative sum, NaN as 0.
+    """The cumulative sum, with NaN as 0.
 
     Args:
-        x: a number dtype.
-        axis: along which; None takes the flattened array.
+        x: numeric.
+        axis: the axis; None takes the flattened array.
         dtype: as for `cumulative_sum`.
 
     Raises:
@@ -316,11 +316,11 @@ def nancumsum(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None
 
 
 def nancumprod(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -> Tensor:
-    """The cumulative product, NaN as 1.
+    """The cumulative product, with NaN as 1.
 
     Args:
-        x: a number dtype.
-        axis: along which; None takes the flattened array.
+        x: numeric.
+        axis: the axis; None takes the flattened array.
         dtype: as for `cumulative_prod`.
 
     Raises:
@@ -338,7 +338,7 @@ def _without_nan(x: TensorLike, neutral: int) -> Tensor:
 
 
 def nanmedian(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """The median of the elements that are not NaN; NaN if there is none.
+    """The median of the elements that are not NaN; NaN if all are.
 
     Args:
         x: floating; integers count as float32.
@@ -363,7 +363,7 @@ def nanquantile(
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """`quantile` of the elements that are not NaN; NaN if there is none.
+    """`quantile` of the elements that are not NaN; NaN if all are.
 
     Args:
         x: floating; integers count as float32.
@@ -374,8 +374,8 @@ def nanquantile(
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: no such method, or ``q`` is out of range (which is not looked at on an
-            accelerator).
+        TensorValueError: the method is unknown, or ``q`` is out of range (not checked on
+            accelerators).
 
     >>> ef.nanquantile(ef.tensor([1.0, float("nan"), 3.0]), 0.75)
     Tensor(2.5, f32[]@cpu:0)
@@ -392,7 +392,7 @@ def nanpercentile(
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """`percentile` of the elements that are not NaN; NaN if there is none.
+    """`percentile` of the elements that are not NaN; NaN if all are.
 
     Args:
         x: floating; integers count as float32.
@@ -403,8 +403,8 @@ def nanpercentile(
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: no such method, or ``q`` is out of range (which is not looked at on an
-            accelerator).
+        TensorValueError: the method is unknown, or ``q`` is out of range (not checked on
+            accelerators).
 
     >>> ef.nanpercentile(ef.tensor([1.0, float("nan"), 3.0]), 75)
     Tensor(2.5, f32[]@cpu:0)

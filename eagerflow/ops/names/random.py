@@ -1,18 +1,18 @@
 """Random numbers: ``ef.random``.
 
 A draw is Philox(seed, ticket, element): a generator has a seed and gives each draw a ticket, in
-the order of the program; all the rest is a pure function of that key (the kernels say which). So
-draws are the same on every device and tier, and never depend on what other threads do with other
-generators. Elements are counted in C order.
+program order; the draw is a pure function of that key (defined by the kernels). So draws are the
+same on every device and tier, and never depend on other threads with other generators. Elements
+are counted in C order.
 
-float32 and the narrower dtypes are made of 32 random bits per element (float16 and bfloat16 are
-float32 draws, cut to their digits by `uniform`, rounded by the others), float64 of 64 bits: for
-the same seed these are different numbers. `normal` and the rest are reparameterised: gradients
-flow to ``loc``, ``scale``, ``low`` and ``high``.
+float32 and narrower dtypes use 32 random bits per element (float16 and bfloat16 are float32 draws,
+truncated by `uniform`, rounded by other functions), float64 uses 64 bits: for the same seed the
+numbers differ. Continuous draws are reparameterised: gradients flow to ``loc``, ``scale``, ``low``
+and ``high``.
 
 Parameters out of range (a negative scale, a probability of 2, ``low > high``, logits of NaN) are
-errors, also in tensors in the memory of the host. Tensors on accelerators are not looked at, since
-a draw would have to wait for them; only `randint` does.
+errors, also in tensors in host memory. Tensors on accelerators are not checked, since a draw would
+have to wait for them; only `randint` does.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _P = ParamSpec("_P")
 def _method(
     function: Callable[_P, Tensor],
 ) -> Callable[Concatenate[Generator, _P], Tensor]:
-    """The public function as a method: with this generator."""
+    """The public function as a method, which draws from the generator."""
 
     @wraps(function)
     def method(self: Generator, /, *args: _P.args, **kwargs: _P.kwargs) -> Tensor:
@@ -79,13 +79,13 @@ def _method(
 
 @final
 class Generator:
-    """A source of random numbers of its own; its methods are the functions of ``ef.random``.
+    """An independent source of random numbers, with the functions of ``ef.random`` as methods.
 
-    Draws take tickets in the order in which they are made, safely from several threads; for
-    numbers that do not depend on the timing of threads, give each thread a generator.
+    Draws take tickets in order, safely from several threads; for numbers that do not depend on
+    the timing of threads, give each thread a generator of its own.
 
     Args:
-        seed: 0 to 2**64 - 1; taken from the operating system if not given.
+        seed: 0 to 2**64 - 1; by default taken from the operating system.
 
     >>> g = ef.random.Generator(7)
     >>> state = g.state
@@ -100,11 +100,11 @@ class Generator:
     def __init__(self, seed: int | None = None) -> None:
         self._state = GeneratorState(seed)
         if seed is not None and is_traced():
-            set_state(self._state, seed)  # each run of the graph makes it anew
+            set_state(self._state, seed)  # each run of the graph sets it again
 
     @property
     def state(self) -> dict[str, int]:
-        """The seed and the ticket of the next draw; setting it goes on from there."""
+        """The seed and the ticket of the next draw; may be set, to continue from there."""
         if is_traced():
             raise TraceError(
                 "the state of a generator is known only when the graph runs",
@@ -160,7 +160,7 @@ _default._state = default_state
 
 
 def default_generator() -> Generator:
-    """The generator that draws come from if none is given.
+    """The process's own generator, used by draws without a generator argument.
 
     >>> ef.random.seed(3)
     >>> ef.random.default_generator().state
@@ -170,10 +170,10 @@ def default_generator() -> Generator:
 
 
 def seed(value: int) -> None:
-    """Start the process's own generator anew.
+    """Seed the process's own generator.
 
     Args:
-        value: 0 to 2**64 - 1.
+        value: the seed, 0 to 2**64 - 1.
 
     >>> ef.random.seed(0)
     >>> a = ef.random.normal((2,))

@@ -1,4 +1,4 @@
-"""Activations of neurons that are ops of their own; `eagerflow.nn.functional` has all of them."""
+"""Activations that are ops; all activations are in `eagerflow.nn.functional`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from eagerflow.ops.rules.type_rules import FLOATING, REAL, unary
 
 __all__ = ["elu", "gelu", "hardtanh", "leaky_relu", "relu", "silu", "softplus"]
 
-# what is not a number passes g
+# NaN passes g
 _relu = unary("relu", REAL, lambda g, out, x: where(out <= 0, 0, g), saved="outputs")
 
 
@@ -57,7 +57,7 @@ def leaky_relu(x: TensorLike, /, *, slope: float = 0.01) -> Tensor:
     return bind(_leaky_relu, floating(x), slope=float(as_number(slope)))
 
 
-# what is not a number passes g
+# NaN passes g
 _hardtanh = unary(
     "hardtanh",
     FLOATING,
@@ -67,7 +67,7 @@ _hardtanh = unary(
 
 
 def hardtanh(x: TensorLike, /, *, low: float = -1.0, high: float = 1.0) -> Tensor:
-    """``x``, but not below or above two limits; at these the derivative is 0, unlike `clip`'s.
+    """``x`` limited to a range; at its ends the derivative is 0, unlike that of `clip`.
 
     Args:
         x: floating; integers count as float32.
@@ -83,7 +83,7 @@ def hardtanh(x: TensorLike, /, *, low: float = -1.0, high: float = 1.0) -> Tenso
 
 def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
     above = x > 0
-    # the exponential itself: of small ones, `out + alpha` would leave rounding errors alone
+    # the exponential itself: for very negative x, `out + alpha` would be only rounding errors
     slope = exp(where(above, 0, x)) * alpha
     return where(above, g, g * slope)
 
@@ -119,7 +119,7 @@ def softplus(x: TensorLike, /) -> Tensor:
     return bind(_softplus, floating(x))
 
 
-# --- functions whose derivatives are kernels of the same op ---------------------------------
+# --- ops with an attribute for the order of the derivative ----------------------------------
 
 
 def _silu_vjp(g: Tensor, out: Tensor, x: Tensor, *, order: int) -> Tensor:
@@ -146,7 +146,7 @@ def silu(x: TensorLike, /) -> Tensor:
 
 
 def _gelu_bend(x: Tensor, approximate: str) -> Tensor:
-    """The second derivative of gelu; 0 far out, where squares could overflow."""
+    """The second derivative of gelu; 0 for large magnitudes, where squares could overflow."""
     if approximate == "none":
         x = clip(x, -40.0, 40.0)
         bell = exp(square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
@@ -177,7 +177,7 @@ def gelu(x: TensorLike, /, *, approximate: Literal["none", "tanh"] = "none") -> 
         approximate: ``"none"`` computes with erf, ``"tanh"`` is the paper's approximation.
 
     Raises:
-        TensorValueError: another value of ``approximate``.
+        TensorValueError: ``approximate`` is unknown.
 
     >>> ef.round(ef.gelu(ef.tensor([-1.0, 0.0, 2.0])), 3)
     Tensor([-0.159,  0.   ,  1.954], f32[3]@cpu:0)

@@ -1,6 +1,6 @@
 """Convolution and its two transposes: three bilinear ops, each the gradient of the others.
 
-What networks call convolution is a cross-correlation: the window is not reversed.
+As usual in networks, convolution means cross-correlation: the window is not reversed.
 """
 
 from __future__ import annotations
@@ -103,26 +103,26 @@ def _weights_type(
 
 
 def _cost(y: int, w: int) -> CostRule:
-    """Each position of the smaller array takes a patch of the larger one times the weights.
+    """The cost rule: for each position of the smaller array, a patch of the larger times weights.
 
     Args:
-        y: which of the arrays is the smaller one: 0 and 1 are inputs, 2 is the output.
-        w: which of them has the weights.
+        y: the number of the smaller array: 0 and 1 are inputs, 2 is the output.
+        w: the number of the array of weights.
     """
 
     def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
         arrays = (*inputs, *outputs)
         sizes: Any = arrays[w].shape
         products = float(size_of(arrays[y]) * prod(sizes[1:]))
-        copied = products / max(sizes[0], 1)  # the patches are arranged in a matrix
+        copied = products / max(sizes[0], 1)  # patches are copied into a matrix
         return Cost(copied, bytes_of(arrays), 2 * products)
 
     return rule
 
 
 # --- gradients ------------------------------------------------------------------------------
-# y = convolution(x, w) is bilinear; for a cotangent of y, `_transpose` gives that of x and
-# `_weights` that of w. They are bilinear as well, and have each other as gradients.
+# y = convolution(x, w) is bilinear; from the cotangent of y, `_transpose` computes that of x and
+# `_weights` that of w. Both are bilinear as well, and the three ops are each other's gradients.
 
 
 def _sizes(x: Tensor) -> Shape:
@@ -130,17 +130,17 @@ def _sizes(x: Tensor) -> Shape:
 
 
 # --- many rows ------------------------------------------------------------------------------
-# Rows that share the weights are a longer batch. Rows with weights of their own are groups.
+# Rows with shared weights form a longer batch. Rows with weights of their own become groups.
 
 
 def _side_by_side(at: BatchSite, x: Tensor) -> Tensor:
-    """The channels of all rows beside each other: ``[n, b, c, ...]`` as ``[b, n * c, ...]``."""
+    """The channels of all rows side by side: ``[n, b, c, ...]`` as ``[b, n * c, ...]``."""
     moved: Tensor = at.call("moveaxis", x, 0, 1)
     return at.in_shape(moved, (x.shape[1], at.rows * x.shape[2], *x.shape[3:]))
 
 
 def _one_below_another(at: BatchSite, x: Tensor) -> Tensor:
-    """The first axes of all rows as one: ``[n, b, ...]`` as ``[n * b, ...]``."""
+    """The first axes of all rows merged: ``[n, b, ...]`` as ``[n * b, ...]``."""
     return at.in_shape(x, (at.rows * x.shape[1], *x.shape[2:]))
 
 
@@ -149,7 +149,7 @@ def _grouped(at: BatchSite) -> dict[str, Any]:
 
 
 def _parted(at: BatchSite, y: Tensor) -> Tensor:
-    """Groups of channels as rows again."""
+    """Groups of channels split into rows again."""
     apart = at.in_shape(y, (y.shape[0], at.rows, y.shape[1] // at.rows, *y.shape[2:]))
     result: Tensor = at.call("moveaxis", apart, 1, 0)
     return result
@@ -225,7 +225,7 @@ def _given(
     name: str, a: Tensor, b: Tensor, window: Shape | None, stride: Any, padding: Any,
     dilation: Any, groups: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """The attributes, from what users write."""
+    """The attributes, from users' arguments."""
     axes = check_axes(name, a)
     if a.ndim != b.ndim:
         raise ShapeError(
@@ -273,26 +273,26 @@ def convolution(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Sums of products of ``x`` with a window that slides over it, over any number of axes.
+    """Convolution over any number of axes: sums of products of ``x`` with a sliding window.
 
-    It is what networks call convolution: the window is not reversed.
+    As usual in networks it is cross-correlation: the window is not reversed.
 
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
         w: the weights, ``[outputs, channels/groups, *window]``; both promote to one dtype.
-        stride: from one position of the window to the next, for all axes or one per axis.
-        padding: zeros around ``x``: a number for all axes, one per axis, or a pair per axis of
-            how many before and after it. ``"valid"`` is none. ``"same"`` keeps the sizes; of an
-            odd number of zeros the one more is at the end.
-        dilation: from one element of the window to the next.
-        groups: how many parts the channels fall into, each with its own part of the outputs.
+        stride: distance between positions of the window, for all axes or one per axis.
+        padding: number of zeros around ``x``: a number for all axes, one per axis, or a pair per
+            axis for before and after it. ``"valid"`` is none. ``"same"`` keeps the sizes; of an
+            odd number of zeros, the additional zero is at the end.
+        dilation: distance between elements of the window.
+        groups: number of groups of channels, each with its own part of the outputs.
 
     Returns:
         ``[n, outputs, *positions]``.
 
     Raises:
         ShapeError: the channels do not fit, or the window is larger than the padded ``x``.
-        TensorValueError: a setting that is none.
+        TensorValueError: a setting is not valid.
 
     >>> x = ef.tensor([[[1.0, 2.0, 3.0, 4.0]]])
     >>> ef.convolution(x, ef.tensor([[[1.0, 10.0]]]), stride=2)
@@ -318,19 +318,19 @@ def convolution_transpose(
 ) -> Tensor:
     """The transpose of `convolution`: each element of ``y`` adds a multiple of the window.
 
-    Convolution of a result of it with the same weights and settings has the shape of ``y``, and
-    it gives the gradient of convolution with respect to its input.
+    Convolution of its result with the same weights and settings has the shape of ``y``. It is the
+    gradient of convolution with respect to its input.
 
     Args:
         y: floating or complex ``[n, outputs, *positions]``; integers count as float32.
         w: the weights as in `convolution`, ``[outputs, channels/groups, *window]``.
-        stride: from one position of the window to the next.
-        padding: how much of the result is left out at the ends of each axis, in numbers as in
-            `convolution`.
-        output_padding: how much is added at the end of each axis. Several sizes lead to the same
-            number of positions; without it, the result has the smallest.
-        dilation: from one element of the window to the next.
-        groups: how many parts the channels fall into.
+        stride: distance between positions of the window.
+        padding: number of elements cropped from the result at the ends of each axis, in numbers as
+            in `convolution`.
+        output_padding: number of elements added at the end of each axis. Several sizes lead to the
+            same number of positions; without it, the result has the smallest.
+        dilation: distance between elements of the window.
+        groups: number of groups of channels.
 
     Returns:
         ``[n, channels, *sizes]``, where a size is
@@ -338,8 +338,8 @@ def convolution_transpose(
 
     Raises:
         ShapeError: the channels do not fit, or the padding leaves nothing.
-        TensorValueError: a setting that is none, or an output padding that is neither less than
-            the stride nor than the dilation.
+        TensorValueError: a setting is not valid, or an output padding is neither less than the
+            stride nor than the dilation.
 
     >>> y = ef.tensor([[[1.0, 2.0]]])
     >>> ef.convolution_transpose(y, ef.tensor([[[1.0, 10.0, 100.0]]]), stride=2)
@@ -350,7 +350,7 @@ def convolution_transpose(
     attrs = _given(name, a, b, None, stride, padding, dilation, groups)
     added = per_axis(name, "output_padding", output_padding, a.ndim - 2, 0)
     _check_output_padding(added, attrs["stride"], attrs["dilation"])
-    # what is at least the stride would hold another position of the window: it takes the place of
+    # output padding of at least the stride would hold another position of the window: it replaces
     # padding, or is added as zeros
     excess = tuple(n if n >= s else 0 for n, s in zip(added, attrs["stride"], strict=True))
     ends = [after for _, after in attrs["padding"]]
@@ -377,7 +377,7 @@ def _check_output_padding(added: Shape, stride: Shape, dilation: Shape) -> None:
 def _transposed_sizes(
     y: Tensor, w: Tensor, added: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> Shape:
-    """The sizes of which `convolution` makes those of ``y``, with some ``added`` at the ends."""
+    """The sizes that `convolution` maps to the sizes of ``y``, with ``added`` at the ends."""
     return tuple(
         (m - 1) * s + d * (k - 1) + 1 - before - after + n
         for m, k, n, s, (before, after), d in zip(
@@ -402,17 +402,17 @@ def convolution_weights(
     Args:
         x: the input of the convolution, ``[n, channels, *sizes]``; integers count as float32.
         y: the cotangent of its result, ``[n, outputs, *positions]``; both promote to one dtype.
-        kernel_size: of the weights, for all axes or one per axis.
-        stride: as in the convolution, and all that follow as well.
+        kernel_size: sizes of the window, for all axes or one per axis.
+        stride: as in the convolution, like all further settings.
         padding: numbers, pairs, ``"same"`` or ``"valid"``.
-        dilation: from one element of the window to the next.
-        groups: how many parts the channels fall into.
+        dilation: distance between elements of the window.
+        groups: number of groups of channels.
 
     Returns:
         ``[outputs, channels/groups, *kernel_size]``.
 
     Raises:
-        ShapeError: the shapes do not belong together.
+        ShapeError: the shapes do not fit.
 
     >>> x, y = ef.tensor([[[1.0, 2.0, 3.0]]]), ef.tensor([[[1.0, 10.0]]])
     >>> ef.convolution_weights(x, y, kernel_size=2)

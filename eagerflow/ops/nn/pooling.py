@@ -1,4 +1,4 @@
-"""Pooling: one element for each window that slides over the axes after batch and channels."""
+"""Pooling: reductions over windows that slide over the axes after batch and channels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Sizes = int | tuple[int, ...]
 def _windows(
     name: str, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
 ) -> dict[str, Any]:
-    """The attributes of windows, from what users write."""
+    """The attributes of windows, from users' arguments."""
     axes = check_axes(name, x)
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
     every = per_axis(name, "dilation", dilation, axes)
@@ -57,7 +57,7 @@ def _placed(size: Shape, *, kernel: Shape, padding: Shape, **sliding: Any) -> Sh
 
 
 def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """Of windows: one operation for each of their elements."""
+    """The cost of pooling: one operation per element of each window."""
     window = prod([size for size in attrs["kernel"] if type(size) is int])
     positions = min(size_of(inputs[0]), size_of(outputs[0]))
     return Cost(float(window * positions), bytes_of(inputs) + bytes_of(outputs))
@@ -69,8 +69,8 @@ def _check_shape(sizes: Shape, expected: Shape, what: str) -> None:
 
 
 # --- maxima ---------------------------------------------------------------------------------
-# The gradient goes to the first of the largest elements. Two ops say where in its plane that is,
-# and `plane_pick` moves elements from there, or back; it is linear in what it moves.
+# The gradient goes to the first of the largest elements. Two ops find its position in its plane,
+# and `plane_pick` gathers elements from there, or scatters them back; it is linear in its operand.
 
 
 def _max_pool_type(x: TensorType, **attrs: Any) -> TensorType:
@@ -90,7 +90,7 @@ def _max_pool_type(x: TensorType, **attrs: Any) -> TensorType:
 
 
 def _sees(n: int, k: int, s: int, p: int, d: int, position: int) -> bool:
-    """Whether the window at a position of an axis sees one of its ``n`` elements."""
+    """Whether the window at a position contains any of the ``n`` elements of an axis."""
     return any(0 <= position * s - p + tap * d < n for tap in range(k))
 
 
@@ -151,26 +151,26 @@ def max_pool(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window that slides over ``x``, over any number of axes.
+    """Maximum pooling over any number of axes: the largest element of each window.
 
     Args:
-        x: real ``[n, channels, *sizes]``. A window with a NaN gives NaN. The gradient goes to
-            the first of several largest elements.
+        x: real ``[n, channels, *sizes]``. The result is NaN for a window with NaN. The gradient
+            goes to the first of several largest elements.
         kernel_size: the sizes of the window, for all axes or one per axis.
-        stride: from one window to the next; the sizes of the window if None.
-        padding: how far windows reach over both ends of each axis, at most half of what they
-            span, dilation included.
-        dilation: from one element of the window to the next.
-        ceil_mode: whether windows may reach further over the end, if they start before it.
-        return_indices: whether to give the positions of the elements as well.
+        stride: distance between windows; by default the sizes of the window.
+        padding: number of positions that windows reach beyond both ends of each axis, at most half
+            the window, dilation included.
+        dilation: distance between elements of the window.
+        ceil_mode: whether windows that start before the end may reach further beyond it.
+        return_indices: whether to return the positions of the elements as well.
 
     Returns:
-        ``[n, channels, *positions]``; with ``return_indices`` also int64 of that shape: where the
-        elements are in their plane, in row-major order.
+        ``[n, channels, *positions]``; with ``return_indices`` also int64 of that shape: the
+        positions of the elements in their plane, in row-major order.
 
     Raises:
-        ShapeError: the window is larger than what it slides over.
-        TensorValueError: a setting that is none.
+        ShapeError: the window is larger than the padded ``x``.
+        TensorValueError: a setting is not valid.
 
     >>> ef.max_pool(ef.tensor([[[1.0, 5.0, 2.0, 3.0]]]), 2)
     Tensor([[[5., 3.]]], f32[1,1,2]@cpu:0)
@@ -222,24 +222,24 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of each window that slides over ``x``, over any number of axes.
+    """Average pooling over any number of axes: the mean of each window.
 
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
         kernel_size: the sizes of the window, for all axes or one per axis.
-        stride: from one window to the next; the sizes of the window if None.
-        padding: how many zeros there are at both ends of each axis, at most half a window.
-        ceil_mode: whether windows may reach further over the end, if they start before it;
-            what lies beyond the padding does not count.
+        stride: distance between windows; by default the sizes of the window.
+        padding: number of zeros at both ends of each axis, at most half a window.
+        ceil_mode: whether windows that start before the end may reach further beyond it; positions
+            beyond the padding do not count.
         count_include_pad: whether the zeros of the padding count.
-        divisor_override: what to divide the sums by in place of the counts.
+        divisor_override: divisor of the sums, in place of the number of elements.
 
     Returns:
         ``[n, channels, *positions]``.
 
     Raises:
-        ShapeError: the window is larger than what it slides over.
-        TensorValueError: a setting that is none.
+        ShapeError: the window is larger than the padded ``x``.
+        TensorValueError: a setting is not valid.
 
     >>> ef.avg_pool(ef.tensor([[[1.0, 5.0, 2.0, 3.0]]]), 2)
     Tensor([[[3. , 2.5]]], f32[1,1,2]@cpu:0)
@@ -258,7 +258,7 @@ def avg_pool(
                           back=False)  # fmt: skip
 
 
-# --- windows that share out an axis -----------------------------------------------------------
+# --- adaptive pooling -------------------------------------------------------------------------
 
 
 def _check_shares(size: Shape, counts: Shape) -> None:
@@ -298,7 +298,7 @@ _adaptive_max_indices: Op = define(
 
 
 def _wanted(name: str, x: Tensor, output_size: Any) -> Shape:
-    """The sizes of the result; None keeps that of ``x``."""
+    """The sizes of the result; None keeps a size of ``x``."""
     axes = check_axes(name, x)
     sizes = x.shape[2:]
     given = output_size if isinstance(output_size, (list, tuple)) else (output_size,) * axes
@@ -313,14 +313,14 @@ def _wanted(name: str, x: Tensor, output_size: Any) -> Shape:
 
 
 def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
-    """The means of windows that share each axis out to a given number of positions.
+    """Average pooling to a given number of positions along each axis.
 
     Window ``i`` of ``m`` over ``n`` elements goes from ``floor(i*n/m)`` to ``ceil((i+1)*n/m)``;
     neighbours overlap if ``m`` does not divide ``n``.
 
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
-        output_size: how many positions, for all axes or one number per axis; None keeps a size.
+        output_size: number of positions, for all axes or one per axis; None keeps a size.
 
     Returns:
         ``[n, channels, *output_size]``.
@@ -337,17 +337,17 @@ def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
 
 
 def adaptive_max_pool(x: TensorLike, output_size: Any, /, *, return_indices: bool = False) -> Any:
-    """The largest elements of windows that share each axis out, as in `adaptive_avg_pool`.
+    """Maximum pooling to a given number of positions, with windows as in `adaptive_avg_pool`.
 
     Args:
-        x: real ``[n, channels, *sizes]``. A window with a NaN gives NaN. The gradient goes to
-            the first of several largest elements.
-        output_size: how many positions, for all axes or one number per axis; None keeps a size.
-        return_indices: whether to give the positions of the elements as well.
+        x: real ``[n, channels, *sizes]``. The result is NaN for a window with NaN. The gradient
+            goes to the first of several largest elements.
+        output_size: number of positions, for all axes or one per axis; None keeps a size.
+        return_indices: whether to return the positions of the elements as well.
 
     Returns:
-        ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape: where
-        the elements are in their plane, in row-major order.
+        ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape: the
+        positions of the elements in their plane, in row-major order.
 
     Raises:
         ShapeError: an axis has no elements.

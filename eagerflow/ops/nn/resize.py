@@ -1,4 +1,4 @@
-"""`resize`: pictures, and arrays of other numbers of axes, with other sizes."""
+"""`resize`: resampling of images, and of arrays with any number of axes."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ def resize(
     align_corners: bool = False,
     scale: float | tuple[float, ...] | None = None,
 ) -> Tensor:
-    """``x`` with other sizes, over any number of axes.
+    """Resample ``x`` to other sizes, over any number of axes.
 
-    Elements are taken for small areas: element ``i`` of ``n`` covers ``i/n`` to ``(i+1)/n`` of
-    its axis, before and after.
+    Elements are treated as small areas: element ``i`` of ``n`` covers ``i/n`` to ``(i+1)/n`` of
+    its axis, in ``x`` and in the result.
 
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
         size: the new sizes, for all axes or one per axis.
-        mode: ``"nearest"`` takes the element in which the area begins, ``"nearest-exact"`` that
-            in which it has its middle, and ``"linear"`` a point on the line between the two
-            elements whose middles are around it: with two axes bilinear.
-        align_corners: for ``"linear"``: elements are points, and the first and the last stay the
-            first and the last.
+        mode: ``"nearest"`` takes the element in which the new area begins, ``"nearest-exact"`` the
+            element that contains its centre, and ``"linear"`` interpolates between the two
+            elements whose centres surround its centre (bilinear for two axes).
+        align_corners: for ``"linear"``: whether elements are points, so that the first and the
+            last element keep their positions.
         scale: the factor from old to new coordinates, if it is not that of the sizes.
 
     Returns:
         ``[n, channels, *size]``.
 
     Raises:
-        ShapeError: an axis without elements.
-        TensorValueError: an unknown mode, or a factor that is not positive.
+        ShapeError: an axis has no elements.
+        TensorValueError: the mode is unknown, or a factor is not positive.
 
     >>> ef.resize(ef.tensor([[[1.0, 3.0]]]), 4)
     Tensor([[[1., 1., 3., 3.]]], f32[1,1,4]@cpu:0)

@@ -1,4 +1,4 @@
-"""Softmax, cross-entropy of class indices, and standardising to mean 0 and variance 1."""
+"""Softmax, cross-entropy of class indices, and standardisation to mean 0 and variance 1."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
     """exp(x) over its sum along an axis: numbers from 0 to 1 that add up to 1.
 
     Args:
-        x: floating, with at least one axis; integers count as float32. An element of -inf gets
-            the share 0; where all are, the result is NaN.
+        x: floating, with at least one axis; integers count as float32. The result is 0 for -inf,
+            and NaN if all elements are -inf.
         axis: the axis along which the results add up to 1.
 
     Raises:
@@ -117,16 +117,16 @@ def check_labels(
     ignore_index: int | None = None,
     of: Literal["classes", "rows"] = "classes",
 ) -> Tensor:
-    """The same class indices, if each of them is one of a class.
+    """The labels, checked to be valid class indices.
 
-    Use what it returns: in a traced function, the labels are looked at when that is needed. Labels
-    on accelerators are not looked at, since that would wait for them.
+    Use the result: in a traced function, labels are checked only if it is used. Labels on
+    accelerators are not checked, since that would wait for them.
 
     Args:
         labels: integers.
-        num_classes: labels are from 0 up to but without this.
-        ignore_index: a label that is fine nevertheless.
-        of: what the labels are of, in the words of the error.
+        num_classes: the number of classes; labels are less than this.
+        ignore_index: a further label that is allowed.
+        of: the noun for classes in the error.
 
     Raises:
         TensorIndexError: a label is out of range.
@@ -177,7 +177,7 @@ def _loss_type(
 
 
 def _misfit(labels: TensorType, samples: Shape, axis: int) -> ShapeError:
-    """The error for labels that are not one for each sample."""
+    """The error for labels that do not fit the samples."""
     hint = None
     if len(labels.shape) == len(samples) + 1:
         hint = f"if they are one-hot: labels.argmax(axis={axis})"
@@ -198,7 +198,7 @@ def _loss_vjp(
     if not above:
         return bind(_loss, x, labels, g, **attrs)
     axis = attrs["axis"]
-    if i == 2:  # the gradient is linear in what comes from above
+    if i == 2:  # the gradient is linear in the incoming cotangent
         unit = bind(_loss, x, labels, functions["ones_like"](above[0]), **attrs)
         return sum(g * unit, axis if attrs["reduction"] == "none" else None)
     p = softmax(x, axis)
@@ -210,7 +210,7 @@ def _loss_vjp(
 def _share(
     x: Tensor, labels: Tensor, g: Tensor, *, axis: int, ignore_index: int, reduction: str
 ) -> Tensor:
-    """How much the loss of each sample counts, times ``g``."""
+    """The weight of the loss of each sample, times ``g``."""
     counted = labels != ignore_index
     if reduction == "mean":
         g = g / sum(cast(counted, x.dtype))
@@ -218,7 +218,7 @@ def _share(
 
 
 def _batched_loss(at: BatchSite) -> Tensor:
-    """The loss of each sample of all rows; then what ``reduction`` makes of those of a row."""
+    """The batching rule: the losses of the samples of all rows, then ``reduction`` within rows."""
     attrs = {**at.attrs, "axis": at.attrs["axis"] + 1, "reduction": "none"}
     x, labels, *above = at.all_whole()
     if at.attrs["reduction"] == "none":
@@ -267,7 +267,7 @@ def _both_vjp(
     return first + cotangent
 
 
-# What the pass `share` makes of a loss and its gradient, which need the same softmax.
+# The pass `share` merges a loss and its gradient, which need the same softmax, into this op.
 define(
     "softmax_cross_entropy_with_gradient",
     infer=_both_types,
@@ -286,20 +286,21 @@ def softmax_cross_entropy(
     ignore_index: int = -100,
     reduction: Literal["mean", "sum", "none"] = "mean",
 ) -> Tensor:
-    """Minus `log_softmax` at the right classes.
+    """The cross-entropy of class indices: minus `log_softmax` at the labels.
 
     Args:
-        x: floating; the score of each class along one axis. Integers count as float32.
-        labels: integers, the right classes, in the shape of ``x`` without that axis.
+        x: floating, the scores, with classes along one axis. Integers count as float32.
+        labels: integers, the right classes, in the shape of ``x`` without the axis of classes.
         axis: the axis of the classes.
         ignore_index: samples with this label do not count, neither in sums nor in means.
-        reduction: ``"none"`` gives the losses of all samples, ``"sum"`` their sum, ``"mean"`` the
-            mean of those that count, NaN if none does.
+        reduction: ``"none"`` returns the losses of all samples, ``"sum"`` their sum, ``"mean"`` the
+            mean over samples that count, NaN if none does.
 
     Raises:
-        TensorIndexError: a label is neither a class nor ignored. (On accelerators, where looking
+        TensorIndexError: a label is neither a class nor ignored. (On accelerators, where a check
             would wait, such a loss is NaN.)
         ShapeError: the labels have another shape.
+        DTypeError: the labels are no integers.
 
     >>> x = ef.tensor([[2.0, 0.0, 0.0], [0.0, 1000.0, 0.0]])
     >>> ef.round(ef.softmax_cross_entropy(x, ef.tensor([0, 1]), reduction="none"), 3)
@@ -317,7 +318,7 @@ def softmax_cross_entropy(
     attrs = {"axis": axis, "ignore_index": ignored, "reduction": reduction}
     shape = scores.shape
     if not may_be_same_shape(classes.shape, shape[:axis] + shape[axis + 1 :]):
-        # the kernel takes labels of any shape that are as many
+        # the kernel takes labels of any shape of the right size
         infer_specs(_loss, [type_of(scores), type_of(classes)], attrs)
     return bind(_loss, scores, classes, **attrs)
 
@@ -349,7 +350,7 @@ def _standardized_vjp(
     eps: float,
     least: int,
 ) -> Tensor:
-    """What comes through mean and variance joins on the way, where arrays are small."""
+    """The rule of `standardize`: cotangents of mean and variance are added to small arrays."""
     (g, g_mean, g_var), (out, _, var) = gs, outs
     count = count_of(x, axis, 1)
     square = var + eps
@@ -376,7 +377,7 @@ _standardize = define(
 def standardize(
     x: TensorLike, /, axis: Axis = None, *, eps: float = 1e-5, least: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``x`` less its mean, over the square root of its variance: mean 0 and variance 1.
+    """Standardise to mean 0 and variance 1: ``(x - mean) / sqrt(variance + eps)``.
 
     Args:
         x: floating; integers count as float32.
@@ -385,12 +386,12 @@ def standardize(
         least: the least number of elements for each mean and variance.
 
     Returns:
-        The result, the mean, and the variance (of the elements themselves: the sum of squares is
-        divided by their number); the last two with the axes kept at size 1.
+        The result, the mean, and the (biased) variance, whose divisor is the number of elements;
+        the last two with the axes kept at size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: less elements than ``least``.
+        TensorValueError: there are fewer elements than ``least``.
 
     >>> out, mean, var = ef.standardize(ef.tensor([[1.0, 3.0], [0.0, 0.0]]), axis=1)
     >>> ef.round(out, 3)

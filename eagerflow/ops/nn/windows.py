@@ -1,4 +1,4 @@
-"""What convolution and pooling share: windows that slide over axes, their arguments and sizes."""
+"""Arguments and sizes of sliding windows, for convolution and pooling."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def check_axes(name: str, x: Tensor) -> int:
-    """The number of axes that a window slides over: those after the batch and the channels.
+    """The number of axes that a window slides over: the axes after batch and channels.
 
     Args:
-        name: of the public function, for messages.
+        name: name of the public function, for messages.
         x: ``[n, channels, *sizes]``.
 
     Raises:
-        ShapeError: it has none.
+        ShapeError: there are no such axes.
     """
     if x.ndim < 3:
         raise ShapeError(
@@ -37,15 +37,15 @@ def per_axis(name: str, what: str, value: Any, axes: int, least: int = 1) -> Sha
     """``value`` as one integer per axis.
 
     Args:
-        name: of the public function, for messages.
-        what: of the argument, likewise.
-        value: an int, which is for all axes, or a sequence of ints.
-        axes: how many axes there are.
+        name: name of the public function, for messages.
+        what: name of the argument, likewise.
+        value: an int for all axes, or a sequence of ints.
+        axes: number of axes.
         least: the smallest integer allowed.
 
     Raises:
-        DTypeError: no integers.
-        TensorValueError: not as many as axes, or one that is too small.
+        DTypeError: ``value`` does not consist of integers.
+        TensorValueError: their number is not that of the axes, or one is too small.
     """
     if isinstance(value, (list, tuple)):
         numbers = tuple(as_index(name, what, n) for n in value)
@@ -63,16 +63,16 @@ def per_axis(name: str, what: str, value: Any, axes: int, least: int = 1) -> Sha
 
 
 def joined(name: str, value: Any, axes: int) -> Pairs:
-    """``value``, the argument ``padding``, as a pair per axis: how much before and after it.
+    """The argument ``padding`` as a pair per axis: the widths before and after it.
 
     Args:
-        name: of the public function, for messages.
+        name: name of the public function, for messages.
         value: an int for all, an int per axis, or a pair per axis.
-        axes: how many axes there are.
+        axes: number of axes.
 
     Raises:
-        DTypeError: no integers.
-        TensorValueError: not as many as axes, or a negative one.
+        DTypeError: ``value`` does not consist of integers.
+        TensorValueError: their number is not that of the axes, or one is negative.
     """
     if isinstance(value, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in value):
         if len(value) == axes and all(isinstance(n, (list, tuple)) for n in value):
@@ -95,18 +95,18 @@ def positions(
     *,
     ceil: bool = False,
 ) -> Shape:
-    """How many positions a window has along each axis.
+    """The number of positions of a window along each axis.
 
     Args:
-        sizes: of the axes.
-        window: the sizes of the window.
-        stride: from one position to the next.
-        padding: before and after each axis.
-        dilation: from one element of the window to the next.
-        ceil: whether windows may reach beyond the end, if they start before it.
+        sizes: sizes of the axes.
+        window: sizes of the window.
+        stride: distance between positions.
+        padding: widths before and after each axis.
+        dilation: distance between elements of the window.
+        ceil: whether windows that start before the end may reach beyond it.
 
     Raises:
-        ShapeError: the window is surely larger than what it slides over.
+        ShapeError: the window is surely larger than the padded axis.
     """
     counts: list[Any] = []
     for n, k, s, (before, after), d in zip(sizes, window, stride, padding, dilation, strict=True):

@@ -1,4 +1,4 @@
-"""Functions of values that fall between the points of a line: histograms, interpolation."""
+"""Histograms and linear interpolation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["Histogram", "histogram", "interp"]
 
 
 class Histogram(NamedTuple):
-    """What `histogram` gives.
+    """The result of `histogram`.
 
     Attributes:
         hist: the count (or the sum of weights, or the density) of each bin.
-        bin_edges: the edges, one more than bins.
+        bin_edges: the edges, one more than there are bins.
 
     >>> ef.histogram(ef.tensor([0.0, 1.0, 2.0, 2.0]), bins=2).hist
     Tensor([1, 3], i64[2]@cpu:0)
@@ -49,9 +49,9 @@ _width = define(
 
 
 def _ends(x: Tensor) -> tuple[Any, Any]:
-    """The least and the largest element; 0 and 1 if there are none."""
+    """The least and the largest element; 0 and 1 if there are no elements."""
     size: Any = x.size
-    if type(size) is Dim:  # then 0 and 1 are joined to the elements, if there are none
+    if type(size) is Dim:  # then 0 and 1 are joined to the elements at run time if there are none
         spare = functions["arange"](2, dtype=x.dtype, device=home_of(x.device))
         x = functions["concat"]([x, spare[: maximum(2 - 2 * size, 0)]])
     elif not size:
@@ -60,7 +60,7 @@ def _ends(x: Tensor) -> tuple[Any, Any]:
 
 
 def _edges(x: Tensor, bins: int, limits: tuple[Any, Any] | None) -> Tensor:
-    """The edges of ``bins`` bins of one width, over all of ``x`` if there are no limits."""
+    """The edges of ``bins`` bins of equal width, over the range of ``x`` without limits."""
     refusal, given = "histogram: there must be at least one bin", f"bins={bins}"
     if type(bins) is int and bins < 1:
         raise TensorValueError(refusal, given=given)
@@ -84,22 +84,22 @@ def histogram(
     density: bool = False,
     weights: TensorLike | None = None,
 ) -> Histogram:
-    """How many values fall into each bin; the last bin includes both of its edges.
+    """The number of values in each bin; the last bin includes both of its edges.
 
     Args:
         x: real; values outside of all bins are left out.
-        bins: how many bins of one width, or their edges in ascending order.
+        bins: the number of bins of equal width, or their edges in ascending order.
         range: the first and the last edge, if ``bins`` is a number; by default the least and the
             largest value.
-        density: gives the density instead, whose integral is 1.
-        weights: in the shape of ``x``; the sum of weights instead of the count.
+        density: whether to return the density instead, whose integral is 1.
+        weights: weights in the shape of ``x``, which are summed instead of counting.
 
     Returns:
         ``(hist, bin_edges)``; the counts are int64.
 
     Raises:
-        TensorValueError: the range is not finite, as that of values among which there is NaN, or
-            it is negative.
+        TensorValueError: the range is negative or not finite, such as for values with NaN.
+        ShapeError: ``bins`` is not a vector of at least two edges.
 
     >>> hist, edges = ef.histogram(ef.tensor([1.0, 2.0, 2.0, 5.0]), bins=2)
     >>> hist, edges
@@ -142,14 +142,17 @@ def interp(
     left: TensorLike | None = None,
     right: TensorLike | None = None,
 ) -> Tensor:
-    """Linear interpolation between points, with gradients to all of them.
+    """Linear interpolation between points, with gradients for all arguments.
 
     Args:
-        x: where to evaluate; real, any shape.
-        xp: the points, one axis in ascending order.
+        x: the positions to evaluate at; real, any shape.
+        xp: the positions of the points, a vector in ascending order.
         fp: the value at each point; real or complex.
         left: the value below the first point; by default the first of ``fp``.
         right: the value above the last point; by default the last of ``fp``.
+
+    Raises:
+        ShapeError: ``xp`` and ``fp`` are not vectors of one length, at least 1.
 
     >>> ef.interp(ef.tensor([0.5, 1.5, 9.0]), [0.0, 1.0, 2.0], [0.0, 10.0, 30.0])
     Tensor([ 5., 20., 30.], f32[3]@cpu:0)

@@ -1,4 +1,4 @@
-"""Ops that take an array for the set of its values. Each NaN is a value of its own."""
+"""Ops on arrays as sets of values. Each NaN is a distinct value."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ __all__ = [
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` gives.
+    """The result of `unique_all`.
 
     Attributes:
         values: the distinct values, sorted.
-        indices: where each occurs first in the array laid out along one axis.
-        inverse_indices: which value each element is; ``values[inverse_indices]`` is the array.
-        counts: how often each value occurs.
+        indices: the index of the first occurrence of each value in the flattened array.
+        inverse_indices: the index of the value of each element; ``values[inverse_indices]`` is the
+            array.
+        counts: the number of occurrences of each value.
 
     >>> ef.unique_all(ef.tensor([3, 1, 3])).inverse_indices
     Tensor([1, 0, 1], i64[3]@cpu:0)
@@ -49,11 +50,11 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` gives.
+    """The result of `unique_counts`.
 
     Attributes:
         values: the distinct values, sorted.
-        counts: how often each value occurs.
+        counts: the number of occurrences of each value.
 
     >>> ef.unique_counts(ef.tensor([3, 1, 3])).counts
     Tensor([1, 2], i64[2]@cpu:0)
@@ -64,11 +65,11 @@ class UniqueCounts(NamedTuple):
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` gives.
+    """The result of `unique_inverse`.
 
     Attributes:
         values: the distinct values, sorted.
-        inverse_indices: which value each element is.
+        inverse_indices: the index of the value of each element.
 
     >>> ef.unique_inverse(ef.tensor([3, 1, 3])).inverse_indices
     Tensor([1, 0, 1], i64[3]@cpu:0)
@@ -106,7 +107,7 @@ def _all_type(x: TensorType) -> tuple[TensorType, ...]:
 
 
 def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
-    """The gradient of each value goes to the element where it occurs first."""
+    """The rule of distinct values: each cotangent goes to the first occurrence of the value."""
     of_values = g[0] if isinstance(g, tuple) else g
     if of_values is None:
         return None
@@ -124,14 +125,13 @@ _unique_all = define("unique_all", infer=_all_type, vjp=(_values_vjp,), outputs=
 
 
 def unique_all(x: TensorLike, /) -> UniqueAll:
-    """The distinct values, sorted, with where they occur and how often.
+    """The distinct values, sorted, with their positions and numbers of occurrences.
 
     Args:
         x: any dtype.
 
     Returns:
-        ``(values, indices, inverse_indices, counts)``; how many values there are depends on the
-        data.
+        ``(values, indices, inverse_indices, counts)``; the number of values depends on the data.
 
     >>> ef.unique_all(ef.tensor([3, 1, 3])).inverse_indices
     Tensor([1, 0, 1], i64[3]@cpu:0)
@@ -140,13 +140,13 @@ def unique_all(x: TensorLike, /) -> UniqueAll:
 
 
 def unique_counts(x: TensorLike, /) -> UniqueCounts:
-    """The distinct values, sorted, with how often they occur.
+    """The distinct values, sorted, with their numbers of occurrences.
 
     Args:
         x: any dtype.
 
     Returns:
-        ``(values, counts)``; how many values there are depends on the data.
+        ``(values, counts)``; the number of values depends on the data.
 
     >>> values, counts = ef.unique_counts(ef.tensor([3, 1, 3]))
     >>> values, counts
@@ -156,13 +156,13 @@ def unique_counts(x: TensorLike, /) -> UniqueCounts:
 
 
 def unique_inverse(x: TensorLike, /) -> UniqueInverse:
-    """The distinct values, sorted, with which of them each element is.
+    """The distinct values, sorted, with the index of the value of each element.
 
     Args:
         x: any dtype.
 
     Returns:
-        ``(values, inverse_indices)``; how many values there are depends on the data.
+        ``(values, inverse_indices)``; the number of values depends on the data.
 
     >>> values, inverse = ef.unique_inverse(ef.tensor([30, 10, 30]))
     >>> values[inverse]
@@ -179,7 +179,7 @@ def unique_values(x: TensorLike, /) -> Tensor:
         x: any dtype.
 
     Returns:
-        One axis; how many values there are depends on the data.
+        A vector; the number of values depends on the data.
 
     >>> ef.unique_values(ef.tensor([3, 1, 3]))
     Tensor([1, 3], i64[2]@cpu:0)
@@ -207,7 +207,7 @@ def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
     Args:
         x1: any dtype.
         x2: of any shape; both promote to one dtype. NaN equals nothing, so it never occurs.
-        invert: gives instead whether it does not occur.
+        invert: whether to negate the result.
 
     Returns:
         bool, in the shape of ``x1``.

@@ -1,4 +1,4 @@
-"""Ops that sort, and that search in what is sorted. NaN counts as the largest value."""
+"""Sorting, and search in sorted arrays. NaN counts as the largest value."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _argsort = define(
 def sort(
     x: TensorLike, /, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> Tensor:
-    """The elements in order along an axis.
+    """The elements sorted along an axis.
 
     Args:
-        x: any dtype, with at least one axis; complex numbers go by their real parts first.
+        x: any dtype, with at least one axis; complex numbers are ordered by real part first.
         axis: the axis.
-        descending: from the largest to the smallest, NaN first.
+        descending: whether to sort from the largest to the smallest, NaN first.
         stable: whether elements that compare equal (zeros of both signs) keep their order.
 
     >>> ef.sort(ef.tensor([3.0, 1.0, 2.0]))
@@ -97,26 +97,26 @@ _order_statistics = define(
 
 
 def _ordered(x: Tensor, q: float) -> Tensor:
-    """Of the order along the last axis the elements around the fraction ``q``, and the last.
+    """The order statistics below and above the fraction ``q`` along the last axis, and the last.
 
-    It sorts no more than it needs.
+    Sorts no more than needed.
     """
     return bind(_order_statistics, x, q=q)
 
 
-functions["_order_statistics"] = _ordered  # for medians, a layer below
+functions["_order_statistics"] = _ordered  # for medians, in a lower layer
 
 
 def argsort(
     x: TensorLike, /, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> Tensor:
-    """The indices that sort along an axis.
+    """The indices that sort an array along an axis.
 
     Args:
         x: any dtype, with at least one axis.
         axis: the axis.
-        descending: from the largest to the smallest, NaN first.
-        stable: whether of elements that compare equal the earlier one comes first.
+        descending: whether to sort from the largest to the smallest, NaN first.
+        stable: whether elements that compare equal keep their order.
 
     >>> ef.argsort(ef.tensor([3.0, 1.0, 2.0]))
     Tensor([1, 2, 0], i64[3]@cpu:0)
@@ -126,11 +126,11 @@ def argsort(
     return bind(_argsort, tensor, axis=axis, descending=bool(descending), stable=bool(stable))
 
 
-# --- the largest ----------------------------------------------------------------------------
+# --- the k largest --------------------------------------------------------------------------
 
 
 class TopK(NamedTuple):
-    """What `topk` gives.
+    """The result of `topk`.
 
     Attributes:
         values: the elements, in order.
@@ -165,15 +165,15 @@ def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> T
 
     Args:
         x: any dtype, with at least one axis.
-        k: how many.
+        k: number of elements.
         axis: the axis.
-        largest: False gives the smallest instead, in ascending order.
+        largest: whether to return the largest, descending; else the smallest, ascending.
 
     Returns:
-        ``(values, indices)``. Of elements that compare equal the earlier one comes first.
+        ``(values, indices)``. Of elements that compare equal, the earlier comes first.
 
     Raises:
-        ShapeError: there are fewer than k.
+        ShapeError: there are fewer than ``k`` elements.
 
     >>> values, indices = ef.topk(ef.tensor([3.0, 1.0, 4.0, 1.0, 5.0]), 2)
     >>> values, indices
@@ -229,12 +229,12 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: TensorLike | None = None,
 ) -> Tensor:
-    """Where values would go into a sorted array.
+    """The positions at which values would be inserted into a sorted array.
 
     Args:
-        x1: sorted in ascending order, along one axis.
+        x1: a vector, sorted in ascending order.
         x2: the values, of any shape; both promote to one dtype.
-        side: before (``"left"``) or behind (``"right"``) elements that are equal.
+        side: ``"left"`` for positions before equal elements, ``"right"`` for positions after them.
         sorter: indices that sort ``x1``, if it is not sorted.
 
     Returns:

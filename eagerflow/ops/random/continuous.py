@@ -39,17 +39,17 @@ def uniform(
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Uniform random numbers, from ``low`` up to but without ``high``.
+    """Uniform random numbers, from ``low`` (included) to ``high`` (excluded).
 
-    For bounds other than 0 and 1, rounding can give ``high`` itself.
+    For bounds other than 0 and 1, rounding can yield ``high`` itself.
 
     Args:
-        shape: of the result; it broadcasts with those of the bounds.
+        shape: shape of the result; it broadcasts with the shapes of the bounds.
         low: the lower bound.
         high: the upper bound.
         dtype: a real floating dtype; by default that of the bounds, float32 for numbers.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of the bounds, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of the bounds, else the current device.
 
     Raises:
         TensorValueError: ``low`` is greater than ``high``.
@@ -76,12 +76,12 @@ def normal(
     """Normally distributed random numbers.
 
     Args:
-        shape: of the result; it broadcasts with those of ``loc`` and ``scale``.
+        shape: shape of the result; it broadcasts with the shapes of ``loc`` and ``scale``.
         loc: the mean.
         scale: the standard deviation.
         dtype: a real floating dtype; by default that of ``loc`` and ``scale``, float32 for numbers.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``loc`` and ``scale``, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``loc`` and ``scale``, else the current.
 
     >>> ef.random.normal((2,), generator=ef.random.Generator(1))
     Tensor([ 0.18126683, -0.6253709 ], f32[2]@cpu:0)
@@ -104,18 +104,18 @@ def truncated_normal(
     """Normally distributed random numbers between two bounds.
 
     Args:
-        shape: of the result; it broadcasts with those of ``loc`` and ``scale``.
+        shape: shape of the result; it broadcasts with the shapes of ``loc`` and ``scale``.
         lower: the lower bound, in standard deviations from the mean.
         upper: the upper bound, likewise.
         loc: the mean before truncation.
         scale: the standard deviation before truncation.
         dtype: a real floating dtype; by default that of ``loc`` and ``scale``, float32 for numbers.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``loc`` and ``scale``, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``loc`` and ``scale``, else the current.
 
     Raises:
-        TensorValueError: the bounds are the wrong way round, or so far out that nothing is
-            between them.
+        TensorValueError: ``lower`` is not below ``upper``, or both are so far out that no
+            number lies between them.
 
     >>> x = ef.random.truncated_normal((1000,), upper=1.0)
     >>> bool((x >= -2.0).all()), bool((x <= 1.0).all())
@@ -144,11 +144,11 @@ def exponential(
     """Exponentially distributed random numbers.
 
     Args:
-        shape: of the result; it broadcasts with that of ``scale``.
+        shape: shape of the result; it broadcasts with the shape of ``scale``.
         scale: the mean.
         dtype: a real floating dtype; by default that of ``scale``, float32 for a number.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``scale``, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``scale``, else the current device.
 
     >>> bool((ef.random.exponential((1000,)) >= 0).all())
     True
@@ -166,15 +166,15 @@ def gumbel(
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Random numbers of the Gumbel distribution (of largest values).
+    """Gumbel-distributed random numbers (of the distribution of maxima).
 
     Args:
-        shape: of the result; it broadcasts with those of ``loc`` and ``scale``.
+        shape: shape of the result; it broadcasts with the shapes of ``loc`` and ``scale``.
         loc: the mode.
-        scale: the width.
+        scale: the scale parameter.
         dtype: a real floating dtype; by default that of ``loc`` and ``scale``, float32 for numbers.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``loc`` and ``scale``, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``loc`` and ``scale``, else the current.
 
     >>> ef.random.gumbel((3, 2)).shape
     (3, 2)
@@ -186,7 +186,7 @@ def _scaled(
     name: str, op: Op, shape: Any, dtype: DTypeLike, device: Any, generator: Generator | None,
     loc: TensorLike, scale: TensorLike, **limits: float,
 ) -> Tensor:  # fmt: skip
-    """``loc`` and ``scale`` times a draw of the standard form of a distribution."""
+    """``loc + scale * draw``, with a draw from the standard form of a distribution."""
     sizes, made, where, (offset, width) = parameters(name, shape, dtype, device, loc, scale)
     if not (is_number(width) and width >= 0):
         refusal = f"{name}: scale is negative or NaN"

@@ -1,4 +1,4 @@
-"""Random integers, truth values, indices and orders."""
+"""Discrete random draws: bits, integers, bools, categories, permutations."""
 
 from __future__ import annotations
 
@@ -44,13 +44,16 @@ def bits(
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Random bits.
+    """Uniformly distributed random bits.
 
     Args:
-        shape: of the result.
+        shape: shape of the result.
         dtype: uint32 or uint64.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; the current one by default.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default the current device.
+
+    Raises:
+        DTypeError: the dtype is neither uint32 nor uint64.
 
     >>> ef.random.bits(generator=ef.random.Generator(1), dtype="uint64")
     Tensor(14663341350739098444, u64[]@cpu:0)
@@ -76,18 +79,19 @@ def randint(
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Random integers from ``low`` up to but without ``high``, all equally likely.
+    """Uniform random integers, from ``low`` (included) to ``high`` (excluded).
 
     Args:
-        shape: of the result; it broadcasts with those of the bounds.
-        low: the smallest, an integer or a tensor of them.
-        high: one more than the largest, likewise.
+        shape: shape of the result; it broadcasts with the shapes of the bounds.
+        low: the smallest result, an integer or a tensor of integers.
+        high: one more than the largest result, likewise.
         dtype: an integer dtype that holds the bounds.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of the bounds, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of the bounds, else the current device.
 
     Raises:
         TensorValueError: ``low`` is not less than ``high``, or a bound does not fit the dtype.
+        DTypeError: the dtype is no integer dtype.
 
     >>> bool((ef.random.randint((1000,), -3, 3) < 3).all())
     True
@@ -118,7 +122,7 @@ def _is_index(x: object) -> bool:
 
 
 def _wide(low: Any, high: Any) -> bool | None:
-    """Whether two integers bound more than 2**32 values; None if that is seen at run time."""
+    """Whether there are more than 2**32 values between bounds; None if only known at run time."""
     if is_deferred(low) or is_deferred(high):
         return None
     low, high = as_index("randint", "low", low), as_index("randint", "high", high)
@@ -152,13 +156,13 @@ def bernoulli(
     """True with probability ``p``, else False.
 
     Args:
-        shape: of the result; it broadcasts with that of ``p``.
+        shape: shape of the result; it broadcasts with the shape of ``p``.
         p: the probability, from 0 to 1.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``p``, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``p``, else the current device.
 
     Raises:
-        TensorValueError: ``p`` is no probability.
+        TensorValueError: ``p`` is not between 0 and 1.
 
     >>> ef.random.bernoulli((3,), 1.0)
     Tensor([ True,  True,  True], bool[3]@cpu:0)
@@ -181,20 +185,20 @@ def categorical(
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Random indices along an axis of ``logits``, index i with a probability of softmax(logits)[i].
+    """Random indices along an axis of ``logits``, index i with probability softmax(logits)[i].
 
     Args:
-        shape: of the result; it broadcasts with that of ``logits`` without the axis.
-        logits: log-probabilities, which need not be normalised.
+        shape: shape of the result; it broadcasts with the shape of ``logits`` without the axis.
+        logits: log-probabilities, not necessarily normalised.
         axis: the axis of the categories.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``logits``.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``logits``.
 
     Returns:
         int64 indices.
 
     Raises:
-        TensorValueError: logits are NaN, or all of those for one draw are -inf.
+        TensorValueError: logits are NaN, or all logits of a draw are -inf.
 
     >>> ef.random.categorical((3,), ef.tensor([0.0, -float("inf")]))
     Tensor([0, 0, 0], i64[3]@cpu:0)
@@ -216,12 +220,15 @@ def categorical(
 def permutation(
     x: TensorLike, *, generator: Generator | None = None, device: DeviceLike = None
 ) -> Tensor:
-    """The integers from 0 to ``x`` - 1, or the entries of ``x`` along its first axis, shuffled.
+    """A random permutation of the integers 0 to ``x - 1``, or of ``x`` along its first axis.
 
     Args:
         x: an integer, or an array with at least one axis.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``x``, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``x``, else the current device.
+
+    Raises:
+        DTypeError: ``x`` has no axes and is no integer.
 
     >>> ef.sort(ef.random.permutation(4))
     Tensor([0, 1, 2, 3], i64[4]@cpu:0)

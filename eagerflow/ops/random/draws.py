@@ -1,6 +1,6 @@
-"""Draws of random numbers: the ops, where their keys come from, and their parameters.
+"""Draws of random numbers: ops, keys, and checks of parameters.
 
-What users see is in `eagerflow.ops.names.random`, which also says what a draw is.
+The public namespace is `eagerflow.ops.names.random`, which also defines draws.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _UINT64: Final = DTYPES["uint64"]
 _DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
                   "float8_e4m3fn": 4, "float8_e5m2": 3}  # fmt: skip
 
-#: the generator of draws that name none
+#: the generator of draws without a generator argument
 default_state: Final = GeneratorState()
 
 
@@ -85,7 +85,7 @@ def _integers_type(
 _NEXT_KEY: Final = define(
     "next_key", infer=_key_type, vjp=(), effect="writes", draws=True, reaches="nothing"
 )
-#: only in a trace, where setting a generator is a step of the graph
+#: for traces only, where setting a generator is a node of the graph
 _SET_KEY: Final = define(
     "set_key", infer=_set_key_type, vjp=(), effect="fence", outputs=None, reaches="nothing"
 )
@@ -108,17 +108,17 @@ INTEGERS: Final = define(
 
 
 def set_state(state: GeneratorState, seed: Any, ticket: Any = 0) -> None:
-    """Go on from this seed and ticket, in each run where a function is traced."""
+    """Set seed and next ticket of a generator; in a traced function, in each run."""
     if is_traced():
         seed, ticket = as_index("seed", "the seed", seed), as_index("seed", "the ticket", ticket)
-        GeneratorState(seed).set(seed, ticket)  # refuses now what does not fit
+        GeneratorState(seed).set(seed, ticket)  # refuses invalid values now
         bind(_SET_KEY, resource=state, seed=seed, ticket=ticket, device=current_device())
     else:
         state.set(seed, ticket)
 
 
 def key_of(generator: Generator | None, device: Device) -> Tensor:
-    """The key of one draw, taken from the generator."""
+    """The key of a draw, taken from the generator."""
     state = default_state if generator is None else getattr(generator, "_state", None)
     if not isinstance(state, GeneratorState):
         raise DTypeError("generator is no ef.random.Generator", given=type(generator).__name__)
@@ -131,14 +131,14 @@ def is_number(x: object) -> TypeGuard[float]:
 
 
 def is_deferred(x: object) -> bool:
-    """Whether ``x`` is a number or a size that is known only when a graph runs."""
+    """Whether ``x`` is a number or a size known only at run time."""
     return issubclass(type(x), AbstractAsked)
 
 
 def is_weak(x: TensorLike) -> bool:
-    """Whether ``x`` is a plain number or a size, known now or only when a graph runs.
+    """Whether ``x`` is a plain number or a size, known now or only at run time.
 
-    Such numbers have no dtype of their own: they take that of the tensors they meet.
+    Such numbers are weak: they take the dtype of their tensor partner.
 
     >>> from eagerflow.extending import is_weak
     >>> is_weak(2.0), is_weak(ef.Dim("n")), is_weak(ef.tensor(2.0))
@@ -148,14 +148,14 @@ def is_weak(x: TensorLike) -> bool:
 
 
 def device_of(device: DeviceLike, tensors: list[Tensor]) -> Device:
-    """The device of a draw: the one asked for, else that of its parameters, else the current."""
+    """The device of a draw: as requested, else that of its parameters, else the current device."""
     if device is not None:
         return as_device(device)
     return device_for(*tensors)
 
 
 def _floating(name: str, dtype: DTypeLike, tensors: list[Tensor]) -> DType:
-    """The dtype of a floating draw: the one asked for, else that of its parameters."""
+    """The dtype of a floating draw: as requested, else that of its parameters."""
     if dtype is not None:
         out_dtype = as_dtype(dtype)
         if not out_dtype.is_floating:
@@ -168,7 +168,7 @@ def _floating(name: str, dtype: DTypeLike, tensors: list[Tensor]) -> DType:
 def parameters(
     name: str, shape: Any, dtype: DTypeLike, device: DeviceLike, *values: TensorLike
 ) -> tuple[Shape, DType, Device, list[Any]]:
-    """Shape, dtype and device of a draw, and its parameters: numbers as they are, or tensors."""
+    """Shape, dtype and device of a draw, and its parameters: unchanged numbers, or tensors."""
     tensors = [tensor_of(v) for v in values if not is_weak(v)]
     made = _floating(name, dtype, tensors)
     where = device_of(device, tensors)
@@ -180,19 +180,19 @@ def parameters(
 def draw(
     op: Op, shape: Shape, dtype: DType, device: Device, generator: Generator | None, **attrs: Any
 ) -> Tensor:
-    """A floating draw; dtypes that are narrower than float32 are rounded from it."""
+    """A floating draw; in dtypes narrower than float32, a rounded float32 draw."""
     made = dtype if dtype.itemsize >= 4 else FLOAT32
     result = bind(op, key_of(generator, device), shape=shape, dtype=made, **attrs)
     return cast(result, dtype)
 
 
 def uniform_draw(shape: Shape, dtype: DType, device: Device, generator: Generator | None) -> Tensor:
-    """Uniform on [0, 1), with as many bits as the dtype has digits."""
+    """A uniform draw from [0, 1), with as many random bits as the dtype has digits."""
     return draw(UNIFORM, shape, dtype, device, generator, digits=_DIGITS[dtype.name])
 
 
 def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
-    """``loc + scale * values``, without what changes nothing."""
+    """``loc + scale * values``, without additions and products by neutral operands."""
     if not (is_number(scale) and scale == 1):
         values = values * scale
     if is_number(loc) and loc == 0:
@@ -200,12 +200,12 @@ def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
     moved: Tensor = values + loc
     if not is_deferred(loc):
         return moved
-    # adding 0 makes 0 of -0, and of a number that is 0 nothing is added
+    # adding 0 would turn -0 into 0, so a number that is 0 is not added
     exact = scalar(loc, values.device.lanes[FLOAT64])
     return where(exact != 0.0, moved, values)
 
 
-# --- parameters in range ----------------------------------------------------------------------
+# --- checks of parameters ---------------------------------------------------------------------
 
 
 _check_parameters: Final = define(
@@ -220,20 +220,19 @@ _check_parameters: Final = define(
 
 
 def in_range(x: Any, claim: str, refusal: str, *parameters: Any, dtype: DType, on: Device) -> Any:
-    """``x``, if the parameters of a draw are what they must be, as far as the host can see.
+    """``x``, with a check of the parameters of a draw, as far as the host can see them.
 
     Args:
-        x: what the draw is computed with.
-        claim: what must hold: ``"scale"``, ``"positive"``, ``"probability"``, ``"bounds"`` or
-            ``"logits"``.
+        x: the value that the draw is computed with.
+        claim: the name of the condition: ``"scale"``, ``"positive"``, ``"probability"``,
+            ``"bounds"`` or ``"logits"``.
         refusal: the error's first line.
-        parameters: numbers and tensors; those that are known only when a graph runs are looked
-            at then.
-        dtype: what a number is looked at in.
-        on: where that is.
+        parameters: numbers and tensors; parameters known only at run time are checked then.
+        dtype: the dtype in which numbers are checked.
+        on: the device on which numbers are checked.
 
     Raises:
-        TensorValueError: they are not.
+        TensorValueError: the condition does not hold.
 
     >>> from eagerflow.extending import in_range
     >>> def scaled(x, scale):

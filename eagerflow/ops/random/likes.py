@@ -28,7 +28,7 @@ def normal_like(
         x: floating.
         loc: the mean.
         scale: the standard deviation.
-        generator: where to take the draw from; the process's own by default.
+        generator: the generator to draw from; the process's own by default.
 
     >>> ef.random.normal_like(ef.zeros((2, 3))).shape
     (2, 3)
@@ -53,7 +53,7 @@ def uniform_like(
         x: floating.
         low: the lower bound.
         high: the upper bound.
-        generator: where to take the draw from; the process's own by default.
+        generator: the generator to draw from; the process's own by default.
 
     >>> ef.random.uniform_like(ef.zeros((2, 3))).shape
     (2, 3)
@@ -71,12 +71,12 @@ def randint_like(
 
     Args:
         x: integers.
-        low: the smallest.
-        high: one more than the largest.
-        generator: where to take the draw from; the process's own by default.
+        low: the smallest result.
+        high: one more than the largest result.
+        generator: the generator to draw from; the process's own by default.
 
     Raises:
-        DTypeError: ``x`` has no integer dtype.
+        DTypeError: ``x`` does not have an integer dtype.
 
     >>> ef.random.randint_like(ef.zeros(4, dtype=ef.int32), 0, 10).dtype
     int32

@@ -1,4 +1,4 @@
-"""Random numbers that are drawn by rejection: gamma and what is made of it, Poisson."""
+"""Draws by rejection sampling: gamma, beta and Dirichlet, and Poisson."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def gamma(
     """Gamma-distributed random numbers. Gradients flow to ``scale`` alone.
 
     Args:
-        shape: of the result; it broadcasts with those of the parameters.
+        shape: shape of the result; it broadcasts with the shapes of the parameters.
         concentration: the shape parameter, positive.
-        scale: what they are multiplied by; the mean is ``concentration * scale``.
+        scale: factor of the draws; the mean is ``concentration * scale``.
         dtype: a real floating dtype; by default that of the parameters, float32 for numbers.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of the parameters, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of the parameters, else the current device.
 
     Raises:
         TensorValueError: a parameter is not positive.
@@ -106,15 +106,15 @@ def beta(
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Beta-distributed random numbers: the share of one gamma draw in the sum of two.
+    """Beta-distributed random numbers: a gamma draw over the sum of two gamma draws.
 
     Args:
-        shape: of the result; it broadcasts with those of the parameters.
-        a: the concentration at 1, positive.
-        b: the concentration at 0, positive.
+        shape: shape of the result; it broadcasts with the shapes of the parameters.
+        a: the first shape parameter (concentration at 1), positive.
+        b: the second shape parameter (concentration at 0), positive.
         dtype: a real floating dtype; by default that of the parameters, float32 for numbers.
-        generator: where to take the draws from; the process's own by default.
-        device: where to make it; by default that of the parameters, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of the parameters, else the current device.
 
     Raises:
         TensorValueError: a parameter is not positive.
@@ -139,21 +139,21 @@ def dirichlet(
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Random probabilities of categories, which add up to 1.
+    """Dirichlet-distributed random vectors: probabilities of categories, which add up to 1.
 
     Args:
-        shape: how many of them; it broadcasts with the batch of ``concentration``.
+        shape: the batch shape; it broadcasts with the batch of ``concentration``.
         concentration: ``[..., k]``, positive.
         dtype: a real floating dtype; by default that of ``concentration``.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``concentration``.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``concentration``.
 
     Returns:
         ``[*shape, k]``.
 
     Raises:
         ShapeError: ``concentration`` has no axis.
-        TensorValueError: it is not positive.
+        TensorValueError: ``concentration`` is not positive.
 
     >>> ef.random.dirichlet((5,), concentration=ef.tensor([1.0, 2.0, 3.0])).shape
     (5, 3)
@@ -178,14 +178,14 @@ def poisson(
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Poisson-distributed random numbers: how often what happens at a rate happens.
+    """Poisson-distributed random numbers: counts of events at a given rate.
 
     Args:
-        shape: of the result; it broadcasts with that of ``rate``.
+        shape: shape of the result; it broadcasts with the shape of ``rate``.
         rate: the mean, 0 or more.
         dtype: an integer or floating dtype.
-        generator: where to take the draw from; the process's own by default.
-        device: where to make it; by default that of ``rate``, else the current one.
+        generator: the generator to draw from; the process's own by default.
+        device: device of the result; by default that of ``rate``, else the current device.
 
     Raises:
         TensorValueError: the rate is negative.

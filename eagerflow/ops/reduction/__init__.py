@@ -1,1 +1,1 @@
-"""Ops that reduce axes, and those that run along one."""
+"""Ops that reduce axes, and scans along an axis."""

@@ -1,4 +1,4 @@
-"""Comparison of arrays up to rounding, and as a whole. All of it is made of other functions."""
+"""Comparison of arrays up to rounding, and as a whole: compositions."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def array_equal(x1: TensorLike, x2: TensorLike, /, equal_nan: bool = False) -> T
 
 
 def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The parts at the front that both have, and whether these are the whole of both."""
+    """The common leading parts of both arrays, and whether these are the whole of both."""
     shape = tuple([minimum(m, n) for m, n in zip(a.shape, b.shape, strict=True)])
     missing = 0
     for x in (a, b):

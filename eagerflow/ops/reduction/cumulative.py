@@ -1,4 +1,4 @@
-"""Ops that go along an axis: running totals and extremes, recurrences, differences."""
+"""Scans along an axis: cumulative totals and extremes, recurrences, differences."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _running_type(x: TensorType, *, axis: int) -> TensorType:
 
 
 def _reverse(function: Callable[..., Tensor], *arrays: Tensor, axis: int) -> Tensor:
-    """``function`` applied from the end of ``axis``."""
+    """``function`` applied along ``axis`` in reverse."""
     flip = functions["flip"]
     return flip(function(*(flip(x, axis=axis) for x in arrays), axis=axis), axis=axis)
 
@@ -63,13 +63,13 @@ def cumulative_sum(
     dtype: DTypeLike = None,
     include_initial: bool = False,
 ) -> Tensor:
-    """The sums of the elements up to each along an axis.
+    """The cumulative sums along an axis, each element included.
 
     Args:
         x: any dtype; integers and bools are summed in 64 bits, other dtypes in their own.
-        axis: may be None if there is only one.
-        dtype: of the result, and to sum in.
-        include_initial: whether the sum of no elements, 0, comes first.
+        axis: the axis; may be None if ``x`` has only one.
+        dtype: dtype of the sums and of the result.
+        include_initial: whether the empty sum, 0, comes first.
 
     Raises:
         AxisError: the axis is out of range, or missing.
@@ -81,7 +81,7 @@ def cumulative_sum(
 
 
 def _cumulative_prod_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int) -> Tensor:
-    """Sums the products of all other elements; zeros are fine, for nothing is divided."""
+    """Sums the products of all other elements, without division, so that zeros are no problem."""
     before = _shifted(out, axis, 1)
     factors = functions["flip"](_shifted(functions["flip"](x, axis=axis), axis, 1), axis=axis)
     after = _reverse(linear_recurrence, conjugate(factors), g, axis=axis)
@@ -108,13 +108,13 @@ def cumulative_prod(
     dtype: DTypeLike = None,
     include_initial: bool = False,
 ) -> Tensor:
-    """The products of the elements up to each along an axis.
+    """The cumulative products along an axis, each element included.
 
     Args:
         x: any dtype; integers and bools are multiplied in 64 bits, other dtypes in their own.
-        axis: may be None if there is only one.
-        dtype: of the result, and to multiply in.
-        include_initial: whether the product of no elements, 1, comes first.
+        axis: the axis; may be None if ``x`` has only one.
+        dtype: dtype of the products and of the result.
+        include_initial: whether the empty product, 1, comes first.
 
     Raises:
         AxisError: the axis is out of range, or missing.
@@ -152,12 +152,12 @@ def _flat(x: TensorLike) -> Tensor:
 
 
 def cumsum(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -> Tensor:
-    """`cumulative_sum` as NumPy calls it: over all elements in row-major order if axis is None.
+    """NumPy's form of `cumulative_sum`: over all elements in row-major order if axis is None.
 
     Args:
         x: any dtype.
         axis: the axis to sum along.
-        dtype: of the result, and to sum in.
+        dtype: dtype of the sums and of the result.
 
     Raises:
         AxisError: the axis is out of range.
@@ -169,12 +169,12 @@ def cumsum(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -
 
 
 def cumprod(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -> Tensor:
-    """`cumulative_prod` as NumPy calls it: over all elements in row-major order if axis is None.
+    """NumPy's form of `cumulative_prod`: over all elements in row-major order if axis is None.
 
     Args:
         x: any dtype.
         axis: the axis to multiply along.
-        dtype: of the result, and to multiply in.
+        dtype: dtype of the products and of the result.
 
     Raises:
         AxisError: the axis is out of range.
@@ -214,7 +214,7 @@ def _recurrence_transposed(g: Tensor, a: Tensor, axis: int) -> Tensor:
 
 
 def linear_recurrence(a: TensorLike, b: TensorLike, /, axis: int = -1) -> Tensor:
-    """Solves ``y[i] = a[i] * y[i - 1] + b[i]``, with ``y[0] = b[0]``, along an axis.
+    """The solution of ``y[i] = a[i] * y[i - 1] + b[i]`` with ``y[0] = b[0]``, along an axis.
 
     Args:
         a: floating or complex, integers count as float32; ``a[0]`` is not used.
@@ -249,11 +249,11 @@ _running_argmin = define(
 
 
 def cummax(x: TensorLike, /, axis: int = -1) -> Tensor:
-    """The largest of the elements up to each along an axis; NaN from the first NaN on.
+    """The cumulative maximum along an axis; NaN from the first NaN on.
 
     Args:
         x: real or bool.
-        axis: the axis to go along.
+        axis: the axis.
 
     Raises:
         AxisError: the axis is out of range.
@@ -265,11 +265,11 @@ def cummax(x: TensorLike, /, axis: int = -1) -> Tensor:
 
 
 def cummin(x: TensorLike, /, axis: int = -1) -> Tensor:
-    """The smallest of the elements up to each along an axis; NaN from the first NaN on.
+    """The cumulative minimum along an axis; NaN from the first NaN on.
 
     Args:
         x: real or bool.
-        axis: the axis to go along.
+        axis: the axis.
 
     Raises:
         AxisError: the axis is out of range.
@@ -290,7 +290,7 @@ def _running_extreme(op: Op, name: str, x: TensorLike, axis: int) -> Tensor:
 
 
 def _slice_of(part: Tensor, x: Tensor, axis: int) -> Tensor:
-    """``part``; a scalar as one slice of ``x``."""
+    """``part``, with a scalar expanded to a slice of ``x``."""
     if part.shape or not x.shape:
         return part
     filled: Tensor = functions["broadcast_to"](part, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
@@ -305,15 +305,15 @@ def diff(
     prepend: TensorLike | None = None,
     append: TensorLike | None = None,
 ) -> Tensor:
-    """The differences of neighbours along an axis, taken ``n`` times; of bools, "xor".
+    """The differences of neighbours along an axis, taken ``n`` times; for bools, "xor".
 
     Args:
         x: any dtype, with at least one axis.
-        axis: the axis to go along.
-        n: how many times, at least 0.
-        prepend: put in front of ``x`` before: a scalar, or of the same shape except along the
-            axis.
-        append: put behind ``x`` before, likewise.
+        axis: the axis.
+        n: number of times, at least 0.
+        prepend: values joined to the front of ``x`` first: a scalar, or an array of the same shape
+            except along the axis.
+        append: values joined to the end of ``x`` first, likewise.
 
     Raises:
         AxisError: the axis is out of range.

@@ -1,6 +1,6 @@
-"""Reductions that describe data: spread, order, and those that leave out NaN.
+"""Statistical reductions: variance, quantiles, and reductions that ignore NaN.
 
-Medians and quantiles stand on `order_statistics` (`eagerflow.ops.ordering.sort`).
+Medians and quantiles are based on `order_statistics` (`eagerflow.ops.ordering.sort`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _share_in(x: Tensor, count: Any, correction: float) -> Tensor | float:
     """`_share` of a symbolic count, in the dtype of ``x``."""
     if not math.isfinite(correction):
         return _share(1, correction)
-    enough = math.floor(correction) + 1  # elements from which on there is some freedom
+    enough = math.floor(correction) + 1  # least number of elements with a degree of freedom
     share = 1 / (largest(count, enough) - correction)
     free: Any = minimum(largest(count - enough + 1, 0), 1)
     lane = x._lane
@@ -118,10 +118,10 @@ def var(
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the variance over; all if None.
-        dtype: what ``x`` is cast to first, if not None.
-        correction: what the number of elements is reduced by before it divides (1 for an
-            unbiased estimate).
-        ddof: NumPy's name of ``correction``, which it goes before.
+        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
+        correction: subtracted from the number of elements in the divisor (1 for an unbiased
+            estimate).
+        ddof: NumPy's name of ``correction``, over which it takes precedence.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -139,7 +139,7 @@ def var(
 def _std_vjp(
     g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool, correction: float
 ) -> Tensor:
-    """0 where all elements are equal, as for `abs`."""
+    """The rule of `std`: 0 where all elements are equal, as for `abs`."""
     return spread(safe_quotient(g, out), x, axis, keepdims) * _slope(x, axis, correction)
 
 
@@ -161,10 +161,10 @@ def std(
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the deviation over; all if None.
-        dtype: what ``x`` is cast to first, if not None.
-        correction: what the number of elements is reduced by before it divides (1 for the
-            square root of an unbiased estimate).
-        ddof: NumPy's name of ``correction``, which it goes before.
+        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
+        correction: subtracted from the number of elements in the divisor (1 for the square root
+            of an unbiased estimate).
+        ddof: NumPy's name of ``correction``, over which it takes precedence.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -206,13 +206,13 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Tensor:
-    """The mean of elements, weighted.
+    """The weighted mean of elements.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the mean over; all if None.
-        weights: broadcasts against ``x``; if it has one axis, it may be as long as the one axis
-            named. All are equal if None.
+        weights: broadcasts against ``x``; a vector may be as long as the single axis named. None
+            for equal weights.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -236,7 +236,7 @@ def average(
 
 
 def _around(flat: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The elements below and above positions of the order along the last axis, and its last."""
+    """The order statistics below and above positions along the last axis, and the last one."""
     ranked = functions["sort"](flat, axis=-1)
     below, above = (
         functions["take"](ranked, cast(end, DTYPES["int64"]), axis=-1)
@@ -246,7 +246,7 @@ def _around(flat: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _around_one(flat: Tensor, q: float) -> tuple[Tensor, ...]:
-    """`_around` for one fraction that is known, which needs no sorting."""
+    """`_around` for a single fraction known in advance, which needs no sorting."""
     statistics = functions["_order_statistics"](flat, q)
     return tuple(statistics[..., i : i + 1] for i in range(3))
 
@@ -263,7 +263,7 @@ _fraction = unary(
 )
 
 
-#: what is taken where a fraction lies between two elements
+#: the value of a quantile whose fraction lies between two elements
 Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 
 
@@ -279,16 +279,16 @@ def quantile(
     """The values below which a fraction ``q`` of the elements lies.
 
     Args:
-        x: floating, at least one element; integers count as float32. NaN if one is NaN.
+        x: floating, at least one element; integers count as float32. NaN if an element is NaN.
         q: floating, from 0 to 1; the axes of ``q`` come first in the result.
         axis: the axis or axes to reduce; all if None.
-        method: what is taken between two elements: their interpolation, one of them, or the mean.
+        method: the value between two elements: their interpolation, one of them, or the mean.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: there are no elements, no such method, or ``q`` is out of range (which is
-            not looked at if it is a tensor on an accelerator).
+        TensorValueError: there are no elements, the method is unknown, or ``q`` is out of range
+            (not checked if it is a tensor on an accelerator).
 
     >>> ef.quantile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     Tensor(2.5, f32[]@cpu:0)
@@ -309,7 +309,7 @@ def _quantile(
     count = flat.shape[-1]
     if same(count, 0):
         raise TensorValueError(f"{name}: there are no elements", given=f"x={tensor.type}")
-    if number is None:  # what finds one fraction refuses it itself
+    if number is None:  # the op for a single fraction refuses it itself
         flat = at_least(flat, count, 1, f"{name}: there are no elements", "")
     if not host_check(lambda part: (part >= 0) & (part <= 1), q):
         raise TensorValueError(f"{name}: q is out of range", given=f"q={q}", expected="0 to 1")
@@ -328,12 +328,12 @@ def _quantile(
 
 
 def between(below: Tensor, above: Tensor, position: Tensor, method: Method) -> Tensor:
-    """What is taken of the elements below and above a position of the order.
+    """The quantile between the elements below and above a position in the order.
 
     Args:
-        below: the elements at the position, rounded down.
-        above: those at the position, rounded up.
-        position: float64, from 0 for the smallest element.
+        below: the elements at the position rounded down.
+        above: the elements at the position rounded up.
+        position: float64, 0 for the smallest element.
         method: as for `quantile`.
     """
     if method == "lower":
@@ -341,7 +341,7 @@ def between(below: Tensor, above: Tensor, position: Tensor, method: Method) -> T
     if method == "higher":
         return above
     share = position - floor(position)
-    if method == "nearest":  # to the even one from the middle
+    if method == "nearest":  # ties go to the even position
         even = floor(position) % 2 == 0
         return where(logical_or(share < 0.5, logical_and(share == 0.5, even)), below, above)
     tie = below == above  # as infinities may be, whose difference is NaN
@@ -353,10 +353,10 @@ def between(below: Tensor, above: Tensor, position: Tensor, method: Method) -> T
 
 
 def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """The element in the middle of the order, or the mean of the two there.
+    """The median: the middle element in order, or the mean of the middle two.
 
     Args:
-        x: floating, at least one element; integers count as float32. NaN if one is NaN.
+        x: floating, at least one element; integers count as float32. NaN if an element is NaN.
         axis: the axis or axes to reduce; all if None.
         keepdims: whether the reduced axes stay, with size 1.
 
@@ -370,7 +370,7 @@ def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     return _quantile("median", x, 0.5, axis, keepdims)
 
 
-# --- without NaN ----------------------------------------------------------------------------
+# --- ignoring NaN ---------------------------------------------------------------------------
 
 
 def nansum(
@@ -381,7 +381,7 @@ def nansum(
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to sum over; all if None.
-        dtype: what ``x`` is cast to first, if not None.
+        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -402,7 +402,7 @@ def nanmean(
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the mean over; all if None.
-        dtype: what ``x`` is cast to first, if not None.
+        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -417,7 +417,7 @@ def nanmean(
 
 
 def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """The largest of the elements that are not NaN; NaN if there are none.
+    """The largest of the elements that are not NaN; NaN if all are.
 
     Args:
         x: floating; integers count as float32.
@@ -435,7 +435,7 @@ def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
 
 
 def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """The smallest of the elements that are not NaN; NaN if there are none.
+    """The smallest of the elements that are not NaN; NaN if all are.
 
     Args:
         x: floating; integers count as float32.

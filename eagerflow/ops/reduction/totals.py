@@ -1,4 +1,4 @@
-"""Ops that reduce axes to one element each: sums, products, extremes, logic, positions."""
+"""Reductions over axes: sums, products, extremes, logic, positions."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _BOOL = DTYPES["bool"]
 def reduction(
     kinds: frozenset[str] = ANY, dtype: DType | None = None, *, identity: bool = True
 ) -> Callable[..., TensorType]:
-    """The rule of reductions over axes.
+    """The type rule of reductions over axes.
 
     Args:
         kinds: the kinds of dtype that the op takes.
-        dtype: of the result, if it is not that of the input.
+        dtype: dtype of the result, if it is not that of the input.
         identity: whether there is a result for no elements.
     """
 
@@ -68,14 +68,14 @@ def _check_elements(x: TensorType, out: TensorType) -> None:
 
 
 def wide(dtype: DType) -> DType:
-    """The dtype in which sums and products of elements of ``dtype`` are given."""
+    """The dtype of sums and products of elements of ``dtype``."""
     if dtype.is_inexact:
         return dtype
     return DTYPES["uint64" if dtype.kind == "unsigned integer" else "int64"]
 
 
 def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: DTypeLike) -> Tensor:
-    """What ``compute`` makes of ``x``, in ``dtype``; it gives integers in `wide`."""
+    """``compute(x)`` in ``dtype``; for integers ``compute`` returns the dtype `wide`."""
     target = as_dtype(dtype)
     if x._lane.dtype.is_inexact or target.is_inexact:
         return compute(cast(x, target))
@@ -106,7 +106,7 @@ def sum(
     Args:
         x: any dtype; integers and bools are summed in 64 bits, other dtypes in their own.
         axis: the axis or axes to sum over; all if None.
-        dtype: of the result, and to sum in.
+        dtype: dtype of the sums and of the result.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -149,16 +149,16 @@ _sum_to = define(
 
 
 def sum_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
-    """The sum over the axes along which an array of ``shape`` would be repeated to that of ``x``.
+    """The sum over the axes along which an array of ``shape`` broadcasts to the shape of ``x``.
 
     It is the gradient of `broadcast_to`.
 
     Args:
         x: floating or complex; integers count as float32.
-        shape: of the result; it broadcasts to the shape of ``x``.
+        shape: shape of the result; it broadcasts to the shape of ``x``.
 
     Raises:
-        ShapeError: it does not.
+        ShapeError: ``shape`` does not broadcast to the shape of ``x``.
 
     >>> ef.sum_to(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), (2, 1))
     Tensor([[3.],
@@ -168,7 +168,7 @@ def sum_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
 
 
 def _product_of_others(x: Tensor, axis: tuple[int, ...]) -> Tensor:
-    """For each element, the product over ``axis`` of all elements but itself; zeros are fine."""
+    """For each element, the product over ``axis`` of all other elements; zeros are no problem."""
     order, moved_shape, flat = lines(x, axis)
     before = _products_before(flat)
     after = functions["flip"](_products_before(functions["flip"](flat, axis=-1)), axis=-1)
@@ -178,7 +178,7 @@ def _product_of_others(x: Tensor, axis: tuple[int, ...]) -> Tensor:
 
 
 def lines(x: Tensor, axis: tuple[int, ...]) -> tuple[tuple[int, ...], Shape, Tensor]:
-    """``x`` with ``axis`` flattened into a last one; before it the order and sizes of its axes."""
+    """The order and the sizes of the axes, and ``x`` with ``axis`` flattened into a last axis."""
     kept = tuple(i for i in range(len(x.shape)) if i not in axis)
     moved = functions["permute_dims"](x, kept + axis)
     shape = (*moved.shape[: len(kept)], count_of(x, axis))
@@ -186,7 +186,7 @@ def lines(x: Tensor, axis: tuple[int, ...]) -> tuple[tuple[int, ...], Shape, Ten
 
 
 def _products_before(x: Tensor) -> Tensor:
-    """For each element, the product of those before it along the last axis."""
+    """For each element, the product of the elements before it along the last axis."""
     return functions["cumulative_prod"](x, axis=-1, include_initial=True)[..., :-1]
 
 
@@ -210,7 +210,7 @@ def prod(
     Args:
         x: any dtype; integers and bools are multiplied in 64 bits, other dtypes in their own.
         axis: the axis or axes to multiply over; all if None.
-        dtype: of the result, and to multiply in.
+        dtype: dtype of the products and of the result.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -237,12 +237,12 @@ _mean = define(
 def mean(
     x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
-    """The arithmetic mean of elements; NaN for none.
+    """The arithmetic mean of elements; NaN for no elements.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the mean over; all if None.
-        dtype: what ``x`` is cast to first, if not None.
+        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -277,8 +277,8 @@ def logsumexp(
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to sum over; all if None.
-        b: real factors of the exponentials, broadcast against ``x``; none if None. Where one is 0
-            its element does not count, and where their sum is negative the result is NaN.
+        b: real factors of the exponentials, broadcast against ``x``, or None. Elements with factor
+            0 do not count; where the weighted sum is negative, the result is NaN.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -312,7 +312,7 @@ def _weighted_logsumexp(x: TensorLike, b: TensorLike, axis: Axis, keepdims: bool
 def _extreme_vjp(
     g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool
 ) -> Tensor:
-    """Elements that are equal to the extreme share the cotangent equally."""
+    """The rule of `max` and `min`: elements equal to the extreme share the cotangent equally."""
     chosen = x == spread(out, x, axis, keepdims)
     count = maximum(sum(chosen, axis, keepdims=True), 1)
     share = spread(g, x, axis, keepdims) / cast(count, x.dtype)
@@ -323,7 +323,7 @@ _max = define("max", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme
 
 
 def max(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """The largest element; NaN if one is NaN.
+    """The largest element; NaN if any element is NaN.
 
     Args:
         x: real or bool.
@@ -345,7 +345,7 @@ _min = define("min", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme
 
 
 def min(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """The smallest element; NaN if one is NaN.
+    """The smallest element; NaN if any element is NaN.
 
     Args:
         x: real or bool.
@@ -390,7 +390,7 @@ _argmax = define(
 
 
 def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The index of the largest element, the first one of several; that of a NaN if there is one.
+    """The index of the largest element: the first of several, or the first NaN if there is any.
 
     Args:
         x: real or bool.
@@ -415,7 +415,7 @@ _argmin = define(
 
 
 def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The index of the smallest element, the first one of several; that of a NaN if there is one.
+    """The index of the smallest element: the first of several, or the first NaN if there is any.
 
     Args:
         x: real or bool.
@@ -440,10 +440,10 @@ _all = define("all", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
 def all(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """Whether all elements are true; true for none.
+    """Whether all elements are true; true for no elements.
 
     Args:
-        x: any dtype; what is not zero is true.
+        x: any dtype; nonzero means true.
         axis: the axis or axes to reduce; all if None.
         keepdims: whether the reduced axes stay, with size 1.
 
@@ -461,10 +461,10 @@ _any = define("any", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
 def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """Whether at least one element is true; false for none.
+    """Whether at least one element is true; false for no elements.
 
     Args:
-        x: any dtype; what is not zero is true.
+        x: any dtype; nonzero means true.
         axis: the axis or axes to reduce; all if None.
         keepdims: whether the reduced axes stay, with size 1.
 
@@ -482,7 +482,7 @@ _count_nonzero = define("count_nonzero", infer=reduction(ANY, INT64), vjp=(None,
 
 
 def count_nonzero(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """How many elements are not zero.
+    """The number of elements that are not zero.
 
     Args:
         x: any dtype.

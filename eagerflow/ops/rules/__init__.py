@@ -1,1 +1,1 @@
-"""What the families of ops share: type rules, promotion, arguments, sizes, gradient helpers."""
+"""Helpers of all families of ops: type rules, promotion, arguments, sizes, gradients."""

@@ -1,6 +1,6 @@
-"""Brings the static arguments of public functions (axes, shapes, numbers) to one form.
+"""Normalisation of static arguments of public functions: axes, shapes, numbers.
 
-Errors name the function and show what it was given, as those of type rules do.
+Errors name the function and show the arguments given, as errors of type rules do.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from eagerflow.ops.rules.extents import UNKNOWN, is_symbolic
 from eagerflow.ops.rules.type_rules import normalize_axes, normalize_axis
 from eagerflow.types import Shape
 
-#: what a function takes that makes something on a device; None is that of the block around it
+#: the argument ``device`` of public functions; None is the device of the scope
 DeviceLike = Device | str | None
 
-#: all axes of arrays of so many axes; NumPy has at most 64
+#: all axes, by the number of axes; NumPy has at most 64
 _ALL = [tuple(range(ndim)) for ndim in range(65)]
 
 
 def as_index(name: str, what: str, value: Any) -> int:
-    """``value`` as an int; a symbolic size stays one.
+    """``value`` as an int; a symbolic size is returned unchanged.
 
     Args:
-        name: of the public function, for messages.
-        what: of the argument, likewise.
-        value: an int or whatever has ``__index__``.
+        name: name of the public function, for messages.
+        what: name of the argument, likewise.
+        value: an int or an object with ``__index__``.
 
     Raises:
-        DTypeError: it is no integer.
+        DTypeError: ``value`` is no integer.
     """
     if type(value) is int or is_symbolic(value):
-        number: int = value  # a Dim does arithmetic as an int does
+        number: int = value  # a Dim supports the arithmetic of an int
         return number
     try:
         return operator.index(value)
@@ -56,21 +56,21 @@ def as_index(name: str, what: str, value: Any) -> int:
 
 
 def as_number(value: Any) -> Any:
-    """A Python number as it is; a number of a trace becomes static, a size stays one."""
+    """A Python number or a size unchanged; a traced number is made static."""
     return value.kind(value) if issubclass(type(value), AbstractNumber) else value
 
 
 def check_choice(name: str, value: object, choices: Collection[Any], what: str) -> None:
-    """Refuse what is none of the choices there are.
+    """Raise unless a value is one of the choices.
 
     Args:
-        name: of the function, for the error.
-        value: what was given.
-        choices: what there is.
-        what: they are, with an article.
+        name: name of the function, for the error.
+        value: the argument given.
+        choices: the valid values.
+        what: the noun for a choice, with an article.
 
     Raises:
-        TensorValueError: it is none of them.
+        TensorValueError: ``value`` is not among ``choices``.
     """
     if value not in choices:
         raise TensorValueError(
@@ -80,7 +80,7 @@ def check_choice(name: str, value: object, choices: Collection[Any], what: str) 
 
 def _sizes(name: str, what: str, value: Any) -> Shape:
     if type(value) is tuple:
-        for d in value:  # a loop, for speed: this is on the way of every small op
+        for d in value:  # a loop, for speed: all small ops run it
             if type(d) is not int:
                 break
         else:
@@ -105,13 +105,13 @@ def as_shape(name: str, shape: Any, *, unknown: bool = False) -> Shape:
     """``shape`` as a tuple of sizes.
 
     Args:
-        name: of the public function, for messages.
+        name: name of the public function, for messages.
         shape: an int or a sequence of ints.
-        unknown: whether -1 stands for a size that follows from the others.
+        unknown: whether -1 stands for a size to be computed from the others.
 
     Raises:
-        DTypeError: not integers.
-        ShapeError: a negative size.
+        DTypeError: ``shape`` does not consist of integers.
+        ShapeError: a size is negative.
     """
     sizes = _sizes(name, "shape", shape)
     for size in sizes:
@@ -124,13 +124,13 @@ def axis_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> int:
     """``axis`` of ``x`` counted from the front.
 
     Args:
-        name: of the public function, for messages.
-        x: whose axis it is.
+        name: name of the public function, for messages.
+        x: the tensor.
         axis: an int.
-        extra: how many axes the result has more than ``x``, if the axis is one of the result.
+        extra: number of axes of the result beyond those of ``x``, for axes of the result.
 
     Raises:
-        AxisError: out of range.
+        AxisError: the axis is out of range.
     """
     try:
         return normalize_axis(operator.index(as_index(name, "axis", axis)), len(x.shape) + extra)
@@ -143,13 +143,13 @@ def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ..
     """The axes of ``x`` that ``axis`` names, counted from the front; all for None.
 
     Args:
-        name: of the public function, for messages.
-        x: whose axes they are.
+        name: name of the public function, for messages.
+        x: the tensor.
         axis: an int, a sequence of ints, or None.
-        extra: how many axes the result has more than ``x``, if the axes are those of the result.
+        extra: number of axes of the result beyond those of ``x``, for axes of the result.
 
     Raises:
-        AxisError: one is out of range or named twice.
+        AxisError: an axis is out of range or named twice.
     """
     ndim = len(x.shape) + extra
     if axis is None:
@@ -164,14 +164,14 @@ def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ..
 
 
 def matrices_of(name: str, x: TensorLike) -> Tensor:
-    """``x`` as a tensor, of two axes at the least; kernels of NumPy would take a vector.
+    """``x`` as a tensor, checked to have two axes at least; NumPy's kernels would take a vector.
 
     Args:
-        name: of the public function, for messages.
+        name: name of the public function, for messages.
         x: the argument.
 
     Raises:
-        ShapeError: it has fewer axes.
+        ShapeError: ``x`` has fewer axes.
     """
     matrices = tensor_of(x)
     if matrices.ndim < 2:
@@ -187,8 +187,8 @@ def sequence_of(name: str, arrays: Any) -> Sequence[TensorLike]:
     """``arrays`` as a sequence with at least one array.
 
     Raises:
-        ShapeError: it is empty.
-        DTypeError: it is not a sequence.
+        ShapeError: ``arrays`` is empty.
+        DTypeError: ``arrays`` is not a sequence.
     """
     sequence: Sequence[TensorLike]
     try:

@@ -1,6 +1,6 @@
-"""Shapes of which some sizes may be symbolic: what rules ask of them, and what slices select.
+"""Shapes with symbolic sizes: queries of type rules, and sizes of slices.
 
-Nothing here asks for the value of a size. What cannot be decided without is left to the kernel,
+No function here asks for the value of a size. Conditions that need values are left to the kernel,
 which sees the sizes.
 """
 
@@ -13,33 +13,33 @@ from eagerflow.dims import Dim, maximum, minimum, same, unknown
 from eagerflow.errors import DimError, LeakedTensorError, ShapeError, TraceError
 from eagerflow.types import Shape
 
-#: what Python is told that asks for an integer which is not known while tracing
+#: errors on a request of Python for an integer that is unknown while tracing
 UNKNOWN = (TraceError, LeakedTensorError, DimError)
 
-#: what to do where the values of a condition are not known
+#: hint where the values of a condition are not known
 WITH_WHERE = "call it on a device that holds data, or use where(), which keeps the shape"
 
 Slice = tuple[int | None, int | None, int | None]
 
 
 def is_symbolic(size: Any) -> bool:
-    """Whether a size is not known."""
+    """Whether a size is symbolic."""
     return type(size) is Dim
 
 
 def unknown_size(why: str, whose: str, instead: str = "call it on a device that holds data") -> Any:
-    """A size that the elements of an input say.
+    """A size that depends on the elements of an input.
 
     Args:
-        why: says so.
+        why: the explanation for messages.
         whose: the input.
-        instead: what to do where they are not known.
+        instead: the hint where the elements are not known.
     """
     return unknown("k", why, f"the values of {whose} are not known here: {instead}")
 
 
 def joined_shape(shapes: Sequence[Shape]) -> Shape:
-    """What shapes that are equal at run time are: of each size what is known best."""
+    """The joint shape of shapes that are equal at run time: the best known value of each size."""
     first, *rest = shapes
     for shape in rest:
         first = tuple([b if is_symbolic(a) else a for a, b in zip(first, shape, strict=True)])
@@ -47,7 +47,7 @@ def joined_shape(shapes: Sequence[Shape]) -> Shape:
 
 
 def with_size(shape: Shape, axis: int, size: int) -> Shape:
-    """``shape`` with another size of one axis."""
+    """``shape`` with the size of one axis replaced."""
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
@@ -55,7 +55,7 @@ def check_not_negative(*sizes: int) -> None:
     """Refuse a negative size.
 
     Raises:
-        ShapeError: a size that is known is negative.
+        ShapeError: a known size is negative.
     """
     for size in sizes:
         if type(size) is int and size < 0:
@@ -66,7 +66,7 @@ def check_not_negative(*sizes: int) -> None:
 
 
 def _position(index: Any, size: Any) -> Any:
-    """``index`` counted from the front; one before the front may stay negative."""
+    """``index`` counted from the front; an index before the front may stay negative."""
     if type(index) is int:
         return index if index >= 0 else size + index
     if same(maximum(index, 0), index):
@@ -77,18 +77,18 @@ def _position(index: Any, size: Any) -> Any:
 
 
 def position_within(index: Any, size: Any) -> Any:
-    """Where a bound of a slice cuts an axis: from 0 to ``size``."""
+    """The position at which a bound of a slice cuts an axis, from 0 to ``size``."""
     if type(index) is int and type(size) is int:
         return min(max(index + size if index < 0 else index, 0), size)
     return minimum(maximum(_position(index, size), 0), size)
 
 
 def slice_size(item: Slice, size: Any) -> Any:
-    """How many positions a slice selects from an axis; holds for every size, 0 and 1 included.
+    """The number of positions that a slice selects; valid for every size, 0 and 1 included.
 
     Args:
         item: the bounds and the step, which is a known integer.
-        size: of the axis.
+        size: size of the axis.
     """
     start, stop, step = item
     step = 1 if step is None else step
@@ -100,9 +100,9 @@ def slice_size(item: Slice, size: Any) -> Any:
 
 
 def _span_up(start: Any, stop: Any, size: Any) -> Any:
-    """The positions from ``start`` up to ``stop``.
+    """The number of positions from ``start`` up to ``stop``.
 
-    A start behind the end, or a stop before the front, leaves none: only the others are clipped.
+    A start beyond the end, or a stop before the front, leaves none: only other bounds are clipped.
     """
     if stop is None and type(start) is int and start < 0:
         return minimum(size, -start)
@@ -112,7 +112,7 @@ def _span_up(start: Any, stop: Any, size: Any) -> Any:
 
 
 def _span_down(start: Any, stop: Any, size: Any) -> Any:
-    """The positions from ``start`` down to ``stop``."""
+    """The number of positions from ``start`` down to ``stop``."""
     begin = size - 1 if start is None else minimum(_position(start, size), size - 1)
     end = -1 if stop is None else maximum(_position(stop, size), -1)
     return maximum(begin - end, 0)

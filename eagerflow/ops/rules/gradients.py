@@ -1,8 +1,8 @@
-"""Helpers of vjp rules. What they do holds for every size, also where sizes are symbolic.
+"""Helpers of vjp rules, valid for all sizes, also for symbolic ones.
 
-Whether a sum or a repetition changes anything depends on sizes. Where its result may be
-differentiated once more it is an op in any case: the order in which cotangents are added up, and
-with it the last bit, must not depend on whether the sizes are known.
+Whether a sum or a repetition has an effect depends on sizes. Where its result may be differentiated
+again it is an op in any case: the order in which cotangents are added, and with it the last bit,
+must not depend on whether the sizes are known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eagerflow.types import Shape, same_shape
 
 
 def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
-    """``g`` summed over the axes along which ``like`` was broadcast to its shape."""
+    """``g`` summed over the axes along which ``like`` was broadcast to the shape of ``g``."""
     shape = like.shape
     whole = g.shape
     if _same(whole, shape):
@@ -35,7 +35,7 @@ def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
 
 
 def _repeated(whole: Shape, shape: Shape) -> tuple[int, ...] | None:
-    """The axes along which ``shape`` is repeated, None if it takes other sizes to say."""
+    """The axes along which ``shape`` is broadcast to ``whole``; None if that is not known."""
     lead = len(whole) - len(shape)
     axes = list(range(lead))
     for axis, (size, d) in enumerate(zip(whole[lead:], shape, strict=True), lead):
@@ -49,7 +49,7 @@ def _repeated(whole: Shape, shape: Shape) -> tuple[int, ...] | None:
 
 
 def _same(a: Shape, b: Shape) -> bool:
-    """Whether the shapes are surely equal. Sizes are symbolic only if an interpreter is there."""
+    """Whether the shapes are surely equal. Sizes are symbolic only under an interpreter."""
     return same_shape(a, b) if stack.installed else a == b
 
 
@@ -64,12 +64,12 @@ def spread(g: Tensor, like: AbstractArray, axis: tuple[int, ...], keepdims: bool
 
 
 def _matters(g: Tensor) -> bool:
-    """Whether an op that changes nothing has to be there, for derivatives of what follows."""
+    """Whether an op without effect must be bound, since ``g`` may be differentiated again."""
     return stack.installed and (is_traced() or is_followed(g))
 
 
 def count_of(like: Any, axis: tuple[int, ...], least: int = 0) -> Any:
-    """How many elements of ``like`` are reduced to one over ``axis``, but not below ``least``."""
+    """The number of elements of ``like`` along ``axis``, or ``least`` if that is larger."""
     count: Any = 1
     for a in axis:
         count *= like.shape[a]
@@ -77,19 +77,19 @@ def count_of(like: Any, axis: tuple[int, ...], least: int = 0) -> Any:
 
 
 def conjugate(x: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor itself."""
+    """The complex conjugate; a real tensor is returned unchanged."""
     if not x._lane.dtype.is_complex:
         return x
     return functions["conj"](x)
 
 
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
-    """`eagerflow.where`, which is defined above this layer."""
+    """`eagerflow.where`, which is defined in a higher layer."""
     return functions["where"](condition, x1, x2)
 
 
 def safe_quotient(x: Tensor, y: Tensor) -> Tensor:
-    """``x / y``, but 0 where ``y`` is."""
+    """``x / y``, but 0 where ``y`` is 0."""
     zero = y == 0
     return where(zero, 0, x / where(zero, 1, y))
 

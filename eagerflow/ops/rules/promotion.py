@@ -1,4 +1,4 @@
-"""Brings the operands of a public function to one dtype before its op is bound.
+"""Promotion of the operands of a public function to one dtype, before its op is bound.
 
 Ops themselves are strict: they take inputs of one dtype. Python numbers are weak: they take the
 dtype of their tensor partner, and change only its kind (an int tensor with a float gives
@@ -38,7 +38,7 @@ _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "comple
 _RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
 _KIND_ORDER = dict(zip(_KINDS, (0, 2, 1, 3, 4), strict=True))
 _WEAK_DTYPES = (DTYPES["bool"], *(default_dtype(k) for k in _KINDS[1:] if k != _KINDS[2]))
-_WEAK = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
+_WEAK = (bool, int, float, complex, list, tuple)  # types without a dtype of their own
 _HALF_AND_SINGLE = {DTYPES["float16"], FLOAT32}
 _WEAK_RANK: dict[type, int] = {bool: 0, int: 1, Dim: 1, float: 2, complex: 3}
 
@@ -51,7 +51,7 @@ def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
 
 def _inline(at: InlineSite) -> tuple[str, str] | None:
     dtypes = {at.types[0].dtype, at.attrs["dtype"]}
-    # kernels drop imaginary parts, and are faster than NumPy between these two
+    # kernels drop imaginary parts, and are faster than NumPy between half and single
     if at.types[0].dtype.dtype.kind == "c" or dtypes == _HALF_AND_SINGLE:
         return None
     return f"{at.operands[0]}.astype({at.bound(at.attrs['dtype'].dtype, 'dtype')})", ""
@@ -74,7 +74,7 @@ _cast = define(
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:
-    """``x`` with another dtype; ``x`` itself if it has that one."""
+    """``x`` with another dtype; ``x`` itself if it has this dtype."""
     if x.dtype is dtype:
         return x
     if dtype is BYTES or x.dtype is BYTES:
@@ -87,12 +87,12 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
 
 
 def is_python_number(x: object) -> bool:
-    """Whether it is a number that has no dtype of its own, one of a trace or a size included."""
+    """Whether ``x`` is a weak number; traced numbers and sizes included."""
     return type(x) in _WEAK_RANK or issubclass(type(x), AbstractNumber)
 
 
 def _weak_rank(x: object) -> int | None:
-    """The rank of a number, None for what has a dtype of its own."""
+    """The rank of a weak number; None for values with a dtype of their own."""
     kind = type(x)
     rank = _WEAK_RANK.get(kind)
     if rank is None and isinstance(x, AbstractNumber):
@@ -101,10 +101,10 @@ def _weak_rank(x: object) -> int | None:
 
 
 def fits_kind(dtype: DType, into: DType) -> bool:
-    """Whether values of ``dtype`` may go into an array of ``into``: NumPy's "same kind".
+    """Whether values of ``dtype`` may be assigned to an array of ``into``: NumPy's "same kind".
 
     Kinds ascend from bool over unsigned and signed integers and floats to complex numbers; within
-    one, integers wrap and floats are rounded.
+    a kind, integers wrap and floats are rounded.
     """
     if dtype is BYTES or into is BYTES:
         return dtype is into
@@ -112,13 +112,13 @@ def fits_kind(dtype: DType, into: DType) -> bool:
 
 
 def weak_fits(value: TensorLike, into: DType) -> bool:
-    """`fits_kind` for numbers and sequences, whose integers are of both kinds of integers."""
+    """`fits_kind` for numbers and sequences, whose integers fit both kinds of integers."""
     try:
         dtype = promoted_dtype((value,))
         if dtype is BYTES or into is BYTES:
             return dtype is into
         rank = _RANK[dtype.kind]
-    except TensorValueError:  # a sequence with an integer that only uint64 holds, or none does
+    except TensorValueError:  # a sequence with an integer that only uint64 or no dtype can hold
         rank = 1
     return rank <= _RANK[into.kind]
 
@@ -126,13 +126,13 @@ def weak_fits(value: TensorLike, into: DType) -> bool:
 def kept_tensor(
     value: TensorLike, dtype: DType, device: Device, whose: str, owner: object = None
 ) -> Tensor:
-    """The tensor that state keeps of a value: numbers and sequences take its dtype.
+    """A value as the tensor kept by state, whose dtype numbers and sequences take.
 
     Args:
-        value: a tensor, which stays as it is, or what becomes one.
-        dtype: of the state.
-        device: of the state.
-        whose: what holds values of the dtype, for the error.
+        value: a tensor, which is returned unchanged, or a value that converts to a tensor.
+        dtype: dtype of the state.
+        device: device of the state.
+        whose: description of the holder of the dtype, for the error.
         owner: the state, for the error.
 
     Raises:
@@ -153,9 +153,9 @@ def kept_tensor(
 
 
 def known_number(x: Any) -> Any:
-    """A number of a trace as the number that it is in this call, all else as it is.
+    """A traced number made static: its value in this call; other values unchanged.
 
-    It is for what is done another way for some numbers; another number traces again.
+    For code whose path depends on the number; another number causes a retrace.
     """
     if type(x) is Dim:
         return int(x)
@@ -163,13 +163,13 @@ def known_number(x: Any) -> Any:
 
 
 def host_check(holds: Callable[..., Any], *values: Any) -> bool:
-    """Whether parameters hold what they must, as far as that can be seen without waiting.
+    """Whether a condition on parameters holds, as far as known without waiting.
 
-    Numbers and tensors in the memory of the host are looked at; of others nothing is known, and
-    the answer is yes: reading them would wait for their device.
+    Numbers and tensors in host memory are checked; for all others the answer is true, since
+    reading them would wait for their device.
 
     Args:
-        holds: gives a number or an array of the truth from the numbers or arrays.
+        holds: the condition, from numbers or arrays to a bool or an array of bools.
         values: numbers and tensors.
     """
     readable = []
@@ -189,7 +189,7 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
 
 
 def operands(*args: TensorLike) -> tuple[Tensor, ...]:
-    """The operands as tensors; other values go where an op of them runs."""
+    """The operands as tensors; other values go to the device of the op."""
     device = device_of(*args)
     return tuple(
         tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device) for x in args
@@ -221,8 +221,8 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
     """The operands as tensors of one dtype.
 
     Args:
-        args: tensors and whatever converts to one; Python numbers are weak.
-        dtype: to use instead of the promoted one.
+        args: tensors and values that convert to tensors; Python numbers are weak.
+        dtype: a dtype to use instead of the promoted one.
 
     Raises:
         DTypeError: there is no common dtype.
@@ -240,7 +240,7 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
 
 
 def _strong(x: TensorLike, device: Device | None) -> TensorLike:
-    """A weak number as it is, all else as a tensor; what is no tensor yet goes to ``device``."""
+    """A weak number unchanged, other values as tensors; host data goes to ``device``."""
     if is_python_number(x):
         return x
     return tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device)
@@ -253,7 +253,7 @@ def _to(x: TensorLike, dtype: DType, device: Device | None) -> Tensor:
 
 
 def pair(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
-    """`promote` for two operands, which returns at once if they need no change of dtype."""
+    """`promote` for two operands; returns at once if no conversion is needed."""
     if type(x1) is Tensor:
         lane = x1._lane
         if type(x2) is Tensor:
@@ -272,11 +272,11 @@ def pair(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
 
 
 def floating(x: TensorLike, dtype: DTypeLike = None) -> Tensor:
-    """``x`` as a tensor of a real floating dtype if it is bool or an integer; else as it is.
+    """``x`` as a tensor; bools and integers become floating, other dtypes are unchanged.
 
     Args:
-        x: a tensor, or what becomes one.
-        dtype: what it is cast to first, if not None.
+        x: a tensor, or a value that converts to one.
+        dtype: dtype that ``x`` is converted to first; None keeps its dtype.
     """
     tensor = x if type(x) is Tensor else as_tensor(x)
     if dtype is not None:
@@ -299,5 +299,5 @@ def promote_floating(*args: TensorLike) -> tuple[Tensor, ...]:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """``x``, in float32 if its dtype is narrower: for formulas whose parts cancel."""
+    """``x``, in float32 if its dtype is narrower: for formulas with cancellation."""
     return x if x.dtype.itemsize >= 4 else cast(x, FLOAT32)

@@ -1,6 +1,6 @@
-"""Questions about sizes of which some may be symbolic, and checks that wait for run time.
+"""Comparison of sizes that may be symbolic, and checks of sizes at run time.
 
-Nothing here asks a resolver: a trace never gets tied to a size by it.
+No function here asks a resolver, so a trace is never specialised to a size.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Given = str | Callable[[], str]
 
 
 def surely_at_most(a: Size, b: Size) -> bool:
-    """Whether ``a <= b`` whatever the names stand for."""
+    """Whether ``a <= b`` for all values of the symbolic sizes."""
     if type(a) is int and type(b) is int:
         return a <= b
     return dims.same(dims.minimum(a, b), a)
 
 
 def surely_less(a: Size, b: Size) -> bool:
-    """Whether ``a < b`` whatever the names stand for."""
+    """Whether ``a < b`` for all values of the symbolic sizes."""
     return surely_at_most(a + 1, b)
 
 
 def _refuted(sizes: Sequence[Size], expected: Sequence[Size], least: bool) -> bool:
-    """Whether some size is wrong whatever the names stand for."""
+    """Whether some size is wrong for all values of the symbolic sizes."""
     if least:
         return any(map(surely_less, sizes, expected))
     return not all(map(dims.may_equal, sizes, expected))
@@ -56,17 +56,17 @@ _check_sizes = define(
 def matched(
     x: Tensor, sizes: Sequence[Size], expected: Sequence[Size], refusal: str, given: Given
 ) -> Tensor:
-    """``x``, if sizes are equal in pairs; those of a trace are compared when it runs.
+    """``x``, checked that sizes are equal in pairs; symbolic sizes are compared at run time.
 
     Args:
-        x: what the result is made of, so that the check happens before.
-        sizes: as many as ``expected``.
-        expected: what they are to be.
+        x: a tensor that the result depends on, so that the check comes first.
+        sizes: the sizes, as many as ``expected``.
+        expected: the sizes that they must equal.
         refusal: the error's first line.
-        given: its second one, or what makes it.
+        given: the error's second line, or a function that makes it.
 
     Raises:
-        ShapeError: some differ.
+        ShapeError: a pair of sizes differs.
 
     >>> from eagerflow.extending import matched
     >>> def errors_of(x, target):
@@ -85,17 +85,17 @@ def matched(
 
 
 def at_least(x: Tensor, size: Size, least: int, refusal: str, given: Given) -> Tensor:
-    """``x``, if a size is not smaller than ``least``; in a trace that is seen when it runs.
+    """``x``, checked that a size is at least ``least``; symbolic sizes are compared at run time.
 
     Args:
-        x: what the result is made of, so that the check happens before.
+        x: a tensor that the result depends on, so that the check comes first.
         size: the size.
-        least: the smallest that will do.
+        least: the smallest size allowed.
         refusal: the error's first line.
-        given: its second one, or what makes it.
+        given: the error's second line, or a function that makes it.
 
     Raises:
-        ShapeError: it is smaller.
+        ShapeError: the size is smaller.
     """
     if surely_at_most(least, size):
         return x

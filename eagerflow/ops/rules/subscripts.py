@@ -1,13 +1,13 @@
-"""Index expressions: what stands between brackets, in the form that ops take.
+"""Index expressions, ``x[...]``, parsed into the form that ops take.
 
-A *key* is the static part, a tuple that is hashable and prints well, with an item for each part of
-the expression::
+A *key* is the static part, a hashable and printable tuple with an item for each part of the
+expression::
 
     item ::= integer | None | ":" | "..." | (start, stop, step) | "array"
 
 In a trace, integers may be symbolic sizes. Each ``"array"`` stands for the next index array, which
-is an input of the op. Masks are turned into index arrays, so nothing else here has a size that
-depends on data.
+is an input of the op. Masks are converted to index arrays, so no other part has a size that depends
+on data.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Index(NamedTuple):
     Attributes:
         key: the static part.
         arrays: the index arrays.
-        shape: that of the tensor, with an axis of size 1 for each mask that has no axes.
+        shape: the shape of the tensor, with an axis of size 1 for each mask without axes.
         unique: whether no element can be named twice.
     """
 
@@ -63,7 +63,7 @@ def parse(x: TensorSpec, key: Any) -> Index:
     """The index expression ``key`` of a tensor of spec ``x``.
 
     Raises:
-        TensorIndexError: an index out of range, too many of them, or something that is none.
+        TensorIndexError: an index is out of range, there are too many, or one is no valid index.
     """
     parts = key if isinstance(key, tuple) else (key,)
     items = [_item(part, x) for part in parts]
@@ -74,7 +74,7 @@ def parse(x: TensorSpec, key: Any) -> Index:
     static: list[Item] = []
     arrays: list[Tensor] = []
     shape = list(x.shape)
-    axis = 0  # of `shape`
+    axis = 0  # position in `shape`
     for item in items:
         if isinstance(item, Tensor):
             if not item.shape and item.dtype.kind == "bool":
@@ -94,7 +94,7 @@ def parse(x: TensorSpec, key: Any) -> Index:
 
 
 def _item(part: Any, x: TensorSpec) -> Any:
-    """One part of an expression: an int, None, Ellipsis, ":", a tuple for a slice, or a tensor."""
+    """A part of an expression as an int, None, Ellipsis, ":", a tuple for a slice, or a tensor."""
     kind = type(part)
     if kind is int or is_symbolic(part) or part is None or part is Ellipsis:
         return part
@@ -113,7 +113,7 @@ def _item(part: Any, x: TensorSpec) -> Any:
             f"a {kind.__name__} cannot be an index", given=repr(part), expected=_KINDS
         ) from None
     if isinstance(part, (list, tuple)) and same(tensor.size, 0):
-        return cast(tensor, INT64)  # [] names no elements
+        return cast(tensor, INT64)  # [] selects no elements
     if not (tensor.dtype.is_integer or tensor.dtype.kind == "bool"):
         raise TensorIndexError(
             f"values of {tensor.dtype.short} cannot be indices",
@@ -133,10 +133,10 @@ _signed_indices = define(
 
 
 def signed(indices: Tensor) -> Tensor:
-    """Index arrays as kernels take them: uint64 as int64.
+    """Index arrays in the form that kernels take: uint64 as int64.
 
     Raises:
-        TensorIndexError: an index that int64 does not hold, where the host can see it.
+        TensorIndexError: int64 cannot hold an index, if the host can see it.
     """
     if indices._lane.dtype.name != "uint64":
         return indices
@@ -165,7 +165,7 @@ def _bound(i: Any) -> Any:
 
 
 def _axes_of(item: Any) -> int:
-    """How many axes of the tensor the item stands for."""
+    """The number of axes of the tensor that an item consumes."""
     if isinstance(item, Tensor):
         return len(item.shape) if item.dtype.kind == "bool" else 1
     return 0 if item is None or item is Ellipsis else 1
@@ -228,10 +228,10 @@ _mask_indices = define(
 
 
 def index_shape(shape: Shape, key: Key, indices: Sequence[TensorType]) -> Shape:
-    """The shape of what ``key`` selects from an array of ``shape``, by NumPy's rules.
+    """The shape of the selection of ``key`` from an array of ``shape``, by NumPy's rules.
 
-    Index arrays, and integers beside them, broadcast together. Their axes come where the first
-    of them stands if they stand side by side, else in front.
+    Index arrays, and integers beside them, broadcast together. Their axes come at the position of
+    the first of them if they are adjacent, else in front.
     """
     _check_kinds(indices)
     spare = len(shape) - sum(item is not None and item != ELLIPSIS for item in key)
@@ -285,7 +285,7 @@ def _broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def along(x: AbstractArray, indices: Tensor, axis: int) -> list[Tensor]:
-    """Index arrays that name, for each of ``indices``, that element along ``axis``."""
+    """Index arrays that select, for each of ``indices``, the element along ``axis``."""
     ndim = len(x.shape)
     mesh: list[Tensor] = []
     for i, size in enumerate(x.shape):

@@ -1,6 +1,6 @@
-"""Type rules that many ops share. A rule takes types and attributes and gives types, or raises.
+"""Shared type rules. A rule takes types and attributes, and returns types or raises.
 
-Messages here do not name the op: `eagerflow.core.infer` puts its name and inputs around them.
+Messages here do not name the op: `eagerflow.core.infer` adds its name and inputs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ ALL: Final = ANY | BYTE_STRINGS
 
 
 def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:
-    """The device rule of ops on state: where the state is, and inputs are there as well."""
+    """The device rule of ops on state: the device of the state, on which inputs must be."""
     where: Device | None = resource.device
-    if where is None:  # of state that stands by itself, with no device
+    if where is None:  # for state without a device
         return common_device(*devices, **attrs)
     for device in devices:
         if device is not None and device != where:
@@ -61,9 +61,9 @@ def effect_op(
     devices: Callable[..., Any] = of_state,
     **facts: Unpack[OpFacts],
 ) -> Op:
-    """An op that hands values to a resource of that kind or takes them from it, as they are.
+    """Define an op that passes values to or from a resource of that kind, unchanged.
 
-    It reaches nothing else, unless ``facts`` say so.
+    It reaches no files and no Python objects, unless ``facts`` say so.
     """
     exact: OpFacts = {"precision": "exact", "resource": kind, "reaches": "nothing", **facts}
     return define(
@@ -73,12 +73,12 @@ def effect_op(
 
 @of_family({"host_outputs": (0,)})
 def count_type(*, resource: Any, device: Device | None = None) -> TensorType:
-    """The type of an op that counts what a resource holds."""
+    """The type rule of ops that count the contents of a resource."""
     return TensorType(DTYPES["int64"], ())
 
 
 def nothing_type(*, resource: Any, device: Device | None = None) -> tuple[TensorType, ...]:
-    """The type of an op that only changes a resource."""
+    """The type rule of ops that only change a resource, without outputs."""
     return ()
 
 
@@ -97,7 +97,7 @@ def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:
 
 
 def check_same_dtype(first: TensorType, *others: TensorType) -> None:
-    """Refuse inputs of several dtypes."""
+    """Refuse inputs of different dtypes."""
     for other in others:
         if other.dtype is not first.dtype:
             raise DTypeError("the dtypes differ", expected=f"{first.dtype.short} for all")
@@ -106,11 +106,11 @@ def check_same_dtype(first: TensorType, *others: TensorType) -> None:
 def elementwise(
     kinds: frozenset[str] = ANY, dtype: DType | None = None
 ) -> Callable[..., TensorType]:
-    """The rule of ops that work element by element on inputs of one dtype, with broadcasting.
+    """The type rule of elementwise ops on inputs of one dtype, with broadcasting.
 
     Args:
         kinds: the kinds of dtype that the op takes.
-        dtype: of the result, if it is not that of the inputs.
+        dtype: dtype of the result, if it is not that of the inputs.
     """
 
     @of_family(ELEMENTWISE)
@@ -128,14 +128,14 @@ def elementwise(
 def unary(
     name: str, kinds: frozenset[str], vjp: Vjp, *, flops: float = 1, **facts: Unpack[OpFacts]
 ) -> Op:
-    """An op that works element by element on one input.
+    """Define an elementwise op on one input.
 
     Args:
-        name: of the op.
-        kinds: of dtypes that it takes, of which the output is as well.
-        vjp: the rule of the input.
-        flops: what it costs for each element.
-        facts: what the rule reads, and all else (see `eagerflow.core.op.define`).
+        name: name of the op.
+        kinds: the kinds of dtype that it takes; the output has the dtype of the input.
+        vjp: the vjp rule of the input.
+        flops: number of operations per element.
+        facts: its further facts (see `eagerflow.core.op.define`).
     """
     costly: OpFacts = {"cost": per_output(flops), **facts}
     return define(name, infer=elementwise(kinds), vjp=(vjp,), **costly)
@@ -145,15 +145,15 @@ def binary(
     name: str, kinds: frozenset[str], by_x1: Vjp, by_x2: Vjp, *, flops: float = 1,
     **facts: Unpack[OpFacts],
 ) -> Op:  # fmt: skip
-    """An op that works element by element on two inputs of one dtype, which broadcast.
+    """Define an elementwise op on two inputs of one dtype, which broadcast.
 
     Args:
-        name: of the op.
-        kinds: of dtypes that it takes, of which the output is as well.
-        by_x1: the rule of the first input, None if nothing flows to it.
-        by_x2: that of the second.
-        flops: what it costs for each element of the output.
-        facts: what the rules read, and all else.
+        name: name of the op.
+        kinds: the kinds of dtype that it takes; the output has the dtype of the inputs.
+        by_x1: the vjp rule of the first input, None without a derivative.
+        by_x2: the vjp rule of the second input, likewise.
+        flops: number of operations per element of the output.
+        facts: its further facts.
     """
     costly: OpFacts = {"cost": per_output(flops), **facts}
     return define(name, infer=elementwise(kinds), vjp=(by_x1, by_x2), **costly)
@@ -168,7 +168,7 @@ def normalize_axis(axis: int, ndim: int) -> int:
     """``axis`` counted from the front.
 
     Raises:
-        AxisError: out of range.
+        AxisError: the axis is out of range.
     """
     if not -ndim <= axis < ndim:
         expected = f"{-ndim} to {ndim - 1}" if ndim else "none: the tensor has no axes"
@@ -180,7 +180,7 @@ def normalize_axes(axis: tuple[int, ...], ndim: int) -> tuple[int, ...]:
     """All axes that ``axis`` names, counted from the front.
 
     Raises:
-        AxisError: one is out of range or named twice.
+        AxisError: an axis is out of range or named twice.
     """
     axes = tuple(normalize_axis(a, ndim) for a in axis)
     if len(set(axes)) != len(axes):
@@ -196,7 +196,7 @@ def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
 
 
 def repeats_to(shape: Shape, whole: Shape) -> bool:
-    """Whether an array of ``shape`` broadcasts to the shape ``whole``, as far as is known."""
+    """Whether an array of ``shape`` broadcasts to the shape ``whole``, as far as known."""
     lead = len(whole) - len(shape)
     return lead >= 0 and all(
         may_equal(a, 1) or may_equal(a, b) for a, b in zip(shape, whole[lead:], strict=True)

@@ -1,1 +1,1 @@
-"""Ops that give elements another shape, order or position."""
+"""Ops that change the shape of arrays, and the order or position of elements."""

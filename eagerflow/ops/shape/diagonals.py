@@ -1,4 +1,4 @@
-"""Diagonals of matrices: taken out, put in, summed."""
+"""Diagonals of matrices: extraction, construction, sums."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ _diag_embed = define(
 
 
 def matrix_diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
-    """The diagonals of a stack of matrices, as the last axis.
+    """The diagonals of a stack of matrices, as the last axis of the result.
 
     Args:
         x: at least two axes, any dtype.
-        offset: how far above the main diagonal; below it if negative.
+        offset: distance above the main diagonal; below it if negative.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``x`` has fewer than two axes.
 
     >>> ef.linalg.diagonal(ef.tensor([[1, 2], [3, 4]]), offset=1)
     Tensor([2], i64[1]@cpu:0)
@@ -82,7 +82,7 @@ def matrix_diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
 def diag_embed(
     x: Tensor, *, offset: int = 0, rows: int | None = None, columns: int | None = None
 ) -> Tensor:
-    """Matrices that are zero but for the diagonal ``x``; square by default."""
+    """Matrices with the diagonal ``x`` and zeros elsewhere; square by default."""
     size = x.shape[-1] + abs(offset)
     return bind(
         _diag_embed,
@@ -94,15 +94,18 @@ def diag_embed(
 
 
 def diagonal(x: TensorLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The diagonals over two axes of an array, as its last axis.
+    """The diagonals over two axes of an array, as the last axis of the result.
 
     `eagerflow.linalg.diagonal` is the same with the last two axes.
 
     Args:
         x: at least two axes, any dtype.
-        offset: how far above the main diagonal; below it if negative.
-        axis1: the rows.
-        axis2: the columns.
+        offset: distance above the main diagonal; below it if negative.
+        axis1: the axis of the rows.
+        axis2: the axis of the columns.
+
+    Raises:
+        ShapeError: ``axis1`` and ``axis2`` are the same axis.
 
     >>> ef.diagonal(ef.tensor([[1, 2], [3, 4]]))
     Tensor([1, 4], i64[2]@cpu:0)
@@ -126,10 +129,10 @@ def diag(x: TensorLike, /, k: int = 0) -> Tensor:
 
     Args:
         x: a vector or a matrix, any dtype.
-        k: how far above the main diagonal; below it if negative.
+        k: distance above the main diagonal; below it if negative.
 
     Raises:
-        ShapeError: neither a vector nor a matrix.
+        ShapeError: ``x`` is neither a vector nor a matrix.
 
     >>> ef.diag(ef.tensor([1, 2]))
     Tensor([[1, 0],
@@ -150,7 +153,7 @@ def diagflat(x: TensorLike, /, k: int = 0) -> Tensor:
 
     Args:
         x: any shape and dtype.
-        k: how far above the main diagonal; below it if negative.
+        k: distance above the main diagonal; below it if negative.
 
     >>> ef.diagflat(ef.tensor([[1, 2]]), 1)
     Tensor([[0, 1, 0],
@@ -166,8 +169,8 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike = None) -> Tens
 
     Args:
         x: at least two axes, numeric.
-        offset: how far above the main diagonal; below it if negative.
-        dtype: to sum in; by default that of ``x``, but at least int64 or uint64 of integers.
+        offset: distance above the main diagonal; below it if negative.
+        dtype: dtype of the sums; by default that of ``x``, but int64 or uint64 for integers.
 
     >>> ef.linalg.trace(ef.tensor([[1.0, 2.0], [3.0, 4.0]]))
     Tensor(5., f32[]@cpu:0)

@@ -53,10 +53,10 @@ def flip(x: TensorLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
 
     Args:
         x: any dtype.
-        axis: which axes; all by default.
+        axis: the axis or axes; all by default.
 
     Raises:
-        AxisError: out of range.
+        AxisError: an axis is out of range.
 
     >>> ef.flip(ef.tensor([1, 2, 3]))
     Tensor([3, 2, 1], i64[3]@cpu:0)
@@ -84,16 +84,16 @@ _roll = define(
 def roll(
     x: TensorLike, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> Tensor:
-    """The elements shifted along axes; what leaves at the end enters at the start.
+    """The elements shifted cyclically along axes.
 
     Args:
         x: any dtype.
-        shift: by how many positions, for all axes or for each.
-        axis: which axes; by default the array is flattened, shifted and shaped back.
+        shift: number of positions, for all axes or for each axis.
+        axis: the axis or axes; by default the array is flattened, shifted and reshaped back.
 
     Raises:
         ShapeError: shifts and axes differ in number.
-        AxisError: out of range.
+        AxisError: an axis is out of range.
 
     >>> ef.roll(ef.tensor([1, 2, 3]), 1)
     Tensor([3, 1, 2], i64[3]@cpu:0)
@@ -118,11 +118,11 @@ def rot90(x: TensorLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
     Args:
         x: at least two axes, any dtype.
-        k: how many times; from the first towards the second axis.
+        k: number of right angles, from the first towards the second axis.
         axes: the two axes.
 
     Raises:
-        AxisError: not two different axes.
+        AxisError: ``axes`` are not two different axes.
 
     >>> ef.rot90(ef.tensor([[1, 2], [3, 4]]))
     Tensor([[2, 4],
@@ -201,17 +201,18 @@ _repeat_each: Final[Op] = define(
 
 
 def repeat(x: TensorLike, /, repeats: TensorLike, axis: int | None = None) -> Tensor:
-    """Each element several times in a row.
+    """Repeat each element.
 
     Args:
         x: any dtype.
-        repeats: how many times: an int, or an integer array with a number for each position on the
-            axis. With an array, the size of the result depends on its values.
-        axis: along which axis; by default the array is flattened first.
+        repeats: number of repetitions: an int, or an integer array with a number for each position
+            on the axis. With an array, the size of the result depends on its values.
+        axis: the axis; by default the array is flattened first.
 
     Raises:
-        ShapeError: there is not a number for each position.
-        TensorValueError: a negative number.
+        ShapeError: ``repeats`` does not have a number for each position.
+        TensorValueError: a number is negative.
+        DTypeError: ``repeats`` has no integer dtype.
 
     >>> ef.repeat(ef.tensor([1, 2]), 2)
     Tensor([1, 1, 2, 2], i64[4]@cpu:0)
@@ -240,7 +241,7 @@ def repeat(x: TensorLike, /, repeats: TensorLike, axis: int | None = None) -> Te
 
 
 def _one_number(repeats: TensorLike) -> int | None:
-    """``repeats`` if it is an integer, a size or a number of a trace; None for arrays."""
+    """``repeats`` if it is an integer, a size or a traced number; None for arrays."""
     if type(repeats) is int:
         return repeats
     if isinstance(repeats, bool):
@@ -251,15 +252,15 @@ def _one_number(repeats: TensorLike) -> int | None:
 
 
 def tile(x: TensorLike, repetitions: int | Sequence[int], /) -> Tensor:
-    """Copies of the whole of ``x`` laid side by side.
+    """Tile an array with copies of ``x``.
 
     Args:
         x: any dtype.
-        repetitions: how many along each axis, the last ones of ``x`` if there are fewer; more
-            add axes at the front.
+        repetitions: number of copies along each axis; fewer numbers apply to the last axes, more
+            numbers add axes at the front.
 
     Raises:
-        ShapeError: a negative number.
+        ShapeError: a number is negative.
 
     >>> ef.tile(ef.tensor([1, 2]), (2, 2))
     Tensor([[1, 2, 1, 2],

@@ -1,4 +1,4 @@
-"""Joins arrays along an axis, and cuts them again."""
+"""Joining of arrays along an axis, and splitting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
-    """The arrays as tensors of one dtype; at once if they are."""
+    """The arrays as tensors of one dtype; returns at once if they are."""
     sequence: Sequence[Any] = sequence_of(name, arrays)
     first = sequence[0]
     if type(first) is Tensor:
@@ -56,7 +56,7 @@ def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
 
 
 def _joined(types: tuple[TensorType, ...], axis: int | None) -> Shape:
-    """The shape that the types have in common, but for ``axis``."""
+    """The common shape of the types, except along ``axis``."""
     shapes = [t.shape if axis is None else with_size(t.shape, axis, 0) for t in types]
     if not all(may_be_same_shape(shapes[0], shape) for shape in shapes[1:]):
         expected = "one shape" if axis is None else f"one shape but for axis {axis}"
@@ -92,14 +92,14 @@ _concat = define(
 
 
 def concat(arrays: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
-    """Arrays joined along an axis that they have.
+    """Join arrays along an existing axis.
 
     Args:
-        arrays: of equal shapes but for this axis; they promote to one dtype.
-        axis: which; None joins the flattened arrays.
+        arrays: arrays of equal shapes except along this axis; they promote to one dtype.
+        axis: the axis; None joins the flattened arrays.
 
     Raises:
-        ShapeError: shapes that do not fit, or no array.
+        ShapeError: the shapes do not fit, or there is no array.
 
     >>> ef.concat([ef.tensor([1, 2]), ef.tensor([3])])
     Tensor([1, 2, 3], i64[3]@cpu:0)
@@ -125,8 +125,8 @@ def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, 
 
 
 def _given(gs: tuple[Tensor | None, ...] | Tensor, outs: Any) -> list[Tensor]:
-    """Cotangents, zeros for those that nothing flowed into."""
-    if not isinstance(gs, tuple):  # tapes give the cotangent of an only output by itself
+    """The cotangents, with zeros where none has arrived."""
+    if not isinstance(gs, tuple):  # tapes pass the cotangent of a single output without a tuple
         return [gs]
     device = next(g.device for g in gs if g is not None)
     return [
@@ -135,7 +135,7 @@ def _given(gs: tuple[Tensor | None, ...] | Tensor, outs: Any) -> list[Tensor]:
 
 
 def _cuts(name: str, x: Tensor, where: Any, axis: int, *, even: bool) -> Shape:
-    """The sizes of the parts that a number of sections, or indices, cut an axis into."""
+    """The sizes of the parts of an axis, from a number of sections or from indices to cut at."""
     size = x.shape[axis]
     alone = isinstance(where, (int, Dim)) or not getattr(where, "ndim", False)
     if isinstance(where, (list, tuple, range)) or not alone:
@@ -177,15 +177,15 @@ _split = define(
 def split(
     x: TensorLike, indices_or_sections: int | Sequence[int], /, axis: int = 0
 ) -> list[Tensor]:
-    """``x`` cut into parts along an axis.
+    """Split ``x`` into parts along an axis.
 
     Args:
         x: at least one axis, any dtype.
-        indices_or_sections: into how many parts of equal size; or the positions to cut at.
-        axis: which.
+        indices_or_sections: the number of parts, of equal size; or the positions to cut at.
+        axis: the axis.
 
     Raises:
-        ShapeError: the parts would not be of equal size.
+        ShapeError: the number of parts does not divide the size.
 
     >>> ef.split(ef.arange(6), [1, 3])
     [Tensor([0], i64[1]@cpu:0), Tensor([1, 2], i64[2]@cpu:0), Tensor([3, 4, 5], i64[3]@cpu:0)]
@@ -199,12 +199,12 @@ def split(
 def array_split(
     x: TensorLike, indices_or_sections: int | Sequence[int], /, axis: int = 0
 ) -> list[Tensor]:
-    """``x`` cut into parts along an axis, the first of which may be larger by one.
+    """Split ``x`` into parts along an axis, the first of which may be larger by one.
 
     Args:
         x: at least one axis, any dtype.
-        indices_or_sections: into how many parts; or the positions to cut at.
-        axis: which.
+        indices_or_sections: the number of parts; or the positions to cut at.
+        axis: the axis.
 
     >>> [part.shape for part in ef.array_split(ef.arange(5), 2)]
     [(3,), (2,)]
@@ -235,14 +235,14 @@ _stack = define(
 
 
 def stack(arrays: Sequence[TensorLike], /, axis: int = 0) -> Tensor:
-    """Arrays joined along a new axis.
+    """Join arrays along a new axis.
 
     Args:
-        arrays: of one shape; they promote to one dtype.
-        axis: where the new axis is in the result.
+        arrays: arrays of one shape; they promote to one dtype.
+        axis: position of the new axis in the result.
 
     Raises:
-        ShapeError: shapes that differ, or no array.
+        ShapeError: the shapes differ, or there is no array.
 
     >>> ef.stack([ef.tensor([1, 2]), ef.tensor([3, 4])], axis=1)
     Tensor([[1, 3],
@@ -255,7 +255,7 @@ def stack(arrays: Sequence[TensorLike], /, axis: int = 0) -> Tensor:
 @of_family(MOVING)
 def _unstack_type(x: TensorType, *, axis: int) -> tuple[TensorType, ...]:
     one = x.like(shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
-    return (one,) * index(x.shape[axis])  # how many outputs there are is part of the graph
+    return (one,) * index(x.shape[axis])  # the number of outputs is part of the graph
 
 
 def _inline(at: InlineSite) -> tuple[str, str] | None:
@@ -278,11 +278,11 @@ _unstack = define(
 
 
 def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The arrays that `stack` would join to ``x``: one for each position on an axis.
+    """The slices of ``x`` along an axis: the inverse of `stack`.
 
     Args:
         x: at least one axis, any dtype.
-        axis: which.
+        axis: the axis.
 
     >>> ef.unstack(ef.tensor([[1, 2], [3, 4]]))[1]
     Tensor([3, 4], i64[2]@cpu:0)
@@ -292,10 +292,10 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def hstack(arrays: Sequence[TensorLike], /) -> Tensor:
-    """Arrays joined side by side: along the second axis, vectors along their only one.
+    """Join arrays side by side: along the second axis, vectors along their only axis.
 
     Args:
-        arrays: of equal shapes but for this axis; they promote to one dtype.
+        arrays: arrays of equal shapes except along this axis; they promote to one dtype.
 
     >>> ef.hstack([ef.tensor([1, 2]), ef.tensor([3])])
     Tensor([1, 2, 3], i64[3]@cpu:0)
@@ -305,10 +305,10 @@ def hstack(arrays: Sequence[TensorLike], /) -> Tensor:
 
 
 def vstack(arrays: Sequence[TensorLike], /) -> Tensor:
-    """Arrays joined one above the other: along the first axis, vectors as rows.
+    """Join arrays one above the other: along the first axis, vectors as rows.
 
     Args:
-        arrays: of equal shapes but for this axis; they promote to one dtype.
+        arrays: arrays of equal shapes except along this axis; they promote to one dtype.
 
     >>> ef.vstack([ef.tensor([1, 2]), ef.tensor([3, 4])])
     Tensor([[1, 2],

@@ -1,4 +1,4 @@
-"""`pad`: values added around an array, of one number or of the array's own elements."""
+"""`pad`: padding of arrays with a constant, or with their own elements."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _own_vjp(g: Tensor, out: Tensor, x: Tensor, *, back: bool, **attrs: Any) -> 
     return bind(_pad_with_own, g, back=not back, **attrs)
 
 
-#: adds an array's own elements along an axis; ``back`` for the transpose, which sums them again
+#: pads an axis with elements of the array; ``back`` for the transpose, which sums them again
 _pad_with_own: Final[Op] = define(
     "pad_with_own",
     infer=_own_type,
@@ -101,20 +101,20 @@ def pad(
     *,
     constant_values: complex = 0,
 ) -> Tensor:
-    """``x`` with values added around it.
+    """``x`` padded at the ends of its axes.
 
     Args:
         x: any dtype.
-        pad_width: how many before and after each axis: an int, a pair for all axes, or a pair
-            per axis.
-        mode: what is added. ``"constant"``: one value. ``"edge"``: the outermost element.
+        pad_width: widths before and after each axis: an int, a pair for all axes, or a pair per
+            axis.
+        mode: the values added. ``"constant"``: one value. ``"edge"``: the outermost element.
             ``"reflect"``: the array mirrored at its outermost element, which is not repeated.
             ``"symmetric"``: mirrored at its edge. ``"wrap"``: the array continued periodically.
         constant_values: the value of mode ``"constant"``.
 
     Raises:
-        TensorValueError: an unknown mode.
-        ShapeError: negative widths, or an empty axis that a mode cannot extend.
+        TensorValueError: the mode is unknown.
+        ShapeError: a width is negative, or the mode cannot extend an empty axis.
 
     >>> ef.pad(ef.tensor([1, 2, 3]), (2, 1), mode="reflect")
     Tensor([3, 2, 1, 2, 3, 2], i64[6]@cpu:0)
@@ -148,7 +148,7 @@ def _with_number(x: Tensor, widths: Widths, value: Any) -> Tensor:
         raise DTypeError(f"pad: {value} is complex", given=str(type_of(x)))
     if type(value) is not Dim and not issubclass(type(value), AbstractNumber):
         return bind(_pad, x, widths=widths, value=value)
-    # a number that is known only when the graph runs is no attribute
+    # a number known only at run time cannot be an attribute
     around = bind(_pad, functions["full_like"](x, False, dtype=bool), widths=widths, value=True)
     inside = bind(_pad, x, widths=widths, value=0)
     return functions["where"](around, scalar(value, home_of(x.device).lanes[x.dtype]), inside)

@@ -1,6 +1,6 @@
-"""Ops that give elements another shape or order of axes, without moving any.
+"""Ops that change the shape or the order of axes, without moving elements.
 
-Joining and cutting is in `joining`, reversing and repeating in `movement`, padding in `padding`.
+Joining and splitting: `joining`; reversing and repeating: `flip_roll_repeat`; padding: `padding`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _may_be_negative(size: int) -> bool:
 
 
 def _is_open(size: int) -> bool:
-    """Whether a size is to follow from the others."""
+    """Whether a size is -1, to be computed from the others."""
     return type(size) is int and size == -1
 
 
@@ -91,7 +91,7 @@ def _batched_reshape(at: BatchSite) -> Tensor:
 
 
 def _inline_reshape(at: InlineSite) -> tuple[str, str] | None:
-    """The method, where all sizes are known, so that nothing can fail."""
+    """The array's method, if all sizes are known, so that it cannot fail."""
     shape = at.attrs["shape"]
     plain = len(at.attrs) == 1 and all(type(s) is int for s in (*shape, *at.types[0].shape))
     return (f"{at.operands[0]}.reshape({shape!r})", "") if plain else None
@@ -110,16 +110,16 @@ _reshape = define(
 
 
 def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -> Tensor:
-    """The same elements, in the order of the last axis first, in another shape.
+    """``x`` with another shape; elements keep their row-major order.
 
     Args:
         x: any dtype.
-        shape: an int or a tuple of ints, one of which may be -1: it follows from the others.
-        copy: True always copies, False never, None only where strides need it.
+        shape: an int or a tuple of ints, one of which may be -1: it is computed from the others.
+        copy: True always copies, False never, None only if strides require it.
 
     Raises:
         ShapeError: the shape has another number of elements.
-        TensorValueError: ``copy=False``, but a copy is needed.
+        TensorValueError: ``copy=False`` is given, but a copy is needed.
 
     >>> ef.reshape(ef.arange(6), (2, -1))
     Tensor([[0, 1, 2],
@@ -128,7 +128,7 @@ def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -
     sizes = as_shape("reshape", shape, unknown=True)
     tensor = x if type(x) is Tensor else tensor_of(x)
     if stack.installed and any(map(_may_be_negative, sizes)) and not any(map(_is_open, sizes)):
-        # a symbolic size that is -1 at run time must not be taken for one left open
+        # a symbolic size that is -1 at run time must not be taken for an open size
         tensor = functions["copy"](tensor) if copy else tensor
         return bind(_reshape, tensor, shape=sizes, copy=copy or None, closed=True)
     if copy is None:
@@ -139,7 +139,7 @@ def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -
 
 
 def ravel(x: TensorLike, /) -> Tensor:
-    """The elements along one axis, in the order of the last axis first.
+    """The elements as a vector, in row-major order.
 
     Args:
         x: any dtype.
@@ -174,11 +174,11 @@ _broadcast_to = define(
 
 
 def broadcast_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
-    """``x`` repeated to a shape, without a copy.
+    """``x`` broadcast to a shape, without a copy.
 
     Args:
-        x: any dtype; each axis has the size of the shape, or 1.
-        shape: of the result; may have more axes at the front.
+        x: any dtype; each axis has the size in ``shape``, or 1.
+        shape: shape of the result; may have more axes at the front.
 
     Raises:
         ShapeError: ``x`` does not broadcast to the shape.
@@ -192,13 +192,13 @@ def broadcast_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
 
 
 def broadcast_shapes(*shapes: int | Shape) -> Shape:
-    """The shape that shapes broadcast to.
+    """The common shape that shapes broadcast to.
 
     Args:
         shapes: ints or tuples of ints.
 
     Raises:
-        ShapeError: they do not broadcast.
+        ShapeError: the shapes do not broadcast.
 
     >>> ef.broadcast_shapes((3, 1), (4,))
     (3, 4)
@@ -215,13 +215,13 @@ def _joint(name: str, shapes: Sequence[Shape]) -> Shape:
 
 
 def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
-    """Arrays repeated to their common shape, without copies; each keeps its dtype.
+    """Arrays broadcast to their common shape, without copies; each keeps its dtype.
 
     Args:
         arrays: any dtypes.
 
     Raises:
-        ShapeError: they do not broadcast.
+        ShapeError: the shapes do not broadcast.
 
     >>> [x.shape for x in ef.broadcast_arrays(ef.zeros((3, 1)), ef.zeros(4))]
     [(3, 4), (3, 4)]
@@ -280,7 +280,7 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
         axes: each axis once, in the order wanted.
 
     Raises:
-        AxisError: not a permutation of the axes.
+        AxisError: ``axes`` is not a permutation of the axes.
 
     >>> ef.permute_dims(ef.tensor([[1, 2], [3, 4]]), (1, 0))
     Tensor([[1, 3],
@@ -296,8 +296,8 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
 
     Args:
         x: any dtype.
-        axis1: the one.
-        axis2: the other.
+        axis1: the first axis.
+        axis2: the second axis.
 
     >>> ef.swapaxes(ef.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
@@ -316,7 +316,7 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
         x: at least two axes, any dtype.
 
     Raises:
-        ShapeError: fewer than two axes.
+        ShapeError: ``x`` has fewer than two axes.
 
     >>> ef.matrix_transpose(ef.zeros((2, 3, 4))).shape
     (2, 4, 3)
@@ -334,7 +334,7 @@ def moveaxis(
     Args:
         x: any dtype.
         source: the axes to move.
-        destination: where each goes.
+        destination: the position of each in the result.
 
     Raises:
         ShapeError: source and destination differ in number.
@@ -378,10 +378,10 @@ def squeeze(x: TensorLike, /, axis: int | Sequence[int] | None = None) -> Tensor
 
     Args:
         x: any dtype.
-        axis: the axes to drop; by default all of size 1.
+        axis: the axis or axes to drop; by default all of size 1.
 
     Raises:
-        ShapeError: an axis named has another size.
+        ShapeError: a given axis has another size.
 
     >>> ef.squeeze(ef.zeros((1, 3, 1)), 0).shape
     (3, 1)
@@ -420,10 +420,10 @@ def expand_dims(x: TensorLike, /, axis: int | Sequence[int] = 0) -> Tensor:
 
     Args:
         x: any dtype.
-        axis: where they are in the result.
+        axis: positions of the new axes in the result.
 
     Raises:
-        AxisError: out of range.
+        AxisError: an axis is out of range.
 
     >>> ef.expand_dims(ef.zeros((2, 3)), 1).shape
     (2, 1, 3)
@@ -435,19 +435,19 @@ def expand_dims(x: TensorLike, /, axis: int | Sequence[int] = 0) -> Tensor:
 
 
 def _each(function: Any, arrays: tuple[TensorLike, ...]) -> Any:
-    """The result for one array, a tuple of them for several."""
+    """The result for a single array; a tuple of results for several."""
     results = tuple(function(tensor_of(x)) for x in arrays)
     return results[0] if len(results) == 1 else results
 
 
 def atleast_1d(*arrays: TensorLike) -> Any:
-    """Arrays with at least one axis: numbers get one.
+    """Arrays with at least one axis: scalars become vectors.
 
     Args:
         arrays: any dtypes.
 
     Returns:
-        A tensor, or a tuple of them for several arrays.
+        A tensor; a tuple of tensors for several arrays.
 
     >>> ef.atleast_1d(3)
     Tensor([3], i64[1]@cpu:0)
@@ -462,7 +462,7 @@ def atleast_2d(*arrays: TensorLike) -> Any:
         arrays: any dtypes.
 
     Returns:
-        A tensor, or a tuple of them for several arrays.
+        A tensor; a tuple of tensors for several arrays.
 
     >>> ef.atleast_2d(ef.tensor([1, 2])).shape
     (1, 2)
@@ -471,13 +471,13 @@ def atleast_2d(*arrays: TensorLike) -> Any:
 
 
 def atleast_3d(*arrays: TensorLike) -> Any:
-    """Arrays with at least three axes, as NumPy has it: vectors in the middle, matrices in front.
+    """Arrays with at least three axes, as in NumPy: vectors on the middle axis, matrices in front.
 
     Args:
         arrays: any dtypes.
 
     Returns:
-        A tensor, or a tuple of them for several arrays.
+        A tensor; a tuple of tensors for several arrays.
 
     >>> ef.atleast_3d(ef.tensor([1, 2])).shape
     (1, 2, 1)

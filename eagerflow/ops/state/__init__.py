@@ -1,1 +1,1 @@
-"""Ops on state: variables, queues and their like, lists, and calls of Python."""
+"""Ops on state: variables, queues and other resources, lists, and calls of Python."""

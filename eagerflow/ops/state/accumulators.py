@@ -1,4 +1,4 @@
-"""Accumulators and barriers: values that are put together before they are taken."""
+"""Accumulators, which sum values, and barriers, which join components into elements."""
 
 from __future__ import annotations
 
@@ -88,29 +88,29 @@ _size = effect_op("accumulator_size", AccumulatorState, count_type, "fence")
 
 @final
 class Accumulator:
-    """Adds up gradients until there are enough, and drops those that come too late.
+    """A resource that accumulates gradients until there are enough, and drops stale ones.
 
-    It has a *step*, 0 at first. `add` takes the step that a value was computed for, and drops the
-    value if that is an earlier one. `take` waits for enough values, gives their mean, and goes on
-    to the next step. With both, synchronous training is a few lines, and replicas that lag behind
+    It has a *step*, initially 0. `add` takes the step that a value was computed for, and drops the
+    value if that step is over. `take` waits for enough values, returns their mean, and advances to
+    the next step. With both, synchronous training takes a few lines, and replicas that lag behind
     do no harm.
 
-    The sum is made in the order in which values come; values of float16 and bfloat16 are added in
-    float32.
+    Values are added in the order of arrival; float16 and bfloat16 are added in float32.
 
     Args:
-        like: one value, which tells dtypes and shapes: a tensor or a pytree of them, of floating or
-            complex dtypes. A text such as ``"f32[8,3]"`` may stand for a tensor.
-        sparse: whether values are `IndexedSlices` of tensors like these. The mean of a row is then
-            over the values that have this row, as in TensorFlow.
-        device: where the sum is; by default where ``like`` is. On a device of a task
-            (`eagerflow.cluster`) it is in the process of that task.
-        name: for display, and for others in a container.
-        container: the name of a container of the task, as for `eagerflow.Queue`.
+        like: an example value, for dtypes and shapes: a tensor or a pytree of tensors, of floating
+            or complex dtypes. A string such as ``"f32[8,3]"`` may stand for a tensor.
+        sparse: whether values are `IndexedSlices` of such tensors. The mean of a row is then over
+            the values that have this row, as in TensorFlow.
+        device: device of the sum; by default that of ``like``. On a device of a task
+            (`eagerflow.cluster`) the accumulator is in the process of that task.
+        name: name for display, and for other clients in a container.
+        container: name of a container of the task, as for `eagerflow.Queue`.
 
     Raises:
-        DTypeError: ``like`` has another dtype, or is no tensor.
-        ResourceError: in the container there is something else of that name.
+        DTypeError: ``like`` is neither floating nor complex, or is no tensor.
+        ShapeError: a size is not known; or, if ``sparse``, a tensor has no axes.
+        ResourceError: the container has another resource of that name.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §4.4.
 
@@ -157,20 +157,20 @@ class Accumulator:
         return f"Accumulator({named(state)}{types}{sparse}, {state.count} at step {state.step})"
 
     def add(self, value: object, step: TensorLike) -> Tensor:
-        """Add a value, unless it is of an earlier step than the accumulator.
+        """Add a value, unless its step is earlier than that of the accumulator.
 
         Args:
-            value: of the structure, dtypes and shapes of the accumulator; of a sparse one,
-                `IndexedSlices` in the place of tensors.
-            step: the integer for which it was computed.
+            value: a value of the structure, dtypes and shapes of the accumulator; for a sparse
+                accumulator, with `IndexedSlices` in place of tensors.
+            step: the step for which it was computed, an integer.
 
         Returns:
-            Whether it was added.
+            Whether the value was added, a bool tensor.
 
         Raises:
-            ShapeError: another structure or shape.
-            DTypeError: another dtype, or slices where tensors are expected, or the reverse.
-            TensorIndexError: a row out of range.
+            ShapeError: the structure or a shape differs.
+            DTypeError: a dtype differs, or slices are given for tensors, or the reverse.
+            TensorIndexError: a row is out of range.
         """
         state = self.resource
         parts = (
@@ -201,18 +201,18 @@ class Accumulator:
         return parts
 
     def take(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
-        """Wait for ``n`` values, give the mean of all there are, and go on to the next step.
+        """Wait for ``n`` values, return the mean of all values, and advance to the next step.
 
         Args:
-            n: how many at least.
-            timeout: how many seconds to wait at most.
+            n: the least number of values.
+            timeout: maximum number of seconds to wait.
 
         Returns:
-            A tree of tensors, of a sparse accumulator a tree of `IndexedSlices`.
+            A tree of tensors; for a sparse accumulator, a tree of `IndexedSlices`.
 
         Raises:
             TensorValueError: ``n`` is not positive.
-            WaitTimeoutError: there were fewer in time.
+            WaitTimeoutError: there were fewer within the timeout.
 
         >>> rows = ef.Accumulator("f32[4]", sparse=True)
         >>> seen = rows.add(ef.IndexedSlices([2.0, 4.0], [0, 3], (4,)), step=0)
@@ -231,15 +231,15 @@ class Accumulator:
         return self._elements.join(outputs)
 
     def set_step(self, step: TensorLike) -> None:
-        """Go on with another step: values of earlier ones are dropped.
+        """Set the step: values of earlier steps are dropped.
 
         Args:
-            step: the integer.
+            step: the step, an integer.
         """
         checked(_set_step, "set_step", [self._step("set_step", step)], self.resource)
 
     def size(self) -> Tensor:
-        """How many values were added since the last take, as a tensor.
+        """The number of values added since the last `take`, as a tensor ``i64[]``.
 
         >>> ef.Accumulator(ef.zeros(2)).size()
         Tensor(0, i64[]@cpu:0)
@@ -247,7 +247,7 @@ class Accumulator:
         return bind(_size, resource=self.resource, device=self.resource.device)
 
 
-# names of other frameworks; what there is instead: `hints/attribute_names.py`
+# names of other frameworks; their replacements: `hints/attribute_names.py`
 hint_at(Accumulator, ["apply_grad", "num_accumulated", "set_global_step", "take_grad"])
 
 
@@ -298,22 +298,23 @@ _incomplete_size = effect_op("barrier_incomplete_size", BarrierState, count_type
 
 @final
 class Barrier:
-    """Puts elements together whose components come separately, in any order, under a common key.
+    """A resource that joins components into elements by key; components arrive in any order.
 
-    An element is *ready* once all its components are there. Ready elements come out in the order in
-    which their keys came in first.
+    An element is *ready* once all its components have arrived. Ready elements are taken in the
+    order in which their keys first arrived.
 
     Args:
-        like: a tuple of components: tensors, or texts such as ``"f32[3]"``.
-        key_dtype: of the keys: int64, or bytes.
-        device: where the elements are; by default where ``like`` is. On a device of a task
-            (`eagerflow.cluster`) they are in the process of that task.
-        name: for display, and for others in a container.
-        container: the name of a container of the task, as for `eagerflow.Queue`.
+        like: a tuple of components: tensors, or strings such as ``"f32[3]"``.
+        key_dtype: dtype of the keys: int64, or bytes.
+        device: device of the elements; by default that of ``like``. On a device of a task
+            (`eagerflow.cluster`) the barrier is in the process of that task.
+        name: name for display, and for other clients in a container.
+        container: name of a container of the task, as for `eagerflow.Queue`.
 
     Raises:
         DTypeError: ``like`` is no tuple of tensors or types.
-        ResourceError: in the container there is something else of that name.
+        ShapeError: a size is not known.
+        ResourceError: the container has another resource of that name.
 
     Source: TensorFlow's ``Barrier``.
 
@@ -363,15 +364,15 @@ class Barrier:
         return f"Barrier({named(state)}({types}), {ready} ready, {incomplete} incomplete{closed})"
 
     def insert_many(self, i: int, keys: TensorLike, values: TensorLike) -> None:
-        """Put in one component of several elements: all of them, or none if there is an error.
+        """Insert one component of several elements: all of them, or none if there is an error.
 
         Args:
-            i: which component.
+            i: the number of the component.
             keys: ``[n]``, the keys of the elements: integers, or bytes.
             values: ``[n, ...]``, the components.
 
         Raises:
-            TensorIndexError: there is no such component.
+            TensorIndexError: ``i`` is out of range.
             TensorValueError: an element has that component already.
             QueueClosedError: the barrier is closed and a key is new, or it was cancelled.
 
@@ -399,19 +400,19 @@ class Barrier:
     def take_many(
         self, n: TensorLike, *, allow_small_batch: bool = False, timeout: TensorLike | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Take ``n`` elements that are ready; waits until there are as many.
+        """Take ``n`` ready elements; waits until there are as many.
 
         Args:
-            n: how many.
-            allow_small_batch: whether fewer will do once the barrier is closed, if there are any.
-            timeout: how many seconds to wait at most.
+            n: number of elements.
+            allow_small_batch: whether fewer elements suffice once the barrier is closed, if any.
+            timeout: maximum number of seconds to wait.
 
         Returns:
             The keys ``[n]``, and a tuple with each component stacked, ``[n, ...]``.
 
         Raises:
             QueueClosedError: the barrier is closed, and there will never be as many.
-            WaitTimeoutError: there were fewer in time.
+            WaitTimeoutError: there were fewer within the timeout.
         """
         state, count = self.resource, checked_count("take_many", n)
         keys, *parts = bind_wait(
@@ -421,21 +422,21 @@ class Barrier:
         return keys, tuple(parts)
 
     def ready_size(self) -> Tensor:
-        """How many elements are ready, as a tensor."""
+        """The number of ready elements, as a tensor ``i64[]``."""
         return bind(_ready_size, resource=self.resource, device=self.resource.device)
 
     def incomplete_size(self) -> Tensor:
-        """How many elements lack a component, as a tensor."""
+        """The number of elements that lack a component, as a tensor ``i64[]``."""
         return bind(_incomplete_size, resource=self.resource, device=self.resource.device)
 
     def close(self, cancel_pending: bool = False) -> None:
-        """Let no new keys in any more; what is incomplete can still be completed.
+        """Refuse new keys from now on; incomplete elements can still be completed.
 
         Args:
-            cancel_pending: drop what is incomplete, and let nothing in any more.
+            cancel_pending: whether to drop incomplete elements, and refuse all components.
 
         Raises:
-            QueueClosedError: it is closed already, unless it is cancelled now for the first time.
+            QueueClosedError: the barrier is closed already, and not cancelled for the first time.
         """
         state = self.resource
         bind(_close, resource=state, device=state.device, cancel=bool(cancel_pending))

@@ -39,18 +39,18 @@ class PyFunction:
     """A Python function as a resource of a graph, with the structure of its arguments.
 
     Args:
-        function: what is called.
-        template: the arguments, with an `_Argument` in the place of each that is an array, and a
-            `_Text` in that of each text which shows some.
-        treedef: of the result.
-        specs: of the leaves of the result.
-        checks: whether it does nothing but raise an exception or not.
-        title: a name for its calls, if it was not a user that gave the function.
+        function: the function to call.
+        template: the leaves of the arguments, with an `_Argument` in place of each array, and a
+            `_Text` in place of each string that shows values of arrays.
+        treedef: the structure of the result.
+        specs: the specs of the leaves of the result.
+        checks: whether the function only checks: it raises an exception or has no effect.
+        title: a name for its calls, if the function is not a user's.
 
     Attributes:
-        name: of the function, for display.
+        name: name of the function, for display.
         title: a name for its calls, for messages.
-        specs: of the leaves of the result.
+        specs: the specs of the leaves of the result.
         checks: see above.
     """
 
@@ -67,19 +67,19 @@ class PyFunction:
         self._template = template
         self._argument_tree = argument_tree
         self._treedef = treedef
-        self._scope = current_device_scope()  # it computes where its call stands
+        self._scope = current_device_scope()  # its ops run in the scope of the call
         self._is_users = not (title or checks)
 
     @property
     def import_name(self) -> str | None:
-        """``"module:function"`` of a user's function that a module holds; else None."""
+        """``"module:function"`` for a user's function that a module holds; else None."""
         return import_name(self._function) if self._is_users else None
 
     @property
     def identity(self) -> ResourceName | None:
-        """By which another process may know the call, if that has listed the function.
+        """The name of the call in another process that has listed the function.
 
-        None where the function, an argument or the structure of the result is of this process.
+        None if the function, an argument or the structure of the result is local to this process.
         """
         if self.import_name is None:
             return None
@@ -93,10 +93,10 @@ class PyFunction:
         return None
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
-        """Call the function with tensors of the arrays; gives the arrays of its result."""
+        """Call the function with tensors of the arrays; returns the arrays of its result."""
         rest = iter(arrays)
         leaves = [x.restore(rest) if type(x) in (_Argument, _Text) else x for x in self._template]
-        # what it computes is no part of whatever is being recorded
+        # its ops are not part of any recording under way
         with use(BASE), within(self._scope):
             result = self._function(*tree.unflatten(self._argument_tree, leaves))
             if not self.specs:
@@ -135,14 +135,14 @@ def _where(kind: TensorSpec, names: dict[str, Any]) -> str:
 
 
 def _has_shape(x: Tensor, kind: TensorSpec, names: dict[str, Any]) -> bool:
-    """Whether the sizes are as the type says; a name stands for one size in all results."""
+    """Whether the sizes fit the type; a name stands for one size in all results."""
     return len(x.shape) == kind.ndim and all(
         names.setdefault(str(want), size) == size if isinstance(want, Dim) else size == want
         for size, want in zip(x.shape, kind.shape, strict=True)
     )
 
 
-#: how results may be put together that other processes understand
+#: structures of results that other processes understand
 _STRUCTURES: Final = ("none", "one", "tuple")
 
 
@@ -156,15 +156,15 @@ def _result_tree(structure: str, count: int) -> tree.TreeDef | None:
 
 
 def imported_call(call: str, listed: Mapping[str, Callable[..., Any]]) -> PyFunction:
-    """What another process means by the name of a call (`PyFunction.identity`).
+    """The function for the name of a call from another process (`PyFunction.identity`).
 
     Args:
         call: the name.
         listed: the functions that may be called, by ``"module:function"``.
 
     Raises:
-        ResourceError: the function is not listed, or this names no call.
-        EagerflowError: a type in it is none.
+        ResourceError: the function is not listed, or the name is malformed.
+        EagerflowError: a type in the name is malformed.
     """
     function, inputs, outputs, structure = read_call(call)
     if function not in listed:
@@ -183,14 +183,14 @@ def imported_call(call: str, listed: Mapping[str, Callable[..., Any]]) -> PyFunc
 
 @final
 class _Argument:
-    """In the place of an argument that is an array when the op runs."""
+    """The placeholder of an argument that is an array at run time."""
 
     __slots__ = ("_lane", "_made", "spec")
 
     def __init__(self, like: TensorSpec, made: Callable[[Tensor], Any] | None) -> None:
         self.spec = like
         self._lane = as_device(like.device).lanes[like.dtype]
-        self._made = made  # what makes a number, or an array of NumPy, of the tensor
+        self._made = made  # converts the tensor to a number, or to a NumPy array
 
     @property
     def is_tensor(self) -> bool:
@@ -198,17 +198,17 @@ class _Argument:
         return self._made is None
 
     def restore(self, arrays: Iterator[Any]) -> Any:
-        """The tensor, the number or the array of NumPy; takes its array."""
+        """The tensor, number or NumPy array, from the next of the arrays."""
         x = make_tensor(next(arrays), self._lane)
         return x if self._made is None else self._made(x)
 
 
 @final
 class _Text:
-    """In the place of a text that shows values which are known when the op runs.
+    """The placeholder of a string that shows values known at run time.
 
     Args:
-        parts: its pieces; between them how a tree is spelled, with markers for what is not known.
+        parts: its pieces; between these, formatters with trees that hold markers for arrays.
     """
 
     __slots__ = ("_parts",)
@@ -217,7 +217,7 @@ class _Text:
         self._parts = parts
 
     def restore(self, arrays: Iterator[Any]) -> str:
-        """The text; takes the arrays of its values."""
+        """The string, from the next of the arrays, which are its values."""
         return "".join([
             part if isinstance(part, str) else part[0](_restored(part[1], arrays))
             for part in self._parts
@@ -264,7 +264,7 @@ def _split(args: Any, *, gathers: bool = False) -> tuple[list[Tensor], list[Any]
 
     Args:
         args: the arguments.
-        gathers: whether the arrays are moved where ops run in the scope that is open.
+        gathers: whether the arrays are moved to the device of the scope.
     """
     leaves, treedef = tree.flatten(args)
     tensors: list[Tensor] = []
@@ -299,7 +299,7 @@ def _split(args: Any, *, gathers: bool = False) -> tuple[list[Tensor], list[Any]
 
 
 def _check_arguments(function: Any, out_types: Any, args: tuple[Any, ...]) -> None:
-    """Raise if what is in the place of ``out_types`` is surely the first argument."""
+    """Raise if ``out_types`` is surely a misplaced first argument."""
     if not isinstance(out_types, AbstractArray):
         return
     if isinstance(count := getattr(function, "nin", None), int):  # of NumPy, without a signature
@@ -328,23 +328,23 @@ def _may_take(function: Any, args: tuple[Any, ...]) -> bool:
 
 @hides_frames
 def py_call(function: Callable[..., Any], out_types: object, /, *args: Any) -> Any:
-    """Call a Python function, eagerly and in each run of a traced function.
+    """Call a Python function: eagerly at once, in a traced function in each run.
 
     In a graph it is a node that waits for all effects before it. It has no derivative.
 
     Args:
-        function: takes the arguments, with tensors that have values in the place of symbolic ones.
-        out_types: a tree of what the function gives: types such as ``"f32[8,128]"`` (a name in
-            the place of a size, ``"f32[k]"``, for any size, the same one wherever the name is),
-            tensors of such a type, or None if it gives nothing.
-        args: trees of tensors, numbers and anything else.
+        function: a function that is called with the arguments, as tensors with values.
+        out_types: a tree of the types of the result: types such as ``"f32[8,128]"`` (a name in
+            place of a size, ``"f32[k]"``, stands for any size, the same wherever it occurs),
+            tensors of such a type, or None for no result.
+        args: trees of tensors, numbers and other objects.
 
     Returns:
-        What the function gives, as tensors in the structure of ``out_types``.
+        The result of the function, as tensors in the structure of ``out_types``.
 
     Raises:
-        ShapeError: the function gave another shape than it was said to, or another structure.
-        DTypeError: likewise for the dtype.
+        ShapeError: the structure or a shape of the result is not that of ``out_types``.
+        DTypeError: a dtype of the result is not that of ``out_types``.
 
     >>> @ef.trace
     ... def f(x):
@@ -356,12 +356,12 @@ def py_call(function: Callable[..., Any], out_types: object, /, *args: Any) -> A
 
 
 def check(function: Callable[..., Any], *args: Any) -> None:
-    """`py_call` of a function that does nothing but raise an exception, or not."""
+    """`py_call` of a function that only checks: it raises an exception or has no effect."""
     _py_called(function, None, args, _py_call, checks=True)
 
 
 def _py_called(function: Callable[..., Any], out_types: Any, args: Any, op: Op, **more: Any) -> Any:
-    computes = op is _py_call and "checks" not in more  # all others look only
+    computes = op is _py_call and "checks" not in more  # all others only observe
     if computes:
         _check_arguments(function, out_types, args)
     tensors, template, argument_tree = _split(args, gathers=computes)
@@ -379,17 +379,17 @@ def print(
     *args: TensorLike, sep: str | None = " ", end: str | None = "\n", file: TextIO | None = None,
     flush: bool = False,
 ) -> None:  # fmt: skip
-    """Print values, eagerly and in each run of a traced function, as Python's `print` does.
+    """Print values as Python's `print`: eagerly at once, in a traced function in each run.
 
     In a graph it is a node that waits for all effects before it, so lines come in the order of
     the program.
 
     Args:
-        args: trees of tensors, numbers and anything else. Texts may show values: ``f"{x:.2f}"``.
-        sep: between them.
-        end: after the last.
-        file: where to; by default ``sys.stdout`` as it is when the line is printed.
-        flush: whether the line is written out at once.
+        args: trees of tensors, numbers and other objects. Strings may show values: ``f"{x:.2f}"``.
+        sep: the separator between arguments.
+        end: the string after the last argument.
+        file: the file to print to; by default ``sys.stdout`` at the time of printing.
+        flush: whether to flush the file after the line.
 
     >>> @ef.trace
     ... def f(x):

@@ -1,7 +1,7 @@
-"""How many, and for how long: the counts and timeouts of ops that may have to wait.
+"""Counts and timeouts of ops that may have to wait.
 
-What is known before the graph runs is an attribute. What only the run tells is an input: the count
-first of all, the timeout last of all; attributes say which of them are there.
+Values known before the graph runs are attributes. Values known only at run time are inputs: the
+count is the first input, the timeout the last; attributes say which of them are inputs.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from eagerflow.ops.rules.type_rules import REAL, effect_op, of_state
 from eagerflow.resources.requests import check_count, check_seconds
 from eagerflow.types import FLOAT64, INT64, TensorType
 
-#: what ops raise that wait for others
+#: errors of ops that wait for others
 WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
 
 
 def named(resource: Any) -> str:
-    """The name of a resource, as texts of it begin; empty if it has none."""
+    """The name of a resource, for the beginning of its repr; empty if it has no name."""
     return "" if resource.name is None else f"{resource.name!r}, "
 
 
 def integer(what: str, value: Any) -> int:
-    """An option that is an integer.
+    """An integer option as an int.
 
     Raises:
-        DTypeError: it is none.
-        TraceError: only the run tells what it is.
+        DTypeError: the value is no integer.
+        TraceError: the value is known only at run time.
     """
     try:
         return index(value)
@@ -53,28 +53,28 @@ def integer(what: str, value: Any) -> int:
 
 
 def checked_count(what: str, n: Any) -> Any:
-    """A number of elements; a size or a tensor that only the run tells stays one.
+    """A number of elements, checked; a size or a tensor known only at run time is unchanged.
 
     Raises:
-        TensorValueError: it is negative.
-        DTypeError: it is no integer.
+        TensorValueError: the number is negative.
+        DTypeError: the number is no integer.
     """
     if type(n) is Dim:
         return n
     try:
         count = integer(what, n)
     except TraceError:
-        return as_tensor(n, INT64)  # an integer, or another error would have come first
+        return as_tensor(n, INT64)  # an integer, or an earlier check would have failed
     check_count(what, count)
     return count
 
 
 def timeout_of(what: str, seconds: Any) -> Any:
-    """A timeout as a float; a number or a tensor that only the run tells becomes a tensor.
+    """A timeout as a float; a number or a tensor known only at run time becomes a tensor.
 
     Raises:
-        TensorValueError: it is negative.
-        DTypeError: it is no real number.
+        TensorValueError: the timeout is negative.
+        DTypeError: the timeout is no real number.
     """
     if seconds is None:
         return None
@@ -111,13 +111,13 @@ def bind_wait(
 
     Args:
         op: the op.
-        inputs: what it takes beside the count and the timeout.
-        device: of the inputs and results.
-        timeout: as `timeout_of` gives it.
-        count: as `checked_count` gives it, if the op has one.
-        attrs: more attributes.
+        inputs: its inputs besides the count and the timeout.
+        device: device of the inputs and results.
+        timeout: the result of `timeout_of`.
+        count: the result of `checked_count`, if the op has a count.
+        attrs: further attributes.
     """
-    if not inputs and count is None and type(timeout) is not Tensor:  # the usual one, fast
+    if not inputs and count is None and type(timeout) is not Tensor:  # fast path for the usual case
         return bind(op, device=device, timeout=timeout, **attrs)
     if type(timeout) is Tensor:
         inputs = [*inputs, as_tensor(timeout, None, device)]
@@ -146,15 +146,15 @@ def waiting_op(
     devices: Callable[..., Any] = of_state,
     **facts: Unpack[OpFacts],
 ) -> Op:
-    """An op that may have to wait for what a resource gives, and takes nothing else.
+    """Define an op that takes values from a resource, may have to wait, and has no other inputs.
 
     Args:
-        name: of the op.
+        name: name of the op.
         kind: the class of its resource.
-        outputs: ``outputs(resource, **attrs)`` gives the types of what is taken.
-        counted: whether it says how many; then ``count`` is an attribute or an input.
+        outputs: ``outputs(resource, **attrs)`` returns the types of the values taken.
+        counted: whether it has a count; then ``count`` is an attribute or an input.
         devices: its device rule.
-        facts: what else is not as with others (see `eagerflow.core.op.define`).
+        facts: its further facts (see `eagerflow.core.op.define`).
     """
 
     def rule(
@@ -175,15 +175,15 @@ def waiting_op(
 def check_asked(
     inputs: tuple[TensorType, ...], timed: bool, counted: bool = False
 ) -> tuple[TensorType, ...]:
-    """Refuse a count or a timeout of another type; gives the inputs without them.
+    """Refuse a count or a timeout of a wrong type; returns the inputs without both.
 
     Args:
         inputs: all inputs.
-        timed: whether the last one is the timeout.
-        counted: whether the first one is the count.
+        timed: whether the last input is the timeout.
+        counted: whether the first input is the count.
 
     Raises:
-        DTypeError: another type.
+        DTypeError: count or timeout has another type.
     """
     if timed:
         *others, last = inputs
@@ -202,7 +202,7 @@ def _check(kind: TensorType, dtype: Any, what: str) -> None:
 
 
 def size_of(count: Any) -> Any:
-    """The size of what a count asks for; None for one that is an input."""
+    """The size for a count; None for a count that is an input."""
     if count is None:
         return unknown("k", "how many elements were asked for is the value of a tensor")
     return count

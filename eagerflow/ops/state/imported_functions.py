@@ -1,8 +1,8 @@
-"""Functions of modules, by names under which another process may have listed them.
+"""Names of module-level functions, by which another process may have listed them.
 
-What `py_call` is given is an object of this process. A function that a module holds under its own
-name is in other processes, too: there it is looked up in a list, by ``module:function``, and never
-by a walk along attributes.
+The function of a `py_call` is an object of this process. A function that a module holds under its
+own name also exists in other processes: there it is looked up in a list, by ``module:function``,
+and never by attribute access.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from eagerflow.ops.state.queue_elements import as_spec
 from eagerflow.resources.containers import ResourceName
 from eagerflow.types import TensorSpec
 
-#: of functions; no container of users has such a name
+#: container name of functions, which no user's container can have
 CONTAINER: Final = "&python"
 _CALL: Final = re.compile(r"(?P<function>[^()]*)\((?P<inputs>.*)\) -> (?P<outputs>.*)", re.DOTALL)
 _SPECS: Final = re.compile(r"[^\[\],]+\[[^\]]*\](?:@[^,]*)?")
-#: characters of a call, as protocols have a limit
+#: maximum number of characters of a call, as protocols have a limit
 _LONGEST: Final = 1_000
 
 
 def import_name(function: Callable[..., Any]) -> str | None:
-    """``"module:function"``, if the module holds it under this name; else None.
+    """``"module:function"`` if the module holds the function under this name; else None.
 
     >>> import json
     >>> from eagerflow.ops.state.imported_functions import import_name
@@ -46,13 +46,13 @@ def call_name(
     function: Callable[..., Any], inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec],
     structure: str,
 ) -> ResourceName | None:  # fmt: skip
-    """What names a call of a function with tensors to another process; None if nothing does.
+    """The name for another process of a call of a function with tensors; None if it has no name.
 
     Args:
-        function: that is called.
-        inputs: its arguments.
-        outputs: the leaves of its result.
-        structure: of the result: ``"none"``, ``"one"`` or ``"tuple"``.
+        function: the function called.
+        inputs: the specs of its arguments.
+        outputs: the specs of the leaves of its result.
+        structure: structure of the result: ``"none"``, ``"one"`` or ``"tuple"``.
 
     >>> import math
     >>> from eagerflow.ops.state.queue_elements import as_spec
@@ -69,7 +69,7 @@ def call_name(
     call = f"{name}({given}) -> {result}"
     try:
         told = read_call(call)
-    except EagerflowError:  # a size that has no text
+    except EagerflowError:  # a size without a text form
         return None
     fits = [len(told[1]), len(told[2])] == [len(inputs), len(outputs)] and len(call) <= _LONGEST
     return ResourceName("", 0, CONTAINER, call) if fits else None
@@ -79,11 +79,11 @@ def read_call(call: str) -> tuple[str, list[TensorSpec], list[TensorSpec], str]:
     """The parts of a call: the function, its arguments, its results, and their structure.
 
     Args:
-        call: as `call_name` gives it.
+        call: a result of `call_name`.
 
     Raises:
-        ResourceError: it names none.
-        EagerflowError: a type in it is none.
+        ResourceError: the name is malformed.
+        EagerflowError: a type in the name is malformed.
     """
     match = _CALL.fullmatch(call)
     if match is None:

@@ -1,8 +1,8 @@
-"""Lists of tensors as values of a graph: what `ef.TensorArray` and the gradients of loops hold.
+"""Lists of tensors as values of a graph, for `ef.TensorArray` and the gradients of loops.
 
-A list has the type ``list[]``. It is a value like any other, old versions of it included, and to
-push or to write takes the same time however long it is. As a cotangent, element i belongs to
-element i of the value, and one that is absent is zero.
+A list has the type ``list[]``. It is an immutable value, of which old versions stay valid, and a
+push or a write takes the same time whatever its length. In a cotangent, element i belongs to
+element i of the value, and an absent element is zero.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def _list(x: TensorType) -> TensorType:
 
 
 def _element(values: TensorType, shape: Shape, dtype: DType) -> TensorType:
-    """The type of an element; None in the shape is a size that is not known."""
+    """The type of an element; None in the shape stands for an unknown size."""
     sizes = [unknown("size", "the size of an element of a list") if d is None else d for d in shape]
     return TensorType(dtype, tuple(sizes))
 
 
 # --- many rows ------------------------------------------------------------------------------
-# A list that is made under `vmap` is one for all rows: each element has an axis of rows.
+# A list made under `vmap` serves all rows: each element has an axis of rows.
 
 _DIFFERS: Final = "rows would have lists of their own, which differ in length or in order"
 
 
 def _check_rows(at: BatchSite, *shared: int) -> None:
-    """Refuse lists from outside, and numbers that differ from row to row.
+    """Refuse lists from outside of `vmap`, and numbers that differ from row to row.
 
     Args:
         at: the op.
@@ -59,14 +59,14 @@ def _check_rows(at: BatchSite, *shared: int) -> None:
 
 
 def _batched_list(at: BatchSite) -> Any:
-    """The rule of ops that give a list, from lists and elements."""
+    """The batching rule of ops from lists and elements to a list."""
     _check_rows(at)
     inputs = [x if x.dtype is LIST else at.whole(i) for i, x in enumerate(at.inputs)]
     return at.bind(*inputs, **at.attrs)
 
 
 def _batched_at(at: BatchSite) -> Any:
-    """The rule of ops that give a list, from a list, a position and an element."""
+    """The batching rule of ops from a list, a position and an element to a list."""
     _check_rows(at, 1)
     elements = [at.whole(i) for i in range(2, len(at.inputs))]
     return at.bind(*at.inputs[:2], *elements, **at.attrs)
@@ -118,7 +118,7 @@ _new = _list_op(
 
 
 def list_new(device: Device | None = None, size: Size = 0) -> Tensor:
-    """A list of ``size`` elements that are all absent."""
+    """A list of ``size`` absent elements."""
     sizes = {} if type(size) is int and size == 0 else {"size": size}
     return bind(_new, device=as_device(device), **sizes)
 
@@ -153,7 +153,7 @@ _push = _list_op(
 
 
 def list_push(values: Tensor, *xs: Tensor) -> Tensor:
-    """The list with further elements at its end."""
+    """The list with elements appended."""
     return bind(_push, values, *xs)
 
 
@@ -197,7 +197,7 @@ _pop = _list_op(
 def list_pop(
     values: Tensor, shapes: Sequence[Sequence[Size | None]], dtypes: Sequence[DType]
 ) -> tuple[Tensor, ...]:
-    """The list without its last elements, and these, which have the given shapes and dtypes."""
+    """The list without its last elements, and these elements, of given shapes and dtypes."""
     sizes = tuple([tuple(shape) for shape in shapes])
     return bind_several(_pop, values, shapes=sizes, dtypes=tuple(dtypes))
 
@@ -220,13 +220,13 @@ _read = _list_op(
 
 
 def list_read(values: Tensor, index: Tensor, like: Any, *, strict: bool = False) -> Tensor:
-    """One element; an absent one is zero.
+    """An element of the list; zero if absent.
 
     Args:
         values: the list.
         index: an integer without axes.
-        like: a tensor or a type, for shape and dtype of the element.
-        strict: whether the index must be one of the list.
+        like: a tensor or a type with the shape and dtype of the element.
+        strict: whether the index must be in range.
     """
     return bind(_read, values, index, shape=tuple(like.shape), dtype=like.dtype, strict=strict)
 
@@ -253,13 +253,13 @@ _write = _list_op(
 
 
 def list_write(values: Tensor, index: Tensor, x: Tensor, *, grow: bool = True) -> Tensor:
-    """The list with another element at one position.
+    """The list with the element at a position replaced.
 
     Args:
         values: the list.
         index: an integer without axes.
         x: the element.
-        grow: whether the position may be beyond its end.
+        grow: whether the position may be beyond the end.
     """
     return bind(_write, values, index, x, grow=grow)
 
@@ -276,7 +276,7 @@ _erase = _list_op(
 
 
 def _without(values: Tensor, index: Tensor) -> Tensor:
-    """The list with one element made absent."""
+    """The list with an element made absent."""
     return bind(_erase, values, index)
 
 
@@ -292,7 +292,7 @@ _cut = _list_op(
 
 
 def _cut_to(values: Tensor, size: Tensor) -> Tensor:
-    """The first elements."""
+    """The list cut to its first ``size`` elements."""
     return bind(_cut, values, size)
 
 
@@ -306,7 +306,7 @@ _size = _list_op(
 
 
 def list_size(values: Tensor) -> Tensor:
-    """How many elements there are, int64."""
+    """The number of elements, ``i64[]``."""
     return bind(_size, values)
 
 
@@ -325,7 +325,7 @@ _add = _list_op(
 
 
 def list_add(x1: Tensor, x2: Tensor) -> Tensor:
-    """The list of the sums."""
+    """The list of the sums of elements."""
     return bind(_add, x1, x2)
 
 
@@ -347,12 +347,12 @@ _stack = _list_op(
 
 
 def list_stack(values: Tensor, like: Any, size: Size | None = None) -> Tensor:
-    """The elements along a new first axis, zeros for absent ones.
+    """The elements stacked along a new first axis, with zeros for absent elements.
 
     Args:
         values: the list.
-        like: a tensor or a type, for shape and dtype of the elements.
-        size: how many there are, if that is known.
+        like: a tensor or a type with the shape and dtype of the elements.
+        size: the number of elements, if known.
     """
     return bind(_stack, values, size=size, shape=tuple(like.shape), dtype=like.dtype)
 
@@ -373,7 +373,7 @@ _unstack = define(
 
 
 def list_unstack(x: Tensor) -> Tensor:
-    """A list of the parts of ``x`` along its first axis."""
+    """A list of the slices of ``x`` along its first axis."""
     return bind(_unstack, x)
 
 
@@ -396,13 +396,13 @@ _concat = _list_op(
 def list_concat(
     values: Tensor, kind: TensorType | TensorSpec, like: Tensor | None = None
 ) -> Tensor:
-    """The elements one after the other along their first axis, ``[rows, *rest]``.
+    """The elements concatenated along their first axis, ``[rows, *rest]``.
 
     Args:
         values: the list.
-        kind: gives the dtype of the elements, and their shape but for the first axis.
-        like: a list that says how many rows absent elements have, zeros; ``values`` itself if not
-            given.
+        kind: a type with the dtype of the elements, and their shape except for the first axis.
+        like: a list with the numbers of rows of absent elements, which are zeros; by default
+            ``values`` itself.
     """
     other = values if like is None else like
     return bind(_concat, values, other, shape=tuple(kind.shape[1:]), dtype=kind.dtype)
@@ -427,5 +427,5 @@ _split = _list_op(
 
 
 def list_split(x: Tensor, like: Tensor) -> Tensor:
-    """The inverse of `list_concat`: a list with as many rows in each element as ``like`` has."""
+    """The inverse of `list_concat`: a list with as many rows per element as ``like``."""
     return bind(_split, x, like)

@@ -1,4 +1,4 @@
-"""Mutexes: atomic sections of several effects."""
+"""Mutexes: critical sections that make several effects atomic."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ _release = effect_op(
 
 @final
 class Mutex:
-    """Held by one thread or step at a time: makes several effects one.
+    """A lock held by one thread or step at a time, which makes several effects atomic.
 
     Single assignments and queue operations are atomic by themselves. Within ``with mutex:`` several
-    of them are, for all users of the same mutex: no other user sees what lies between. The others
-    wait, in the order of asking.
+    are atomic for all users of the same mutex: no other user sees intermediate states. Other users
+    wait, in the order of their requests.
 
     In a traced function the block becomes two nodes, around which effects keep their order; a run
-    that fails in between lets go of the mutex.
+    that fails in between releases the mutex.
 
     Args:
-        name: for display.
+        name: name for display.
 
     Source: TensorFlow's ``CriticalSection``.
 
@@ -88,14 +88,14 @@ class Mutex:
         return f"Mutex({named(state)}{'held' if state.holder else 'free'})"
 
     def acquire(self, *, timeout: TensorLike | None = None) -> None:
-        """Wait until it is free, and hold it; ``with mutex:`` does so, and lets go at the end.
+        """Wait until the mutex is free, and hold it, as ``with mutex:`` does for its block.
 
         Args:
-            timeout: how many seconds to wait at most.
+            timeout: maximum number of seconds to wait.
 
         Raises:
-            MutexError: this thread holds it already, and would wait for itself.
-            WaitTimeoutError: it was not free in time.
+            MutexError: this thread holds the mutex already, and would wait for itself.
+            WaitTimeoutError: the mutex was not free within the timeout.
         """
         state, seconds = self.resource, timeout_of("acquire", timeout)
         if getattr(self._held, "hold", None) is not None:
@@ -106,22 +106,22 @@ class Mutex:
         before = state.holds
         try:
             self._held.hold = bind_wait(_acquire, [], current_device(), seconds, resource=state)[0]
-        except BaseException:  # Ctrl-C: it may have come when the mutex was ours
+        except BaseException:  # Ctrl-C may have come after the mutex was acquired
             state.drop_held_by(this_thread(), before)
             raise
 
     def release(self) -> None:
-        """Let the next one have it.
+        """Release the mutex to the next waiter.
 
         Raises:
-            MutexError: this thread does not hold it.
+            MutexError: this thread does not hold the mutex.
         """
         hold: Tensor | None = getattr(self._held, "hold", None)
         if hold is None:
             raise MutexError("release: this thread does not hold the mutex", given=repr(self))
         try:
             bind(_release, hold, resource=self.resource)
-        finally:  # Ctrl-C may have come before it was done
+        finally:  # also if Ctrl-C came before the release was done
             self._held.hold = None
             self.resource.drop_held_by(this_thread(), 0)
 

@@ -1,4 +1,4 @@
-"""Elements of queues and their kin: pytrees of tensors of known types, and types by their text."""
+"""Elements of queues and similar resources: pytrees of tensors of known types; parsing of types."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype, may
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 _T = TypeVar("_T")
-_PRINTED: Final = {d.short: d for d in DTYPES.values()}  # here "u8" is no dtype of NumPy
+_PRINTED: Final = {d.short: d for d in DTYPES.values()}  # here "u8" is not NumPy's name
 
 
 def as_spec(what: str, kind: Any, device: Device) -> TensorSpec:
-    """The spec that is meant by a type, a spec, a tensor, or a text such as ``"f32[8,n]@cpu:1"``.
+    """The spec given by a type, a spec, a tensor, or a string such as ``"f32[8,n]@cpu:1"``.
 
     Args:
-        what: the operation that asks, for messages.
-        kind: names what is meant.
-        device: where it is, if that is not said.
+        what: the operation, for messages.
+        kind: the type, spec, tensor or string.
+        device: the device, if ``kind`` does not have one.
 
     Raises:
-        DTypeError: it is none of these.
+        DTypeError: ``kind`` is none of these.
     """
     if isinstance(kind, TensorType):
         return kind.on(device)
@@ -59,11 +59,11 @@ def as_spec(what: str, kind: Any, device: Device) -> TensorSpec:
 
 
 def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
-    """The types with a size of its own for each name, the same in all of them: only the run tells.
+    """The types with a new size, known only at run time, for each name, the same in all types.
 
     Args:
         kinds: the types.
-        why: says what the sizes depend on.
+        why: the origin of the sizes, for messages.
     """
     named = [str(size) for kind in kinds for size in kind.shape if isinstance(size, Dim)]
     fresh: Any = {n: unknown(n, f"the size {n} depends on {why}") for n in dict.fromkeys(named)}
@@ -74,12 +74,12 @@ def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
 
 
 def check_names(values: Sequence[TensorType], kinds: Sequence[TensorType], axes: int = 0) -> None:
-    """Refuse parts in which one name stands for different sizes, for type rules.
+    """Refuse parts in which a name stands for different sizes; for type rules.
 
     Args:
-        values: the types of what is given, each of which may be a part.
-        kinds: those of the parts.
-        axes: how many axes come before those of a part.
+        values: the types of the values given, each valid for its part.
+        kinds: the types of the parts.
+        axes: number of axes before those of a part.
 
     Raises:
         ShapeError: the sizes of a name differ.
@@ -98,21 +98,21 @@ def check_names(values: Sequence[TensorType], kinds: Sequence[TensorType], axes:
 
 @final
 class Elements:
-    """What the elements of a queue look like.
+    """The structure and the types of the elements of a queue.
 
     Args:
-        what: whose they are, for messages.
-        like: a tree of tensors, types or texts of types: one element.
-        device: where they are; by default where ``like`` is.
+        what: name of the resource, for messages.
+        like: an example element: a tree of tensors, types or strings of types.
+        device: device of the elements; by default that of ``like``.
         varying: whether the sizes of tensors may differ from element to element.
 
     Attributes:
-        types: of the parts; a named size may differ from element to element.
-        specs: these with the device.
-        device: where they are.
+        types: the types of the parts; a named size may differ from element to element.
+        specs: the specs of the parts: types with the device.
+        device: the device of the elements.
 
     Raises:
-        DTypeError: a part is no type.
+        DTypeError: a part of ``like`` is no type.
         DeviceError: the parts are on several devices.
         ShapeError: there is no part.
     """
@@ -147,15 +147,15 @@ class Elements:
         """The parts of an element, or of several in one tree, as tensors of the right dtypes.
 
         Args:
-            what: the operation that asks, for messages.
+            what: the operation, for messages.
             value: the tree.
-            many: whether it is of several elements.
+            many: whether the tree holds several elements.
             holder: as for `part_of`.
 
         Raises:
-            ShapeError: another structure.
-            DTypeError: another dtype, or none that fits.
-            DeviceError: another device.
+            ShapeError: the structure differs.
+            DTypeError: a dtype differs, or numbers do not fit it.
+            DeviceError: a device differs.
         """
         leaves = self.leaves(what, value)
         return [
@@ -164,10 +164,10 @@ class Elements:
         ]
 
     def leaves(self, what: str, value: Any) -> list[Any]:
-        """The parts of an element as they are given.
+        """The parts of an element, without conversion.
 
         Raises:
-            ShapeError: another structure.
+            ShapeError: the structure differs.
         """
         try:
             return self.treedef.flatten_up_to(value)
@@ -179,7 +179,7 @@ class Elements:
             ) from None
 
     def join(self, parts: Sequence[Any]) -> Any:
-        """An element of its parts."""
+        """An element from its parts."""
         return tree.unflatten(self.treedef, parts)
 
 
@@ -190,10 +190,10 @@ def _like(what: str, leaf: Any, device: Device) -> TensorSpec:
 
 
 def _varied(kind: TensorSpec, leaf: Any, part: int) -> TensorSpec:
-    """The type with names for its sizes, unless ``leaf`` itself says which may differ."""
+    """The type with names for its sizes, unless ``leaf`` itself names sizes that may differ."""
     if isinstance(leaf, (str, TensorType, TensorSpec)):
         return kind
-    of = f"_{part}" if part else ""  # sizes of different parts have nothing to do with each other
+    of = f"_{part}" if part else ""  # sizes of different parts are independent
     shape: Any = tuple([Dim(f"d{i}{of}") for i in range(kind.ndim)])
     return kind.like(shape=shape)
 
@@ -201,18 +201,18 @@ def _varied(kind: TensorSpec, leaf: Any, part: int) -> TensorSpec:
 def part_of(
     what: str, value: Any, kind: TensorSpec, *, many: bool = False, holder: Any = None
 ) -> Tensor:
-    """A tensor of the dtype and device of ``kind``, as which an empty list counts.
+    """A value as a tensor of the dtype and device of ``kind``; an empty list fits every dtype.
 
     Args:
-        what: the operation that asks, for messages.
-        value: the tensor, or what becomes one.
-        kind: the type and device of a part.
-        many: whether it is of several elements; an empty list is none, whatever their sizes.
-        holder: the resource that takes it, for messages: a queue, say.
+        what: the operation, for messages.
+        value: a tensor, or a value that converts to one.
+        kind: the type and device of the part.
+        many: whether it holds several elements; an empty list then holds none, whatever the sizes.
+        holder: the resource that takes it, such as a queue, for messages.
 
     Raises:
-        DTypeError: another dtype, or none that fits.
-        DeviceError: another device.
+        DTypeError: the dtype differs, or numbers do not fit it.
+        DeviceError: the device differs.
     """
     if isinstance(value, AbstractArray):
         x = tensor_of(value)
@@ -236,7 +236,7 @@ def part_of(
 
 
 def _elsewhere(what: str, x: Tensor, device: Device, holder: Any) -> DeviceError:
-    """The error for a value that is not where the resource is that takes it, with both lines."""
+    """The error for a value that is not on the device of its resource, with both lines."""
     whose = "" if holder is None else f", where the {holder!r} is"
     made = getattr(holder, "made", None)
     return DeviceError(
@@ -248,21 +248,21 @@ def _elsewhere(what: str, x: Tensor, device: Device, holder: Any) -> DeviceError
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether it is a list without numbers in it."""
+    """Whether a value is a (nested) list without numbers."""
     return type(value) in (list, tuple) and all(map(_is_empty, value))
 
 
 def check_part(value: TensorType, kind: TensorType, axes: int = 0) -> None:
-    """Refuse a part of another type, for type rules.
+    """Refuse a part of another type; for type rules.
 
     Args:
-        value: the type of what is given.
-        kind: that of a part; named sizes may be any.
-        axes: how many axes come before those of a part.
+        value: the type of the value given.
+        kind: the type of the part; named sizes may have any value.
+        axes: number of axes before those of the part.
 
     Raises:
-        DTypeError: another dtype.
-        ShapeError: another shape.
+        DTypeError: the dtype differs.
+        ShapeError: the shape differs.
     """
     if value.dtype is not kind.dtype:
         raise DTypeError("another dtype", expected=kind.dtype.short)
@@ -272,33 +272,33 @@ def check_part(value: TensorType, kind: TensorType, axes: int = 0) -> None:
 
 
 def checked(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: Any) -> Any:
-    """Bind an op once its rules have nothing against the inputs (see `check`).
+    """Bind an op after a check of its inputs (see `check`).
 
     Args:
         op: the op.
-        what: the method.
+        what: name of the method.
         inputs: tensors.
-        resource: what it is done to.
-        attrs: more attributes.
+        resource: the resource of the op.
+        attrs: further attributes.
     """
     check(op, what, inputs, resource, **attrs)
     return bind(op, *inputs, resource=resource, **attrs)
 
 
 def check(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: Any) -> None:
-    """Ask the rules of an op, whose errors then name the method.
+    """Check inputs by the rules of an op, whose errors then name the method.
 
-    Before it is done, not after: what is put in partly would stay.
+    The check comes before the effect: a failure halfway would leave parts in the resource.
 
     Args:
         op: the op.
-        what: the method.
+        what: name of the method.
         inputs: tensors.
-        resource: what it is done to.
-        attrs: more attributes.
+        resource: the resource of the op.
+        attrs: further attributes.
 
     Raises:
-        EagerflowError: a rule has something against the inputs.
+        EagerflowError: a rule refuses the inputs.
     """
     try:
         infer_specs(op, list(map(type_of, inputs)), {"resource": resource, **attrs})
@@ -310,15 +310,15 @@ def check(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: A
 
 
 def told(op: Op, resource: Any, value: _T) -> _T:
-    """What a resource says of itself: ``value`` now, or in a traced function when the run asks.
+    """A property of a resource: ``value`` if eager, in a traced function a tensor of each run.
 
     Args:
-        op: gives it in a graph, as a tensor.
-        resource: that is asked.
-        value: what it says now.
+        op: the op that returns the property as a tensor, in a graph.
+        resource: the resource.
+        value: its present value.
     """
     if is_traced():
         tensor: Any = bind(op, resource=resource, device=resource.device)
-        answer: _T = tensor  # it stands for the value
+        answer: _T = tensor  # stands for the value
         return answer
     return value

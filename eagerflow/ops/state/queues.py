@@ -1,6 +1,6 @@
-"""Queues: elements on their way from producers to consumers, which wait for each other.
+"""Queues: buffers between producers and consumers, with back-pressure on both.
 
-What differs from kind to kind: `eagerflow.resources.queue_kinds`.
+The kinds of queues are in `eagerflow.resources.queue_kinds`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _BOOL: Final = DTYPES["bool"]
 
 
 def _putting(name: str, axes: int) -> Op:
-    """An op that puts elements in: one, or those along ``axes`` axes."""
+    """Define an op that enqueues an element, or the elements along ``axes`` axes."""
 
     def rule(
         *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
@@ -138,41 +138,40 @@ _cancel_and_close = effect_op(
 
 @final
 class Queue:
-    """Hands elements from producers to consumers; both wait, so neither runs away.
+    """A queue of elements between producers and consumers, each of which waits for the other.
 
-    An element is a tensor or a pytree of tensors. Putting in waits while the queue is full, taking
-    waits while it is empty, each in the order of asking. Any number of threads and of traced
-    functions may do so at once. Waiting costs nothing and answers Ctrl-C. After `close`, nothing is
-    put in, and what is left can be taken; a request for more raises a `QueueClosedError`. The
-    rules are TensorFlow's, case by case: see ``docs/queues.md``.
+    An element is a tensor or a pytree of tensors. `enqueue` waits while the queue is full,
+    `dequeue` while it is empty, each in the order of requests. Any number of threads and traced
+    functions may do so at once. Waiting uses no CPU, and Ctrl-C interrupts it. After `close`,
+    no element is accepted, and the remaining elements can be taken; a request for more raises a
+    `QueueClosedError`. The rules are TensorFlow's, case by case: see ``docs/queues.md``.
 
     In a traced function these are nodes that wait for all effects before them, and later effects
-    wait for them (see `eagerflow.unordered`). What is taken is a constant to derivatives.
+    wait for them (see `eagerflow.unordered`). Elements taken are constants to derivatives.
 
     Args:
-        capacity: how many elements there is room for; None for any number.
-        like: one element, which tells dtypes and shapes: a tensor or a pytree of them. A text such
-            as ``"f32[n,3]"`` in the place of a tensor names the sizes that may differ from element
-            to element; within one, a name is one size.
-        kind: ``"fifo"``, first in, first out; ``"shuffle"``, any may be the next; ``"padding"``, in
-            order, and sizes may differ: `dequeue_many` fills up with zeros (all sizes of a tensor,
-            the named ones of a text); ``"priority"``, the lowest number first, in order among
+        capacity: the maximum number of elements; None for no limit.
+        like: an example element, for dtypes and shapes: a tensor or a pytree of tensors. A string
+            such as ``"f32[n,3]"`` in place of a tensor names the sizes that may differ from element
+            to element; within an element, a name stands for one size.
+        kind: ``"fifo"``, first in, first out; ``"shuffle"``, random order; ``"padding"``, first in,
+            first out, and sizes may differ: `dequeue_many` pads with zeros (all sizes of a tensor,
+            the named sizes of a string); ``"priority"``, the lowest number first, in order among
             equals.
-        min_after_dequeue: of a shuffle queue, how many elements stay to choose from, until the
-            queue is closed.
-        seed: of a shuffle queue: the same choices in each program; by default others each time.
-        device: where the elements are; by default where ``like`` is. A queue on a device of a task
+        min_after_dequeue: for a shuffle queue, the number of elements that remain to choose from,
+            until the queue is closed.
+        seed: for a shuffle queue, a seed for reproducible order; random by default.
+        device: device of the elements; by default that of ``like``. A queue on a device of a task
             (`eagerflow.cluster`) is in the process of that task.
-        name: for display, and for others in a container.
-        container: the name of a container of the task. A queue of that name, kind, type and
-            capacity which another client has made there is this one, with its elements. By default
-            a queue is this process's own.
+        name: name for display, and for other clients in a container.
+        container: name of a container of the task. All clients that name the same container, queue,
+            kind, type and capacity have the same queue. By default a queue is private.
 
     Raises:
-        TensorValueError: a capacity, a kind or an option that makes no sense.
+        TensorValueError: the capacity, the kind or an option is not valid.
         DTypeError: ``like`` is no tensor and no type, or a number is no integer.
-        ResourceError: in the container there is something else of that name, or the device is that
-            of no task.
+        ResourceError: the container has another resource of that name, or the device belongs to no
+            task.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.1.
 
@@ -200,7 +199,7 @@ class Queue:
         container: str | None = None,
     ) -> None:
         room = _checked_capacity(capacity)
-        if kind not in [*KINDS]:  # it may be anything
+        if kind not in [*KINDS]:  # it may be unhashable
             raise TensorValueError(f"Queue: kind={kind!r}", expected=", ".join(map(repr, KINDS)))
         self._kind = KINDS[kind]
         if not self._kind.chooses and (min_after_dequeue or seed is not None):
@@ -217,7 +216,7 @@ class Queue:
         self._elements = elements = Elements("Queue", like, device, self._kind.fills_up)
         shapes = [t.shape for t in elements.types]
         named = any(isinstance(size, Dim) for shape in shapes for size in shape)
-        #: what need not be looked at more closely
+        #: shapes that need no further check
         self._shapes: list[Any] | None = None if named else shapes
         types, where = elements.types, elements.device
         self.resource: QueueState | ResourceAtTask = resource_on(
@@ -227,23 +226,23 @@ class Queue:
 
     @property
     def capacity(self) -> int | None:
-        """How many elements there is room for; None for any number."""
+        """The maximum number of elements; None for no limit."""
         room = self.resource.room
         return None if room == float("inf") else int(room)
 
     @property
     def kind(self) -> str:
-        """Which element is the next."""
+        """The kind of queue: the order in which elements are taken."""
         return self.resource.kind
 
     @property
     def name(self) -> str | None:
-        """Its name, for display."""
+        """The name of the queue, for display."""
         return self.resource.name
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be put in any more. In a traced function the run looks: a tensor.
+        """Whether the queue accepts no more elements; in a traced function, a tensor of each run.
 
         >>> queue = ef.Queue(10, ef.tensor(0))
         >>> left = ef.trace(lambda: ef.where(queue.closed, queue.size(), -1))
@@ -277,7 +276,7 @@ class Queue:
         name = "" if state.name is None else f" {state.name!r}"
         return f"{state.kind}{name}, {', '.join(map(str, state.specs))}"
 
-    # --- putting in ---
+    # --- enqueueing ---
 
     def enqueue(
         self,
@@ -286,18 +285,18 @@ class Queue:
         priority: TensorLike | None = None,
         timeout: TensorLike | None = None,
     ) -> None:
-        """Put in one element; waits while there is no room.
+        """Add an element; waits while the queue is full.
 
         Args:
-            element: of the structure, dtypes and shapes of the queue.
-            priority: of a priority queue: an integer, the lowest comes out first.
-            timeout: how many seconds to wait at most.
+            element: an element of the structure, dtypes and shapes of the queue.
+            priority: for a priority queue: an integer; the lowest is taken first.
+            timeout: maximum number of seconds to wait.
 
         Raises:
             QueueClosedError: the queue is closed, or was closed and cancelled while this waited.
-            WaitTimeoutError: there was no room in time.
-            ShapeError: another structure or shape.
-            DTypeError: another dtype.
+            WaitTimeoutError: the queue was full until the timeout.
+            ShapeError: the structure or a shape differs.
+            DTypeError: a dtype differs.
 
         >>> queue = ef.Queue(10, {"x": ef.zeros(2), "label": ef.tensor(0)})
         >>> queue.enqueue({"x": [1.0, 2.0], "label": 3})
@@ -313,22 +312,22 @@ class Queue:
         priority: TensorLike | None = None,
         timeout: TensorLike | None = None,
     ) -> None:
-        """Put in the elements that lie along the first axis of each part, as there is room.
+        """Add the elements along the first axis of each part, as space permits.
 
         They stay together: no other element comes in between. There may be more than the
-        capacity; then this waits until the others were taken. If it fails after it has waited, some
-        of them may be in.
+        capacity; then this waits until earlier elements are taken. If it fails after a wait, some
+        of the elements may have been added.
 
         Args:
-            elements: a tree as for `enqueue`, with one more axis before the others.
-            priority: of a priority queue: one integer for each, or one for all.
-            timeout: how many seconds to wait at most.
+            elements: a tree as for `enqueue`, with an additional first axis.
+            priority: for a priority queue: an integer for each element, or one for all.
+            timeout: maximum number of seconds to wait.
 
         Raises:
             QueueClosedError: the queue is closed, or was closed and cancelled while this waited.
-            WaitTimeoutError: there was no room in time.
-            ShapeError: another structure or shape, or parts of different lengths.
-            DTypeError: another dtype.
+            WaitTimeoutError: the queue was full until the timeout.
+            ShapeError: the structure or a shape differs, or parts have different lengths.
+            DTypeError: a dtype differs.
 
         >>> queue = ef.Queue(10, ef.tensor(0), kind="priority")
         >>> queue.enqueue_many([10, 20, 30], priority=[2, 1, 1])
@@ -358,22 +357,22 @@ class Queue:
             inputs.append(part_of(what, priority, TensorType(INT64, ()).on(state.device)))
         eager = op is _enqueue and not stack.installed  # else a size may be symbolic
         if eager and self._shapes == [x._data.shape for x in inputs]:
-            bind(op, *inputs, resource=state, timeout=seconds)  # dtypes are right by now
+            bind(op, *inputs, resource=state, timeout=seconds)  # dtypes have been checked
         else:
             check(op, what, inputs, state)
             bind_wait(op, inputs, state.device, seconds, resource=state)
 
-    # --- taking ---
+    # --- dequeueing ---
 
     def dequeue(self, *, timeout: TensorLike | None = None) -> Any:
-        """Take the next element; waits while there is none.
+        """Take the next element; waits while the queue is empty.
 
         Args:
-            timeout: how many seconds to wait at most.
+            timeout: maximum number of seconds to wait.
 
         Raises:
-            QueueClosedError: the queue is closed and has no more.
-            WaitTimeoutError: there was none in time.
+            QueueClosedError: the queue is closed and empty.
+            WaitTimeoutError: the queue was empty until the timeout.
 
         >>> queue = ef.Queue(10, ef.tensor(0))
         >>> queue.enqueue(5)
@@ -383,11 +382,11 @@ class Queue:
         return self._take(_dequeue, timeout_of("dequeue", timeout))
 
     def __iter__(self) -> Iterator[Any]:
-        """The elements, until the queue is closed and has no more.
+        """Iterate over the elements, until the queue is closed and empty.
 
         Raises:
-            QueueClosedError: a runner closed it that had failed.
-            TraceError: in a traced function, which would be traced without end.
+            QueueClosedError: a failed runner closed the queue.
+            TraceError: the iteration is in a traced function, which would be traced without end.
 
         >>> queue = ef.Queue(10, ef.tensor(0))
         >>> queue.enqueue(5)
@@ -410,28 +409,28 @@ class Queue:
             except QueueClosedError as error:
                 notes = getattr(error, "__notes__", ())
                 if any(not note.startswith(TASK_NOTE) for note in notes):
-                    raise  # a runner failed that was to fill it
+                    raise  # the runner that fills the queue failed
                 return
             yield element
 
     def dequeue_many(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
-        """Take ``n`` elements, stacked along a new first axis; waits until there were as many.
+        """Take ``n`` elements, stacked along a new first axis; waits until there are as many.
 
-        It holds those that have come, so ``n`` may be more than the capacity (but not of a priority
-        queue, which gives the lowest ones). If it ends without the rest, they go back.
+        Elements are collected as they arrive, so ``n`` may exceed the capacity (except for a
+        priority queue, which returns the lowest). If it fails, collected elements go back.
 
         Args:
-            n: how many; a size of a tensor, such as ``x.shape[0]``, or an integer tensor may be
-                another one in each run of a traced function.
-            timeout: how many seconds to wait at most; likewise.
+            n: number of elements; a size of a tensor, such as ``x.shape[0]``, or an integer tensor
+                may differ between runs of a traced function.
+            timeout: maximum number of seconds to wait; likewise.
 
         Returns:
-            A tree of tensors ``[n, ...]``. Those of a padding queue are as large as the largest.
+            A tree of tensors ``[n, ...]``; in a padding queue, of the size of the largest element.
 
         Raises:
-            QueueClosedError: the queue is closed and has fewer; they stay there.
-            WaitTimeoutError: there were fewer in time.
-            ShapeError: the sizes of elements may differ, and it is no padding queue.
+            QueueClosedError: the queue is closed and has fewer elements; these stay in it.
+            WaitTimeoutError: there were fewer elements within the timeout.
+            ShapeError: the sizes of elements may differ, and the queue is no padding queue.
 
         >>> queue = ef.Queue(10, ef.tensor([0]), kind="padding")
         >>> for element in ([1], [2, 3], []):
@@ -444,11 +443,11 @@ class Queue:
         return self._take_many(_dequeue_many, "dequeue_many", n, timeout)
 
     def dequeue_up_to(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
-        """As `dequeue_many`, but if the queue is closed, what is left will do.
+        """As `dequeue_many`, but if the queue is closed, fewer remaining elements suffice.
 
         Raises:
-            QueueClosedError: the queue is closed and has none.
-            WaitTimeoutError: there were fewer in time, and it is not closed.
+            QueueClosedError: the queue is closed and empty.
+            WaitTimeoutError: there were fewer within the timeout, and the queue is not closed.
 
         >>> queue = ef.Queue(10, ef.tensor(0))
         >>> queue.enqueue_many([1, 2, 3])
@@ -473,10 +472,10 @@ class Queue:
         outputs = bind_wait(op, [], state.device, seconds, count, resource=state)
         return self._elements.join(outputs)
 
-    # --- the rest ---
+    # --- size and closing ---
 
     def size(self) -> Tensor:
-        """How many elements there are, as a tensor.
+        """The number of elements, as a tensor ``i64[]``.
 
         >>> ef.Queue(10, ef.tensor(0.0)).size()
         Tensor(0, i64[]@cpu:0)
@@ -485,18 +484,18 @@ class Queue:
         return bind(_size, resource=state, device=state.device)
 
     def close(self, cancel_pending: bool = False, *, timeout: TensorLike | None = None) -> None:
-        """Let nothing in any more.
+        """Close the queue: it accepts no more elements.
 
-        What is in can still be taken; a caller that waits for more gets a `QueueClosedError`.
+        Remaining elements can be taken; consumers that wait for more get a `QueueClosedError`.
 
         Args:
-            cancel_pending: whether those that wait to put something in are cancelled. Else this
-                waits until they are through.
-            timeout: how many seconds to wait at most.
+            cancel_pending: whether waiting producers are cancelled. Else this waits until their
+                elements are added.
+            timeout: maximum number of seconds to wait.
 
         Raises:
-            QueueClosedError: it is closed already, and ``cancel_pending`` is false.
-            WaitTimeoutError: others still waited to put something in. It is open then.
+            QueueClosedError: the queue is closed already, and ``cancel_pending`` is false.
+            WaitTimeoutError: producers were still waiting at the timeout; the queue stays open.
         """
         state = self.resource
         if cancel_pending:
@@ -505,7 +504,7 @@ class Queue:
             bind_wait(_close, [], state.device, timeout_of("close", timeout), resource=state)
 
 
-#: names of other frameworks; what there is instead: `hints/attribute_names.py`
+#: names of other frameworks; their replacements: `hints/attribute_names.py`
 _HINTED: Final = """
     append empty full get get_nowait is_closed maxsize pop popleft push put put_nowait qsize
     shutdown

@@ -30,10 +30,10 @@ _snapshot: Final = effect_op(
 
 
 def snapshot(variables: object) -> Any:
-    """The values of several variables at one instant, whatever other threads assign.
+    """The values of several variables at one instant, consistent under concurrent assignments.
 
-    Read one after the other, values may be of different moments. What several assignments do
-    together is seen in part, unless they and the snapshot are in sections of one `eagerflow.Mutex`.
+    Separate reads may see values of different moments. A group of assignments may be seen in part,
+    unless it and the snapshot are in sections of one `eagerflow.Mutex`.
 
     To derivatives the values are constants.
 
@@ -41,10 +41,10 @@ def snapshot(variables: object) -> Any:
         variables: a tree of variables.
 
     Returns:
-        A tree of tensors, each where its variable is.
+        A tree of tensors, each on the device of its variable.
 
     Raises:
-        VariableError: something in the tree is no variable.
+        VariableError: a leaf of the tree is no variable.
 
     >>> a, b = ef.Variable(1.0), ef.Variable([2.0, 3.0])
     >>> ef.snapshot({"a": a, "b": b})
@@ -57,7 +57,7 @@ def snapshot(variables: object) -> Any:
     states = [leaf.resource for leaf in leaves]
     if not states:
         return variables
-    groups: dict[bool, list[VariableState]] = {}  # those that hold no values stand apart
+    groups: dict[bool, list[VariableState]] = {}  # variables without values are grouped apart
     for state in dict.fromkeys(states):
         groups.setdefault(state.device.holds_data, []).append(state)
     value_of: dict[VariableState, Any] = {}

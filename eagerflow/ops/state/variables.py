@@ -1,4 +1,4 @@
-"""Variables: state that outlives ops, read and assigned by ops of their own."""
+"""Variables: tensors as state, with ops to read and assign them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ _read = define(
 def _writing(
     name: str, infer: Callable[..., TensorType], inputs: int, **more: Unpack[OpFacts]
 ) -> Op:
-    """An op that changes a variable, and gives its new value."""
+    """Define an op that changes a variable and returns its new value."""
     facts: OpFacts = {
         "precision": "exact", "order": "rows", "resource": VariableState, "reaches": "nothing",
         **more,
@@ -134,7 +134,7 @@ _scatter_add = _writing("variable_scatter_add", _scatter_type, 2, cost=writing_r
 
 
 def _stand_in(value: Tensor) -> Tensor:
-    """Zeros of the type of ``value``, in no trace: what a variable holds until its first run."""
+    """Zeros of the type of ``value``, outside of any trace: the value before the first run."""
     shape = tuple([index(size) for size in value.shape])
     with use(BASE):
         return zeros(shape, dtype=value.dtype, device=value.device)
@@ -144,7 +144,7 @@ def _stand_in(value: Tensor) -> Tensor:
 
 
 def _reword(error: EagerflowError, op: Op, state: VariableState, inputs: Any) -> None:
-    """Put the error of an op in the words of the method: which variable, what it was given."""
+    """Reword the error of an op for the method: name the variable and the arguments."""
     method, wrong = op.name.removeprefix("variable_"), error.wrong.removeprefix(f"{op.name}: ")
     names = ("value",) if len(inputs) == 1 else ("indices", "values")
     given = ", ".join(f"{n}={type_of(x)}" for n, x in zip(names, inputs, strict=True))
@@ -177,29 +177,29 @@ def _no_in_place(symbol: str) -> Any:
 
 @final
 class Variable(AbstractArray):
-    """State: a tensor of fixed dtype and shape that assignments replace.
+    """A variable: state that holds a tensor of fixed dtype and shape, replaced by assignments.
 
-    It is usable wherever a tensor is and stands for the value that it has then: a value read
-    earlier never changes. Assignments are atomic: of `assign_add` from many threads, none is lost.
-    They return the new value. ``v += x`` and ``v -= x`` are `assign_add` and `assign_sub` and leave
-    ``v`` the variable; other in-place operators raise.
+    It is usable wherever a tensor is, and stands for its present value: a value read earlier never
+    changes. Assignments are atomic: no `assign_add` of concurrent threads is lost. They return the
+    new value. ``v += x`` and ``v -= x`` are `assign_add` and `assign_sub` and leave ``v`` the
+    variable; other in-place operators raise.
 
     Args:
-        value: the first value, which is copied.
-        dtype: its dtype; by default that of the value.
-        device: where it lives; by default where the value is.
-        trainable: whether tapes watch it by themselves.
-        name: for display, and for others in a container.
-        container: the name of a container of the task where it lives (`eagerflow.cluster`). A
-            variable of that name and type which another client has made there is this one, with
-            the value that it has. By default a variable is this process's own.
+        value: the initial value, which is copied.
+        dtype: dtype of the variable; by default that of the value.
+        device: device of the variable; by default that of the value.
+        trainable: whether tapes watch the variable automatically.
+        name: name for display, and within a container.
+        container: the name of a container of the task of its device (`eagerflow.cluster`). If
+            another client has made a variable of that name and type there, it is shared, with its
+            present value. By default a variable is local to this process.
 
     Attributes:
         resource: the state.
 
     Raises:
-        ResourceError: in the container there is something else of that name, or the device is that
-            of no task.
+        ResourceError: the container has another resource of that name, or the device does not
+            belong to a task.
 
     >>> v = ef.Variable([1.0, 2.0], name="w")
     >>> v * 10
@@ -212,7 +212,7 @@ class Variable(AbstractArray):
 
     __slots__ = ("__weakref__", "resource")
 
-    _lane = None  # operators take the general path, which reads
+    _lane = None  # operators take the general path, which reads the variable
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class Variable(AbstractArray):
         entry = _read.resolved.get(state.device)
         if entry is None or stack.installed:
             value = bind(_read, resource=state, device=state.device)
-        else:  # no interpreter looks on: straight to the kernel, as operators do
+        else:  # without interpreters: straight to the kernel, as operators do
             value = make_tensor(entry.kernel(resource=state), state.lane)
         if stack.scoped and not is_home(state.device):
             note_read(value, state)
@@ -246,7 +246,7 @@ class Variable(AbstractArray):
 
     @property
     def value(self) -> Tensor:
-        """The value it has now."""
+        """The present value, as a tensor."""
         return self.__tensor__()
 
     @value.setter
@@ -260,7 +260,7 @@ class Variable(AbstractArray):
 
     @property
     def dtype(self) -> DType:
-        """The type of the elements."""
+        """The dtype of the elements."""
         return self.resource.dtype
 
     @property
@@ -270,21 +270,21 @@ class Variable(AbstractArray):
 
     @property
     def device(self) -> Device:
-        """Where it lives."""
+        """The device of the variable."""
         return self.resource.device
 
     @property
     def trainable(self) -> bool:
-        """Whether tapes watch it by themselves."""
+        """Whether tapes watch the variable automatically."""
         return self.resource.trainable
 
     @property
     def name(self) -> str | None:
-        """Its name, for display."""
+        """The name of the variable, for display."""
         return self.resource.name
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The value it has now as a read-only NumPy array.
+        """The present value as a read-only NumPy array.
 
         >>> ef.Variable(1.5).numpy()
         array(1.5, dtype=float32)
@@ -297,17 +297,17 @@ class Variable(AbstractArray):
         """Replace the value.
 
         Args:
-            value: of the variable's dtype and shape; numbers and sequences take the dtype. The
-                variable owns its value: memory that may be written from elsewhere, such as that
-                of a NumPy array or a view, is copied, the fresh result of an op is not.
+            value: the new value, of the variable's dtype and shape; numbers and sequences take the
+                dtype. Memory that may be written from elsewhere, such as that of a NumPy array or a
+                view, is copied; the fresh result of an op is not.
 
         Returns:
             The new value.
 
         Raises:
-            ShapeError: another shape.
-            DTypeError: another dtype.
-            DeviceError: another device.
+            ShapeError: ``value`` has another shape.
+            DTypeError: ``value`` has another dtype.
+            DeviceError: ``value`` is on another device.
 
         >>> ef.Variable([1.0, 2.0]).assign([3.0, 4.0])
         Tensor([3., 4.], f32[2]@cpu:0)
@@ -318,15 +318,16 @@ class Variable(AbstractArray):
         """Add to the value.
 
         Args:
-            value: of the variable's dtype; broadcasts to its shape. `IndexedSlices` add to rows.
+            value: the summand, of the variable's dtype; broadcasts to its shape. `IndexedSlices`
+                add to rows.
 
         Returns:
             The new value.
 
         Raises:
-            ShapeError: a shape that does not broadcast to that of the variable.
-            DTypeError: another dtype.
-            DeviceError: another device.
+            ShapeError: the shape of ``value`` does not broadcast to that of the variable.
+            DTypeError: ``value`` has another dtype.
+            DeviceError: ``value`` is on another device.
 
         >>> ef.Variable([1.0, 2.0]).assign_add(1)
         Tensor([2., 3.], f32[2]@cpu:0)
@@ -346,17 +347,17 @@ class Variable(AbstractArray):
         return self._bind(_assign_sub, self._operand(value))
 
     def scatter_update(self, indices: TensorLike, values: TensorLike) -> Tensor:
-        """Replace rows; of values for the same row the last wins.
+        """Replace rows; of several values for the same row, the last wins.
 
         Args:
-            indices: integers, the rows along the first axis; negative ones count from the end.
-            values: of the variable's dtype; broadcasts to ``indices.shape + v.shape[1:]``.
+            indices: integers, the rows along the first axis; negative indices count from the end.
+            values: values of the variable's dtype; broadcast to ``indices.shape + v.shape[1:]``.
 
         Returns:
             The new value.
 
         Raises:
-            TensorIndexError: a row out of range; nothing is changed then.
+            TensorIndexError: a row is out of range; the variable is then unchanged.
 
         >>> ef.Variable([1.0, 2.0, 3.0]).scatter_update([0, 2], [9.0, 8.0])
         Tensor([9., 2., 8.], f32[3]@cpu:0)
@@ -364,7 +365,7 @@ class Variable(AbstractArray):
         return self._bind(_scatter_update, self._indices(indices), self._operand(values))
 
     def scatter_add(self, indices: TensorLike, values: TensorLike) -> Tensor:
-        """Add to rows; values for the same row add up. The arguments are those of `scatter_update`.
+        """Add to rows; values for the same row add up. Arguments are as for `scatter_update`.
 
         >>> ef.Variable([1.0, 2.0, 3.0]).scatter_add([0, 0], [1.0, 10.0])
         Tensor([12.,  2.,  3.], f32[3]@cpu:0)
@@ -378,7 +379,7 @@ class Variable(AbstractArray):
             inputs = tuple([to_home(x, state.device) for x in inputs])
         try:
             if not same or len(inputs) > 1:
-                # before, not after: a kernel that fails could have written already
+                # checked before: a kernel that fails could have written already
                 infer_specs(op, list(map(type_of, inputs)), {"resource": state})
             result = bind(op, *inputs, resource=state)
         except (DTypeError, DeviceError, ShapeError, TensorIndexError) as error:
@@ -387,7 +388,7 @@ class Variable(AbstractArray):
         return result
 
     def _operand(self, value: TensorLike) -> Tensor:
-        """What is assigned: a tensor as it is; what has no dtype of its own takes this one."""
+        """The value to assign, as a tensor; weak values take the variable's dtype."""
         if type(value) is Tensor:
             return value
         state = self.resource
@@ -404,7 +405,7 @@ class Variable(AbstractArray):
         values = matched(values, slices.shape, self.shape, wrong, repr(slices))
         return self._bind(_scatter_add, slices.indices, values)
 
-    # --- operators that look like assignments ---
+    # --- in-place operators ---
 
     def __iadd__(  # type: ignore[override, misc]  # unlike v + x, it stays a variable
         self, value: TensorLike | IndexedSlices
@@ -447,7 +448,7 @@ class Variable(AbstractArray):
         return Variable(self, trainable=self.trainable, name=self.name)
 
     def __deepcopy__(self, memo: Any) -> Variable:
-        # values are immutable, so there is nothing deeper but who moves with whom
+        # values are immutable, so only the companions need a deep copy
         companions = deepcopy(self.resource.companions, memo)
         return _restore(self.value, self.trainable, self.name, companions)
 
@@ -465,11 +466,11 @@ def _restore(
 
 
 def keep_together(variable: Variable, *others: Variable) -> None:
-    """Let variables move together: `eagerflow.move` of one of them moves them all.
+    """Let variables move together: `eagerflow.move` of one of these moves all.
 
     Args:
         variable: a variable, such as a parameter.
-        others: what is kept beside it, such as running means of its gradients.
+        others: its companions, such as running means of its gradients.
 
     >>> from eagerflow.extending import keep_together
     >>> v, mean = ef.Variable([1.0, 2.0]), ef.Variable([0.0, 0.0])

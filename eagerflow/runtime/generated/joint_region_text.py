@@ -135,7 +135,7 @@ def _operands(region: RegionText, make: Any) -> list[Any] | None:
     if len(whole) != 1:
         return None
     (shape,) = whole
-    found = []
+    arrays = []
     for argument in kernel.arguments:
         source = argument.source
         if isinstance(source, VariableState):
@@ -147,8 +147,8 @@ def _operands(region: RegionText, make: Any) -> list[Any] | None:
         size = _size(given)
         if size != 1 and list(map(str, given)) != list(map(str, shape)):
             return None
-        found.append(make(size, times))
-    return found + [make(_size(shape), 1 + (r.state in read)) for r in kernel.results]
+        arrays.append(make(size, times))
+    return arrays + [make(_size(shape), 1 + (r.state in read)) for r in kernel.results]
 
 
 def _size(shape: tuple[Any, ...]) -> int:

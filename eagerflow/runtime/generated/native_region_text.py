@@ -297,9 +297,9 @@ class RegionText:
 
         Only in regions of single elements, where each is read before its place is written.
         """
-        kinds, found = self.expressions.program.kinds, dict[int, int]()
+        kinds, buffers = self.expressions.program.kinds, dict[int, int]()
         if self.kernel.layout is not None:
-            return found
+            return buffers
         left = [r for r in self.arrays if r in self.dying]
         for place, result in self.kernel.results_read:
             kind = kinds[result.register]
@@ -309,9 +309,9 @@ class RegionText:
                 continue
             fitting = next((r for r in left if _lies_as(kinds[r], kind)), None)
             if fitting is not None:
-                found[place] = fitting
+                buffers[place] = fitting
                 left.remove(fitting)
-        return found
+        return buffers
 
     def argument(self, argument: KernelArgument) -> str:
         """The expression of an argument of the kernel."""

@@ -1,4 +1,4 @@
-"""Converted code: what is converted, lines, cells, exceptions, and that it is done once."""
+"""Converted code: its extent, lines, cells and exceptions, and conversion once per function."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

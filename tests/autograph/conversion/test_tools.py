@@ -1,4 +1,4 @@
-"""Debuggers, coverage and notebooks see converted functions as they see others."""
+"""Debuggers, coverage and notebooks see converted functions like any other function."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

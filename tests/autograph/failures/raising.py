@@ -1,6 +1,6 @@
-"""Programs that raise exceptions which show values.
+"""Programs that raise exceptions with values in their texts.
 
-They are in a module that pytest does not rewrite, so that `assert` says what it says to users.
+This module is not rewritten by pytest, so that a failing `assert` has the text that users see.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"

@@ -1,4 +1,4 @@
-"""`finally`, `with` and `suppress`: what a run of the graph that fails leaves out is told."""
+"""`finally`, `with` and `suppress`: blocks that a failing run of the graph omits are reported."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

@@ -1,4 +1,4 @@
-"""Loops over tensors from outside of the trace are loops of the graph, as those over arguments."""
+"""Loops over captured tensors become loops of the graph, like loops over arguments."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

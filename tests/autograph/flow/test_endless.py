@@ -1,4 +1,4 @@
-"""Loops that only an exception ends, and loops of Python that nothing ends in a trace."""
+"""Loops that only an exception ends, and loops of Python that do not end in a trace."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

@@ -1,4 +1,4 @@
-"""Ends of loops: what `range` refuses, what is read after a loop, reductions of nothing."""
+"""Ends of loops: refusals of `range`, names read after a loop, reductions of no elements."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -116,7 +116,7 @@ def _outcome(function, *args):
         return type(error), str(error).partition("\n")[0]
 
 
-# --- reductions of nothing ---------------------------------------------------------------------
+# --- reductions of no elements -----------------------------------------------------------------
 
 
 def greatest(xs):
@@ -149,7 +149,7 @@ def test_reductions_of_nothing(function) -> None:
         assert _outcome(traced, xs) == _outcome(function, xs)
 
 
-# --- what errors say ---------------------------------------------------------------------------
+# --- texts of errors ---------------------------------------------------------------------------
 
 
 def test_a_slice_by_a_tensor_says_what_to_write() -> None:

@@ -1,4 +1,4 @@
-"""What people are told of loops whose iterations are traced one by one."""
+"""Reports on unrolled loops, whose iterations are traced one by one."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

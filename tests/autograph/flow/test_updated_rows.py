@@ -1,4 +1,4 @@
-"""Loops over tensors that they update in place: an iteration sees the rows of the moment."""
+"""Loops over tensors that they update in place: an iteration sees the current rows."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

@@ -1,4 +1,4 @@
-"""The programs that a converter has to cope with, each with calls and what they give.
+"""The programs that a converter has to cope with, each with calls and their results.
 
 A program takes Python numbers and lists as well as tensors: plain Python, eager and traced runs
 have to agree.

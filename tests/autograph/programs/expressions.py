@@ -1,4 +1,4 @@
-"""Expressions that choose: `and`, `or`, `not`, comparisons, `x if c else y`, comprehensions."""
+"""Expressions with branches: `and`, `or`, `not`, comparisons, `x if c else y`, comprehensions."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

@@ -1,4 +1,4 @@
-"""What is called: helpers, methods, closures, lambdas, partials, decorators, recursion."""
+"""Callees: helpers, methods, closures, lambdas, partials, decorators, recursion."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

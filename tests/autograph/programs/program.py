@@ -1,4 +1,4 @@
-"""`Program`: a function with the calls that it is tested by."""
+"""`Program`: a function with calls and their expected results."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 
 class Program(NamedTuple):
-    """A function with calls.
+    """A function with calls and their expected results.
 
     Attributes:
         function: takes numbers and lists of numbers; floats and lists become tensors.
-        calls: arguments, and what the function gives.
+        calls: pairs of arguments and the result.
         ops: the ops with subgraphs that its graph has.
     """
 
@@ -21,12 +21,12 @@ class Program(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the function."""
+        """The name of the function."""
         return str(getattr(self.function, "__name__", "partial"))
 
 
 def row(
     function: Callable[..., Any], *calls: tuple[tuple[Any, ...], Any], ops: str = ""
 ) -> Program:
-    """A row of the table; ``ops`` are named with spaces between."""
+    """A row of the table; ``ops`` has names of ops with spaces between them."""
     return Program(function, calls, frozenset(ops.split()))

@@ -1,4 +1,4 @@
-"""What branches and loops set outside of dicts and lists: slots, classes, functions, arrays."""
+"""Stores of branches and loops beside dicts and lists: in slots, classes, functions, arrays."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined"
 

@@ -1,4 +1,4 @@
-"""Texts that show values which only the graph knows: messages, lines that are printed."""
+"""Texts with values that only the graph knows: messages, printed lines."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

@@ -1,4 +1,4 @@
-"""Lists, comprehensions and builtins on tensors: what they give eagerly, or an error."""
+"""Lists, comprehensions and builtins on tensors, traced: the eager results, or an error."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 

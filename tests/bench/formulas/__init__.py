@@ -1,1 +1,1 @@
-"""Formulas of other fields than learning, each written once and run by every library."""
+"""Formulas of fields other than learning, each written once and run by every library."""

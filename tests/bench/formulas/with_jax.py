@@ -1,4 +1,4 @@
-"""JAX, under `jax.jit`."""
+"""The formulas by JAX, under `jax.jit`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _segment_sum(values: Any, ids: Any, count: int) -> Any:
 
 
 def step_of(name: str, size: int) -> Callable[[], Any]:
-    """A call of a formula on data that it makes."""
+    """A call of a formula on data of its own."""
     work = WORKS[name]
     given = [jnp.asarray(x) for x in work.data(np.random.default_rng(0), size)]
     run = jax.jit(work.of(Library(jnp, jax.scipy.special.erf, _segment_sum, _repeat)))

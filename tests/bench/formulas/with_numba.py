@@ -1,4 +1,4 @@
-"""Numba: what its users write, loops over elements, one formula after the other."""
+"""The formulas by Numba as its users write them, loops over elements."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def step_of(name: str, size: int) -> Callable[[], Any]:
-    """A call of a formula on data that it makes."""
+    """A call of a formula on data of its own."""
     given = WORKS[name].data(np.random.default_rng(0), size)
     run = _FUNCTIONS[name]
     return lambda: run(*given)

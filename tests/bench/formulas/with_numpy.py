@@ -1,4 +1,4 @@
-"""NumPy, op by op; in float64 it is what the others are compared with."""
+"""The formulas by NumPy, op by op; its results in float64 are the reference for the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LIBRARY = Library(np, _erf, _segment_sum, _repeat)
 
 
 def step_of(name: str, size: int) -> Callable[[], Any]:
-    """A call of a formula on data that it makes."""
+    """A call of a formula on data of its own."""
     work = WORKS[name]
     given = work.data(np.random.default_rng(0), size)
     run = work.of(_LIBRARY)
@@ -42,7 +42,7 @@ def step_of(name: str, size: int) -> Callable[[], Any]:
 
 
 def exact(name: str, size: int) -> list[np.ndarray[Any, Any]]:
-    """The results, computed in float64."""
+    """The results of a formula, computed in float64."""
     work = WORKS[name]
     given = work.data(np.random.default_rng(0), size)
     return [*work.of(_LIBRARY)(*[x.astype("f8") for x in given])]

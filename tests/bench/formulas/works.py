@@ -1,4 +1,4 @@
-"""The formulas, over the functions of any library, and the data that they get.
+"""The formulas, over the functions of any library, and their data.
 
 They are written as for NumPy: no library gets a form that suits it better than the others.
 """
@@ -22,13 +22,13 @@ _CLUSTERS = 16
 @final
 @dataclass(frozen=True)
 class Library:
-    """What the formulas need of a library.
+    """The functions of a library that the formulas need.
 
     Attributes:
         xp: its functions under the names of NumPy's.
         erf: the error function.
         segment_sum: ``segment_sum(values, ids, count)``.
-        repeat: ``repeat(count, f, x)`` is f applied so many times.
+        repeat: ``repeat(count, f, x)`` applies f to x, count times over.
     """
 
     xp: Any
@@ -40,12 +40,12 @@ class Library:
 @final
 @dataclass(frozen=True)
 class Work:
-    """One formula.
+    """A formula with its data and sizes.
 
     Attributes:
         data: ``data(rng, size)`` makes its arrays, float32.
         of: ``of(library)`` is the function of these arrays; it gives a tuple of arrays.
-        sizes: those that are measured, and the smallest one.
+        sizes: the sizes that are measured, and the smallest one.
     """
 
     data: Callable[[np.random.Generator, int], tuple[np.ndarray[Any, Any], ...]]
@@ -93,13 +93,13 @@ def _heat(library: Library) -> Callable[..., tuple[Any, ...]]:
 
 
 def _bodies(rng: np.random.Generator, size: int) -> tuple[np.ndarray[Any, Any], ...]:
-    """Places, speeds and masses of bodies."""
+    """Positions, velocities and masses of bodies."""
     places, speeds = (rng.normal(size=(3, size)).astype("f4") for _ in range(2))
     return places, speeds, rng.uniform(0.1, 1, size).astype("f4")
 
 
 def _n_body(library: Library) -> Callable[..., tuple[Any, ...]]:
-    """One step of bodies that attract each other."""
+    """A time step of bodies that attract each other."""
     xp = library.xp
 
     def work(places: Any, speeds: Any, masses: Any) -> tuple[Any, ...]:
@@ -114,7 +114,7 @@ def _n_body(library: Library) -> Callable[..., tuple[Any, ...]]:
 
 
 def _points(rng: np.random.Generator, size: int) -> tuple[np.ndarray[Any, Any], ...]:
-    """Points in eight dimensions, and centres to start from."""
+    """Points in eight dimensions, and initial centres."""
     points = rng.normal(size=(size, 8)).astype("f4")
     return points, points[:_CLUSTERS].copy()
 

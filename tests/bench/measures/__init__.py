@@ -1,1 +1,1 @@
-"""What the scripts for the shape of the code base count: each file one idea, any checkout."""
+"""Measures of the shape of the code base: one idea per file, for any checkout."""

@@ -1,4 +1,4 @@
-"""How the code is arranged: its size, its folders, its imports, and what makes a graph run."""
+"""Arrangement of the code: its size, its folders, its imports, and its runners of graphs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Final
 from tests.bench.measures.checkout import Checkout, Module
 from tests.source_tree import cycles, imports
 
-#: what the contract of `docs/design.md` says is written with public names only
+#: packages that use public names only, by the contract of `docs/design.md`
 _WITH_PUBLIC_NAMES: Final = ("nn", "optim", "data", "checkpoint")
 _CROWDED: Final = 20  # files in one folder
 
 #: classes and functions that run a graph or are made to run one, old names and new ones, each with
-#: the way it runs graphs (or none of its own); what a checkout does not define is not counted
+#: the way it runs graphs (or none of its own); names that a checkout lacks are not counted
 _RUNNERS: Final = {
     "Executable": "",
     "Choice": "",
@@ -33,7 +33,7 @@ _RUNNERS: Final = {
     "Recording": "records of a tape",
     "replay": "replayed",
 }
-#: those that hold a whole graph and are made of one
+#: runners that hold a whole graph and are made of one
 _OF_GRAPHS: Final = ("Executable", "Program", "Executor")
 
 _PUBLIC = """
@@ -62,7 +62,7 @@ print(json.dumps(hidden))
 
 
 def size(checkout: Checkout) -> dict[str, Any]:
-    """Lines of code of all packages, and of each folder of the first."""
+    """Lines of code of all packages, and of each folder of the first package."""
     folders: Counter[str] = Counter()
     for module in checkout.modules.values():
         folders[_top(module)] += module.code_lines
@@ -75,7 +75,7 @@ def _top(module: Module) -> str:
 
 
 def folders(checkout: Checkout) -> dict[str, Any]:
-    """How many files of Python lie directly in each folder of `eagerflow`, and import cycles."""
+    """Number of Python files directly in each folder of `eagerflow`, and import cycles."""
     inside = Counter(str(Path(m.path).parent) for m in checkout.of("eagerflow"))
     known = checkout.modules
     graph = {name: imports(m.tree, name, known) for name, m in known.items()}
@@ -89,7 +89,7 @@ def folders(checkout: Checkout) -> dict[str, Any]:
 
 
 def internals(checkout: Checkout) -> dict[str, Any]:
-    """By package, the names it imports of modules of other packages, and those not public."""
+    """By package: names imported from modules of other packages, and those of them not public."""
     wanted = {package: _foreign(checkout, package) for package in _WITH_PUBLIC_NAMES}
     every = sorted(set().union(*wanted.values()))
     hidden = set(checkout.run(_PUBLIC, " ".join(every), " ".join(_stub_names(checkout))))
@@ -100,7 +100,7 @@ def internals(checkout: Checkout) -> dict[str, Any]:
 
 
 def _stub_names(checkout: Checkout) -> list[str]:
-    """The public names of the package: its stub for type checkers lists them."""
+    """The public names of the package, from its stub for type checkers."""
     stub = ast.parse((checkout.root / "eagerflow/__init__.pyi").read_text())
     imported = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     names = [alias.asname for node in imported for alias in node.names if alias.asname]
@@ -126,7 +126,7 @@ def _foreign(checkout: Checkout, package: str) -> set[str]:
 
 
 def ways(checkout: Checkout) -> dict[str, Any]:
-    """What runs a graph, and the lines outside of its definition that make one or call it."""
+    """Runners of graphs, and the lines outside of their definitions that make or call them."""
     rows: dict[str, Any] = {}
     for module in checkout.of("eagerflow"):
         for name in sorted(_RUNNERS.keys() & _defined(module)):
@@ -148,7 +148,7 @@ def _defined(module: Module) -> set[str]:
 
 
 def _calls(node: ast.AST, names: Collection[str]) -> Iterator[tuple[str, int]]:
-    """Name and line of each call; not those inside the definition of the same name."""
+    """Name and line of each call, except calls inside the definition of the same name."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call) and (name := _called(child)) in names:
             yield str(name), child.lineno
@@ -160,6 +160,6 @@ def _called(node: ast.Call) -> str | None:
     function = node.func
     if isinstance(function, ast.Name):
         return function.id
-    # runtime.Executable(...), but not a method that has the name of a function
+    # runtime.Executable(...), but not a method with the name of a function
     of_module = isinstance(function, ast.Attribute) and function.attr[0].isupper()
     return function.attr if isinstance(function, ast.Attribute) and of_module else None

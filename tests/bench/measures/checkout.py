@@ -1,4 +1,4 @@
-"""One checkout that is measured: its files, read but not imported, and fresh processes in it."""
+"""A checkout to be measured: its files, read but not imported, and fresh processes in it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFuncti
 
 @dataclass(frozen=True)
 class Module:
-    """A file of Python.
+    """A Python file.
 
     Attributes:
-        name: dotted.
-        path: below the root of the checkout.
-        text: of the file.
+        name: its dotted name.
+        path: its path below the root of the checkout.
+        text: its contents.
     """
 
     name: str
@@ -42,22 +42,22 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The file, parsed."""
+        """The syntax tree of the file."""
         return ast.parse(self.text)
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """All nodes of the tree: to walk it takes longer than to look at them."""
+        """All nodes of the tree, kept since walking the tree is slow."""
         return list(ast.walk(self.tree))
 
     @cached_property
     def tokens(self) -> list[tokenize.TokenInfo]:
-        """The file, in tokens."""
+        """The tokens of the file."""
         return list(tokenize.generate_tokens(io.StringIO(self.text).readline))
 
     @cached_property
     def docstrings(self) -> set[int]:
-        """The lines of docstrings."""
+        """The line numbers of docstrings."""
         lines: set[int] = set()
         for node in self.nodes:
             if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
@@ -66,13 +66,13 @@ class Module:
 
     @property
     def code_lines(self) -> int:
-        """How many lines carry code: no docstrings, comments and blank lines."""
+        """Number of lines with code, without docstrings, comments and blank lines."""
         lines = {
             number
             for number, line in enumerate(self.text.splitlines(), 1)
             if line.strip() and not line.lstrip().startswith("#")
         }
-        for node in self.nodes:  # of a text, each line counts
+        for node in self.nodes:  # each line of a multi-line string counts
             if isinstance(node, (ast.Constant, ast.JoinedStr)):
                 lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
         return len(lines - self.docstrings)
@@ -105,7 +105,7 @@ class Checkout:
 
     @cached_property
     def tests(self) -> list[Module]:
-        """The files of the tests."""
+        """All Python files of the tests."""
         files = sorted((self.root / "tests").rglob("*.py"))
         paths = [str(file.relative_to(self.root)) for file in files]
         names = [path.removesuffix(".py").replace("/", ".") for path in paths]
@@ -113,13 +113,13 @@ class Checkout:
         return [Module(*parts) for parts in zip(names, paths, texts, strict=True)]
 
     def of(self, *packages: str) -> Iterator[Module]:
-        """The modules of some packages, themselves included."""
+        """The modules of some packages, and the packages themselves."""
         for name, module in self.modules.items():
             if any(name == p or name.startswith(f"{p}.") for p in packages):
                 yield module
 
     def defining(self, function: str) -> str:
-        """The module that has a function of this name, wherever it has been moved to."""
+        """The module that defines a function of this name, wherever that is in this checkout."""
         for module in self.of("eagerflow"):
             if any(isinstance(n, ast.FunctionDef) and n.name == function for n in module.tree.body):
                 return module.name
@@ -128,13 +128,13 @@ class Checkout:
     @cached_property
     def environment(self) -> dict[str, str]:
         """Environment variables of a process that imports this checkout."""
-        # byte code is cached where packages are installed, whatever this shell asks for
+        # byte code is cached where packages are installed, whatever the shell's setting
         kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         paths = [str(self.root / folder) for folder in (".", "kernels", "widgets")]
         return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
 
     def run(self, code: str, *arguments: str, folder: Path | None = None) -> Any:
-        """What a fresh process prints as JSON on its last line."""
+        """The value that a fresh process prints as JSON on its last line."""
         command: Sequence[str] = [sys.executable, "-c", code, *arguments]
         done = subprocess.run(
             command,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tests.bench.measures.checkout import Checkout
 
-#: by what is called, the warm call and the one that is looked at
+#: by the name of the call, a warm-up call and the call that is measured
 CALLS: Final = {
     "a cold traced call of three ops": ("ef.trace(warm)(x)", "ef.trace(three)(x)"),
     "a gradient of three ops, eager": ("ef.grad(warm)(x)", "ef.grad(three)(x)"),
@@ -89,7 +89,7 @@ print(json.dumps({
 
 
 def frames(checkout: Checkout) -> dict[str, Any]:
-    """By call: the files with a frame, how many functions and calls, and modules loaded still."""
+    """By call: the files with a frame, numbers of functions and calls, and modules loaded late."""
     left_out = {"__main__", "cli", "demo"}
     modules = [m.name for m in checkout.of("eagerflow") if not {*m.name.split(".")} & left_out]
     package = f"{checkout.packages['eagerflow']}/"

@@ -1,9 +1,9 @@
-"""Collections of names of ops that stand outside of the records of ops.
+"""Collections of names of ops outside of the op records.
 
-A table is what one assignment of a module or a class gives a name to, if at least two of the
-strings that its sets, lists, tuples and keys are made of name registered ops, and at least three
-quarters of them name ops at all; ``"exp log".split()`` is a list of two. What is left out, and why,
-stands in ``_not_ops``. Collections inside functions, among them tests such as
+A table is an assigned value of a module or a class, if at least two of the strings in its
+sets, lists, tuples and keys name registered ops, and at least three
+quarters of them name ops at all; ``"exp log".split()`` is a list of two. ``_not_ops`` lists the
+exceptions, with the reasons. Collections inside functions, among them tests such as
 ``op in ("sum", "prod")``, the alternatives of ``match`` and chains of comparisons (one function
 that compares the same expression with several names), are counted apart, and so are comparisons
 with a single name.
@@ -19,18 +19,18 @@ from typing import Any, Final
 
 from tests.bench.measures.checkout import Checkout, Module
 
-#: where ops and their kernels are at home
+#: packages of ops and their kernels
 _HOMES: Final = ("eagerflow.ops", "eagerflow_kernels")
 #: decorators that name nodes of graphs which are no registered ops, in their arguments
 _SIGNATURES: Final = ("signature",)
-#: the function of all registered ops; its module is looked for
+#: the function of all registered ops, whose module is searched for
 _ALL_OPS: Final = "all_ops"
-_NUMBERS: Final = "python_"  # how names of arithmetic among Python's numbers begin
-#: what changes between numbers and tensors, and so is no arithmetic but structure
+_NUMBERS: Final = "python_"  # prefix of names of arithmetic among Python's numbers
+#: conversions between numbers and tensors, which are structure and no arithmetic
 _CONVERSIONS: Final = {"python_size", "python_tensor", "python_item"}
 _SHARE: Final = 3 / 4
 
-#: tables of names of functions that users call, most of which are names of ops too
+#: tables of names of public functions, most of which are names of ops too
 _OF_FUNCTIONS: Final = {"__all__", "__slots__", "_ALSO_METHODS"}
 
 _REGISTERED = """
@@ -43,7 +43,7 @@ for name in sys.argv[2].split():
 print(json.dumps(sorted(getattr(importlib.import_module(sys.argv[1]), sys.argv[3])())))
 """
 
-#: nodes in which there is nothing to look for, and those that may be a table themselves
+#: nodes that need no search, and nodes that may be a table themselves
 _LEAVES: Final = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.cmpop, ast.alias)
 _WITH_STRINGS: Final = (ast.Dict, ast.Set, ast.List, ast.Tuple, ast.Call)
 _ASSIGNMENTS: Final = (ast.Assign, ast.AnnAssign)
@@ -56,9 +56,9 @@ class Table:
 
     Attributes:
         place: file and line.
-        name: the variable, or what the collection stands in.
+        name: the variable, or the text of the collection.
         keys: its strings.
-        unknown: those of them that name no op.
+        unknown: the strings that name no op.
     """
 
     place: str
@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Names:
-    """Names of ops, by what they stand for: registered ops, structure of graphs, numbers."""
+    """Names of ops, by their meaning: registered ops, structure of graphs, numbers."""
 
     ops: frozenset[str]
     structure: frozenset[str]
@@ -94,7 +94,7 @@ def names_of(checkout: Checkout) -> Names:
 
 
 def op_tables(checkout: Checkout) -> dict[str, Any]:
-    """Tables by kind, and comparisons with one name, as JSON holds them."""
+    """Tables by kind, and comparisons with one name, in the form of JSON."""
     names = names_of(checkout)
     found: dict[str, list[Table]] = {k: [] for k in ("ops", "numbers", "structure", "inside")}
     single: list[str] = []
@@ -123,12 +123,12 @@ def _kind(keys: list[str], names: Names) -> str | None:
 
 
 def _not_ops(name: str, keys: list[str]) -> bool:
-    """Whether strings that name ops stand for something else: Python's functions, or ours."""
+    """Whether strings that name ops mean something else: functions of Python or of eagerflow."""
     return name in _OF_FUNCTIONS or all(hasattr(builtins, k) for k in keys)
 
 
 def _collections(module: Module) -> list[tuple[str, str, list[str], bool]]:
-    """File and line, name, strings, and whether it is inside a function."""
+    """Place, name and strings of each collection, and whether it is inside a function."""
     rows: list[tuple[str, str, list[str], bool]] = []
 
     def visit(node: ast.AST, inside: bool) -> None:
@@ -157,7 +157,7 @@ def _collections(module: Module) -> list[tuple[str, str, list[str], bool]]:
 
 
 def _own(node: ast.AST) -> Iterator[str]:
-    """The strings that a collection itself is made of."""
+    """The strings of which a collection itself consists."""
     if isinstance(node, ast.Dict):
         yield from _strings([k for k in node.keys if k is not None])
     elif isinstance(node, ast.Set | ast.List | ast.Tuple):
@@ -172,13 +172,13 @@ def _own(node: ast.AST) -> Iterator[str]:
 
 
 def _members(value: ast.AST) -> Iterator[str]:
-    """The strings of all collections in an expression: several may make one table."""
+    """The strings of all collections in an expression: several may form one table."""
     for node in ast.walk(value):
         yield from _own(node)
 
 
 def _chains(function: ast.AST) -> dict[str, list[str]]:
-    """The strings that a function compares an expression with, by the expression."""
+    """By expression, the strings that a function compares it with."""
     chains: dict[str, list[str]] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):

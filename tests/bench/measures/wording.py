@@ -1,4 +1,4 @@
-"""Words with two meanings, and words that only this project uses so."""
+"""Terms with two definitions, and words that the glossary replaces."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _OTHER_TURNS: Final = re.compile(
     r"\b(in|by|takes?|taking|took) turns?\b|\bturns?\b[^.]{0,40}?\binto\b"
     r"|\bturns? (off|on|out|around)\b"
 )
-#: by what is counted, how prose has it, and an identifier whose parts are set apart
+#: by name of the row, the pattern in prose, and in identifiers split into parts
 _WORDS: Final = {
     "turn, turns": re.compile(r"\bturns?\b"),
     "go round, goes round": re.compile(r"\b(go|goes|going|went)\s+round\b"),
     "chooser": re.compile(r"\bchoosers?\b"),
 }
-#: what a text has that has one of them; most have none, and tokens take a while
+#: stems of these words; most texts have none of them, and tokenising is slow
 _STEMS: Final = re.compile(r"(?<!re)turn|round|chooser")
-#: files of tests that name them
+#: modules of tests that name these words
 _NAMING: Final = {"tests.bench.measures.wording", "tests.test_glossary"}
-#: the section of the glossary that must name these words
+#: the section of the glossary that must list these words
 _AVOIDED: Final = "\n## Words not used\n"
-#: names of files that say nothing of what is in them
+#: file names that say nothing about the contents
 _FILES: Final = {
     "words", "spelled", "carried", "shared", "sharing", "outside", "members", "usage", "reliance",
     "written",
@@ -43,7 +43,7 @@ _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def wording(checkout: Checkout) -> dict[str, Any]:
-    """Terms that the glossary defines twice; counts of home-made words, by place."""
+    """Terms that the glossary defines twice; counts of replaced words, by place."""
     kinds = ("comments and strings", "docs", "identifiers")
     names = [f"{word} ({kind})" for word in _WORDS for kind in kinds]
     counts: dict[str, Counter[str]] = {name: Counter() for name in [*names, _FOUND]}
@@ -67,7 +67,7 @@ def wording(checkout: Checkout) -> dict[str, Any]:
 
 
 def _twice(glossary: str) -> dict[str, list[str]]:
-    """The terms that are set in bold, so defined, more than once; with the lines of each."""
+    """The terms set in bold, and so defined, more than once; with the lines of each."""
     lines: dict[str, list[str]] = defaultdict(list)
     for number, line in enumerate(glossary.splitlines(), 1):
         for match in _BOLD.finditer(line):
@@ -81,7 +81,7 @@ def _singular(term: str) -> str:
 
 
 def _of(module: Module) -> Iterator[tuple[str, str]]:
-    """Each home-made word of a module, with where it stands."""
+    """The kind of place and the replaced word, for each such word in a module."""
     if not _STEMS.search(module.text.lower()):
         return
     for token in module.tokens:
@@ -103,9 +103,9 @@ def _in_prose(text: str) -> Iterator[str]:
 
 
 def _binding(module: Module, name: str) -> int:
-    """How many functions bind a local variable of this name."""
+    """Number of functions that bind a local variable of this name."""
     functions: set[ast.AST] = set()
-    if not re.search(rf"\b{name}\b", module.text):  # most have none, and trees take a while
+    if not re.search(rf"\b{name}\b", module.text):  # most lack the name, and parsing is slow
         return 0
 
     def visit(node: ast.AST, function: ast.AST | None) -> None:

@@ -1,4 +1,4 @@
-"""Lets a process that a measurement starts be profiled (`tests.bench.profiles`).
+"""Hook by which a process started by a measurement can be profiled (`tests.bench.profiles`).
 
 Python imports this by itself where its folder is in ``PYTHONPATH``.
 """

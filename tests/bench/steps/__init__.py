@@ -1,5 +1,5 @@
 """One training step of two networks per library, all from the same weights and batches.
 
-Each module has ``mlp(batch, hidden, ...)`` and ``cnn(...)``, which give a function that does the
-next step and gives its loss. A module imports its own library alone.
+Each module has ``mlp(batch, hidden, ...)`` and ``cnn(...)``, which return a function that does the
+next step and returns its loss. A module imports its own library alone.
 """

@@ -1,4 +1,4 @@
-"""Weights to start from, and batches; float32, drawn with a fixed seed."""
+"""Initial weights, and batches; float32, drawn with a fixed seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BATCHES = 8
 
 @dataclass(frozen=True)
 class Task:
-    """What a step works on.
+    """The data of training steps.
 
     Attributes:
         weights: weight and bias of each layer, in PyTorch's layout.
@@ -28,7 +28,7 @@ class Task:
     batches: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
     def iterations(self, convert: Any) -> Any:
-        """The batches again and again, in the arrays of a library."""
+        """An endless iterator over the batches, as arrays of a library."""
         return cycle([tuple(map(convert, batch)) for batch in self.batches])
 
 
@@ -44,21 +44,21 @@ def _task(rng: np.random.Generator, shapes: list[tuple[int, ...]], x: tuple[int,
 
 
 def mlp_task(batch: int, hidden: int) -> Task:
-    """784-H-H-10."""
+    """Data for the network 784-H-H-10."""
     shapes = [(hidden, 784), (hidden, hidden), (10, hidden)]
     return _task(np.random.default_rng(1), shapes, (batch, 784))
 
 
 def cnn_task() -> Task:
-    """Two convolutions 3x3 of 16 and 32 channels on 1x8x8, pooling 2x2, a dense layer."""
+    """Data for two convolutions 3x3 of 16 and 32 channels on 1x8x8, pooling 2x2, a dense layer."""
     shapes = [(16, 1, 3, 3), (32, 16, 3, 3), (10, 32 * 4 * 4)]
     return _task(np.random.default_rng(2), shapes, (CNN_BATCH, 1, 8, 8))
 
 
 def lstm_task(time: int, batch: int, inputs: int, hidden: int) -> Task:
-    """An LSTM with PyTorch's four variables, and a dense layer from its last state to 10 classes.
+    """Data for an LSTM with PyTorch's four variables and a dense layer from its last state.
 
-    Batches are sequences ``[time, batch, inputs]`` and a class for each.
+    Batches are sequences ``[time, batch, inputs]`` and for each one of ten classes.
     """
     rng = np.random.default_rng(3)
     shapes = [(4 * hidden, inputs), (4 * hidden, hidden), (4 * hidden,), (4 * hidden,),

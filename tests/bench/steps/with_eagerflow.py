@@ -1,4 +1,4 @@
-"""Ours, eagerly and traced."""
+"""Training steps by eagerflow, eagerly and traced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _step(model: ef.nn.Module, task: Task, traced: bool) -> Callable[[], Any]:
 
 
 def mlp(batch: int, hidden: int, traced: bool) -> Callable[[], Any]:
-    """784-H-H-10."""
+    """Steps of the network 784-H-H-10."""
     model = ef.nn.Sequential(
         ef.nn.Linear(784, hidden), F.relu,
         ef.nn.Linear(hidden, hidden), F.relu,
@@ -42,7 +42,7 @@ def mlp(batch: int, hidden: int, traced: bool) -> Callable[[], Any]:
 
 
 def cnn(traced: bool) -> Callable[[], Any]:
-    """The small convolution net."""
+    """Steps of the small convolution net."""
     model = ef.nn.Sequential(
         ef.nn.Conv2d(1, 16, 3, padding=1), F.relu,
         ef.nn.Conv2d(16, 32, 3, padding=1), F.relu,
@@ -53,7 +53,7 @@ def cnn(traced: bool) -> Callable[[], Any]:
 
 
 class Written(ef.nn.Module):
-    """An LSTM as a user would write it."""
+    """An LSTM written by hand, as users would."""
 
     def __init__(self, inputs: int, hidden: int, unrolled: bool) -> None:
         self.weight_ih = ef.Variable(ef.zeros((4 * hidden, inputs)))
@@ -82,7 +82,7 @@ class Written(ef.nn.Module):
 
 
 class Layered(ef.nn.Module):
-    """The same with the layer."""
+    """An LSTM by the layer `ef.nn.LSTM`."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         self.lstm = ef.nn.LSTM(inputs, hidden)
@@ -96,7 +96,7 @@ class Layered(ef.nn.Module):
 def lstm(
     time: int, batch: int, inputs: int, hidden: int, way: str, traced: bool = True
 ) -> Callable[[], Any]:
-    """An LSTM whose last state is classified; ``way`` is ``"loop"``, ``"range"``, ``"layer"``."""
+    """Steps of an LSTM classifier; ``way`` is ``"loop"``, ``"range"`` or ``"layer"``."""
     if way == "layer":
         model: ef.nn.Module = Layered(inputs, hidden)
     else:

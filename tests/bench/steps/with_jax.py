@@ -1,4 +1,4 @@
-"""JAX, the whole step under `jax.jit` with donated state."""
+"""Training steps by JAX, each wholly under `jax.jit` with donated state."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _step(logits: Callable[[Any, Any], Any], task: Task) -> Callable[[], Any]:
 
 
 def mlp(batch: int, hidden: int) -> Callable[[], Any]:
-    """784-H-H-10."""
+    """Steps of the network 784-H-H-10."""
 
     def logits(weights: Any, x: Any) -> Any:
         w1, b1, w2, b2, w3, b3 = weights
@@ -62,7 +62,7 @@ def _convolved(x: Any, w: Any, b: Any) -> Any:
 
 
 def cnn() -> Callable[[], Any]:
-    """The small convolution net."""
+    """Steps of the small convolution net."""
 
     def logits(weights: Any, x: Any) -> Any:
         w1, b1, w2, b2, w3, b3 = weights
@@ -74,7 +74,7 @@ def cnn() -> Callable[[], Any]:
 
 
 def lstm(time: int, batch: int, inputs: int, hidden: int) -> Callable[[], Any]:
-    """An LSTM by `jax.lax.scan`, whose last state is classified."""
+    """Steps of an LSTM classifier by `jax.lax.scan`."""
 
     def logits(weights: Any, xs: Any) -> Any:
         w_ih, w_hh, b_ih, b_hh, w, b = weights

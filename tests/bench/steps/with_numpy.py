@@ -1,4 +1,4 @@
-"""By hand, as formulas and in place: every buffer is made once, and nothing is computed twice."""
+"""Training steps by NumPy by hand, as formulas and in place: no buffer or result is made twice."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def cross_entropy(z: Array, labels: Array, rows: Array) -> Any:
 
 
 def formulas(batch: int, hidden: int) -> Callable[[], Any]:
-    """784-H-H-10 as one writes it down."""
+    """Steps of the network 784-H-H-10, written as formulas."""
     task = mlp_task(batch, hidden)
     weights, iterations, rows = task.weights, task.iterations(np.array), np.arange(batch)
     means, squares = [[np.zeros_like(w) for w in weights] for _ in range(2)]
@@ -98,7 +98,7 @@ def formulas(batch: int, hidden: int) -> Callable[[], Any]:
 
 
 def mlp(batch: int, hidden: int) -> Callable[[], Any]:
-    """784-H-H-10."""
+    """Steps of the network 784-H-H-10, in place."""
     task = mlp_task(batch, hidden)
     adam, iterations, rows = Adam(task.weights), task.iterations(np.array), np.arange(batch)
     w1, b1, w2, b2, w3, b3 = task.weights
@@ -134,7 +134,7 @@ def mlp(batch: int, hidden: int) -> Callable[[], Any]:
 
 
 class Convolution:
-    """3x3 with a border of zeros, as one product with the patches; channels last."""
+    """A convolution 3x3 with zero padding, as one product with the patches; channels last."""
 
     def __init__(self, channels: int, out: int) -> None:
         self.padded = np.zeros((CNN_BATCH, 10, 10, channels), "f4")
@@ -170,7 +170,7 @@ class Convolution:
 
 
 def cnn() -> Callable[[], Any]:
-    """The small convolution net."""
+    """Steps of the small convolution net."""
     task = cnn_task()
     adam, iterations, rows = Adam(task.weights), task.iterations(np.array), np.arange(CNN_BATCH)
     w1, b1, w2, b2, w3, b3 = task.weights

@@ -1,4 +1,4 @@
-"""TensorFlow, the whole step as a `tf.function`, with XLA or without."""
+"""Training steps by TensorFlow, each wholly a `tf.function`, with XLA or without."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _step(logits: Callable[[Any, Any], Any], task: Task, xla: bool) -> Callable[
 
 
 def mlp(batch: int, hidden: int, xla: bool) -> Callable[[], Any]:
-    """784-H-H-10."""
+    """Steps of the network 784-H-H-10."""
 
     def logits(weights: Any, x: Any) -> Any:
         w1, b1, w2, b2, w3, b3 = weights
@@ -49,7 +49,7 @@ def mlp(batch: int, hidden: int, xla: bool) -> Callable[[], Any]:
 
 
 def cnn(xla: bool) -> Callable[[], Any]:
-    """The small convolution net; its convolutions want channels last on a CPU."""
+    """Steps of the small convolution net; on a CPU its convolutions take channels last."""
 
     def logits(weights: Any, x: Any) -> Any:
         w1, b1, w2, b2, w3, b3 = weights

@@ -1,4 +1,4 @@
-"""PyTorch, eagerly and with `torch.compile`."""
+"""Training steps by PyTorch, eagerly and with `torch.compile`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _step(model: Any, task: Task, compiled: bool) -> Callable[[], Any]:
 
 
 def mlp(batch: int, hidden: int, compiled: bool) -> Callable[[], Any]:
-    """784-H-H-10."""
+    """Steps of the network 784-H-H-10."""
     model = nn.Sequential(
         nn.Linear(784, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
         nn.Linear(hidden, 10),
@@ -46,7 +46,7 @@ def mlp(batch: int, hidden: int, compiled: bool) -> Callable[[], Any]:
 
 
 def cnn(compiled: bool) -> Callable[[], Any]:
-    """The small convolution net."""
+    """Steps of the small convolution net."""
     model = nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 4 * 4, 10),
@@ -55,7 +55,7 @@ def cnn(compiled: bool) -> Callable[[], Any]:
 
 
 class Classifier(nn.Module):
-    """An LSTM whose last state is classified."""
+    """An LSTM classifier of the last state."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -68,6 +68,6 @@ class Classifier(nn.Module):
 
 
 def lstm(time: int, batch: int, inputs: int, hidden: int) -> Callable[[], Any]:
-    """`torch.nn.LSTM`, eagerly."""
+    """Steps of `torch.nn.LSTM`, eagerly."""
     task = lstm_task(time, batch, inputs, hidden)
     return _step(Classifier(inputs, hidden), task, compiled=False)

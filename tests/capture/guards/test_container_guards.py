@@ -1,4 +1,4 @@
-"""Which items of containers a function reads, and how its NumPy arrays are watched."""
+"""Guards of the items of containers that a function reads, and of its NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Network namespaces: a network of this host, from which each task can be cut off and healed.
+"""Network namespaces: a network of this host, from which each task can be cut off and restored.
 
 Each task has a namespace with one interface, whose other end is on a bridge. An interface that is
-down loses every packet, with no word to either side, as a cable that is pulled does. That takes
-root; `Network.made` says whether there is one.
+down loses every packet, without notice to either side, like a cable that is pulled out. The
+network needs root; `Network.made` gives the reason where it cannot be made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Self, final
 
-#: of addresses, and of names: those of this process, as others may run the same test
+#: prefixes of addresses and names, from this process's id, as others may run the same test
 _PREFIX: Final = f"10.231.{os.getpid() % 256}"
 _BRIDGE: Final = f"ef{os.getpid()}"
 _NEW_NETWORK: Final = 0x40000000  # CLONE_NEWNET, <linux/sched.h>
@@ -50,7 +50,7 @@ class Network:
 
     @classmethod
     def made(cls, tasks: list[str]) -> Self | str:
-        """A network, or why there is none."""
+        """A network, or the reason why it cannot be made."""
         try:
             return cls(tasks)
         except FileNotFoundError:
@@ -69,7 +69,7 @@ class Network:
         _ip("-n", space, "link", "set", "lo", "up")
 
     def address(self, task: str) -> str:
-        """Where a task listens."""
+        """The address at which a task listens."""
         return f"{_PREFIX}.{self._numbers[task] + 2}"
 
     def cut(self, task: str) -> None:
@@ -77,14 +77,14 @@ class Network:
         _ip("link", "set", f"{_BRIDGE}-{self._numbers[task]}h", "down")
 
     def heal(self, task: str) -> None:
-        """Bring packets again."""
+        """Restore the connection of a task."""
         _ip("link", "set", f"{_BRIDGE}-{self._numbers[task]}h", "up")
 
     def inside(self, task: str, make: Callable[[], Any]) -> Any:
-        """What ``make`` gives in a thread of the namespace, where processes that it starts stay.
+        """The result of ``make`` in a thread in the namespace; processes that it starts stay there.
 
         Raises:
-            OSError: this process may not enter it.
+            OSError: this process may not enter the namespace.
         """
         made: list[Any] = []
 
@@ -103,7 +103,7 @@ class Network:
         return made[0]
 
     def close(self) -> None:
-        """Remove all of it; a namespace goes with its last process."""
+        """Remove the network; a namespace goes with its last process."""
         for i in self._numbers.values():
             for words in (("link", "del", f"{_BRIDGE}-{i}h"), ("netns", "del", f"{_BRIDGE}-{i}")):
                 with suppress(subprocess.CalledProcessError, FileNotFoundError):

@@ -1,7 +1,7 @@
 """Proxies of TCP connections that can be slow, silent, or cut.
 
-They pass on bytes of encrypted connections, so they cannot lose single messages: a connection that
-is closed, or one on which nothing comes through for a while, stands for that.
+They forward bytes of encrypted connections, so they cannot lose single messages: closed connections
+and silent ones stand in for that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PIECE: Final = 1 << 16
 
 
 def two_ports(host: str) -> int:
-    """A port of an address that is free, and the next one is, too."""
+    """A free port of an address whose next port is free as well."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind((host, 0))
@@ -29,18 +29,18 @@ def two_ports(host: str) -> int:
 
 @final
 class Link:
-    """What stands before both doors of a task.
+    """A proxy in front of both doors of a task.
 
     Args:
-        host: its address.
+        host: address of the proxy.
 
     Attributes:
-        host: the same.
-        port: of its door for clients; that for tasks is at the next one.
-        targets: where the task behind it listens; port 0 while there is none.
-        delay: seconds that each piece is late.
-        silent: whether nothing comes through.
-        refused: how many connections were closed since there was no task.
+        host: as given.
+        port: port for the door for clients; the next port is for the door for tasks.
+        targets: addresses of the doors of the task; port 0 while there is no task.
+        delay: seconds of delay of each chunk of data.
+        silent: whether no data passes.
+        refused: number of connections closed for lack of a task.
     """
 
     def __init__(self, host: str = "127.0.0.1") -> None:
@@ -53,7 +53,7 @@ class Link:
         self._open: set[asyncio.StreamWriter] = set()
 
     async def listen(self) -> list[asyncio.Server]:
-        """Listen at both doors."""
+        """Listen on both ports."""
         return [
             await asyncio.start_server(
                 lambda reader, writer, door=door: self._pass_on(door, reader, writer),
@@ -98,14 +98,14 @@ class Link:
             writer.close()
 
     def cut(self) -> None:
-        """Close all connections; new ones can be made."""
+        """Close all connections; clients can connect again."""
         for writer in list(self._open):
             writer.transport.abort()
 
 
 @final
 class Links:
-    """Links by task, and the thread in which they run."""
+    """The proxies of tasks, and the thread in which they run."""
 
     def __init__(self, tasks: list[str], host: str = "127.0.0.1") -> None:
         self.of: Final = {task: Link(host) for task in tasks}
@@ -122,7 +122,7 @@ class Links:
         self._loop.call_soon_threadsafe(self.of[task].cut)
 
     def close(self) -> None:
-        """End."""
+        """End all proxies and the thread."""
         self._wait(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

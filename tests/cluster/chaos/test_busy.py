@@ -1,4 +1,4 @@
-"""Tasks whose kernels hold the GIL while all cores are busy: nobody takes them for lost.
+"""Tasks whose kernels hold the GIL while all cores are busy: none counts as lost.
 
 Longer: ``EAGERFLOW_BUSY=600``, in seconds.
 """
@@ -25,7 +25,7 @@ TASKS = ["busy:0", "busy:1"]
 
 @pytest.fixture
 def _busy_cores() -> Iterator[None]:
-    """As many processes as there are cores that only use up time."""
+    """Keeps all cores busy, with a process for each."""
     command = [sys.executable, "-c", "while True: pass"]
     burning = [subprocess.Popen(command) for _ in range(os.cpu_count() or 1)]
     yield
@@ -41,14 +41,14 @@ def test_a_task_that_holds_its_gil_is_neither_suspect_nor_lost() -> None:
     ends = monotonic() + int(os.environ.get("EAGERFLOW_BUSY", "25"))
     with Cluster(LocalProvisioner("ipc", options), TASKS, owned=True) as cluster:
         warm(cluster)
-        seconds = LOST_SECONDS + 2  # a silence of that length is a loss
+        seconds = LOST_SECONDS + 2  # so long a silence of a process would be a loss
         while monotonic() < ends:
             given = []
             for task in TASKS:
                 with ef.device(task):
                     given.append(ef.py_call(holds_the_gil, "f32[]", ef.tensor(seconds) + 0.0))
             begun = monotonic()
-            assert [x.item() for x in given] == [seconds] * len(TASKS)  # warnings are errors
+            assert [x.item() for x in given] == [seconds] * len(TASKS)  # warnings are errors here
             assert monotonic() - begun > seconds - 1
             seconds = 3.0
         assert {one.health for one in cluster.tasks.values()} == {"ready"}

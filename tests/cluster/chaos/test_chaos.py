@@ -1,4 +1,4 @@
-"""Twenty seconds of chaos: every failure is told in time, no number is wrong, nothing stays.
+"""Twenty seconds of chaos: failures are reported in time, results are exact, nothing leaks.
 
 Five minutes: ``python -m tests.cluster.chaos``.
 """

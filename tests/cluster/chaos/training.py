@@ -1,11 +1,11 @@
-"""A client that trains on tasks that come and go, and knows every bit that it should get.
+"""A client that trains on tasks that come and go, and checks each result to the last bit.
 
-Beside the model at the tasks it has one of its own. A step that ends well gives the loss that this
-one has, bit for bit; one that fails says why in time. Then the model at the tasks is made again of
-the other one, as of a checkpoint, by a new connection if a task was lost.
+Beside the model at the tasks it has a local copy. A step that ends well gives the copy's loss, bit
+for bit; a step that fails is reported in time. Then the model at the tasks is restored from the
+copy, as from a checkpoint, over a new connection if a task was lost.
 
-Run as ``python -m tests.cluster.chaos.training FILE SEED SECONDS``; it says when it is
-ready, waits for a line, and prints one of JSON.
+Run as ``python -m tests.cluster.chaos.training FILE SEED SECONDS``; it prints a line when it is
+ready, waits for a line, and prints its results as a line of JSON.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ import eagerflow as ef
 from eagerflow.errors import ClusterWarning, EagerflowError
 from eagerflow.runtime.threads.workers import shared
 
-#: seconds that a step may take, and in which it has to end everywhere after that
+#: deadline of a step in seconds, and seconds after it within which the step has ended everywhere
 DEADLINE: Final = 6.0
 ENDED: Final = 4.0
-#: seconds in which a connection is made, or refused: a greeting is waited for 30
+#: seconds within which a connection is made or refused: clients wait 30 for a greeting
 CONNECTED: Final = 40.0
 _ROWS: Final = 64
 
 
 class WrongNumberError(Exception):
-    """A step has ended well, with another result than it has."""
+    """A step that ended well, with a wrong result."""
 
 
 def _model(devices: list[str], seed: int) -> tuple[list[ef.Variable], Any]:
@@ -66,18 +66,18 @@ def _model(devices: list[str], seed: int) -> tuple[list[ef.Variable], Any]:
 
 
 class Client:
-    """One client.
+    """A client that trains until a given time.
 
     Args:
         file: its connection file.
-        seed: of its data.
-        ends: when it is over.
+        seed: seed of its data.
+        ends: time at which it stops.
 
     Attributes:
-        ends: the same.
-        counts: what has happened, and how often.
-        errors: those of steps and connections, and how often.
-        longest: seconds that a failure took to be told.
+        ends: as given.
+        counts: numbers of events by kind.
+        errors: numbers of errors of steps and connections, by text.
+        longest: the longest time until a failure was reported, in seconds.
     """
 
     def __init__(self, file: str, seed: int, ends: float) -> None:
@@ -146,7 +146,7 @@ class Client:
 
 
 def devices_of(seed: int, tasks: list[str]) -> list[str]:
-    """The devices of both variables and of what is computed: each client has its own worker."""
+    """The devices of both variables and of the computation: each client has its own worker."""
     workers = [task for task in tasks if task.startswith("worker")]
     servers = [task for task in tasks if task.startswith("ps")]
     return [servers[0], servers[-1], workers[seed % len(workers)]]
@@ -158,23 +158,23 @@ def _same(what: str, got: Any, wanted: Any) -> None:
 
 
 def _held(process: psutil.Process) -> dict[str, int]:
-    """How many descriptors of each kind, and threads, a process has.
+    """Numbers of open descriptors of each kind, and of threads, of a process.
 
-    Threads of the pool end by themselves, some seconds after they had something to do.
+    Threads of the pool are idle for some seconds before they end.
     """
     shared.close()
     kinds: Counter[str] = Counter(threads=process.num_threads())
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # the one by which they are listed
+        with suppress(FileNotFoundError):  # the descriptor of the directory listing itself
             kinds[os.readlink(f"/proc/self/fd/{descriptor}").partition(":[")[0]] += 1
     return kinds
 
 
 def main(file: str, seed: int, seconds: float) -> None:
-    """Train, and print what has happened."""
+    """Train, and print counts, errors and leaks."""
     warnings.simplefilter("ignore", ClusterWarning)
     process = psutil.Process()
-    Client(file, seed, monotonic() + 1.0).train()  # what opens once is open
+    Client(file, seed, monotonic() + 1.0).train()  # opens what is opened once only
     client = Client(file, seed, monotonic() + seconds)
     gc.collect()
     before = _held(process)

@@ -1,4 +1,4 @@
-"""Tasks behind proxies, what befalls them by a seed, and what two clients saw of it."""
+"""Tasks behind proxies, faults drawn from a seed, and the reports of two training clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cluster.chaos.namespaces import Network
 from tests.cluster.chaos.proxies import Links, target
 
 _TASKS: Final = ["ps:0", "ps:1", "worker:0", "worker:1"]
-#: what happens, and how often
+#: kinds of faults, with their weights
 _EVENTS: Final = {
     "kill": 3, "stop": 3, "stop for long": 1, "delay": 4, "silence": 3, "silence for long": 1,
     "cut": 4, "restart": 2,
@@ -32,15 +32,15 @@ _ENVIRONMENT: Final = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sy
 
 @final
 class World:
-    """The tasks.
+    """The tasks, with their proxies or network.
 
     Args:
-        folder: for keys and logs.
-        seed: of what happens.
+        folder: folder for keys and logs.
+        seed: seed of the faults.
 
     Attributes:
-        counts: what has happened.
-        network: what it is cut off by.
+        counts: numbers of faults by kind.
+        network: the means by which tasks are cut off.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -80,7 +80,7 @@ class World:
         self._start(task)
 
     def befalls(self, until: float) -> None:
-        """Let things happen until that time, then mend all."""
+        """Cause faults until a given time, then end all of them."""
         while monotonic() < until:
             sleep(self._draw.uniform(0.5, 2.5))
             self._catch_up()
@@ -127,7 +127,7 @@ class World:
             self._later.append((at, (task, heal)))
 
     def close(self) -> None:
-        """End all."""
+        """End all tasks and the network."""
         for process in self.processes.values():
             process.end()
         self._links.close()
@@ -136,8 +136,8 @@ class World:
 
 
 def _left(world: World) -> dict[str, Any]:
-    """What tasks hold once all clients have gone, seen by another one."""
-    until = monotonic() + 45  # a client that could not say goodbye has a lease of 30
+    """Values, variables and so on still held by tasks after all clients have left."""
+    until = monotonic() + 45  # a client that was killed has a lease of 30
     while True:
         with ef.cluster.connect(world.files[2]) as cluster:
             known = cluster.tasks
@@ -151,12 +151,12 @@ def _left(world: World) -> dict[str, Any]:
 
 
 def run(folder: Path, seed: int, seconds: float) -> dict[str, Any]:
-    """Let two clients train for so many seconds, and say what has happened.
+    """Let two clients train amid faults; gives their reports.
 
     Args:
-        folder: for keys and logs, for this user alone.
-        seed: of what befalls the tasks, and of what clients train with.
-        seconds: how long.
+        folder: for keys and logs, readable by this user alone.
+        seed: seed of the faults and of the clients' data.
+        seconds: duration.
     """
     folder.chmod(0o700)
     world = World(folder, seed)

@@ -1,7 +1,7 @@
-"""Messages that nobody would send, as many as one likes, for live sockets of a server.
+"""Random malformed and hostile messages for live sockets of a server.
 
-They are mutated recorded traffic, messages made by the grammar of the protocol (some of them with a
-field that is none), truncated frames, hostile texts of graphs, and hostile slabs.
+They are mutated recorded traffic, messages made by the grammar of the protocol (some with an
+invalid field), truncated frames, hostile texts of graphs, and hostile slabs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _WORDS: Final = (
 )
 _JUNK: Final[tuple[Any, ...]] = (None, -1, 2**63, 1.5, "x" * 2_000, b"\0", [], {}, [[[[]]]], True)
 _FUNCTION: Final = "os:system(bytes[]@cpu:0) -> None"
-#: graphs that reach what they may not; CANARY is the name of a file
+#: graphs that reach for forbidden objects; CANARY is the name of a file
 _HOSTILE: Final = (
     'graph "x"() {{ %r = read_file(%p) {{resource=@files}} : bytes[]@cpu:0 return %r }}',
     'graph "x"(%p: bytes[]@cpu:0) {{ %r = read_file(%p) {{resource=@files}} : bytes[]@cpu:0 '
@@ -70,7 +70,7 @@ _HOSTILE: Final = (
 
 
 def _number(wire: Wire) -> int:
-    """The number of a message of a client; 0 of what is none, or stands for another one."""
+    """The number of a client's request; 0 of malformed messages, of greetings, and of others."""
     try:
         message, _ = codec.read(wire)
     except ProtocolError:
@@ -79,19 +79,19 @@ def _number(wire: Wire) -> int:
 
 
 class Fuzzer:
-    """Draws messages.
+    """A random source of messages.
 
     Args:
-        seed: of all draws.
-        doors: of the server, for slabs.
-        canary: the name of a file that nothing may read or change.
+        seed: seed of all draws.
+        doors: doors of the server, near which slabs are offered.
+        canary: the name of a file that no message may read or change.
     """
 
     def __init__(self, seed: int, doors: Doors, canary: str) -> None:
         self._draw = random.Random(seed)
         self._canary = canary
         self._slabs = str(slabs.beside(doors))
-        self._training = Training()  # its variables live as long as it does
+        self._training = Training()  # keeps its variables alive
         self._traffic: list[Wire] = [
             [bytes(frame) for frame in frames]
             for frames in messages() + registrations(self._training.graphs)
@@ -100,10 +100,10 @@ class Fuzzer:
         self._makers = (self._mutated, self._made, self._truncated, self._graph, self._in_slab)
 
     def session(self, session: int, count: int) -> Iterator[Wire]:
-        """The messages of a session, whose greeting was number 1.
+        """The messages of a session, whose greeting had number 1.
 
-        What is no message, or has not the next number, ends a session, so it comes last: else
-        next to nothing would be looked at by more than the codec.
+        A malformed message, or one without the next number, ends a session, so such messages come
+        last: else hardly any message would get beyond the codec.
         """
         number, last = 2, []
         for _ in range(count):
@@ -141,7 +141,7 @@ class Fuzzer:
         frames = [self._draw.randbytes(self._draw.choice((0, 4, 8, 80))) for _ in range(3)]
         try:
             return [_encode(made), *frames[: self._draw.randint(0, 3)]]
-        except OverflowError:  # an int that MessagePack has not
+        except OverflowError:  # an int too large for MessagePack
             return [b"\xcf"]
 
     def _graph(self, session: int, number: int) -> Wire:

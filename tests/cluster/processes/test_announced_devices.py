@@ -1,4 +1,4 @@
-"""Clients name devices that a task has; for other names nothing is loaded there."""
+"""Devices that a task announces: clients may name these, other names load nothing in the task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ("gpu:0", "async:0", "null:0", "tpu:0", "/device:GPU:0", "ps:1/cpu:0", "
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> AnnouncedDevices:
-    """Those of a task; any backend that is asked for when it has started is a failure."""
+    """The announced devices of a task; asking for any backend later is a failure."""
     started = AnnouncedDevices("ps:0")
 
     def loads(kind: str) -> Any:

@@ -1,4 +1,4 @@
-"""A server on ports, and those who are let in by it and those who are not."""
+"""Authentication of clients and tasks at a server that listens on ports."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def keys(tmp_path: Path) -> KeyFolder:
 
 @pytest.fixture
 def server(keys: KeyFolder, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskServer]:
-    for name in ("task", "incarnation"):  # this process is no task afterwards
+    for name in ("task", "incarnation"):  # this process is no task after the test
         monkeypatch.setattr(PROCESS, name, getattr(PROCESS, name))
     credentials = server_credentials(keys.path, "auth:0")
     made = TaskServer("auth:0", doors_at(HERE), ef.__version__, credentials)
@@ -101,7 +101,7 @@ def hello(session: int) -> list[Any]:
 
 
 def answer(socket: Any) -> Any:
-    """The next message that is not about what others were refused."""
+    """The next message other than a notice about refused clients."""
     while isinstance(message := codec.read(socket.recv_multipart())[0], Printed):
         pass
     return message
@@ -135,7 +135,7 @@ def test_keys_that_are_not_let_in(
         "revoked": lambda: connect(alice),
     }
     refused, socket = made[case](), connect(pair_of(keys, "bob"))
-    with suppress(zmq.Again):  # the connection is gone already
+    with suppress(zmq.Again):  # the connection may be gone already
         refused.send_multipart(hello(5), zmq.NOBLOCK)
     socket.send_multipart(hello(6))
     assert isinstance(answer(socket), Welcome)
@@ -144,7 +144,7 @@ def test_keys_that_are_not_let_in(
 
 
 def test_a_server_that_encrypts_nothing_gets_nothing(keys: KeyFolder) -> None:
-    """Who has the key of a server speaks to no other one that listens in its place."""
+    """A client with a server's key talks to no other process that listens in its place."""
     context = zmq.Context()
     false = context.socket(zmq.ROUTER)
     port = false.bind_to_random_port("tcp://127.0.0.1")
@@ -184,14 +184,14 @@ def test_a_key_that_is_revoked_ends_its_session(
 def test_new_connections_hide_no_change_of_the_list(
     server: TaskServer, keys: KeyFolder, connect: Any
 ) -> None:
-    """Each connection has the list read again; the sessions that are open are looked at as well."""
+    """Each connection has the list read again; open sessions are checked as well."""
     alice = connect(pair_of(keys, "alice"))
     alice.send_multipart(hello(5))
     assert isinstance(answer(alice), Welcome)
     allowed = server._credentials.allowed if server._credentials is not None else None
     assert allowed is not None
     keys.revoke("alice")
-    allowed.refresh()  # as at a connection
+    allowed.refresh()  # as a connection does
     assert isinstance(answer(alice), Failed)
 
 
@@ -201,7 +201,7 @@ def test_a_pair_made_anew_ends_the_session_of_the_old_one(
     old = connect(pair_of(keys, "alice"))
     old.send_multipart(hello(5))
     assert isinstance(answer(old), Welcome)
-    keys._known.clients["alice"] = new_pair().public  # both in one look
+    keys._known.clients["alice"] = new_pair().public  # between two reads of the list
     keys._save()
     told = answer(old)
     assert isinstance(told, Failed)
@@ -251,7 +251,7 @@ def test_packets_come_from_those_whose_they_are(
 def test_a_task_is_known_as_soon_as_it_is_on_the_list(
     server: TaskServer, keys: KeyFolder, connect: Any
 ) -> None:
-    """Who starts a task writes the list and tells of the task at once."""
+    """Whoever starts a task writes the list and announces the task at once."""
     alice = connect(pair_of(keys, "alice"))
     alice.send_multipart(hello(5))
     answer(alice)
@@ -263,7 +263,7 @@ def test_a_task_is_known_as_soon_as_it_is_on_the_list(
 
 
 def test_tasks_whose_lists_do_not_fit_are_told(server: TaskServer, keys: KeyFolder) -> None:
-    """Or a step would wait for a value that is never sent."""
+    """Else a step would wait for a value that is never sent."""
     keys._known.tasks = {"auth:0": tuple(server.doors)}
     path = keys.add_client("carol")
     folder = keys.path.parent / "other"
@@ -289,7 +289,7 @@ def test_a_port_needs_keys_or_plain_words() -> None:
 
 
 def test_what_is_too_large_before_a_greeting(server: TaskServer, connect: Any, keys: Any) -> None:
-    """What a connection claims to send before it has proved its key takes no memory."""
+    """Before a connection has proved its key, the size that it announces takes no memory."""
     host, port = server.doors.client.removeprefix("tcp://").split(":")
     with sockets.create_connection((host, int(port)), 10) as raw:
         raw.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x01CURVE" + bytes(15) + b"\0" + bytes(31))
@@ -309,7 +309,7 @@ def test_what_is_too_large_before_a_greeting(server: TaskServer, connect: Any, k
 def test_a_connection_that_is_cut_in_its_handshake_says_nothing_of_keys(
     server: TaskServer, keys: KeyFolder
 ) -> None:
-    """A proxy whose task is not there yet closes what it has accepted."""
+    """A proxy without a task behind it closes each connection that it accepts."""
     links = Links(["auth:0"])
     link = links.of["auth:0"]
     keys._known.tasks["auth:0"] = f"tcp://127.0.0.1:{link.port}", HERE, server.doors.key
@@ -354,7 +354,7 @@ def test_connecting_by_a_file(
 def test_what_cuts_each_handshake_is_told_as_lost(
     why: str, server: TaskServer, keys: KeyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client cannot tell a process that has another key from one that is being started."""
+    """A client cannot distinguish a process with another key from one that is being started."""
     monkeypatch.setattr(client, "ClientMachine", partial(ClientMachine, lost_after=0.5))
     links = Links(["auth:0"])
     key = new_pair().public if why == "another key" else server.doors.key

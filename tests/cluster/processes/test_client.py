@@ -1,4 +1,4 @@
-"""What is still open when a session ends is ended once, by whichever thread comes first."""
+"""The end of a session: open requests are ended once, by whichever thread comes first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eagerflow.cluster.processes.client import Connections
 
 
 class TakenMeanwhile(dict[int, Any]):
-    """Another thread takes all right after somebody has looked whether there is anything."""
+    """A dict that another thread empties right after a check of whether it has items."""
 
     def __len__(self) -> int:
         count = super().__len__()
@@ -21,7 +21,7 @@ class TakenMeanwhile(dict[int, Any]):
 
 @pytest.fixture
 def connections() -> Connections:
-    return object.__new__(Connections)  # without a thread, and without sockets
+    return object.__new__(Connections)  # no thread, no sockets
 
 
 def test_two_threads_end_what_is_open(connections: Connections) -> None:

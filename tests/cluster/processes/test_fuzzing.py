@@ -1,4 +1,4 @@
-"""Live sockets under what `fuzzing` draws: nothing is reached, and nothing stays."""
+"""Fuzzing of live sockets: no file or device is reached, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRET = b"what nobody may read"
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskServer]:
     tmp_path.chmod(0o700)
-    for name in ("task", "incarnation"):  # this process is no task afterwards
+    for name in ("task", "incarnation"):  # this process is no task after the test
         monkeypatch.setattr(PROCESS, name, getattr(PROCESS, name))
     monkeypatch.setattr(TaskServer, "_log", lambda self, text: None)
     made = TaskServer("fuzz:0", doors_in(tmp_path, "fuzz:0"), ef.__version__)
@@ -48,18 +48,18 @@ def answers(socket: zmq.Socket[bytes]) -> list[list[bytes]]:
 
 
 def is_warning(message: object) -> bool:
-    """Whether a server says of itself that it has refused something."""
+    """Whether a message is a server's own notice of something refused or dropped."""
     if not isinstance(message, Printed):
         return False
     return message.own and all(line.endswith("refused or dropped") for line in message.lines)
 
 
 def bombard(server: TaskServer, canary: Path, count: int, seed: int) -> None:
-    """Send so many messages, in sessions of fifty; look at all that comes back."""
+    """Send ``count`` messages, in sessions of fifty, and check all that comes back."""
     fuzzer = Fuzzer(seed, server.doors, str(canary))
     context = zmq.Context()
     hello = versions(ef.__version__)
-    first = (3 + seed) * 1_000_000  # numbers that no recorded greeting has
+    first = (3 + seed) * 1_000_000  # above the numbers of recorded greetings
     for session in range(first, first + -(-count // 50)):
         role = "task" if session % 10 == 0 else "client"
         socket = context.socket(zmq.DEALER)

@@ -1,4 +1,4 @@
-"""Live sockets and what is no message: the server goes on, and does nothing that is not allowed."""
+"""Hostile messages to live sockets: the server goes on, and does nothing that is not allowed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskServer]:
-    for name in ("task", "incarnation"):  # this process is no task afterwards
+    for name in ("task", "incarnation"):  # this process is no task after the test
         monkeypatch.setattr(PROCESS, name, getattr(PROCESS, name))
     made = TaskServer("ps:0", doors_in(folder, "ps:0"), ef.__version__)
     thread = threading.Thread(target=made.serve, name="server")
@@ -78,14 +78,14 @@ def greet(socket: Any, session: int) -> Any:
 
 
 def answer(socket: Any) -> Any:
-    """The next message that is not about what others were refused."""
+    """The next message other than a notice about refused clients."""
     while isinstance(message := codec.read(socket.recv_multipart())[0], Printed):
         pass
     return message
 
 
 def alive(connect: Any, session: int) -> None:
-    """A new client is let in and answered."""
+    """Check that a new client is let in and answered."""
     socket = connect()
     assert isinstance(greet(socket, session), Welcome)
     socket.send_multipart(codec.write(Renew(2)))
@@ -107,7 +107,7 @@ def test_noise_from_anybody(server: TaskServer, connect: Any) -> None:
 
 
 def test_mutated_traffic_within_a_session(server: TaskServer, connect: Any) -> None:
-    """Each message may end its session; it never ends the server, and no graph is ever run."""
+    """A message may end its session, but never the server, and no graph is ever run."""
     training = Training()
     traffic = [[bytes(f) for f in fs] for fs in messages() + registrations(training.graphs)]
     draw = random.Random(1)
@@ -175,7 +175,7 @@ def test_a_folder_that_is_a_link_is_refused(folder: Path, tmp_path_factory: Any)
 
 
 def test_nobody_can_foresee_what_a_connection_is_called(folder: Path) -> None:
-    """A ROUTER ends its process if a peer has taken the name of the next connection."""
+    """A ROUTER aborts its process if a peer has taken the identity of the next connection."""
     names = []
     for task in ("ps:0", "ps:1"):
         ctypes.CDLL(None).srand(1)  # as in each new process
@@ -200,7 +200,7 @@ def test_nobody_can_foresee_what_a_connection_is_called(folder: Path) -> None:
 
 
 def test_a_name_is_that_of_a_connection_at_one_door(server: TaskServer, connect: Any) -> None:
-    """What comes by the other door under the same name has nothing to do with the session."""
+    """A message under the same identity at the other door does not belong to the session."""
     client, other = connect("client", b"same"), connect("task", b"same")
     assert isinstance(greet(client, 5), Welcome)
     other.send_multipart([b"no message"])

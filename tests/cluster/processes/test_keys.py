@@ -1,4 +1,4 @@
-"""Files of keys, and the list of those that are let in."""
+"""Key files of a cluster, and the list of clients and tasks that are let in."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_each_process_has_a_pair_of_its_own_and_keeps_it(keys: KeyFolder) -> Non
 
 @pytest.mark.parametrize("change", ["chmod", "damage"])
 def test_keys_are_not_replaced_in_silence(keys: KeyFolder, change: str) -> None:
-    """Each client would have to have its file made anew."""
+    """New keys would need a new connection file for each client."""
     path = keys.path / "ps-0.key.json"
     if change == "chmod":
         path.chmod(0o644)

@@ -1,4 +1,4 @@
-"""What functions print is told to those for whom they are called, so many lines a second."""
+"""Output of functions, sent to the clients that call them at a limited rate of lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_lines_are_put_together(listener: Listener, told: Told) -> None:
 
     assert listener.calling(speak)("a", "b\nc\n", "\n", "d") == "done"
     assert told == [(("ab", "c", "", "d"), 0)]
-    speak("alone\n")  # nobody has asked for it
+    speak("alone\n")  # no client called it
     assert told[1:] == []
     assert log.getvalue() == "ab\nc\n\ndalone\n"
     listener.calling(speak)()
@@ -129,7 +129,7 @@ def test_stray_lines_are_few_a_second(told: Told) -> None:
 
 
 def test_a_line_that_is_written_while_another_one_is_heard(told: Told) -> None:
-    """As by a finaliser that runs meanwhile, in the same thread."""
+    """A finaliser in the same thread may print meanwhile."""
     words = ["of a finaliser\n"]
 
     def clock() -> float:

@@ -1,4 +1,4 @@
-"""What a server does for a session: one thing after the other, and nothing that was aborted."""
+"""A server's work for a session: requests in order, and none that was aborted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eagerflow.runtime.rendezvous.station import Station
 
 SESSION = 5
 STEP = step_number(SESSION, 1)
-#: partitions whose steps are light, and whose steps go to the pool
+#: partitions of light steps, and of steps that go to the pool
 GRAPHS = {
     "light": 'graph "f"(%c: bool[], %x: f32[2]) { %y = add(%x, %x) : f32[2]@cpu:0 return %y }',
     "heavy": 'graph "f"(%c: bool[], %x: f32[2]) { %y = cond(%c, %x) {branches=(graph(%x: f32[2]) '
@@ -32,7 +32,7 @@ GRAPHS = {
 
 
 class Owner(ThreadPoolExecutor):
-    """The thread that owns the sockets."""
+    """Stands in for the thread that owns the sockets."""
 
     def run_here(self, job: Callable[[], object], /) -> None:
         self.submit(job)
@@ -55,7 +55,7 @@ def work(told: SimpleQueue[tuple[Any, ...]]) -> Iterator[TaskWork]:
 
 @pytest.fixture
 def busy(work: TaskWork) -> Iterator[Event]:
-    """What the session asked for before goes on until this is set."""
+    """Keeps the session busy with an earlier request until the event is set."""
     goes_on, session = Event(), work._session(SESSION)
     session._takes_long = lambda message: True  # type: ignore[method-assign]
     session.in_order(goes_on.wait, Eager(2, ()))
@@ -64,7 +64,7 @@ def busy(work: TaskWork) -> Iterator[Event]:
 
 
 def feeds(frames: list[Any]) -> tuple[Any, ...]:
-    """What both partitions are fed."""
+    """The feeds of both partitions."""
     return tuple(encode_value(x, frames) for x in (np.array(True), np.ones(2, np.float32)))
 
 
@@ -95,7 +95,7 @@ def test_a_step_that_is_aborted_before_it_begins_does_not_run(
 def test_an_abort_may_come_while_a_step_begins(
     kind: str, work: TaskWork, told: SimpleQueue[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is passed on to what runs, or nothing runs at all: the step is answered in either case."""
+    """The running step is aborted, or none runs at all: the request is answered in either case."""
     work.do(SESSION, Register(3, 1, {}, {}, {}), [GRAPHS[kind].encode()])
     assert told.get(timeout=30)[-1] is None
     session = work._session(SESSION)

@@ -1,4 +1,4 @@
-"""Shared memory: what is sent comes, and nothing that is not as it should be is mapped."""
+"""Slabs of shared memory: round trips, and refusal of malformed ones before they are mapped."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_long_frames_lie_in_one_slab(pair: tuple[Slabs, Slabs]) -> None:
     before = fds()
     message, taken = unframed(b, wire, LIMITS)
     assert (message, [bytes(x) for x in taken]) == (Done(5, 4), [bytes(x) for x in frames])
-    assert fds() == before + 1  # the connection; no slab
-    taken[1][0] = 9  # it is ours
+    assert fds() == before + 1  # for the connection; none for a slab
+    taken[1][0] = 9  # the memory is ours
     assert taken[3][0] == 0
     with pytest.raises(ProtocolError, match="no such slab"):
         unframed(b, wire, LIMITS)
@@ -79,7 +79,7 @@ def test_slabs_that_were_not_sent_are_bounded(pair: tuple[Slabs, Slabs]) -> None
     before = fds()
     held = [a.write("b:0", frame) for _ in range(100)]
     assert sum(slab is not None for slab in held) == fds() - before == 64
-    assert a.write("c:0", frame) is None  # nobody takes any there
+    assert a.write("c:0", frame) is None  # no connection to that process
     held.clear()
     assert fds() == before
     assert a.write("b:0", frame) is not None
@@ -90,14 +90,14 @@ def test_what_is_short_goes_by_sockets(pair: tuple[Slabs, Slabs], tmp_path: Path
     a, _ = pair
     assert len(framed(a, "b:0", Done(5, 4), [b"short"])) == 2
     assert framed(a, "c:0", Done(5, 4), [LARGE])[1] == LARGE
-    a.connect("c:0", doors_in(tmp_path, "c:0"))  # nobody listens there
+    a.connect("c:0", doors_in(tmp_path, "c:0"))  # no process listens there
     assert framed(a, "c:0", Done(5, 4), [LARGE])[1] == LARGE
     a.connect("d:0", Doors("", "tcp://127.0.0.1:7"))
     assert framed(a, "d:0", Done(5, 4), [LARGE])[1] == LARGE
 
 
 def test_who_takes_none_gets_them_by_sockets(pair: tuple[Slabs, Slabs]) -> None:
-    """Descriptors on their way are bounded by what the socket holds; none stays open here."""
+    """The socket bounds descriptors in flight; more frames go by sockets; no descriptor is left."""
     a, b = pair
     before = fds()
     wires = [framed(a, "b:0", Done(i, 4), [LARGE]) for i in range(400)]
@@ -112,7 +112,7 @@ def test_who_takes_none_gets_them_by_sockets(pair: tuple[Slabs, Slabs]) -> None:
 
 
 def hostile(doors: Doors, make: Callable[[], int], number: int = 1, copies: int = 1) -> SlabMessage:
-    """Bring a descriptor; gives a message that names it."""
+    """Send a descriptor; gives a message that names it."""
     one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     one.connect(str(module.beside(doors)))
     slab = make()
@@ -163,7 +163,7 @@ def test_what_is_no_sealed_slab_is_not_mapped(
     with pytest.raises(ProtocolError) as caught:
         pair[1].take(message, [b""])
     assert wrong in str(caught.value).splitlines()[0]
-    assert fds() == before + 1  # the connection
+    assert fds() == before + 1  # for the connection
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_what_comes_and_is_not_asked_for_is_closed(pair: tuple[Slabs, Slabs], do
         hostile(doors, lambda: memfd(4096, 0xF), number)
     with pytest.raises(ProtocolError, match="no such slab"):
         b.take(SlabMessage(0, "00" * 16, 1, 4096, ()), [b""])
-    assert fds() <= before + 2  # one connection of that token, and what came by it first
+    assert fds() <= before + 2  # that token's connection, and the first descriptor on it
     b._from.popitem()[1].close()
     several = hostile(doors, lambda: memfd(4096, 0xF), 1_000, copies=2)
     with pytest.raises(ProtocolError, match="no such slab"):

@@ -1,4 +1,4 @@
-"""Which connection a message is from, and when it is gone; what is made again of itself."""
+"""Sockets of a server: the connection of each message, the end of connections, reconnecting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eagerflow.cluster.protocol.message_limits import LIMITS
 
 
 class Frame:
-    """A frame as pyzmq gives it."""
+    """A frame with the descriptor of its connection, as pyzmq gives it."""
 
     def __init__(self, data: bytes, descriptor: int) -> None:
         self.bytes = self.buffer = data
@@ -26,7 +26,7 @@ class Frame:
 
 
 class ScriptedPort:
-    """A port to which things come in the order that a test says."""
+    """A port whose messages and disconnections come in an order that a test sets."""
 
     socket = "socket"
     monitor = "monitor"
@@ -100,7 +100,7 @@ def listening(context: Any, address: str) -> Any:
 
 
 def arrives(there: Any, outgoing: _Outgoing, message: bytes) -> bool:
-    """Whether `message` arrives in the end; what is sent into a connection just cut is lost."""
+    """Whether `message` arrives in the end; messages sent into a connection just cut are lost."""
     for _ in range(200):
         outgoing.send("ps:0", [message])
         if there.poll(100):

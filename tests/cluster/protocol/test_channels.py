@@ -1,4 +1,4 @@
-"""Channels over the codec: what the network of the tests carries is bytes, and nothing changes."""
+"""Channels over the codec: packets of the simulated network as bytes, with the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as bytes: they come back equal, and nothing else than messages comes through."""
+"""The codec of messages: round trips, and refusal of bytes that are no messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TRAFFIC = messages() + registrations(TRAINING.graphs)
 
 
 def take(frames: Frames) -> Any:
-    """All that a process does with what came, before it acts on it."""
+    """Decode a message completely, as a process does before it acts on the message."""
     message, rest = codec.read(frames)
     if isinstance(message, Register):
         return read_partition(message, rest, find)
@@ -78,12 +78,12 @@ def take(frames: Frames) -> Any:
 
 
 def _session() -> SessionWork:
-    """A new one for each message: a stream that was broken by one tells it once."""
+    """A session for one message, as a broken stream reports its error only once."""
     return SessionWork("ps:0", find, LIMITS, lambda name: None, AnnouncedDevices("ps:0"))
 
 
 def refused(frames: Frames) -> EagerflowError | None:
-    """The error that was raised, if one was; no other exception comes, nor much memory goes."""
+    """The error raised by decoding, if any; checks that it is ours, and the memory in between."""
     size = sum(map(len, frames))
     tracemalloc.start()
     try:
@@ -165,7 +165,7 @@ def test_long_errors_are_cut() -> None:
     assert len(head.wrong) == 20_000
 
 
-# --- what is no message ----------------------------------------------------------------------
+# --- malformed messages ----------------------------------------------------------------------
 
 LONG = {
     "array": b"\xdd\xff\xff\xff\xf0", "map": b"\xdf\xff\xff\xff\xf0",
@@ -176,7 +176,7 @@ LONG = {
 
 @pytest.mark.parametrize("kind", LONG)
 def test_lengths_that_lie_take_no_memory(kind: str) -> None:
-    """At each place of each message in turn, a length without what it promises."""
+    """A length without the announced contents, at each place of each message."""
     for frames in TRAFFIC:
         for place in range(min(len(frames[0]), 400)):
             refused([bytes(frames[0])[:place] + LONG[kind], *frames[1:]])
@@ -210,7 +210,7 @@ def test_limits() -> None:
 
 @st.composite
 def mutated(draw: Any) -> Frames:
-    """A message in which some bytes or frames are others."""
+    """A message with some bytes or frames changed."""
     frames = [bytearray(frame) for frame in draw(st.sampled_from(TRAFFIC))]
     for _ in range(draw(st.integers(1, 4))):
         which = draw(st.integers(0, len(frames) - 1)) if frames else 0
@@ -255,7 +255,7 @@ def test_noise_is_refused(frames: Frames) -> None:
     assert refused(frames) is not None
 
 
-#: what MessagePack can hold, with the tags of our records in it
+#: values of MessagePack, with the tags of our records among them
 ITEMS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text()
     | st.binary() | st.sampled_from(["run", "done", "array", "list", "packet", "value", "key"]),
@@ -301,6 +301,6 @@ def test_an_error_of_another_task_keeps_its_line(line: str | None, told: str) ->
     carried = Packet("urgent", 1, Message("error", 12, None, error))
     read = read_packet(*write_packet(carried, "ps:0", 1, 2))
     assert read.message is not None
-    again = relocate(read.message.value, "here:1")  # as who waits for a value does
+    again = relocate(read.message.value, "here:1")  # as the waiter for a value does
     assert str(again.source) == told
     assert again.__notes__ == ["  task: ps:0"]

@@ -1,4 +1,4 @@
-"""The page of the protocol says every record and its fields, in their order, and no others."""
+"""The page of the protocol lists exactly the records of messages, with their fields in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions from another process: the same graph, or an error that says why it may not run."""
+"""Partitions from another process: the same graph, or an error with the reason for refusal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRAINING = Training()
 
 
 def arrived(graph: Graph, text: str | None = None) -> Graph:
-    """The graph that another process reads, of another text if one is given."""
+    """The graph that another process reads, from another text if one is given."""
     message, frames = write_partition([graph], 1, 1, {})
     if text is not None:
         frames[0] = text.encode()
@@ -73,7 +73,7 @@ def test_the_second_registration_shares_nothing_with_the_first() -> None:
     assert one.nodes[0] is not two.nodes[0]
 
 
-# --- what may not run --------------------------------------------------------------------------
+# --- refused graphs ----------------------------------------------------------------------------
 
 
 def _prints() -> Any:
@@ -113,7 +113,7 @@ def test_files_are_refused_unless_they_are_allowed(call: Callable[[], Any]) -> N
     assert graph.nodes
 
 
-#: nodes as a hostile client may write them
+#: nodes that a hostile client may send
 NODES = {
     "print": '&a: print() {function=@q, resource=@q, template="x"}',
     "py_call": "%a = py_call() {function=@q, resource=@q} : f32[2]",
@@ -229,7 +229,7 @@ MORE = [
 
 @st.composite
 def texts(draw: Any) -> str:
-    """The text of a partition in which words are others, as the grammar or nobody has them."""
+    """The text of a partition with words replaced, removed, added or swapped."""
     words = re.split(r"(\w+|[^\w\s])", draw(st.sampled_from(TEXTS)))
     for _ in range(draw(st.integers(1, 5))):
         at = draw(st.integers(0, len(words) - 1))

@@ -1,4 +1,4 @@
-"""Values over a wire: every bit and the order of elements in memory come back."""
+"""Values as messages: every bit and the order of elements in memory are kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eagerflow_kernels.lists import ListData
 
 
 def over_the_wire(value: Any) -> Any:
-    """What arrives of a value, as bytes that nobody else holds."""
+    """The decoded copy of a value, in memory of its own."""
     frames: list[Any] = []
     head = encode_value(value, frames)
     message, rest = codec.read([bytes(f) for f in codec.write(Done(1, 1, (head,)), frames)])

@@ -1,4 +1,4 @@
-"""Messages as they occur, of every kind: what fuzzing begins with."""
+"""Typical messages of every kind: the seeds of fuzzing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def find(container: str, name: str) -> Any:
 
 
 class Training:
-    """A step with state, a queue and a loop, on two devices; its variables live as long as it."""
+    """A step with state, a queue and a loop, on two devices; keeps its variables alive."""
 
     def __init__(self) -> None:
         with ef.config(cpu_devices=2):
@@ -89,7 +89,7 @@ def registrations(graphs: list[Graph]) -> list[Frames]:
 
 
 def eager() -> tuple[Eager, Frames]:
-    """One action of each kind."""
+    """An eager message with an action of each kind."""
     defined, frames = write_op("sum", {"axis": (0,), "keepdims": False}, 1)
     put = PutValue(1, encode_value(np.arange(6.0).reshape(2, 3), frames), "cpu:0")
     op = IssueOp(1, 1, (1,), 16385)
@@ -97,7 +97,7 @@ def eager() -> tuple[Eager, Frames]:
 
 
 def messages() -> list[Frames]:
-    """One of each kind besides."""
+    """A message of each other kind."""
     frames: Frames = []
     values = [
         np.arange(6.0).reshape(2, 3).T, True, -5, 2**70, 1.5, 2j, None,

@@ -1,4 +1,4 @@
-"""Clocks of other processes: what round trips allow is what there is."""
+"""Offsets of other processes' clocks, as bounded by round trips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task tells of what runs comes back as it was, and damage is refused."""
+"""News of a task about running steps: round trips, and refusal of damaged bytes."""
 
 from __future__ import annotations
 

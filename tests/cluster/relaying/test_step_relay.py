@@ -1,4 +1,4 @@
-"""What a task keeps for clients that look: of each its own, as much as is wanted, else nothing."""
+"""The relay of step events from a task to clients: per session, bounded, idle if none looks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_without_one_who_looks_it_is_no_instrument(relay: StepRelay) -> None:
     assert relay.look(5).regions == []
     assert AbstractEvent.listeners == (relay,)
     assert RegionEvent.brief is not None
-    assert not RegionEvent.listeners  # steps run the code that they run otherwise
+    assert not RegionEvent.listeners  # steps run their usual code
     run(number)
     relay.rest(5)
     assert not AbstractEvent.listeners

@@ -13,7 +13,7 @@ from tests.cluster.warm import warm
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ef.cluster.Cluster]:
-    frees.start()  # a thread of pyzmq, which the first large message starts
+    frees.start()  # pyzmq's thread, which the first large message would start
     with ef.cluster.local({"ps": 2, "worker": 1}) as made:
         warm(made)
         yield made

@@ -1,4 +1,4 @@
-"""What a task lets clients call, and what it does not, though it lies beside it."""
+"""Functions that clients may call at a task, and a function beside them that they may not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eager ops at a task: in order, refused at once, failing late with their line, freed there."""
+"""Eager ops at a task: order, immediate refusals, late failures with their line, and memory."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def test_a_value_error_is_raised_by_the_next_value_with_the_line_that_issued_it(
     with pytest.raises(TensorIndexError, match="index 7") as raised:
         (x + 1).numpy()
     assert "return ef.take(" in str(raised.value)
-    assert (x + 1).tolist() == [2, 2, 2]  # it was told
-    for _ in range(2):  # and is told by what depends on it
+    assert (x + 1).tolist() == [2, 2, 2]  # the failure was reported
+    for _ in range(2):  # values that depend on it report it again
         with pytest.raises(TensorIndexError, match="in failing: return"):
             (wrong + 1).numpy()
 
@@ -205,7 +205,7 @@ def test_threads_lose_no_update() -> None:
 
 
 def held(cluster: ef.cluster.Cluster, task: str) -> int:
-    """How many values and variables a task holds."""
+    """Number of values and variables that a task holds."""
     status = cluster.tasks[task]
     return status.values + status.variables
 

@@ -1,4 +1,4 @@
-"""Files of a task: refused, unless it was told in which directory."""
+"""Files of a task: access is refused outside of the directory that the task was started with."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ def test_large_values_go_in_slabs_and_leave_no_descriptor(cluster: Cluster) -> N
     before = connections(cluster).slabs.sent
     kept = [ef.tensor(values[i:], device="ps:0") for i in range(5)]
     back = [x.numpy() for x in kept]
-    assert before < connections(cluster).slabs.sent <= before + 5  # one for each message
+    assert before < connections(cluster).slabs.sent <= before + 5  # one slab for each message
     assert all((x == values[i:]).all() for i, x in enumerate(back))
-    assert len(os.listdir("/proc/self/fd")) <= fds + 2  # the sockets of slabs
+    assert len(os.listdir("/proc/self/fd")) <= fds + 2  # sockets for slabs
     pid = cluster.tasks["ps:0"].pid
     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
     assert not [link for link in links if "memfd" in link and "kernels" not in link]
@@ -38,7 +38,7 @@ def test_large_values_go_in_slabs_and_leave_no_descriptor(cluster: Cluster) -> N
 def test_an_array_may_be_written_into_as_soon_as_it_was_put(cluster: Cluster) -> None:
     values = np.arange(600_000, dtype=np.float32)
     made = []
-    for i in range(80):  # more than slabs are written ahead, between small ones
+    for i in range(80):  # more than the limit of slabs written in advance, between small values
         values[0] = i
         made.append((ef.tensor(values, device="ps:0"), ef.tensor(values[:3], device="ps:0")))
     values[:] = -1
@@ -111,7 +111,7 @@ def by_ports(cluster: Cluster) -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("count", [1, 1_048_575, 1_048_576, 1_048_577, 3 << 20])
 def test_over_ports_values_go_in_pieces(by_ports: Cluster, count: int) -> None:
-    """A piece has 4 MiB: sizes around one, and several."""
+    """A piece has 4 MiB: sizes around one piece, and several pieces."""
     values = np.arange(count, dtype=np.float32)
     x = ef.tensor(values, device="near:0")
     assert (x.to("far:0").numpy() == values).all()

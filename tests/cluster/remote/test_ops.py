@@ -1,4 +1,4 @@
-"""The table of cases at a task: each op gives the bits there that it gives here."""
+"""The table of cases at a task: each op gives the same bits there as here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.ops.table import (
 from tests.ops.tracing import State, call_traced
 
 DEVICE = "ps:0/cpu:0"
-#: cases that move to another device by themselves
+#: cases that move values to another device themselves
 MOVING = {"to_device"}
 SMOOTH = [c for c in ALL_CASES if c.grad]
 
@@ -47,7 +47,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def run(case: OpCase, function: Callable[..., Any], args: Sequence[Any], **kwargs: Any) -> None:
-    """The function gives there what it gives here, and gives it there."""
+    """Check that a function gives the same result at the task, on the task's device."""
     there, state = moved(args), State(args)
     with np.errstate(all="ignore"):
         want = function(*[map_arrays(ef.asarray, a) for a in args], **kwargs)
@@ -63,7 +63,7 @@ def run(case: OpCase, function: Callable[..., Any], args: Sequence[Any], **kwarg
         if w.dtype.kind == "O":
             assert g.tolist() == w.tolist()
         else:
-            wide = np.complex128 if w.dtype.kind in "cfV" else w.dtype  # of NaNs, any will do
+            wide = np.complex128 if w.dtype.kind in "cfV" else w.dtype  # bits of NaNs may differ
             np.testing.assert_array_equal(g.astype(wide), w.astype(wide))
 
 

@@ -1,4 +1,4 @@
-"""What tasks say themselves is shown where their client waits, as errors are."""
+"""Lines that tasks print themselves: shown where their client waits, as errors are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_refused_messages(cluster: ef.cluster.Cluster, capsys: pytest.CaptureFix
 
 
 def use(x: ef.Tensor) -> None:
-    """Until that fails."""
+    """Wait for the value again and again, until a wait fails."""
     for _ in range(10_000):
         x.numpy()
 

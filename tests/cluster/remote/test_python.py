@@ -1,4 +1,4 @@
-"""Functions of Python at a task: those that it has listed, and no others."""
+"""Python functions at a task: functions that the task has listed, and no others."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _with_a_text(x: ef.Tensor, text: str) -> int:
     return os.getpid()
 
 
-# --- what a server takes -----------------------------------------------------------------------
+# --- refusals of a server ----------------------------------------------------------------------
 
 
 ALLOWED = ServerGrants(functions=["math:fsum"])
@@ -195,7 +195,7 @@ def test_only_what_is_listed_is_told_to_clients(cluster: Cluster) -> None:
 def test_what_a_function_prints_is_shown_where_its_call_is_waited_for(
     call: Any, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sleep(1.1)  # other tests have used up what may be told in a second
+    sleep(1.1)  # other tests have used up this second's lines
     call(tells_much, "f32[3]", ef.zeros(3)).numpy()
     assert capsys.readouterr().out == (
         "[py:0] line 0\n[py:0] line 1\n[py:0] line 2\n[py:0] not ended\n"
@@ -209,7 +209,7 @@ def test_what_a_function_prints_is_shown_where_its_call_is_waited_for(
 
 
 def test_other_clients_are_not_told(capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    """One hears its own call, also when another one waits at the same time."""
+    """A client hears its own call only, even if another client waits at the same time."""
     program = (
         "import eagerflow as ef\n"
         f"with ef.cluster.connect({str(cluster.folder)!r}) as c, ef.device('py:0'):\n"

@@ -1,4 +1,4 @@
-"""Variables in named containers: several clients have the same one, and it outlives them."""
+"""Variables in named containers: shared by several clients, and alive after their handles."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_it_outlives_who_made_it(cluster: ef.cluster.Cluster) -> None:
 def test_it_outlives_the_handles_of_this_process(cluster: ef.cluster.Cluster) -> None:
     v = counter(name="kept")
     v.assign([3.0])
-    own = ef.Variable([1.0], device="ps:0", name="kept")  # another one, whatever it is called
+    own = ef.Variable([1.0], device="ps:0", name="kept")  # another variable with that name
     del v
     gc.collect()
     assert own.tolist() == [1.0]

@@ -1,4 +1,4 @@
-"""Traced functions over tasks: the bits of one process, and state where its device is."""
+"""Traced functions over tasks: the same bits as in one process, and state on its device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from eagerflow.errors import (
 from tests.messages import says
 
 pytestmark = pytest.mark.usefixtures("cluster")
-#: first and second device, of this process and of tasks
+#: the first and the second device, in this process and in tasks
 HERE = ("cpu:0", "cpu:1")
 THERE = ("worker:0", "ps:0")
 X = ef.random.normal((40, 30), generator=ef.random.Generator(3))
@@ -135,7 +135,7 @@ def test_tasks_give_the_bits_of_one_process(case: str) -> None:
     with ef.config(cpu_devices=2):
         want = values(ef.trace(make(*HERE))(x))
     f = ef.trace(make(*THERE))
-    for got in (f(x), f(x), make(*THERE)(x)):  # traced, and eagerly
+    for got in (f(x), f(x), make(*THERE)(x)):  # traced, then eagerly
         assert [y.tobytes() for y in values(got)] == [y.tobytes() for y in want]
 
 

@@ -1,4 +1,4 @@
-"""Tasks with several devices: what each device holds and runs, alone and together in one step."""
+"""Tasks with several devices: values and ops on each device, alone and together in one step."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from eagerflow.errors import DeviceError, GraphError, TensorValueError
 from tests.cluster.remote.test_steps import CASES, HERE, values
 from tests.cluster.warm import warm
 
-#: two devices of one task, and devices of two tasks that have another one
+#: two devices of one task, and devices of two tasks
 WITHIN = ("duo:0/cpu:0", "duo:0/cpu:1")
 ACROSS = ("duo:1/cpu:1", "duo:0/cpu:1")
 
 
 @pytest.fixture(scope="module", name="cluster")
 def _cluster() -> Iterator[ef.cluster.Cluster]:
-    frees.start()  # a thread of pyzmq, which the first large message starts
+    frees.start()  # pyzmq's thread, which the first large message would start
     with ef.cluster.local({"duo": 2}, cpu_devices=2) as made:
         warm(made)
         yield made
@@ -45,7 +45,7 @@ def test_devices_of_tasks_give_the_bits_of_one_process(case: str, devices: Any) 
     with ef.config(cpu_devices=2):
         want = values(ef.trace(make(*HERE))(x))
     f = ef.trace(make(*devices))
-    for got in (f(x), f(x), make(*devices)(x)):  # traced, and eagerly
+    for got in (f(x), f(x), make(*devices)(x)):  # traced, then eagerly
         assert [y.tobytes() for y in values(got)] == [y.tobytes() for y in want]
 
 
@@ -66,7 +66,7 @@ def test_each_device_holds_what_is_put_there() -> None:
 
 @pytest.mark.usefixtures("cluster")
 def test_all_devices_of_a_task_take_part_in_one_step() -> None:
-    """Also the one of this process, and one of another task."""
+    """A device of this process and a device of another task take part as well."""
     w = [ef.Variable(np.arange(4.0), device=device) for device in (*WITHIN, ACROSS[0])]
 
     @ef.trace

@@ -1,4 +1,4 @@
-"""What runs in other processes reaches who watches in this one, in its own times."""
+"""Events of other processes for watchers in this process, with this process's times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = 20
 
 
 class Ear:
-    """Hears what tasks tell; a test waits for it."""
+    """Records the news of tasks, and lets a test wait for them."""
 
     def __init__(self) -> None:
         self.news: list[TaskNews] = []
@@ -41,7 +41,7 @@ class Ear:
             self._changed.notify_all()
 
     def ask(self, cluster: ef.cluster.Cluster) -> list[TaskNews]:
-        """What each task of a cluster answers."""
+        """The news with which each task of a cluster answers."""
         with self._changed:
             before = len(self.news)
             task_sources.look()
@@ -80,14 +80,14 @@ def test_regions_and_transfers_of_two_processes(cluster, ear, step) -> None:
         step(ef.ones(8))
     end = perf_counter()
     told = {news.task: news for news in ear.ask(cluster)}
-    late = ear.ask(cluster)  # the other ends of some
+    late = ear.ask(cluster)  # the second halves of some transfers
     assert set(told) == {"ps:0", "ps:1", "worker:0"}
     assert not told["ps:1"].regions
     for task in ("ps:0", "worker:0"):
         regions = told[task].regions
         assert len(regions) >= STEPS
         assert {region.device for region in regions} == {f"{task}/cpu:0"}
-        # one clock: what is part of a step lies within it
+        # on one clock, each part of a step lies within it
         assert all(begin <= region.start <= region.stop <= end for region in regions)
     moves = [move for news in [*told.values(), *late] for move in news.moves]
     assert all(begin <= move.start <= move.stop <= end for move in moves)
@@ -128,7 +128,7 @@ def test_levels_of_queues_that_have_changed(cluster, ear) -> None:
 
 def test_a_view_gets_lanes_links_and_health(cluster, step) -> None:
     comm, watcher = FakeComm(), Watcher()
-    watcher._run = lambda: None  # the test plays its thread
+    watcher._run = lambda: None  # no thread: the test calls the steps
     watcher.connect(comm)
     ear = Ear()
     with watcher:
@@ -163,7 +163,7 @@ def test_nothing_is_asked_when_nobody_looks(cluster, step) -> None:
     task_sources.subscribe(ear)
     ear.ask(cluster)
     task_sources.unsubscribe(ear)
-    step(ef.ones(8))  # what ends the looking goes before it
+    step(ef.ones(8))  # the message that ends the watching goes first
     task_sources.subscribe(ear)
     told = {news.task: news for news in ear.ask(cluster)}
     task_sources.unsubscribe(ear)
@@ -173,7 +173,7 @@ def test_nothing_is_asked_when_nobody_looks(cluster, step) -> None:
 def test_a_task_that_does_not_answer_is_told_that_nobody_looks(
     cluster, ear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be a process that goes on later, and would note what nobody asks for."""
+    """The task may be a process that continues later, and would record events in vain."""
     ear.ask(cluster)
     connections, told = cluster._connections, set()
     monkeypatch.setattr(connections, "health", lambda task: "suspect")
@@ -202,7 +202,7 @@ def test_times_are_those_of_this_process(cluster, ear, step) -> None:
     assert stop - start == pytest.approx(1.0)
     (move,) = news.moves
     assert (move.origin, move.device, move.executable) == ("ps:0/cpu:0", "cpu:0", executable)
-    assert move.stop - move.start == pytest.approx(1.0)  # as the one who has got it says
+    assert move.stop - move.start == pytest.approx(1.0)  # the receiver's duration
     watched.failed(ErrorHead("TaskLost", "ps:0 is lost"))
     assert watched.asked is None
 
@@ -210,7 +210,7 @@ def test_times_are_those_of_this_process(cluster, ear, step) -> None:
 def test_a_partition_that_is_let_go_of_while_its_news_are_read(
     cluster, ear, step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a finaliser; what the thread that owns the sockets raises would end the session."""
+    """As a finaliser may do; an error in the thread that owns the sockets would end the session."""
 
     class Vanishing(dict[int, int]):
         def __contains__(self, number: object) -> bool:

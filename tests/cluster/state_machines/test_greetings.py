@@ -1,4 +1,4 @@
-"""Greetings of a client: what is answered, what never is, and connections that break before."""
+"""Greetings of a client: answered, unanswered, and connections that break before an answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_connection_that_is_cut_in_its_handshake_is_made_again() -> None:
     assert (kind, hello.number, hello.attempt) == ("send", 1, 2)
     welcome = Welcome(1, VERSIONS, "ps:0", 9, ("cpu:0",), 30.0)
     assert ("joined", "ps:0", welcome) in client.handle(("message", "ps:0", welcome, []), 2.0)
-    assert client.handle(("broken", "ps:0", ERROR), 2.0) == []  # of the first one, late
+    assert client.handle(("broken", "ps:0", ERROR), 2.0) == []  # late, of the first connection
     client.handle(("tick",), 11.0)
     assert client.links["ps:0"].state == "ready"
 

@@ -1,4 +1,4 @@
-"""Servers and clients of a cluster: each request is answered once, and nothing stays."""
+"""State machines of servers and clients: each request is answered once, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def ready(tasks: tuple[str, ...] = ("ps:0", "worker:0"), **options: Any) -> Fake
 
 
 def rerun(cluster: FakeCluster) -> None:
-    """All logs lead to the same instructions again."""
+    """Check that a replay of all logs leads to the same instructions."""
     for name, task in cluster.tasks.items():
         again = ServerMachine(name, task.incarnation, VERSIONS, ("cpu:0",), lease=cluster._lease)
         logs.rerun(task.machine.log, again)
@@ -144,7 +144,7 @@ def test_a_step_can_be_aborted() -> None:
     cluster.run(5)
     assert answer(cluster, "a") == ("failed", "a", ERROR)
     assert all(not task.running for task in cluster.tasks.values())
-    cluster._tell_client(77, ("abort", "a", ERROR))  # it is over
+    cluster._tell_client(77, ("abort", "a", ERROR))  # the step is over
     rerun(cluster)
 
 
@@ -247,7 +247,7 @@ def test_a_connection_that_breaks_can_be_made_again() -> None:
     assert cluster.clients[77].links["ps:0"].state == "ready"
 
 
-# --- clients that go -----------------------------------------------------------------------------
+# --- clients that leave --------------------------------------------------------------------------
 
 
 def test_a_client_that_ends_leaves_nothing() -> None:
@@ -293,7 +293,7 @@ def test_a_lease_is_renewed_and_ends() -> None:
     assert send[2].answers == 0
 
 
-# --- what a server refuses -----------------------------------------------------------------------
+# --- refusals of a server ------------------------------------------------------------------------
 
 
 def greeted(**options: Any) -> ServerMachine:
@@ -338,7 +338,7 @@ def test_a_message_that_comes_again_does_nothing() -> None:
     register = Register(2, 1, {}, {}, {})
     assert said(server, register) == [("do", 77, register, [])]
     assert said(server, register) == []
-    assert said(server, Hello(1, VERSIONS, 77, 1, "again")) != []  # refused, and the session stays
+    assert said(server, Hello(1, VERSIONS, 77, 1, "again")) != []  # refused, but the session stays
     server.handle(("did", 77, 2, (), [], None), 0.0)
     run = RunStep(3, step_number(77, 1), 1)
     assert said(server, run) == [("do", 77, run, [])]
@@ -494,7 +494,7 @@ def test_logs_that_do_not_fit_are_seen() -> None:
         logs.rerun(log, ClientMachine(77, VERSIONS, "client 77"))
 
 
-# --- anything in any order -----------------------------------------------------------------------
+# --- random sequences of events ------------------------------------------------------------------
 
 
 class Chaos(RuleBasedStateMachine):

@@ -1,4 +1,4 @@
-"""What a task prints for a client is told to that one alone, among its other messages."""
+"""Printed lines of a task: sent only to the client that caused them, among other messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_what_the_task_says_itself_goes_to_the_only_client() -> None:
     (told,) = server.handle(said, 0.0)
     assert told == ("send", "a", Printed(2, ("a warning",), 3, own=True), [])
     server.handle(("message", "b", "client", Hello(1, VERSIONS, 78, 1, "another"), []), 0.0)
-    assert server.handle(said, 0.0) == []  # who of them has caused it nobody knows
+    assert server.handle(said, 0.0) == []  # of two clients, the cause is unknown
 
 
 def test_a_client_hears_it_between_answers() -> None:
@@ -41,4 +41,4 @@ def test_a_client_hears_it_between_answers() -> None:
         ("printed", "ps:0", ("a line",), 2, False)
     ]
     told = client.handle(("message", "ps:0", printed, []), 1.0)
-    assert ("lost", "ps:0") in told  # its number was there before
+    assert ("lost", "ps:0") in told  # its number repeats an earlier one

@@ -1,4 +1,4 @@
-"""Derivatives through branches and loops in traces: what is easily lost, against eager mode."""
+"""Corner cases of derivatives through branches and loops in traces, against eager mode."""
 
 from __future__ import annotations
 
@@ -417,7 +417,7 @@ def test_variables_that_are_read_and_assigned_inside(name: str) -> None:
         expected = run(way)
         assert run(ef.trace(way)) == pytest.approx(expected)
     assert run(ef.grad(ef.trace(lambda x: f(v, x)), wrt=v)) == pytest.approx(run(by_v))
-    # by something else there is nothing to warn of
+    # a derivative by anything but the variable gives no warning
     for way in (ef.grad(lambda x: f(v, x)), ef.trace(ef.grad(lambda x: f(v, x)))):
         v.assign(2.0)
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""How much memory the gradient of a long loop takes, as `docs/control_flow.md` says."""
+"""Memory of the gradient of a long loop, as `docs/control_flow.md` says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import eagerflow as ef
 
-#: bytes of the Python objects of one value in a list; less than this
+#: upper bound of the bytes of the Python objects of one value in a list
 VALUE = 250
 
 

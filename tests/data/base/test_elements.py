@@ -1,4 +1,4 @@
-"""What becomes an element: the quick way for tuples gives what trees give."""
+"""Conversion to elements: the fast path for tuples agrees with that for pytrees."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALUES = [
 
 
 def shown(value: Any) -> Any:
-    """Leaves as texts, so that they can be compared; and their types."""
+    """The tree with the type and text of each leaf, which can be compared."""
     return tree.map(lambda x: (type(x).__name__, str(x)), value)
 
 
@@ -46,7 +46,7 @@ def test_tuples_are_trees(value: Any) -> None:
 def test_elements_are_not_the_containers_of_the_user() -> None:
     array = np.zeros(2)
     found = as_element((array, 1))
-    array[:] = 1  # readers like to fill one buffer again and again
+    array[:] = 1  # readers often fill one buffer again and again
     assert found[0].tolist() == [0, 0]
 
 

@@ -1,4 +1,4 @@
-"""Lines, records, tables and pictures: what is read, positions, and damage."""
+"""Sources of lines, records, tables and pictures: elements, positions, and damaged files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WORDS = [b"", b"one", b"two" * 700, b"\0\xff\n", b"five"]
 
 
 def every_position(make: Callable[[], Dataset], expected: list[Any], plain: Any = None) -> None:
-    """Whether a pipeline gives this, from each of its positions."""
+    """Check that a pipeline gives the expected elements, from each of its positions."""
     plain = plain or (lambda x: x)
     iterator = iter(make())
     for position in range(len(expected) + 1):
@@ -62,7 +62,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".bz2", bz2), (".xz", lzma)])
 def test_compressed_files_are_refused(tmp_path: Path, suffix: str, module: Any) -> None:
-    """What is to be written instead is said, and does it."""
+    """The hint has code that reads the file; it works."""
     path = tmp_path / f"c.txt{suffix}"
     with module.open(path, "wt") as file:
         file.write("a\n\nb\n")
@@ -81,7 +81,7 @@ def test_compressed_files_are_refused(tmp_path: Path, suffix: str, module: Any) 
 
 
 def slow_crc(data: bytes) -> int:
-    """Bit by bit, as RFC 3720 describes it."""
+    """A bit-by-bit checksum, as RFC 3720 describes it."""
     register = 0xFFFFFFFF
     for byte in data:
         register ^= byte
@@ -151,7 +151,7 @@ def test_a_damaged_record_is_named_and_may_be_left_out(tmp_path: Path) -> None:
         next(iterator)
     assert f"record 1 of {path} is damaged" in str(caught.value)
     assert "bytes from 19 on" in str(caught.value)
-    assert list(iterator) == [b"three"]  # it goes on behind the record
+    assert list(iterator) == [b"three"]  # reading continues behind the damaged record
     every_position(lambda: Dataset.from_records(path, on_error="skip"), [b"one", b"three"])
     told: list[Exception] = []
     assert list(Dataset.from_records(path, on_error=told.append)) == [b"one", b"three"]
@@ -279,7 +279,7 @@ def test_files_are_closed_when_they_are_forgotten(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\ntwo\n")
     iterator = iter(Dataset.from_lines(tmp_path / "a"))
     next(iterator)
-    del iterator  # an open file would be a warning, which is an error here
+    del iterator  # an open file would be a warning, which is an error in tests
 
 
 # --- pictures ---------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_a_folder_of_pictures_is_a_dataset(tmp_path: Path) -> None:
         with pytest.raises(RecordError, check=says(r"4\.png")) as caught:
             list(Dataset.from_iterable(names).map(decode_image, **how).batch(6))
         assert "in element 4 of map(decode_image)" in "\n".join(caught.value.__notes__)
-        del caught  # it holds the iterator
+        del caught  # its traceback holds the iterator
     with pytest.raises(FileNotFoundError):
         decode_image(tmp_path / "none.png")
 
@@ -369,7 +369,7 @@ def plain(element: Any) -> Any:
 
 
 def parquet(folder: Path, *counts: int, group: int = 4) -> list[Path]:
-    """Files with the rows of one table."""
+    """Writes files that together have the rows of one table."""
     write = pytest.importorskip("pyarrow.parquet").write_table
     whole, start, paths = table(sum(counts)), 0, []
     for count in counts:
@@ -458,12 +458,12 @@ def test_few_groups_of_rows_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert read == 2 * list(range(10))
 
 
-# --- loaders of others ------------------------------------------------------------------------
+# --- third-party loaders ----------------------------------------------------------------------
 
 
 def test_data_sets_with_items_by_number_are_not_read_to_be_shuffled() -> None:
     class Squares:
-        """As PyTorch's map-style data sets: no ``__iter__``."""
+        """A data set in PyTorch's map style: no ``__iter__``."""
 
         def __len__(self) -> int:
             return 50

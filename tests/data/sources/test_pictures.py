@@ -1,4 +1,4 @@
-"""PNG files that Pillow's decoder gets without Pillow's Python: same pixels, same errors."""
+"""PNG files passed to Pillow's decoder without Pillow's Python code: same pixels, same errors."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_damage_is_never_taken_for_a_picture(mode: str, place: int, bit: int, cu
     else:
         data[place] ^= 1 << bit
     found = plain_png(bytes(data))
-    if found is not None:  # what was hit is nothing that anybody reads
+    if found is not None:  # the damage is in a part that no reader looks at
         assert np.array_equal(np.array(found), by_pillow(bytes(data)))
 
 
@@ -127,5 +127,5 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_pixels_are_not_copied_twice() -> None:
     data = png("RGB", (64, 64))
     found = pixels(data, "RGB", None)
-    assert not found.flags.writeable  # the very bytes that Pillow gave
+    assert not found.flags.writeable  # the buffer is Pillow's own
     assert np.array_equal(found, by_pillow(data))

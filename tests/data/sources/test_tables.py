@@ -1,4 +1,4 @@
-"""Columns of tables keep their dtypes, files must fit together, damage is named and left out."""
+"""Columns of tables: dtypes, files that must fit together, damaged files named or left out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_no_column_at_all_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
-    """In the order of names, whatever else is there."""
+    """Files come in the order of their names; other files are left out."""
     for name in ("b", "a", "[c]"):
         written(tmp_path, f"{name}.parquet", {"x": [name]})
     (tmp_path / "_SUCCESS").touch()
@@ -136,7 +136,7 @@ def test_dtypes_stay_wherever_a_number_is(kind: Any) -> None:
 
 
 def test_parts_of_tables_are_the_rows_of_the_whole() -> None:
-    """Slices and chunks share buffers, of which they are a part."""
+    """Slices and chunks are parts of shared buffers."""
     rows = [{"l": [*range(i)], "s": {"k": i, "t": [str(i)] * i}, "p": [i, -i]} for i in range(9)]
     kind = pa.schema(
         [
@@ -260,7 +260,7 @@ def test_threads_read_a_group_once_and_count_it_once(
 
 
 def damaged(folder: Path) -> Path:
-    """A file of ten groups of ten rows, the fourth of which cannot be read."""
+    """A file of ten groups of ten rows, the fourth of which is damaged."""
     path = written(folder, "x", {"x": np.arange(100)}, row_group_size=10)
     chunk = parquet.ParquetFile(path).metadata.row_group(3).column(0)
     start = min(x for x in (chunk.data_page_offset, chunk.dictionary_page_offset) if x)

@@ -1,4 +1,4 @@
-"""The queues between the stages of a pipeline: how full they get, what they tell, how they end."""
+"""The queues between the stages of a pipeline: levels, events, and ends."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ from tests.recorded import Recorder, recorded, refuse_events
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Let other threads run until something holds."""
+    """Let other threads run until a condition holds."""
     while not holds():
         os.sched_yield()
 
 
 def ours() -> list[str]:
-    """The threads of pipelines."""
+    """The names of the running threads of pipelines."""
     return [t.name for t in threading.enumerate() if t.name.startswith("eagerflow-")]
 
 
 def queue_of(iterator: Any, name: str) -> QueueState:
-    """A queue of a pipeline that is being read."""
+    """A queue of a pipeline that is being read, by its label."""
     (found,) = [q for q in iterator._cursor.queues if q.label == name]
     return found
 
 
 class Item:
-    """An element that can be counted."""
+    """An element that is counted while alive."""
 
     def __init__(self, alive: weakref.WeakSet[Any]) -> None:
         alive.add(self)
 
 
-# --- how full they get ------------------------------------------------------------------------
+# --- levels -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ahead", [1, 3])
 def test_prefetch_holds_as_many_as_it_was_told(ahead: int) -> None:
-    """Those in the queue, one that waits for room, and the one that was taken last."""
+    """Elements in the queue, one that waits for room, and the one that was taken last."""
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
     most = 0
 
@@ -73,7 +73,7 @@ def test_prefetch_holds_as_many_as_it_was_told(ahead: int) -> None:
     iterator = iter(Dataset.from_iterable(items).prefetch(ahead))
     count = 0
     for item in iterator:
-        if count < 40:  # a slow consumer: everything that can be made is made
+        if count < 40:  # a slow consumer: the producer makes all it may
             queue = queue_of(iterator, "prefetch")
             until(lambda queue=queue: queue.size() == ahead and queue.waiting(0) == 1)
         count += 1
@@ -101,7 +101,7 @@ def test_workers_hold_two_elements_each(ordered: bool) -> None:
     iterator = iter(dataset)
     for count in range(1, 51):
         item = next(iterator)
-        until(lambda count=count: made[0] >= count + 5)  # all that may be made is made
+        until(lambda count=count: made[0] >= count + 5)  # the workers make all they may
         assert made[0] <= count + 5
         del item
     iterator.close()
@@ -137,12 +137,12 @@ PIPELINES: dict[str, Callable[[], Dataset]] = {
 
 @pytest.mark.parametrize("which", PIPELINES)
 def test_the_consumer_never_waits_for_a_faster_producer(which: str) -> None:
-    """A step that takes longer than the next elements need: it finds them ready, each time."""
+    """With a step slower than its producer, each next element is ready in time."""
     name = "prefetch" if which == "batches" else which
     with recorded() as found:
         iterator = iter(PIPELINES[which]())
         for taken, _ in enumerate(iterator, start=1):
-            queue = queue_of(iterator, name)  # the step: meanwhile the producer gets far enough
+            queue = queue_of(iterator, name)  # the step, in which the producer gets ahead
             left = 30 - taken
             until(lambda queue=queue, left=left: queue.size() >= min(2, left))
             until(lambda queue=queue, left=left: queue.store.available(False) >= min(1, left))
@@ -155,7 +155,7 @@ def test_the_consumer_never_waits_for_a_faster_producer(which: str) -> None:
 
 
 def test_a_slow_producer_is_seen_in_the_events() -> None:
-    """Who is starved: takes wait with nothing ready, and the stage below makes elements slowly."""
+    """A starved consumer: takes wait at depth 0, and the stage below makes elements slowly."""
     gate = threading.Semaphore(0)
 
     def slow(x: ef.Tensor) -> ef.Tensor:
@@ -177,7 +177,7 @@ def test_a_slow_producer_is_seen_in_the_events() -> None:
     assert {level for level in found.levels("prefetch") if level[1]} == set()  # no producer waited
 
 
-# --- what they tell ---------------------------------------------------------------------------
+# --- events -----------------------------------------------------------------------------------
 
 
 def test_elements_depths_and_mistakes_are_events() -> None:
@@ -243,11 +243,11 @@ def test_queues_of_repeats_and_pairs_are_shown() -> None:
     assert "; shuffle: 0 of 2; prefetch: 0 of 1>" in repr(iter(two))
 
 
-# --- how they end -----------------------------------------------------------------------------
+# --- ends -------------------------------------------------------------------------------------
 
 
 def blocked(iterator: Any) -> bool:
-    """Whether a producer waits for room."""
+    """Whether the producer waits for room."""
     return queue_of(iterator, "prefetch").waiting(0) == 1
 
 
@@ -283,7 +283,7 @@ def test_a_forgotten_iterator_whose_producer_waits_is_collected() -> None:
 
 
 def test_stopping_a_runner_that_waits_for_a_pipeline() -> None:
-    """It waits in a queue like any other, so `Runner.stop` ends that."""
+    """The runner waits in an ordinary queue, so `Runner.stop` ends the wait."""
     gate = threading.Event()
 
     def slow(x: ef.Tensor) -> ef.Tensor:
@@ -312,7 +312,7 @@ def test_stopping_a_runner_that_waits_for_a_pipeline() -> None:
 def test_a_shuffle_queue_that_is_full_before_it_gives_has_the_order_of_the_buffer(
     count: int, size: int, seed: int, threads: int
 ) -> None:
-    """Whatever the threads do: elements come in in order, and each draw is among ``size``."""
+    """Whatever the threads do: elements arrive in order, and each draw is among ``size``."""
     buffer = BufferCursor(IterableStage(range(count)).cursor(0), size, generator(seed))
     expected = [x.item() for x in iter(lambda: next_of(buffer), None)]
 

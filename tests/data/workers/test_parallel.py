@@ -1,4 +1,4 @@
-"""Maps by threads and processes, and reading ahead: orders, positions, mistakes, and ends."""
+"""Maps by threads and processes, and prefetching: orders, positions, mistakes, and ends."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ HOW = pytest.mark.parametrize("how", [THREADS, PROCESSES], ids=["threads", "proc
 
 @pytest.fixture(scope="module", autouse=True)
 def _server() -> Iterator[None]:
-    others = psutil.Process().children(recursive=True)  # those of other tests, as of a browser
-    list(numbers(1).map(abs, **PROCESSES))  # its socket is not to be a leak of the first test
+    others = psutil.Process().children(recursive=True)  # children of other tests, such as a browser
+    list(numbers(1).map(abs, **PROCESSES))  # opens its socket, else a leak of the first test
     yield
     stop_server()
     left = psutil.Process().children(recursive=True)
@@ -46,7 +46,7 @@ def numbers(count: int) -> Dataset:
 
 
 def counted(count: int) -> Dataset:
-    """As `numbers`, but they can be read in one order only."""
+    """A dataset as of `numbers`, but without random access."""
     return Dataset.from_iterable(lambda: iter(range(count)))
 
 
@@ -61,7 +61,7 @@ def alive(process: psutil.Process) -> bool:
 
 
 def becomes(condition: Callable[[], bool]) -> bool:
-    """Whether it comes to be so; what ends in another thread or process needs a moment."""
+    """Whether a condition comes to hold, within the time that other threads and processes need."""
     deadline = time.monotonic() + 20
     while not (found := condition()) and time.monotonic() < deadline:
         threading.Event().wait(0.01)
@@ -257,7 +257,7 @@ def test_an_error_in_a_worker_names_the_element_and_the_line(
     assert "in element 7 of map(seven)" in note
     assert "dataset = source(12).map(seven, **how)  # <- line" in note
     assert "workers" not in how or "processes" not in how or 'raise KeyError("seven")' in note
-    assert values(iterator) == [8, 9, 10, 11]  # it goes on behind the element
+    assert values(iterator) == [8, 9, 10, 11]  # reading continues behind the failed element
 
 
 @HOW

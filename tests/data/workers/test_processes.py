@@ -1,4 +1,4 @@
-"""What worker processes know of the program, and how they say what went wrong."""
+"""Worker processes: the program's modules and state there, and the errors that they report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_modules_are_found_where_the_program_finds_them_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "found_later.py").write_text("def triple(x):\n    return x * 3\n")
-    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path, str(tmp_path)])  # a Path counts not
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path, str(tmp_path)])  # a Path is ignored
     triple = importlib.import_module("found_later").triple
     assert [x.item() for x in numbers(4).map(triple, **PROCESSES)] == [0, 3, 6, 9]
     del sys.modules["found_later"]
@@ -70,7 +70,7 @@ def test_a_result_that_cannot_be_sent_is_named() -> None:
 
 
 def test_what_fails_behind_the_function_names_the_line_of_the_pipeline() -> None:
-    """Not one of the process, whose program nobody has written."""
+    """The line is not that of the worker process, whose program is no user's code."""
     locks = numbers(3).map(lambda x: threading.Lock(), **PROCESSES)
     shapes = numbers(3).map(lambda x: ef.ones(int(x)), **PROCESSES).batch(3)
     for dataset, error in ((locks, DTypeError), (shapes, ShapeError)):
@@ -128,7 +128,7 @@ def test_errors_whose_class_takes_other_arguments_come_back() -> None:
 def test_a_connection_that_two_threads_close_is_closed_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its number may be another file's by the time of a second `close`."""
+    """By the time of a second `close` its number may be that of another file."""
     process = processes._Process("worker", b"")
     closed: list[int] = []
     close = os.close

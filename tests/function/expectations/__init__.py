@@ -1,4 +1,4 @@
-"""Programs as users write them, and what they expect of a trace: `PROGRAMS`."""
+"""Programs as users write them, with the behaviour expected of a trace: `PROGRAMS`."""
 
 from tests.function.expectations import (
     aftermath,

@@ -1,4 +1,4 @@
-"""Order and identity of what a function leaves behind and no run of a graph repeats."""
+"""Side effects that no run of a graph repeats: their order, and the identity of their objects."""
 
 from __future__ import annotations
 

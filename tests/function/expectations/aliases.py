@@ -1,4 +1,4 @@
-"""Dicts with attributes, and objects that become one after a trace."""
+"""Aliasing: attribute dicts, and distinct objects that become one object after a trace."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def argument_that_is_a_captured_list(trace: Trace) -> Steps:
     yield f(x, known)
 
 
-# --- a tensor in a tuple outside that is an argument, too -------------------------------------
+# --- a captured tensor in a tuple that is an argument as well ---------------------------------
 
 
 @program(error=TraceError, words=("also read from outside", "pair[0] as an argument"))
@@ -293,7 +293,7 @@ def tensors_that_a_number_replaces(trace: Trace) -> Steps:
         yield f(x * k), world.items
 
 
-# --- tensors of one value, which are not one tensor -------------------------------------------
+# --- distinct tensors of equal value ----------------------------------------------------------
 
 
 @program(traces=1)

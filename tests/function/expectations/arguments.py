@@ -1,4 +1,4 @@
-"""Arguments of every kind, and what may be done to them."""
+"""Arguments of every kind: passing, mutating and capturing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of NumPy, as arguments and from outside: NumPy's results, or an error with the rewrite."""
+"""NumPy arrays, as arguments and captured: NumPy's results, or an error with the rewrite."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ for _name, _how in ROWS.items():
     _row(_name, *_how)
 
 
-# --- what no graph does -------------------------------------------------------------------------
+# --- operations that no graph performs ----------------------------------------------------------
 
 
 def _view_written(b):
@@ -277,7 +277,7 @@ def numpy_array_in_one_branch_only(trace: Trace) -> Steps:
     yield trace(f)(_doubles())
 
 
-# --- several, and numbers -----------------------------------------------------------------------
+# --- several arrays, and numbers ----------------------------------------------------------------
 
 
 @program(traces=2)
@@ -367,7 +367,7 @@ def numpy_array_that_is_static(trace: Trace) -> Steps:
     yield f(x, _doubles() * 7), f(x, array)
 
 
-# --- from outside -------------------------------------------------------------------------------
+# --- captured arrays ----------------------------------------------------------------------------
 
 
 @program()

@@ -1,4 +1,4 @@
-"""What a function reads from outside, and what changes there between calls."""
+"""Captured state: reads from outside a function, and changes of it between calls."""
 
 from __future__ import annotations
 

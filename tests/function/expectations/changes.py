@@ -1,4 +1,4 @@
-"""Containers outside that a traced function changes in any way."""
+"""Mutations of captured containers by a traced function."""
 
 from __future__ import annotations
 

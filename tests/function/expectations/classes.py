@@ -1,4 +1,4 @@
-"""Classes with slots, of modules and enumerations, and those made from classes of C."""
+"""Classes with slots, classes of modules and enumerations, and subclasses of C classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that Python compares: a trace serves all of which the answers are the same."""
+"""Comparisons of Python numbers: a trace serves all numbers that give the same answers."""
 
 from __future__ import annotations
 

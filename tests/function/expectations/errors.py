@@ -1,4 +1,4 @@
-"""What a trace cannot do: errors that name the line and the remedy, and reports."""
+"""Operations that no trace can do: errors that name the line and the remedy, and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers where code of C, of Python's library or of NumPy wants one of Python and no other."""
+"""Numbers passed to C code, Python's library or NumPy, which take exact Python numbers only."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tests.function.expectations.program import Steps, Trace, attempt, program
 # mypy: disable-error-code="no-untyped-def"
 
 x = ef.tensor([1.0, 2.0])
-#: what is asked for its value is a trace of its own
+#: for functions that ask for the value: each number is a trace of its own
 TWO = (2, 3, 2)
-#: what is not, is not
+#: for functions that do not: one trace serves all numbers
 MANY = (2, 3, 5, 2)
 
 
@@ -441,7 +441,7 @@ def a_float_does_not_fit_a_variable_of_ints(trace: Trace) -> Steps:
     yield total
 
 
-# --- what is refused ----------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------
 
 
 @program(traces=0, error=TraceError, words=("int(n) or float(n)", "Decimal"))

@@ -1,4 +1,4 @@
-"""State that has no name in the code: of libraries, of threads, in files."""
+"""Hidden state, which no name in the code refers to: of libraries, of threads, in files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.function.expectations.program import Steps, Trace, program
 x = ef.tensor([1.0, 2.0])
 
 
-# --- what computes attributes -----------------------------------------------------------------
+# --- computed attributes ----------------------------------------------------------------------
 
 
 @program(traces=2)
@@ -194,7 +194,7 @@ def state_without_a_rule(trace: Trace) -> Steps:
     yield f(x)
 
 
-# --- what is told of --------------------------------------------------------------------------
+# --- state that is reported -------------------------------------------------------------------
 
 
 @program(traces=1, reports=("read_text gives what it gave while tracing",), frozen=(1,))

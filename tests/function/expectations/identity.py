@@ -1,4 +1,4 @@
-"""Containers that are arguments: which of them are the same object, and which are returned."""
+"""Identity of container arguments: aliases among them, and arguments that are returned."""
 
 from __future__ import annotations
 

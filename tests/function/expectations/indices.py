@@ -1,4 +1,4 @@
-"""Objects that stand for an index, and the greatest and least of numbers."""
+"""Objects with `__index__`, and maxima and minima of numbers."""
 
 from __future__ import annotations
 

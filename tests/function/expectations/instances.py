@@ -1,4 +1,4 @@
-"""What dataclasses, lists, dicts and functions hold beside their fields, items and code."""
+"""Attributes of dataclasses, lists, dicts and functions beside their fields, items and code."""
 
 from __future__ import annotations
 

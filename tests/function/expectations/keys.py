@@ -1,4 +1,4 @@
-"""Dicts that are asked for a key: whether it is there counts, and the others do not."""
+"""Lookups of a key in a dict: its presence is guarded, the other keys are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's own constructs, and what functions may return."""
+"""Python's own constructs, and the results that functions may return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that no graph can repeat: the function itself does them, and others run as a graph."""
+"""Calls that no graph can repeat run the function itself; all other calls run a graph."""
 
 from __future__ import annotations
 

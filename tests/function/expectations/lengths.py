@@ -1,4 +1,4 @@
-"""`len` of a tensor is its size, and loops over sizes work for each of them."""
+"""`len` of a tensor gives its size, and loops over a size work for all sizes."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def the_larger_of_two_sizes(trace: Trace) -> Steps:
         yield f(ef.ones(n), ef.ones(n + 1))
 
 
-# --- what only the graph knows to be true -----------------------------------------------------
+# --- conditions that only the graph knows -----------------------------------------------------
 
 
 @program(traces=1)

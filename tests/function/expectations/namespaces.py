@@ -1,4 +1,4 @@
-"""Classes and modules that are asked for all their names, which may be more later."""
+"""Listings of all names of a class or module, which may gain names later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python numbers: dynamic as long as Python does not ask for them, and Python's own always."""
+"""Python numbers: dynamic until Python asks for a value, with Python's own arithmetic always."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def sorted_numbers(trace: Trace) -> Steps:
     yield f(x, [3.0, 1.0, 4.0])
 
 
-# --- whether two are one object -----------------------------------------------------------------
+# --- identity of numbers ------------------------------------------------------------------------
 
 
 @program(traces=2)

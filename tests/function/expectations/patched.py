@@ -1,4 +1,4 @@
-"""Names that tests replace: those of libraries, and the function itself."""
+"""Monkeypatched names: names of libraries, and the traced function itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row of the table of expectations is, and how it is run eagerly and traced.
+"""The rows of the table of expectations, and their runs, eager and traced.
 
 A row is a generator function: it makes fresh state, traces functions with the `trace` that it is
 given, calls them with changes in between, and yields whatever a user could look at. It runs once
@@ -32,7 +32,7 @@ _BY_REPR = (bool, int, float, complex, str, bytes, type(None), type(...), range,
 
 @dataclass(frozen=True)
 class Program:
-    """A row.
+    """A row of the table.
 
     Attributes:
         body: the program.
@@ -40,7 +40,7 @@ class Program:
         reports: words of the warnings of type `TraceWarning`, in order; no others may appear.
         frozen: the steps which, as a report says, are not those of the eager run.
         error: the class of the error that ends the traced program.
-        words: what its message contains.
+        words: texts that its message contains.
         eagerly: whether the eager program ends with the very same error.
     """
 
@@ -77,13 +77,13 @@ def program(
 
 @dataclass(frozen=True)
 class Run:
-    """What a program did.
+    """The outcome of a program.
 
     Attributes:
-        steps: what it yielded, as `picture` shows it.
-        error: what ended it, if something did.
-        warnings: the others, and those of type `TraceWarning`.
-        traces: the numbers of traces of the functions in it.
+        steps: the values that it yielded, as `picture` shows them.
+        error: the exception that ended it, if any.
+        warnings: texts of all warnings but those of type `TraceWarning`, which are `reports`.
+        traces: number of traces of all its functions.
     """
 
     steps: list[Any]
@@ -114,7 +114,7 @@ def run(body: Body, trace: Trace) -> Run:
                 steps.append((picture(step), default_generator().state))
         except Exception as e:
             error = e
-    # NumPy's are told eagerly only: a program ignores floating-point errors for the whole run
+    # NumPy warns eagerly only: generated code ignores floating-point errors for the whole run
     caught = [w for w in caught if w.category is not RuntimeWarning]
     found = [(issubclass(w.category, TraceWarning), str(w.message)) for w in caught]
     return Run(
@@ -127,7 +127,7 @@ def run(body: Body, trace: Trace) -> Run:
 
 
 def eagerly(fn: Any, **options: Any) -> Any:
-    """In the place of `ef.trace`."""
+    """A stand-in for `ef.trace` that returns the function itself."""
     return fn
 
 
@@ -140,7 +140,7 @@ def attempt(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def picture(x: Any) -> Any:
-    """All that can be told of an object, comparable with ``==``."""
+    """The observable state of an object, comparable with ``==``."""
     if isinstance(x, (Tensor, ef.Variable)):
         return type(x).__name__, str(x.type), x.numpy().tobytes()
     if isinstance(x, ef.IndexedSlices):
@@ -155,6 +155,6 @@ def picture(x: Any) -> Any:
         return type(x).__name__, [picture(i) for i in x]
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return type(x).__name__, picture(vars(x))
-    # the type itself: a number in a trace says that it is an int
+    # the type itself, since a number in a trace claims to be an int
     assert issubclass(type(x), _BY_REPR) or isinstance(x, DType), f"{type(x)} in a step"
     return type(x).__name__, repr(x)

@@ -1,4 +1,4 @@
-"""What a trace leaves behind: values in the user's objects, and nothing else."""
+"""Leftovers of a trace: values in the user's objects, and nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Slotted:
         self.value, self.n = value, n
 
 
-# --- held where no trace can follow it ----------------------------------------------------------
+# --- values held where no trace can follow ------------------------------------------------------
 
 
 @program(traces=1, reports=(QUEUE, EACH))
@@ -147,7 +147,7 @@ def cached_by_the_user(trace: Trace) -> Steps:
         yield f(x * k), cache
 
 
-# --- what was done before an exception ----------------------------------------------------------
+# --- effects before an exception ----------------------------------------------------------------
 
 
 @program(traces=0)

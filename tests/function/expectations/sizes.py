@@ -25,9 +25,9 @@ from tests.function.expectations.program import Steps, Trace, attempt, program
 
 # mypy: disable-error-code="no-untyped-def"
 
-#: for what stays symbolic: the second trace serves all further sizes
+#: for functions of a symbolic size: the second trace serves all further sizes
 MANY = (2, 3, 5, 4, 2)
-#: for what makes a size static: each is a trace of its own
+#: for functions that make the size static: each size is a trace of its own
 TWO = (2, 3, 2, 3)
 
 
@@ -37,7 +37,7 @@ def each(function: Callable[..., Any], sizes: tuple[int, ...]) -> Steps:
         yield function(ef.arange(n, dtype=ef.float32) + 1)
 
 
-# --- what isinstance and match see ------------------------------------------------------------
+# --- isinstance and match ---------------------------------------------------------------------
 
 
 @program(traces=2)

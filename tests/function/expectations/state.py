@@ -1,4 +1,4 @@
-"""Variables, random draws, and what is put back outside."""
+"""Variables, random draws, and outside state that is restored."""
 
 from __future__ import annotations
 
@@ -392,7 +392,7 @@ def items_of_a_list_that_branches_only_set(trace: Trace) -> Steps:
         yield f(ef.tensor(value)), list(items)
 
 
-# --- what is there already ------------------------------------------------------------------------
+# --- stores of values that are there already ------------------------------------------------------
 
 
 @program(traces=3)

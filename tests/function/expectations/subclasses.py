@@ -1,4 +1,4 @@
-"""Containers whose classes say themselves what a look shows, and keys that hash by attributes."""
+"""Container subclasses that override lookups, and dict keys that hash by attributes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Key:
         return isinstance(other, Key) and self.n == other.n
 
 
-# --- what a class makes of a look ---------------------------------------------------------------
+# --- lookups that a class overrides -------------------------------------------------------------
 
 
 @program(traces=3, reports=("f was traced 3 times",))

@@ -1,4 +1,4 @@
-"""Texts, comparisons and hashes of objects, asked for by other ways than `repr`, `str` and `==`."""
+"""Texts, comparisons and hashes of objects, by other ways than `repr`, `str` and `==`."""
 
 from __future__ import annotations
 

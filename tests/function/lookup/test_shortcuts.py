@@ -1,4 +1,4 @@
-"""Calls of a known form go by a generated function, and other calls never do."""
+"""Shortcuts: calls of a known form take a generated function, and other calls never do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many traces there are, how long they live, and what cells that run again find."""
+"""The cache of traces: their number and lifetime, and lookups by cells that run again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
-# --- how many -----------------------------------------------------------------------------------
+# --- number of traces ---------------------------------------------------------------------------
 
 
 def test_200_lengths_are_two_traces() -> None:
@@ -195,7 +195,7 @@ def test_the_warning_names_the_line_that_asks_for_a_size() -> None:
         f(ef.ones(1), ef.ones(5))
 
 
-# --- how long they live -------------------------------------------------------------------------
+# --- lifetime of traces -------------------------------------------------------------------------
 
 
 def test_a_function_that_goes_takes_its_graphs_along(no_collector) -> None:

@@ -1,4 +1,4 @@
-"""The call that traces a function which does what no run of a graph can repeat."""
+"""First calls of functions with effects that no run of a graph can repeat."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_what_an_object_of_c_keeps_of_an_argument_has_its_value() -> None:
     assert hidden.get().tolist() == [1.0, 2.0]
 
 
-# --- what it costs ------------------------------------------------------------------------------
+# --- cost ---------------------------------------------------------------------------------------
 
 
 def _reads(count: int) -> int:

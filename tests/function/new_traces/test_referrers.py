@@ -1,4 +1,4 @@
-"""What holds an object is found near it, and what that costs does not grow with the program."""
+"""Holders of an object are found near it, at a cost that does not grow with the program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def calls() -> Iterator[Counter[str]]:
         if event == "c_call" and getattr(function, "__module__", None) == "gc":
             counts[function.__name__] += 1
 
-    gc.disable()  # what it did by itself would not be repeatable
+    gc.disable()  # automatic collections would not be repeatable
     before = sys.getprofile()
     sys.setprofile(count)
     yield counts
@@ -140,7 +140,7 @@ def test_a_local_variable_of_a_running_call_is_no_holder_near(calls: Counter[str
 def test_a_wide_container_is_not_looked_at(calls: Counter[str]) -> None:
     objects = [Thing(1)]
     wide = hidden(objects[0])
-    assert Holders([wide, [wide]]).near(objects) is not None  # a root is
+    assert Holders([wide, [wide]]).near(objects) is not None  # a wide root is looked at
     assert Holders([[wide]]).near(objects) is None
     assert Holders([[wide]]).of(objects) == [[wide]]
 
@@ -162,7 +162,7 @@ def _reads_the_registry() -> int:
     return len(REGISTRY)
 
 
-# --- what a trace costs ---------------------------------------------------------------------------
+# --- cost of a trace ------------------------------------------------------------------------------
 
 
 def _fails(count: int) -> Callable[[], Any]:
@@ -216,7 +216,7 @@ def _keeps(count: int, *, far: bool) -> Callable[[], Any]:
 
 
 def _cost(call: Callable[[], Any], calls: Counter[str]) -> Counter[str]:
-    call()  # what is done once in a process is done
+    call()  # does the work that is done once per process
     calls.clear()
     call()
     return Counter(calls)
@@ -237,7 +237,7 @@ def test_a_trace_costs_the_same_in_a_large_program(
     large = _cost(call, calls)
     for cost in small, large:
         assert cost["get_referrers"] == 0
-        assert cost["collect"] <= 1  # of what is young
+        assert cost["collect"] <= 1  # of the young generation
         assert cost["get_referents"] < 2_000
     assert len(heap) == 100_000
 

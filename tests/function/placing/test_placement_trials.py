@@ -1,4 +1,4 @@
-"""``f.place("auto")``: tried by steps, kept if faster, said so, and taken back."""
+"""``f.place("auto")``: trials by steps, a placement kept if faster, reports, and withdrawal."""
 
 from __future__ import annotations
 
@@ -113,20 +113,20 @@ def test_steps_as_the_program_says_are_timed_and_may_lead_to_another_plan(
 
     def planned(*args: Any) -> PlacementPlan:
         made = planning.plan(*args)
-        if not plans:  # at first the model takes the program's own for the best
+        if not plans:  # unmeasured, the model takes the program's own placement for the best
             made.choose(made.own.assignment)
         plans.append(made)
         return made
 
     monkeypatch.setattr(automatic, "plan", planned)
     monkeypatch.setattr(trial_steps, "perf_counter", lambda: next(times))
-    monkeypatch.setattr(Seen, "observed", lambda self: ObservedTimes())  # times of this machine
+    monkeypatch.setattr(Seen, "observed", lambda self: ObservedTimes())  # no times of this one
     f.place("auto")
     run(f, x, alone)
     first, second = plans
     assert first.own.measured == 2.0
     assert first.own.predicted < 1e-3
-    assert second.own.predicted == pytest.approx(2.0)  # by what was measured
+    assert second.own.predicted == pytest.approx(2.0)  # by the measurement
     assert (second.chosen.name, second.verdict) == ("all on cpu:0", "")
     run(f, x, STEPS)
     assert "all on cpu:0 is kept: 1 s" in str(f.explain("placement"))
@@ -153,7 +153,7 @@ def test_on_null_devices_nothing_is_tried() -> None:
     f(x)
     assert f.latest().trial is None
     assert "measured" not in str(f.explain("placement"))
-    g = ef.trace(lambda x: ef.exp(x).sum()).place("auto")  # sizes that a call tells
+    g = ef.trace(lambda x: ef.exp(x).sum()).place("auto")  # sizes known from a call
     for size in (3, 4, 5):
         g(ef.zeros(size, device="null:0"))
     assert g.latest().trial is None
@@ -163,7 +163,7 @@ def test_on_null_devices_nothing_is_tried() -> None:
 def test_steps_are_timed_until_devices_have_done_their_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    backend = AsyncBackend("hand", threads=False)  # works only while somebody waits
+    backend = AsyncBackend("hand", threads=False)  # works only while a caller waits
     register_backend(backend)
     left = []
 
@@ -382,7 +382,7 @@ def test_costs_are_told_with_what_was_measured() -> None:
     assert rows["exp"].cost.bytes == 2 * 4 * 20
     assert "predicted" in str(f.explain("costs"))
     assert re.search("one after the other: predicted [^,]*, measured ", str(f.explain("costs")))
-    f(ef.ones(20, dtype="float64"))  # another trace, of which nothing was seen yet
+    f(ef.ones(20, dtype="float64"))  # another trace, without observations yet
     assert all(row.measured is None for row in f.explain("costs").rows)
 
 
@@ -430,7 +430,7 @@ def test_a_step_that_needs_twice_the_limit_is_split_over_devices(many: list[str]
     assert step(x).item() == want
     with pytest.raises(PlacementError, check=says("may hold .* and needs")) as caught:
         step.place("auto", memory=need // 2, devices=many[:2])
-    assert f"would hold {need:,}" not in str(caught.value)  # but the one that is nearest
+    assert f"would hold {need:,}" not in str(caught.value)  # but the nearest one
     assert "bytes: f32[256,16]@many:0" in str(caught.value)
 
 
@@ -447,7 +447,7 @@ def test_a_step_that_needs_more_than_the_limit_is_split_or_refused() -> None:
         step(x)
     assert step.latest().trial is None
     plan = step.latest().rules.plan
-    assert plan.own.measured is None  # there is no room to compare with it
+    assert plan.own.measured is None  # no memory to try it for comparison
     assert plan.chosen.measured is not None
     assert np.isfinite(step(x).item())
     with pytest.raises(PlacementError, check=says("may hold .* and needs")) as caught:

@@ -1,4 +1,4 @@
-"""Traced functions with rules: when traces are placed, and what of that is seen."""
+"""Traced functions with rules of placement: when traces are placed, and the reports of it."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_pattern_has_to_match_in_one_trace_alone() -> None:
     with pytest.raises(PlacementError, match="'dropout' matches nothing"):
         f(X, False)
     f(X, True)
-    f(X, False)  # it is there by now
+    f(X, False)  # the scope exists by now
     f.place({"dropout": "cpu:3"})
     assert len(f.traces) == 2
     with pytest.raises(PlacementError, match="'drop' matches nothing"):
@@ -177,7 +177,7 @@ def test_a_cell_that_runs_again_takes_traces_over_and_no_rules(done: Counter[str
     f.place({"a": "cpu:2"})
     del f
     exec(source, space)
-    space["again"].place({"a": "cpu:2"})(X)  # which the trace that it takes over is placed by
+    space["again"].place({"a": "cpu:2"})(X)  # rules for the trace that it takes over
     assert where(space["again"]) == {"exp": "cpu:2"}
     assert done["placed"] == 2
 
@@ -257,7 +257,7 @@ def test_variables_that_rules_let_cross_are_told_of_once() -> None:
     g = _reading(v, w)
     with pytest.warns(MoveWarning, match="variable 'w'.* is read on cpu:2.* 32 bytes"):
         g.place({"a": "cpu:2"})(X)
-    g.place({"a": "cpu:3"})(X)  # was said of both
+    g.place({"a": "cpu:3"})(X)  # both were reported before
     f(X)
 
 
@@ -377,7 +377,7 @@ def test_that_rules_do_not_hold_in_the_trace_of_another_function_is_said_once() 
     step.place({"encode": "cpu:1"})
     graph = step.graph(ef.ones(3))
     assert [str(n.device) for n in graph.nodes if n.op == "exp"] == ["cpu:1", "cpu:1"]
-    encode(X)  # where they hold
+    encode(X)  # where the rules hold
 
 
 def test_a_function_that_calls_itself_is_placed_as_a_whole() -> None:

@@ -1,4 +1,4 @@
-"""Watched steps tell how long ops take, wherever they run, and how often loops go on."""
+"""Observed steps: the times of ops on every device, and the numbers of iterations of loops."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def test_kernels_of_devices_that_work_later_are_timed(sleepy: None) -> None:
     (pause, _) = graph.nodes
     costs = CostModel(MachineRates(), observed=seen.observed())
     device = ef.hardware.as_device("sleepy:0")
-    assert costs.seconds(pause, device) > 0.01  # of the device
-    assert costs.call(pause, device) < 1e-3  # of the host
+    assert costs.seconds(pause, device) > 0.01  # time of the device
+    assert costs.call(pause, device) < 1e-3  # time of the host
 
 
 def test_the_least_of_what_executables_take_counts() -> None:
@@ -150,4 +150,4 @@ def test_what_a_look_takes_is_measured_once_and_taken_off(monkeypatch: pytest.Mo
     monkeypatch.setattr(watched_steps, "_look_seconds", lambda *of: measured.append(of) or 1e3)
     seen = watched(ef.trace(ef.exp), [ef.ones(3)])
     assert measured == [(ef.hardware.as_device("cpu:0"), False)]
-    assert set(seen.observed().nodes.values()) == {0.0}  # never less
+    assert set(seen.observed().nodes.values()) == {0.0}  # never negative

@@ -78,7 +78,7 @@ def test_a_loop_with_effects_carries_its_iteration() -> None:
 
 
 def test_names_of_sizes() -> None:
-    """What a body calls n is m outside; a size that iterations change has a name of its own."""
+    """The size n of a body is m outside; a size that iterations change has a name of its own."""
     text = """graph f(%x: f32[m]@cpu:0) {
       %y.0, %y.1 = while_loop(%x, %x) {
         cond=graph (%a: f32[n]@cpu:0, %b: f32[k]@cpu:0) {
@@ -95,7 +95,7 @@ def test_names_of_sizes() -> None:
 
 
 def test_sizes_in_what_stays_whole() -> None:
-    """Branches that are one node in a loop in pieces, and that name a size of the loop's body."""
+    """Branches that stay one node in a lowered loop, and that name a size of the loop's body."""
     text = """graph f(%p: bool[]@cpu:0, %x: f32[m]@cpu:0) {
       %y.0, %y.1 = while_loop(%x, %p) {
         cond=graph (%a: f32[n]@cpu:0, %q: bool[]@cpu:0) { return %q },

@@ -1,4 +1,4 @@
-"""A small reference evaluator: node by node through `bind`, and what passes must not change."""
+"""A small reference evaluator, node by node through `bind`, and checks of passes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _run(node: Node, inputs: list[Any], sizes: dict[str, int]) -> Sequence[Any]:
 
 
 def _in_place(node: Node, inputs: list[Any]) -> Any:
-    """Write into the buffer, after a look at whether that gives what a new one would."""
+    """The result in the reused buffer, after a check that it equals the result in a new buffer."""
     assert node.reuses is not None
     want = bind(get_op(node.op), *inputs)
     arrays = [x._data for x in inputs]
@@ -96,7 +96,7 @@ def _in_place(node: Node, inputs: list[Any]) -> Any:
 
 
 def assert_same(want: Sequence[Any], got: Sequence[Any]) -> None:
-    """The same bits, that lie in memory in the same order of the axes."""
+    """Assert that values have the same bits, and arrays the same order of axes in memory."""
     assert len(want) == len(got)
     for a, b in zip(want, got, strict=True):
         if not isinstance(a, ef.Tensor):
@@ -115,7 +115,7 @@ def strides(x: np.ndarray[Any, Any]) -> list[int]:
 
 
 def changed(run_pass: Pass, before: str, after: str) -> Report:
-    """Check that the pass makes of one text the other, and the argument stays as it is."""
+    """Check that the pass gives ``after`` for ``before``, and leaves its argument unchanged."""
     graph = Graph.parse(before)
     text = str(graph)
     result, report = run_pass(graph)

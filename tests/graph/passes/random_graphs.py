@@ -1,4 +1,4 @@
-"""Random graphs of real ops with types that hold, and values for their inputs."""
+"""Random graphs of real ops with right types, and values for their inputs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SHAPED: dict[str, Attributes] = {
     "cast": lambda t, i: {"dtype": (ef.float32, ef.float64, ef.int64, ef.int32, ef.bool)[i % 5]},
     "getitem": lambda t, i: {"key": ((None, None, 2),) * min(1, t.ndim)},
 }
-#: exact conversions only: what becomes of NaN as an integer is nobody's promise
+#: exact conversions only: the conversion of NaN to an integer is undefined
 SAFE = {("real floating", "signed integer")}
 
 SCALARS = [
@@ -84,12 +84,12 @@ STEPS = st.lists(
 
 
 def build(steps: list[tuple[int, int, int, int]], n: Any, m: Any) -> Graph:
-    """A graph: each step picks an op, its inputs, and its attributes, and is left out if wrong.
+    """A graph: each step picks an op, its inputs and attributes; invalid steps are left out.
 
     Args:
         steps: numbers to pick by.
         n: a size, or its name.
-        m: another.
+        m: another size, or its name.
     """
     graph = Graph("f")
     for name, dtype, shape in (
@@ -152,7 +152,7 @@ def _add(graph: Graph, values: list[Value], what: int, a: int, b: int, i: int) -
 
 
 def feeds(graph: Graph, sizes: dict[str, int], seed: int) -> list[Any]:
-    """Values for the inputs, with special numbers, that lie in memory in various ways."""
+    """Values for the inputs, with special numbers, in various layouts."""
     rng = np.random.default_rng(seed)
     found = []
     for value in graph.inputs:
@@ -172,7 +172,7 @@ def feeds(graph: Graph, sizes: dict[str, int], seed: int) -> list[Any]:
 
 
 def _laid(array: np.ndarray[Any, Any], how: int) -> np.ndarray[Any, Any]:
-    """The same elements, in another order in memory, with gaps, or from the end."""
+    """The same elements in another layout: another order of axes, gaps, or reversed."""
     if how == 1:
         return np.asfortranarray(array)
     if how == 2:

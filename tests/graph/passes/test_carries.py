@@ -1,4 +1,4 @@
-"""Equal loop-carried values: one of them is read, the others are taken out; all else stays."""
+"""Equal loop-carried values are merged into one of them; all other values stay."""
 
 from __future__ import annotations
 

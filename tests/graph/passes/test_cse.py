@@ -1,4 +1,4 @@
-"""`cse` merges what is the same in all that counts, and nothing else."""
+"""`cse` merges nodes that are equal in all relevant properties, and no others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _pair(first: str, second: str) -> str:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("add(%x, %y) : f32[n,m]", "add(%y, %x) : f32[n,m]"),  # another NaN of two
+        ("add(%x, %y) : f32[n,m]", "add(%y, %x) : f32[n,m]"),  # of two NaNs, another one
         ("exp(%x) : f32[n,m]", "portable_exp(%x) : f32[n,m]"),  # other last bits
         ("constant() {value=1} : int", "constant() {value=1.0} : float"),
         ("constant() {value=0.0} : float", "constant() {value=-0.0} : float"),

@@ -1,4 +1,4 @@
-"""`donate` lets nodes write into buffers that nobody needs any more, and into no others."""
+"""`donate` lets nodes write into buffers without further readers, and into no others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_first_input_that_may_go() -> None:
         f"{HEAD} %s = sin(%x) : {T} %a = add(%x, %s) : {T} return %a, %e }}",
         f"{HEAD} %s = sin(%x) : {T} %a = add(%x, %s) : {T} into %s return %a, %e }}",
     )
-    # the axes of %x and %y may lie in another order, and then it is not clear in which the sum
+    # the orders of axes of %x and %y may differ, and then the order of the sum is unknown
     unchanged(
         donate,
         f"graph (%x: {T}, %y: {T}) {{ %e = exp(%x) : {T} %a = add(%e, %y) : {T} return %a }}",
@@ -97,7 +97,7 @@ def test_what_lies_like_a_variable() -> None:
 
 @pytest.mark.parametrize("lies", [True, False])
 def test_a_gradient_that_is_a_transposed_view(lies: bool) -> None:
-    """It lies in rows if what it is like is the transpose of what lies in rows."""
+    """The gradient lies in rows if its prototype is the transpose of an array that lies in rows."""
     made = "permute_dims(%r) {axes=(1, 0)}" if lies else "read() {resource=@w}"
     text = (
         f"{HEAD} %r = read() {{resource=@w}} : {T} %p = {made} : {T}"

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 def _results(graph: Graph, inputs: list[Any]) -> list[Any] | None:
-    """None where the sizes of this call do not fit together."""
+    """The outputs of a graph; None where the sizes of this call do not fit together."""
     try:
         return run(graph, inputs)
     except EagerflowError:

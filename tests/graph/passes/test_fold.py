@@ -1,4 +1,4 @@
-"""`fold` computes what follows from constants, with the same bits, and nothing else."""
+"""`fold` computes nodes that depend on constants alone, with the same bits, and no others."""
 
 from __future__ import annotations
 

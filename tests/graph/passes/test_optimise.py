@@ -1,4 +1,4 @@
-"""The passes together: order, effects, checks, reports, what changed, where a graph came from."""
+"""The passes together: order, effects, checks, reports, changes, and the origin of a graph."""
 
 from __future__ import annotations
 

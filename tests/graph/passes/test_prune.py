@@ -1,4 +1,4 @@
-"""`prune` drops what nothing needs, and nothing that has an effect."""
+"""`prune` drops nodes without uses, but none with an effect."""
 
 from __future__ import annotations
 

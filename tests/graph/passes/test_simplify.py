@@ -1,4 +1,4 @@
-"""Each rule of `simplify`, on graphs of a node or two, and what it must leave alone."""
+"""Each rule of `simplify`, on graphs of a node or two, and nodes that it must leave alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eagerflow.graph.passes.simplify import is_number, refines, simplify
 from eagerflow.graph.verify import verify
 from tests.graph.passes.evaluate import changed, unchanged
 
-#: %x lies in memory as exp leaves it, %i and %b likewise; %u may be any view
+#: %x has the layout of a result of exp, %i and %b likewise; %u may be any view
 HEAD = """graph (%u: f32[n,3], %j: i64[n,3], %d: bool[n,3], %z: c64[n,3], %o: f32[m,3],
         %k: int, %r: float, %q: complex) {{
     %x = exp(%u) : f32[n,3]
@@ -35,7 +35,7 @@ HEAD = """graph (%u: f32[n,3], %j: i64[n,3], %d: bool[n,3], %z: c64[n,3], %o: f3
 
 
 def _becomes(node: str, value: str) -> None:
-    """``%t`` is ``value``."""
+    """Check that ``%t`` is simplified to ``value``."""
     graph = Graph.parse(HEAD.format(node))
     verify(graph)
     result, report = simplify(graph)
@@ -120,7 +120,7 @@ def test_two_nodes(first: str, second: str, value: str) -> None:
         "multiply(%x, %zero)" + F,  # inf * 0 is NaN
         "subtract(%x, %x)" + F,
         "divide(%x, %x)" + F,
-        "multiply(%u, %one)" + F,  # a view as it may be, and later sums add in its order
+        "multiply(%u, %one)" + F,  # perhaps a view, in whose order later sums add
         "multiply(%x, %y) : f32[broadcast(m,n),3]",
         "where(%yes, %x, %y) : f32[broadcast(m,n),3]",
         "copy(%x)" + F,

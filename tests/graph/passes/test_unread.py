@@ -1,4 +1,4 @@
-"""`prune` in branches and loops: what nobody reads of them goes, and all else keeps every bit."""
+"""`prune` in branches and loops: unread values go, and all other results keep every bit."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_carry_for_itself_alone_goes() -> None:
 
     found = pruned(f, X, ef.tensor(3.0))
     node = loop_of(found)
-    # what is kept, and the 2
+    # `kept`, and the 2
     assert (len(node.inputs), node.attrs["carry"], ops(found).count("multiply")) == (2, 2, 1)
 
     def g(x, n):

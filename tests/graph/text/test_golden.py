@@ -1,4 +1,4 @@
-"""Texts of a few graphs, kept in files: a change that shows there was meant, or is a mistake.
+"""Golden texts of a few graphs, kept in files: a difference is either intended or a mistake.
 
 ``python -m tests.graph.text.test_golden`` writes the files anew.
 """
@@ -33,7 +33,7 @@ def _one(graph: Graph, op: str, inputs: tuple[Value, ...], kind: Any, **rest: An
 
 
 def _moved(graph: Graph, value: Value, device: Any) -> Value:
-    """A transfer; of a device that is not there the graph has the name."""
+    """A transfer to a device; of an absent device the graph has the name."""
     names = {"device": device, "source": value.device}
     attrs = {k: Reference("device", d) if isinstance(d, str) else d for k, d in names.items()}
     node = graph.add_node("transfer", (value,), (value.type,), attrs, devices=[device],
@@ -114,7 +114,7 @@ def control_flow() -> Graph:
 
 
 def partitioned() -> Graph:
-    """Placed nodes, with the reasons, transfers, and an output of several of a node."""
+    """Placed nodes with reasons, transfers, and one output of a node with several."""
     graph = Graph("<lambda>")
     x = graph.add_input(_type(2 * N, 8), "größe", CPU)
     on = {"device": "worker:0/cpu:0", "because": "asked for by ef.device"}
@@ -146,7 +146,7 @@ def literals() -> Graph:
 
 
 def optimised() -> Graph:
-    """What passes leave: constants computed, twins merged, buffers used again."""
+    """A graph as passes leave it: constants folded, equal nodes merged, buffers reused."""
     graph = Graph("norm")
     x, w = graph.add_input(_type(256, 128), "x", CPU), graph.add_input(_type(128, 128), "w", CPU)
     one = _one(graph, "constant", (), _type(), attrs={"value": ef.tensor(1.0)}, device=CPU)

@@ -1,4 +1,4 @@
-"""Graph files: what is saved is loaded, and what is damaged is refused."""
+"""Graph files: saved graphs are loaded, and damaged files are refused."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_foreign_and_newer(data: bytes, message: str) -> None:
 
 
 def _sealed(metadata: dict[str, str], **entries: Any) -> bytes:
-    """A file with a right checksum, whatever is in it."""
+    """The bytes of a file with a right checksum and any content."""
     zeros = "0" * 64
     made = {"format": "eagerflow graph", "version": "1", "checksum": zeros, **metadata}
     data = _with_header({"__metadata__": made, **entries})
@@ -235,7 +235,7 @@ def _of_format_1(text: str) -> bytes:
 
 
 def test_format_1_gets_its_transfers() -> None:
-    """There operands could be anywhere; ``on`` wins over what stands behind types."""
+    """In format 1 operands could be on any device; ``on`` wins over the device behind a type."""
     text = """graph f(%x: f32[2]@cpu:0) {
       %a = exp(%x) : f32[2]@cpu:0 on "null:1" because "asked for"
       %b = add(%a, %x) : f32[2]@cpu:0

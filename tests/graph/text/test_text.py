@@ -1,4 +1,4 @@
-"""The printer and the parser: what one writes the other reads."""
+"""The printer and the parser: printed graphs are read back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_text_reads_back(graph: Graph) -> None:
     assert [(v.name, str(v.spec)) for v in again.values()] == [
         (v.name, str(v.spec)) for v in graph.values()
     ]
-    # without what the text only names, it still reads back
+    # without the objects that the text only names, it still reads back
     assert str(Graph.parse(text)) == text
 
 

@@ -1,4 +1,4 @@
-"""Kernels of the CPU that sum rows picked by an index, against those that add one by one."""
+"""CPU kernels that sum rows picked by an index, against kernels that add one row at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eagerflow_kernels.portable import indexing as portable
 
 
 def _many(dtype: str, rows: int, shape: tuple[int, ...], rest: tuple[int, ...]) -> tuple[Any, Any]:
-    """Values with zeros of both signs and large differences, and where they are added."""
+    """Values with zeros of both signs and large differences, and the rows to add them to."""
     rng = np.random.default_rng(0)
     value = rng.normal(size=shape + rest) * 10.0 ** rng.integers(-8, 8, shape + rest)
     value[rng.random(value.shape) < 0.1] = -0.0

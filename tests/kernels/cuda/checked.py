@@ -1,9 +1,9 @@
-"""Devices of kind gpu whose arrays are NumPy's, and that refuse whatever CuPy does not have.
+"""Devices of kind gpu whose arrays are NumPy's, and that refuse all calls that CuPy lacks.
 
-`cupy_signatures.json` says what CuPy has (``tools/cupy_signatures.py`` writes it down): functions
-with their parameters, ufuncs with their dtypes, methods. Whatever a kernel calls is held against
-that, then done by NumPy. So a kernel that passes makes calls that CuPy takes; what CuPy computes by
-them is seen on a GPU alone (`test_gpu.py`).
+`cupy_signatures.json` lists CuPy's interface (``tools/cupy_signatures.py`` writes it): functions
+with their parameters, ufuncs with their dtypes, methods. Each call of a kernel is checked against
+that list, then done by NumPy. So a kernel that passes makes calls that CuPy takes; the values that
+CuPy computes are seen on a GPU alone (`test_gpu.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHARACTERS = "?bBhHiIlLqQefdFD"
 
 
 class LacksError(Exception):
-    """CuPy has no such thing, or does not take such arguments."""
+    """CuPy has no such function, attribute or dtype, or does not take such arguments."""
 
 
 class LacksAttributeError(LacksError, AttributeError):
@@ -33,10 +33,10 @@ class LacksAttributeError(LacksError, AttributeError):
 
 
 def bound(name: str, parameters: Sequence[str] | None, args: Sequence[Any], kwargs: Any) -> None:
-    """Hold a call against the parameters of a function.
+    """Check a call against the parameters of a function.
 
     Raises:
-        LacksError: it has no such parameter, or too many or too few are given.
+        LacksError: a parameter is unknown, or too many or too few arguments are given.
     """
     if parameters is None:
         return
@@ -67,15 +67,15 @@ def bound(name: str, parameters: Sequence[str] | None, args: Sequence[Any], kwar
         raise LacksError(f"cupy.{name} needs {missing[0]}")
 
 
-#: is told of memory and of work, if there is one (`tests.kernels.cuda.driver`)
+#: the driver (`tests.kernels.cuda.driver`), if any, that is notified of memory and of work
 driver: Any = None
 
 
 class CheckedArray:
-    """An array of the devices. NumPy does not take it for one of its own.
+    """An array of the devices, which NumPy does not take for one of its own.
 
     Args:
-        inner: the array of NumPy; or the shape of one of this dtype, in the memory of a driver.
+        inner: an array of NumPy; or a shape, for an array of the dtype in the memory of a driver.
     """
 
     __array_ufunc__ = None
@@ -99,11 +99,11 @@ class CheckedArray:
         return library.cupy().cuda.Device(driver.memory_of(self.inner).device)
 
     def get(self, *, stream: Any) -> np.ndarray[Any, Any]:
-        """The values, for the host, which does not wait here."""
+        """Copies the values to the host, without waiting."""
         return driver.get(self.inner, stream)
 
     def set(self, values: np.ndarray[Any, Any], *, stream: Any) -> None:
-        """Copies values of the host, which does not wait here."""
+        """Copies values of the host to the array, without waiting."""
         driver.set(self.inner, values, stream)
 
     @property
@@ -213,11 +213,11 @@ for _name in (f"i{n}" for n in _BINARY if n != "matmul"):
     setattr(CheckedArray, f"__{_name}__", _in_place(f"__{_name}__"))
 
 
-# --- where CuPy gives something else than NumPy ------------------------------------------------
+# --- differences between CuPy and NumPy -------------------------------------------------------
 
 
 def _wrapped(index: Any, size: int) -> Any:
-    """Indices that are out of range wrap around."""
+    """The index, with integers that are out of range wrapped around."""
     kind = getattr(getattr(index, "dtype", None), "kind", "")
     return index % size if kind in ("i", "u") and size else index
 
@@ -234,7 +234,7 @@ def _getitem(self: CheckedArray, key: Any) -> Any:
 
 
 def _setitem(self: CheckedArray, key: Any, value: Any) -> None:
-    """Of several values for one element, the first wins."""
+    """Assigns by index; of several values for one element, the first wins."""
     _told((key, value), None)
     _written(self)
     key, value = unwrap(key), unwrap(value)
@@ -259,10 +259,10 @@ CheckedArray.take = _take
 
 
 def unwrap(value: Any) -> Any:
-    """NumPy's arrays in the place of checked ones, also in lists and tuples.
+    """The value with NumPy's arrays in place of checked ones, also in lists and tuples.
 
     Raises:
-        LacksError: there is one of NumPy among them.
+        LacksError: the value contains an array of NumPy.
     """
     if isinstance(value, CheckedArray):
         return value.inner
@@ -274,7 +274,7 @@ def unwrap(value: Any) -> Any:
 
 
 def wrap(value: Any) -> Any:
-    """The other way round: what gives a scalar in NumPy gives an array in CuPy."""
+    """The inverse of `unwrap`; NumPy's scalars become arrays, as CuPy's results are."""
     if isinstance(value, (np.ndarray, np.generic)):
         return CheckedArray(np.asarray(value))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -285,7 +285,7 @@ def wrap(value: Any) -> Any:
 
 
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The function of NumPy, for checked arrays."""
+    """The result of a function of NumPy on checked arrays."""
     plain = {k: unwrap(v) for k, v in kwargs.items()}
     with np.errstate(all="ignore"):  # a GPU warns of nothing
         result = function(*map(unwrap, args), **plain)
@@ -294,7 +294,7 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _told(given: Any, results: Any) -> None:
-    """A driver is told what a kernel has read."""
+    """Notifies the driver of the arrays that a kernel has read, and of its results."""
     if driver is not None:
         made = results if isinstance(results, (tuple, list)) else [results]
         driver.kernel([x.inner for x in _arrays_in(given)], made)
@@ -309,7 +309,7 @@ def _arrays_in(given: Any) -> Iterator[CheckedArray]:
 
 
 def _written(array: Any) -> None:
-    """A driver is told what a kernel has written into."""
+    """Notifies the driver of an array that a kernel has written into."""
     if driver is not None and isinstance(array, CheckedArray):
         driver.written(array.inner)
 
@@ -377,7 +377,7 @@ _SCATTERED_DTYPES = {"add": "iIlLqQefd", "maximum": "iIlLqQfd", "minimum": "iIlL
 
 
 class CheckedNamespace:
-    """What CuPy is, or one of its submodules."""
+    """The namespace of CuPy, or of one of its submodules."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
@@ -398,7 +398,7 @@ class CheckedNamespace:
         raise LacksAttributeError(f"cupy has no {full}")
 
 
-#: what makes arrays of CuPy of those of NumPy
+#: functions that make arrays of CuPy from arrays of NumPy
 _ENTRANCES = ("asarray", "array", "ascontiguousarray")
 
 
@@ -418,7 +418,7 @@ def _function(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
             args = (CheckedArray(args[0].copy()), *args[1:])
         return call(target, *args, **kwargs)
 
-    function.__module__ = "cupy"  # it is no kernel of the user
+    function.__module__ = "cupy"  # not a kernel of the user
     return function
 
 
@@ -427,7 +427,7 @@ raises: list[None] = []
 
 
 class CheckedCupy(CheckedNamespace):
-    """The module."""
+    """The module ``cupy``."""
 
     @contextmanager
     def raising(self) -> Iterator[None]:
@@ -490,7 +490,7 @@ class CheckedBackend:
         done(None)
 
     def synchronize(self, index: int) -> None:
-        """Nothing is ever under way."""
+        """Returns at once: no work is ever under way."""
 
     def memory(self, index: int) -> MemoryStats:
         return MemoryStats(0, 0, None, None)
@@ -502,7 +502,7 @@ class CheckedBackend:
         return []
 
     def release(self, index: int) -> None:
-        """Nothing is reserved."""
+        """Does nothing: no memory is reserved."""
 
 
 def _placed(x: Any, on_host: bool) -> Any:

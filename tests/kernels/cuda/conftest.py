@@ -1,4 +1,4 @@
-"""A GPU that is none, for the tests of this folder that need none."""
+"""Devices of kind gpu without a GPU, for the tests of this folder that need none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.kernels.cuda.checked import CheckedBackend, CheckedCupy
 
 @pytest.fixture(scope="module")
 def checked_gpu() -> Iterator[CheckedBackend]:
-    """Devices of kind gpu that refuse whatever CuPy lacks."""
+    """Devices of kind gpu that refuse all calls that CuPy lacks."""
     assert kernels.FAILING
     before = registry._backends.pop("gpu", None)
     library.use(CheckedCupy())

@@ -1,10 +1,10 @@
-"""What CuPy has of CUDA, without a GPU: devices, streams, events and memory, for `CudaBackend`.
+"""CuPy's interface to CUDA, without a GPU: devices, streams, events and memory, for `CudaBackend`.
 
-Work is done as soon as it is issued, on arrays of NumPy. What a GPU might do in another order is an
-error: each stream knows by a vector clock what is done before what it does next, through events,
-and through the host, which waits or asks. Whoever reads or writes memory that is not known to be in
-order gets a `RaceError`. Memory is counted, may be limited, and is taken again as soon as it is
-given back: if that is too early, it is a race as well.
+Work is done as soon as it is issued, on arrays of NumPy. An order that a GPU might change is an
+error: the vector clock of a stream says which work is known to be over before its next work,
+through events, and through the host, which waits or asks. A use of memory that is not ordered
+after earlier uses raises a `RaceError`. Memory is counted, may be limited, and is reused as soon
+as it is given back: if that is too early, it is a race as well.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from eagerflow_kernels.cuda import library
 from tests.kernels.cuda import checked
 from tests.kernels.cuda.checked import CheckedCupy
 
-_UNIT = 512  # bytes; what is given is a multiple
+_UNIT = 512  # bytes; sizes of allocations are multiples of it
 DEVICES = 2
-#: by stream how much of its work is done
+#: by stream the amount of its work that is done
 Clock = Counter[int]
 
 
 class RaceError(Exception):
-    """Memory is used, and nothing says that an earlier use of it is over."""
+    """Memory is used, and an earlier use of it is not known to be over."""
 
 
 class Memory:
     """A piece of memory, of a device or pinned in the host.
 
     Attributes:
-        device: its number; None for the host.
+        device: the number of its device; None for the host.
         arena: the number of the stream that it was allocated for.
-        ptr: where it begins.
-        buffer: what is in it; None where an array of NumPy has that.
+        ptr: its address.
+        buffer: its contents; None where an array of NumPy has them.
     """
 
     def __init__(self, device: int | None, arena: int, ptr: int, size: int) -> None:
         self.device, self.arena, self.ptr, self.size = device, arena, ptr, size
         self.buffer: bytearray | None = None
-        self._written: tuple[int, int] = (0, 0)  # by which stream, with which of its work
+        self._written: tuple[int, int] = (0, 0)  # stream of the last write, and its work
         self._read: Clock = Counter()
 
     def use(self, stream: Stream, *, writes: bool) -> None:
-        """A stream reads it, or writes it."""
+        """Record a read or a write by a stream, which must be ordered after earlier uses."""
         other, number = self._written
         if stream.clock[other] < number:
             raise RaceError("it is used while another stream may still write it")
@@ -81,7 +81,7 @@ class Stream:
         self.driver.current.pop()
 
     def work(self, reads: Iterable[Memory], writes: Iterable[Memory]) -> None:
-        """Issue something that uses memory."""
+        """Issue work that reads and writes memory."""
         if self.device != self.driver.device:
             raise RaceError(f"{self.driver.device} is the current device, not {self.device}")
         self.clock |= self.driver.host
@@ -105,7 +105,7 @@ class Stream:
 
 
 class Event:
-    """A moment of a stream. While the driver is busy it has not come unless the host waits."""
+    """A moment of a stream. While the driver is busy, it has not come unless the host waits."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -125,7 +125,7 @@ class Event:
 
 
 class _Pooled:
-    """What the pool gave; with it the memory goes back."""
+    """An allocation of the pool; at its end the memory goes back."""
 
     def __init__(self, driver: Driver, memory: Memory) -> None:
         self.driver, self.memory, self.ptr = driver, memory, memory.ptr
@@ -133,7 +133,7 @@ class _Pooled:
 
 
 class _Unowned:
-    """Memory that another object owns, which lives as long as this."""
+    """Memory that another object owns, which this object keeps alive."""
 
     def __init__(self, driver: Driver, ptr: int, size: int, owner: Any, device: int) -> None:
         self.driver, self.ptr, self.owner = driver, ptr, owner
@@ -143,13 +143,13 @@ class _Unowned:
 
 
 class _Pointer:
-    """A place in memory."""
+    """An address in memory."""
 
     def __init__(self, mem: Any, offset: int) -> None:
         self.mem, self.ptr = mem, mem.ptr + offset
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        """An array of NumPy there."""
+        """An array of NumPy at this address."""
         assert self.mem.memory.buffer is not None
         raw = np.frombuffer(self.mem.memory.buffer, dtype, prod(shape))
         self.mem.driver.note(raw, self.mem.memory, self.mem)
@@ -183,17 +183,17 @@ class Pool:
 
 
 class Driver:
-    """All devices.
+    """The driver of all devices.
 
     Attributes:
-        device: the current one.
-        busy: whether what was issued is still under way.
-        host: what the host knows to be done.
+        device: the number of the current device.
+        busy: whether work that was issued is still under way.
+        host: the work that the host knows to be done.
         current: the streams of open blocks.
-        used: by device the bytes that arrays have.
-        limits: by device how many bytes may be there; 0 for any number.
-        free: by device what the pool has for later arrays.
-        callbacks: the threads of functions that were to be called.
+        used: by device the number of bytes in use by arrays.
+        limits: by device the maximum number of bytes; 0 for no limit.
+        free: by device the memory that the pool keeps for later arrays.
+        callbacks: the threads of functions that streams launched on the host.
     """
 
     def __init__(self) -> None:
@@ -208,9 +208,9 @@ class Driver:
         self.callbacks: list[threading.Thread] = []
         self._pinned: list[Memory] = []
         self._next = _UNIT
-        #: by the number of an array of NumPy the memory that it has, and what keeps that
+        #: by the id of an array of NumPy, its memory and the object that keeps that
         self._arrays: dict[int, tuple[Memory, Any]] = {}
-        #: by where it begins, with a reference to the array of NumPy that has it
+        #: by address, memory with a reference to the array of NumPy in it
         self._alive: dict[int, tuple[Memory, Any]] = {}
         self.pool = Pool(self)
 
@@ -220,7 +220,7 @@ class Driver:
         """Memory of the current device, in the arena of the current stream.
 
         Raises:
-            MemoryError: there is no room.
+            MemoryError: the limit is exceeded.
         """
         device = self.device
         stream = self.current[-1] if self.current else self.nulls[device]
@@ -240,14 +240,14 @@ class Driver:
         return memory
 
     def give_back(self, memory: Memory) -> None:
-        """Nobody has it any more."""
+        """Return memory to the pool: no array uses it any more."""
         assert memory.device is not None
         self.used[memory.device] -= memory.size
         self.free[memory.device].append(memory)
         self._alive.pop(memory.ptr, None)
 
     def alloc(self, size: int) -> _Pointer:
-        """Memory that no array has yet, full of noise."""
+        """Memory without an array, filled with noise."""
         memory = self.take(size)
         memory.buffer = bytearray(b"\xff") * memory.size
         self._alive[memory.ptr] = memory, None
@@ -267,13 +267,13 @@ class Driver:
         return made
 
     def note(self, root: np.ndarray[Any, Any], memory: Memory, keep: Any) -> None:
-        """An array of NumPy has this memory, and keeps something as long as it lives."""
+        """Register the memory of an array of NumPy, and an object that the array keeps alive."""
         self._arrays[id(root)] = memory, keep
         self._alive[memory.ptr] = memory, weakref.ref(root)
         weakref.finalize(root, self._arrays.pop, id(root)).atexit = False
 
     def made(self, inner: np.ndarray[Any, Any]) -> None:
-        """An array was made, of memory that is known, or of new one."""
+        """Register a new array, in memory that is known, or in newly taken memory."""
         root = root_of(inner)
         if id(root) not in self._arrays:
             memory = self.take(root.nbytes)
@@ -293,7 +293,7 @@ class Driver:
         return _Pointer(self._arrays[id(root)][1], first - start)
 
     def find(self, ptr: int) -> tuple[Memory, Any]:
-        """The memory that a pointer leads into, and the reference to its array."""
+        """The memory that contains an address, and the reference to its array."""
         return next(
             (memory, root) for memory, root in self._alive.values()
             if memory.ptr <= ptr < memory.ptr + memory.size
@@ -302,14 +302,14 @@ class Driver:
     # --- work ---
 
     def kernel(self, given: Iterable[np.ndarray[Any, Any]], results: Iterable[Any]) -> None:
-        """A kernel read arrays, those left out of which results are views."""
+        """Record the reads of a kernel; arrays whose views are its results are left out."""
         made = {id(root_of(x)) for x in results if isinstance(x, np.ndarray)}
         read = [self._here(x) for x in given if id(root_of(x)) not in made]
         if read:
             self.nulls[self.device].work(read, [])
 
     def written(self, inner: np.ndarray[Any, Any]) -> None:
-        """A kernel has written into an array."""
+        """Record the write of a kernel into an array."""
         self.nulls[self.device].work([], [self._here(inner)])
 
     def _here(self, inner: np.ndarray[Any, Any]) -> Memory:
@@ -319,7 +319,7 @@ class Driver:
         return memory
 
     def read_on_host(self, inner: np.ndarray[Any, Any]) -> None:
-        """The host has waited for an array."""
+        """Record that the host has waited for an array."""
         self.kernel([inner], [])
         self.nulls[self.device].synchronize()
 
@@ -344,26 +344,26 @@ class Driver:
         written[to - there.ptr :][:nbytes] = read[source - here.ptr :][:nbytes]
 
     def join(self) -> None:
-        """Wait until all functions were called that were to be."""
+        """Wait until all launched host functions have been called."""
         for thread in self.callbacks:
             thread.join()
         self.callbacks.clear()
 
 
 def _base(array: np.ndarray[Any, Any]) -> Any:
-    """What an array has its memory from."""
+    """The object that the memory of an array comes from."""
     return array.base.obj if isinstance(array.base, memoryview) else array.base
 
 
 def root_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array that has the memory of another one."""
+    """The array that owns the memory of an array."""
     while isinstance(base := _base(array), np.ndarray):
         array = base
     return array
 
 
 class _Null:
-    """``Stream.null``: the default stream of the device that is current."""
+    """``Stream.null``: the default stream of the current device."""
 
     ptr = 0
 
@@ -375,7 +375,7 @@ class _Null:
 
 
 class _Device:
-    """A device; the current one in a block."""
+    """A device, which is the current one within a block."""
 
     def __init__(self, driver: Driver, index: int) -> None:
         self._driver, self.id = driver, index
@@ -394,7 +394,7 @@ class DrivenCupy(CheckedCupy):
     """CuPy with its module ``cuda``.
 
     Attributes:
-        driver: what that drives.
+        driver: the driver behind the module.
     """
 
     def __init__(self) -> None:
@@ -427,7 +427,7 @@ def _stream(driver: Driver, *, non_blocking: bool) -> Stream:
 
 @contextmanager
 def driven() -> Iterator[DrivenCupy]:
-    """CuPy stands on a driver in this block."""
+    """CuPy on a driver without a GPU, within this block."""
     cupy = DrivenCupy()
     checked.driver = cupy.driver
     library.use(cupy)

@@ -1,7 +1,7 @@
 """Programs for the portable kernels that no case of the table of ops calls.
 
-Those are of state, of lists, checks, and what other ops are made of. Each program is a function of
-a device, with the names of the ops that it is there for.
+Those are kernels of state, of lists, of checks, and helper ops of others. Each program is a
+function of a device, registered with the names of the ops that it covers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import eagerflow as ef
 from eagerflow.core.op import bind, declare
 from eagerflow.ops.state import lists
 
-#: by the ops that they are there for
+#: programs by the ops that they cover
 PROGRAMS: dict[tuple[str, ...], Callable[[str], Any]] = {}
 #: ops without a device
 OF_NONE = frozenset({"mutex_acquire", "mutex_release"})

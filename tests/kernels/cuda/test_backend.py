@@ -1,4 +1,4 @@
-"""The backend of GPUs on a driver that is none: streams, copies, memory, completion, limits."""
+"""The backend of GPUs on a simulated driver: streams, copies, memory, completion, limits."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_copy_to_a_peer_is_over_before_its_source_is_written(driver: Driver) -
 def test_memory_that_a_copy_has_filled_is_not_taken_while_kernels_read_it(driver: Driver) -> None:
     driver.busy = True
     made = [ef.tensor(np.full(1000, i, "float32"), device="gpu:0") * 2.0 for i in range(4)]
-    assert ef.memory("gpu:0").reserved >= 8 * 4096  # none was taken again
+    assert ef.memory("gpu:0").reserved >= 8 * 4096  # no memory is reused
     assert [float(x[0]) for x in made] == [0, 2, 4, 6]
     driver.busy = False
     before = ef.memory("gpu:0").reserved
@@ -196,7 +196,7 @@ def test_other_libraries_get_what_a_copy_has_filled(driver: Driver) -> None:
     with pytest.MonkeyPatch.context() as patches:
         for name, member in members.items():
             patches.setattr(CheckedArray, name, member, raising=False)
-        ef.tensor([1.0, 2.0], device="gpu:0").__dlpack__(max_version=(1, 0))  # is no race
+        ef.tensor([1.0, 2.0], device="gpu:0").__dlpack__(max_version=(1, 0))  # not a race
 
 
 @pytest.mark.parametrize("name", differences.VALUES)
@@ -210,7 +210,7 @@ def test_refusals(driver: Driver, name: str) -> None:
 
 
 def _doubled_twice() -> None:
-    """Two copies and two kernels; the copies have ended when the second one begins."""
+    """Run two copies and two kernels; the copies have ended when the second kernel begins."""
     for _ in range(2):
         _ = ef.tensor([1.0, 2.0], device="gpu:0") * 2.0
         _backend().copies(0)._in.synchronize()
@@ -218,7 +218,7 @@ def _doubled_twice() -> None:
 
 @pytest.mark.parametrize("without", ["use", "retire"])
 def test_races_are_seen(driver: Driver, without: str) -> None:
-    """Of a kernel that does not wait for a copy, and of memory that is given back at once."""
+    """A kernel that does not wait for a copy, and memory that is given back too early."""
     driver.busy = True
     _doubled_twice()
     with (
@@ -229,7 +229,7 @@ def test_races_are_seen(driver: Driver, without: str) -> None:
 
 
 def test_what_stands_for_cuda_is_there() -> None:
-    """Whatever the backend asks for, CuPy has; the parameters are in the docstrings of Cython."""
+    """CuPy has all names that the backend uses; the parameters are in the docstrings of Cython."""
     real = pytest.importorskip("cupy").cuda
     with driven() as cupy:
         missing = [name for name in vars(cupy.cuda) if not hasattr(real, name)]

@@ -1,4 +1,4 @@
-"""Each portable kernel makes calls that CuPy takes, and kernels for GPUs stand for the others.
+"""Each portable kernel makes calls that CuPy takes; kernels for GPUs are used for the others.
 
 The table of cases runs on devices that refuse what CuPy lacks. Bits may differ from those of the
 CPU, whose special kernels are not those of a GPU; values do not.
@@ -70,11 +70,11 @@ def test_every_kernel_calls_what_cupy_has(
 
 
 def _names_of_kernels() -> set[str]:
-    """The ops of the package with portable kernels, and those with kernels for GPUs."""
+    """Names of the package's ops with portable kernels, and of those with kernels for GPUs."""
     of_package = set()
     for name in table.names():
         kernel = table.original_kernel(name)
-        made_by = getattr(kernel, "func", kernel)  # of a partial one
+        made_by = getattr(kernel, "func", kernel)  # the function of a partial one
         if isinstance(kernel, str) or made_by.__module__.startswith("eagerflow_kernels."):
             of_package.add(name)
     return of_package | {name for name, kind, _ in table._special if kind == "gpu"}

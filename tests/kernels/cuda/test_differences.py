@@ -1,6 +1,6 @@
-"""Known differences between CuPy and NumPy: a row for each, with what holds for both.
+"""Known differences between CuPy and NumPy: a row for each, with the property common to both.
 
-The devices here do what CuPy does where that is something else (`checked.py`): indices wrap around,
+The devices here imitate CuPy where it differs from NumPy (`checked.py`): indices wrap around,
 of several values for one element the first wins, decompositions give NaN. On a GPU the same rows
 are run by CuPy (`test_gpu.py`).
 """
@@ -33,7 +33,7 @@ def _scatter_rows() -> Any:
     return rows.value
 
 
-#: what is computed, and what NumPy gives
+#: expressions, and their results in NumPy
 VALUES: dict[str, tuple[Callable[[], Any], Any]] = {
     "scatter with duplicates: the last wins": (
         lambda: _update(_gpu([0.0, 0.0, 0.0]), _gpu([1, 1, 2]), _gpu([5.0, 6.0, 7.0])),
@@ -75,7 +75,7 @@ VALUES: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
 }  # fmt: skip
 
-#: what is refused, and with which words
+#: expressions that are refused, and the text of the error
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "take": (lambda: ef.take(_gpu([1.0, 2.0]), _gpu([2])), "index 2 is out of range"),
     "getitem": (lambda: _gpu([1.0, 2.0])[_gpu([-3])], "index -3 is out of range"),

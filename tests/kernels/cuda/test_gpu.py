@@ -1,4 +1,4 @@
-"""On a GPU, by CuPy: ``make test ARGS="-m gpu"``. Without one nothing of it runs."""
+"""Tests on a GPU, by CuPy: ``make test ARGS="-m gpu"``; they are skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_programs_give_the_values_of_the_cpu(program: Any) -> None:
 
 
 def _moved(args: Any, kind: str) -> list[Any]:
-    """On the first GPU: there may be no second."""
+    """The arguments on the first GPU: there may be no second."""
 
     def move(x: Any) -> Any:
         return (

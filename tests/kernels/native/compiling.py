@@ -1,4 +1,4 @@
-"""What the tests of native kernels share: where they run, and what they compare."""
+"""Helpers of the tests of native kernels: targets, arrays, layouts, comparisons of bits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _missing() -> str | None:
 
 
 MISSING = _missing()
-#: tests that run machine code
+#: mark of tests that run machine code
 needs_compiler = pytest.mark.skipif(
     MISSING is not None, reason=f"NATIVE KERNELS ARE NOT TESTED HERE: {MISSING}"
 )
@@ -38,7 +38,7 @@ TARGETS = targets() if MISSING is None else ("x86-64-v4", "x86-64-v3")
 
 
 def same(x: Any, y: Any) -> bool:
-    """Whether two arrays have the same bits, whatever NaN is which."""
+    """Whether two arrays have the same bits, apart from the bits of NaNs."""
     a, b = np.asarray(x), np.asarray(y)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
@@ -51,7 +51,7 @@ def same(x: Any, y: Any) -> bool:
 
 
 def layouts(x: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """The same elements with other strides."""
+    """The same elements in several layouts, by name."""
     wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1] + 1), x.dtype)
     wide[..., 1::2][..., : x.shape[-1]] = x
     return {
@@ -64,7 +64,7 @@ def layouts(x: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def elements(rng: np.random.Generator, kind: Kind, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Random elements, of floats with zeros, infinities, NaN and subnormal numbers among them."""
+    """Random elements; floats with zeros, infinities, NaN and subnormal numbers among them."""
     dtype = np.dtype(DTYPES[kind])
     if kind == "bool":
         return rng.integers(0, 2, shape).astype(dtype)
@@ -108,13 +108,13 @@ class FloatState:
 
 
 def run(loops: Loops, *arrays: Any, target: Any = None) -> tuple[Any, ...]:
-    """The outputs of loops, compiled for a target."""
+    """The outputs of loops compiled for a target."""
     found = compiled(loops, target)(*arrays)
     return found if isinstance(found, tuple) else (found,)
 
 
 def shared(function: np.ufunc, given: Sequence[Any], threads: int) -> Any:
-    """The results of a call that several threads share, however small it is."""
+    """The results of a call that several threads share, even if it is small."""
     everything = pool()
     before = everything.threads
     everything.threads = threads

@@ -1,4 +1,4 @@
-"""Kernels for AArch64, run by an emulator: the bits of x86-64."""
+"""Kernels for AArch64, run by an emulator: equal to the bits of x86-64."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MEMORY: Final = 1 << 24
 #: eight numbers each for the call and `dims`, then steps, then arguments
 _HEADER: Final = 8 * (8 + 8 + 96 + 48)
 
-#: reads a call, makes it with flushing of subnormal numbers on, and writes what became of memory:
+#: reads a call, makes it with flushing of subnormal numbers on, and writes the resulting memory:
 #: 222, 63, 64 and 93 are mmap, read, write and exit of Linux
 _PROGRAM: Final = f"""
 define void @_start() nounwind {{
@@ -96,7 +96,7 @@ declare void @llvm.aarch64.set.fpsr(i64)
 
 
 def _program(image: Image) -> bytes:
-    """A program of Linux: one segment with an image, at a page."""
+    """An executable of Linux: one segment with an image, at a page boundary."""
     start = _CODE + image.entries["_start"]
     size = 0x1000 + len(image.code)
     head = struct.pack(
@@ -107,7 +107,7 @@ def _program(image: Image) -> bytes:
 
 
 class _Emulated:
-    """Kernels in a program for AArch64."""
+    """Kernels in a program for AArch64, run by the emulator."""
 
     def __init__(self, loops: list[Loops], folder: Path) -> None:
         images = [machine_code(render(x, "aarch64"), "aarch64") for x in loops]
@@ -118,7 +118,7 @@ class _Emulated:
         self.path.chmod(0o755)
 
     def __call__(self, loops: Loops, arrays: list[Array]) -> list[Array]:
-        """The outputs, for inputs of one row each element, or of rows."""
+        """The outputs; inputs have one element per row, or a row of elements."""
         rows = arrays[0].shape[0]
         length = next((x.shape[1] for x in arrays if x.ndim == 2), 0)
         shapes = [(rows, length) if a.inner else (rows,) for a in loops.outputs]

@@ -1,4 +1,4 @@
-"""The kernels are built where wheels are: without NumPy, which a build does not install."""
+"""Build of the kernels without NumPy, which builds of wheels do not install."""
 
 from __future__ import annotations
 

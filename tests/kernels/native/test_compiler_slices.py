@@ -1,4 +1,4 @@
-"""Work in slices pauses after each; other work never does."""
+"""Pauses of the compiler: after each slice for work in slices, none for other work."""
 
 from __future__ import annotations
 

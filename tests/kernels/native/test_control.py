@@ -1,4 +1,4 @@
-"""Kernels of regions count what they have done, and are ended while they run."""
+"""Control of regions: kernels count the work done, and can be ended while they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kernels.native.compiling import MISSING, needs_compiler
 
 pytestmark = needs_compiler
 
-#: of which a chain of exp and tanh is several quanta of work
+#: number of elements for which a chain of exp and tanh is several quanta of work
 _SIZE = 1 << 21
 
 
@@ -38,7 +38,7 @@ class _EndedError(Exception):
 
 
 def _once() -> Callable[[], None]:
-    """Raises the first time."""
+    """A function that raises in its first call."""
     asked: list[int] = []
 
     def ask() -> None:
@@ -143,7 +143,7 @@ def test_only_the_thread_that_was_asked_is_ended() -> None:
 
     def other() -> None:
         found.append(_run(region, x))
-        region.control.end()  # it is not about this thread
+        region.control.end()  # the flag of another thread
         found.append(region.control.memory[FLAG])
 
     _run(region, x)

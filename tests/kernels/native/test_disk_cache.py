@@ -1,4 +1,4 @@
-"""Machine code on disk: whatever is wrong with it, it is made again."""
+"""Machine code on disk: code that is damaged or unusable is compiled again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_it_is_bounded_and_the_oldest_go(tmp_path: Path) -> None:
     for i, name in enumerate("abc"):
         cache.store(name, b"x" * 100)
         os.utime(tmp_path / f"{name}.kernel", (i, i))
-    assert cache.load("a") is not None  # now it is the newest
+    assert cache.load("a") is not None  # "a" becomes the newest
     cache.store("d", b"x" * 100)
     assert [file.name for file in _files(tmp_path)] == ["a.kernel", "c.kernel", "d.kernel"]
 
@@ -53,7 +53,7 @@ def test_a_folder_that_others_may_write_is_not_used(tmp_path: Path) -> None:
     cache = DiskCache(folder)
     cache.store("a", b"code")
     os.chmod(folder, 0o777)
-    assert cache.load("a") is None  # whoever put it there, it would run as this user
+    assert cache.load("a") is None  # code of others would run as this user
     cache.store("b", b"code")
     assert [file.name for file in _files(folder)] == ["a.kernel"]
 
@@ -86,7 +86,7 @@ def test_without_a_home_the_working_directory_is_none(
     monkeypatch.delenv("EAGERFLOW_CACHE", raising=False)
     if setting is not None:
         monkeypatch.setenv("EAGERFLOW_CACHE", setting)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for users of no name
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for users without a home
     cache = shared.__wrapped__()
     cache.store("a", b"code")
     assert cache.load("a") is None

@@ -24,7 +24,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _erf(of: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A function of the standard library, for arrays."""
+    """A function of the standard library, vectorised for arrays."""
     return np.vectorize(of, otypes=[np.float64])
 
 
@@ -32,7 +32,7 @@ def _softplus(x: Array) -> Array:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-#: in float64, where NumPy's errors are nothing beside an ulp of float32
+#: references in float64, where NumPy's errors are negligible beside an ulp of float32
 _REFERENCES: Final[dict[str, Callable[[Array], Array]]] = {
     "exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": _sigmoid, "expm1": np.expm1,
     "log1p": np.log1p, "softplus": _softplus, "sin": np.sin, "cos": np.cos, "tan": np.tan,
@@ -54,24 +54,24 @@ _EXACT: Final[dict[str, Callable[[Any], Any]]] = {
     "log2": lambda x: mp.log(x, 2),
 }
 _CHUNK: Final = 2**16
-#: f(-x) is -f(x), or f(x), to the last bit: half of all numbers are compared with references
+#: odd and even functions, to the last bit: half of all numbers are compared with references
 _ODD: Final = {"tanh", "sin", "tan", "asin", "atan", "sinh", "asinh", "atanh", "erf", "cbrt"}
 _EVEN: Final = {"cos", "cosh"}
-#: the distance from the largest number to the next one would overflow
+#: the last number before the largest: the distance from that to the next one would overflow
 _BEFORE_LARGEST: Final = np.nextafter(np.finfo(np.float32).max, np.float32(0))
-#: units in the last place, of these functions; of others 2
+#: error limits in units in the last place; 2 for all other functions
 _LIMIT: Final = {
     "exp": 1.0, "log": 1.0, "tanh": 1.0, "sigmoid": 1.0,
     **dict.fromkeys((
         "asin", "acos", "atan", "sinh", "asinh", "acosh", "atanh", "log10", "cbrt",
     ), 0.51),
 }  # fmt: skip
-#: in float32, where it is known of each number
+#: limits in float32, where the error of every number is known
 _LIMIT_OF_SINGLE: Final = {**_LIMIT, "erf": 1.0, "expm1": 1.1, "log1p": 1.5}
 
 
 def _chunks(step: int, end: int) -> Iterator[Array]:
-    """Every ``step``-th of the first float32, so many at a time that they stay in the cache."""
+    """Every ``step``-th of the first float32, in chunks that stay in the cache."""
     for first in range(0, end, _CHUNK * step):
         stop = min(first + _CHUNK * step, end)
         yield np.arange(first, stop, step, dtype=np.uint32).view(np.float32)
@@ -116,7 +116,7 @@ def test_every_float32(name: str) -> None:
 
 
 def _points(name: str, count: int) -> Array:
-    """Float64 of all exponents that matter, and where functions bend."""
+    """Float64 of all relevant exponents, and around the bends of a function."""
     rng = np.random.default_rng(1)
     x = rng.uniform(1, 2, count) * 2.0 ** rng.integers(-60, 10, count)
     x = np.concatenate([x, -x, rng.uniform(-3, 3, count), rng.uniform(-745, 709, count)])
@@ -231,7 +231,7 @@ def test_gelu_by_erf(kind: Any, dtype: Any, order: int) -> None:
             below = mp.erfc(-z / mp.sqrt(2)) / 2
             slope = z * mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi)
             exact = below + slope if order else z * below
-            size = max(abs(exact), abs(slope)) if order else abs(exact)  # they may cancel
+            size = max(abs(exact), abs(slope)) if order else abs(exact)  # terms may cancel
             unit = np.spacing(dtype(float(size)))
             assert abs(mp.mpf(y) - exact) <= 2 * mp.mpf(float(unit)), (at, y)
     big = native_ufunc("gelu", kind, approximate="none", order=order)(
@@ -250,7 +250,7 @@ _AXIS: Final = np.array(
     ("name", "reference"), [("atan2", np.arctan2), ("hypot", np.hypot), ("logaddexp", np.logaddexp)]
 )
 def test_of_two_numbers(name: str, reference: Any) -> None:
-    """Rounded once, with C's values of zeros, infinite numbers and NaN."""
+    """Results are rounded once, with C's values for zeros, infinities and NaN."""
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(2, 5000)) * 10.0 ** rng.integers(-30, 30, (2, 5000))).astype("f4")
     x, y = np.concatenate([x, np.repeat(_AXIS, 14)]), np.concatenate([y, np.tile(_AXIS, 14)])

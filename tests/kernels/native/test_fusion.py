@@ -1,4 +1,4 @@
-"""Regions: several ops in one call, with the bits of the ops alone."""
+"""Regions: several ops in one call, with the bits of the single ops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _alone(op: str, *arrays: Any) -> Any:
 
 
 def test_bias_and_softmax_of_a_product() -> None:
-    """The product is the sum over an axis of products; that is one region, what follows another."""
+    """The product, a sum of products over an axis, is one region; the ops after it are another."""
     rng = np.random.default_rng(0)
     product = fuse(
         "product",
@@ -55,7 +55,7 @@ def test_bias_and_softmax_of_a_product() -> None:
                     )
 
 
-#: twenty ops on x (0) and y (1), each on the one before
+#: twenty ops on x (0) and y (1), each applied to the result of the one before
 _CHAIN = [
     FusedNode("multiply", (0, 1)), FusedNode("add", (2, 0)), FusedNode("tanh", (3,)),
     FusedNode("multiply", (4, 1)), FusedNode("exp", (5,)), FusedNode("add", (6, 0)),
@@ -116,7 +116,7 @@ def test_a_region_that_takes_over_in_the_middle_changes_nothing(switch: int) -> 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", ["i32", "i64"])
 def test_rows_of_a_table(target: Any, kind: Any) -> None:
-    """A row is picked wherever tables lie, and what follows has the bits of the ops alone."""
+    """Rows are picked from tables of any layout; the ops after that have the bits of single ops."""
     rng = np.random.default_rng(0)
     arrays = [LoopArray("f32", True, table=True), LoopArray(kind), _ELEMENTS]
     nodes = [FusedNode("take", (0, 1)), FusedNode("multiply", (3, 2)), FusedNode("softmax", (4,))]
@@ -126,7 +126,7 @@ def test_rows_of_a_table(target: Any, kind: Any) -> None:
         table, y = elements(rng, "f32", (count, length)), elements(rng, "f32", (length,))
         places = rng.integers(0, count, rows).astype({"i32": "i4", "i64": "i8"}[kind])
         expected = table[places], _alone("softmax", _alone("multiply", table[places], y))
-        some = places[:7].tolist()  # rows do not meet, and what is interpreted takes its time
+        some = places[:7].tolist()  # rows are independent, the interpreter slow
         defined = interpret(loops, [table.tolist(), some, [y.tolist()] * len(some)])
         assert all(same(rows, whole[:7]) for rows, whole in zip(defined, expected, strict=True))
         for given in layouts(table).values():
@@ -153,7 +153,7 @@ def test_layer_norm_takes_three_passes_and_no_memory() -> None:
     ]  # fmt: skip
     loops = fuse("norm", [_ELEMENTS, _ELEMENTS, _ROW], nodes, [10])
     assert [len(p.reductions) for p in passes_of(loops)] == [1, 1, 0]
-    assert not any(p.kept for p in passes_of(loops))  # x - mean takes less than to read it back
+    assert not any(p.kept for p in passes_of(loops))  # x - mean is cheaper than reading it
     region = NativeRegion(loops)
     x, scale = (
         rng.normal(size=(20, 333)).astype(np.float32),
@@ -169,7 +169,7 @@ def test_layer_norm_takes_three_passes_and_no_memory() -> None:
 
 
 def test_what_takes_long_is_computed_once() -> None:
-    """The softmax times y, and its derivative: exponentials wait in the row of the last result."""
+    """The softmax times y, and its derivative: exponentials are kept in the last result's row."""
     nodes = [
         FusedNode("softmax", (0,)), FusedNode("multiply", (2, 1)), FusedNode("sum", (3,)),
         FusedNode("multiply", (2, 4)), FusedNode("subtract", (3, 5)),

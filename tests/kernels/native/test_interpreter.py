@@ -1,4 +1,4 @@
-"""What defines the loop form, checked against arithmetic that is done otherwise."""
+"""The interpreter, which defines the loop form, against arithmetic done by other means."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_integers_wrap() -> None:
 
 
 def _tree(elements: list[str]) -> str:
-    """The tree of a sum as text, by its description: pairs of pairs of blocks, then halves."""
+    """The summation tree as text, by its description: pairs of pairs of blocks, then halves."""
 
     def block(x: list[str]) -> list[str]:
         tallies = [""] * TALLIES

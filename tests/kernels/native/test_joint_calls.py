@@ -1,4 +1,4 @@
-"""Joint calls: one kernel on several sets of arrays, if these are what they should be."""
+"""Joint calls: one kernel on several sets of arrays, and refusal of sets that do not fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = (1, 5, 64, 1000, 2_000_000)
 
 
 class Held:
-    """Two sets of a kernel ``w - rate * g``, of which each ``w`` is written in place."""
+    """Two sets of a kernel ``w - rate * g`` that writes each ``w`` in place."""
 
     def __init__(self) -> None:
         nodes = [FusedNode("multiply", (1, 2)), FusedNode("subtract", (0, 3))]
@@ -66,7 +66,7 @@ def _longer(held: Held) -> None:
 
 
 def _a_number(held: Held) -> None:
-    held.rate = np.float32(0.5)  # type: ignore[assignment]  # of which NumPy makes arrays
+    held.rate = np.float32(0.5)  # type: ignore[assignment]  # ufuncs make arrays of it
 
 
 def _a_subclass(held: Held) -> None:

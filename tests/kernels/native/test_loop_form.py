@@ -1,4 +1,4 @@
-"""The loop form: what builds it, and its text."""
+"""The loop form: its builder, and its text."""
 
 from __future__ import annotations
 

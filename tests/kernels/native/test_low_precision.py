@@ -1,4 +1,4 @@
-"""float16 and bfloat16: converted as NumPy does, and rounded after each op in regions as alone."""
+"""float16 and bfloat16: conversion as NumPy's, and rounding after each op of a region."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _cast(given: Kind, made: Kind) -> Loops:
 
 
 def _same_low(x: Any, y: Any) -> bool:
-    """Equal bits, whatever NaN is which; also of bfloat16, whose kind is not that of floats."""
+    """Whether bits are equal, apart from NaNs; also for bfloat16, which has no kind of floats."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
     a, b = x.astype("f4"), y.astype("f4")

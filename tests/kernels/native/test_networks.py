@@ -1,4 +1,4 @@
-"""Native kernels of networks: near what float64 gives, and in a region as alone."""
+"""Native kernels of networks: close to float64, with equal bits within a region and alone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_activations(name: str, attrs: dict[str, Any]) -> None:
     exact = _portable(name, "float64")(x, **attrs)
     for dtype, unit in (("float32", 2**-23), ("float64", 2**-52)):
         found = _native(name, dtype)(x.astype(dtype), **attrs)
-        # the inputs are rounded, too; far below 0 what is left of a difference has few digits
+        # the inputs are rounded, too; far below 0 differences have few significant digits
         close = np.abs(found - exact) <= 32 * unit * np.maximum(np.abs(exact), 1.0)
         assert np.all(close), (dtype, x[~close][:3], found[~close][:3], exact[~close][:3])
 
@@ -103,7 +103,7 @@ def _attributes(name: str) -> dict[str, Any]:
     "name", sorted(o.name for o in OPS.values() if not (o.along_axis or o.hands_on or o.condition))
 )
 def test_in_a_region_as_alone(name: str) -> None:
-    """With an op before it and one after it, each op has the bits that it has alone."""
+    """With an op before it and one after it, each op has the bits of the op alone."""
     if name == "cast":
         pytest.skip("its result has another kind")
     rng = np.random.default_rng(0)

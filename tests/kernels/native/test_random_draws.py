@@ -1,4 +1,4 @@
-"""Random draws by native kernels: the words of the portable library, whoever computes them."""
+"""Random draws by native kernels: equal to the words of the portable library, on any thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _attributes(name: str, dtype: str) -> dict[str, Any]:
 
 
 def _drawn(name: str, key: Any, count: int, dtype: str, **more: Any) -> tuple[Any, Any]:
-    """What the native and the portable library draw."""
+    """The draws of the native and of the portable library."""
     native = native_kernel(name, ("uint64",))
     portable = table.find(name, "cpu", ("uint64",), np)
     assert native is not None
@@ -61,7 +61,7 @@ def test_normal_numbers_are_near_those_of_the_portable_library(dtype: str, near:
         native, portable = _drawn("random_normal", key, count, dtype)
         assert native.dtype == portable.dtype
         assert np.abs(native - portable).max(initial=0) < near
-    assert abs(native.mean()) < 0.02  # as many as these have such a mean
+    assert abs(native.mean()) < 0.02  # bounds for so many draws
     assert abs(native.std() - 1) < 0.01
 
 

@@ -1,4 +1,4 @@
-"""Equal bits: as interpreted, whatever the strides, lengths, vectors, threads and callers."""
+"""Equal bits of kernels: interpreted or compiled, for all strides, lengths, threads, callers."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_results_may_lie_apart(name: str, target: Any) -> None:
             assert same(out, expected)
 
 
-# --- whoever calls ----------------------------------------------------------------------------
+# --- callers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["exp", "reciprocal", "sum", "softmax"])
@@ -155,7 +155,7 @@ def test_flushing_of_subnormals_by_the_caller_changes_nothing(name: str) -> None
     assert same(found, expected)
     assert after == flushing
     if name == "sum":
-        assert expected[0] != 0  # it is about subnormal numbers
+        assert expected[0] != 0  # a subnormal number
 
 
 def test_rounding_of_the_caller_changes_nothing_and_stays() -> None:
@@ -245,7 +245,7 @@ def _random_term(
 
 
 def _without_nan(b: LoopBuilder, x: int) -> int:
-    """The term, with zero where it is NaN, whose sign and payload nothing defines."""
+    """The term, with zero where it is NaN, since sign and payload of NaN are undefined."""
     return b.apply("select", b.apply("equal", x, x), x, b.constant(0.0, b.kind(x)))
 
 
@@ -315,7 +315,7 @@ def test_running_totals_are_those_of_numpy(kind: Kind, axis: int) -> None:
 def test_places_of_extremes_are_those_of_numpy(kind: Kind) -> None:
     rng = np.random.default_rng(5)
     x = elements(rng, kind, (40, 200))
-    x = np.round(x) if kind in FLOATS else x  # so that there are equal ones
+    x = np.round(x) if kind in FLOATS else x  # so that some elements are equal
     for name, function in (("argmax", np.argmax), ("argmin", np.argmin)):
         for target, (axis, given) in product(TARGETS, enumerate((x.T, x))):
             assert same(run(loops_of(name, kind), given, target=target)[0], function(x, axis=axis))
@@ -323,12 +323,12 @@ def test_places_of_extremes_are_those_of_numpy(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "i32"])
 def test_the_first_place_is_found_wherever_it_is(kind: Kind) -> None:
-    """At every place of short rows, and around the ends of vectors and chunks of longer ones."""
+    """The first place is at each index of short rows, and near ends of vectors of longer ones."""
     for length in (1, 7, 33, 65, 513, 1100):
         places = [i for i in range(length) if length < 70 or i % 128 in (0, 1, 31, 127)]
         x = np.zeros((len(places), length), DTYPES[kind])
         for row, place in zip(x, places, strict=True):
-            row[place] = row[(place + length) // 2] = -1  # and another one behind it
+            row[place] = row[(place + length) // 2] = -1  # and an equal one behind it
         for target, given in product(
             TARGETS, (x, np.asfortranarray(x), x[:, ::-1].copy()[:, ::-1])
         ):
@@ -338,7 +338,7 @@ def test_the_first_place_is_found_wherever_it_is(kind: Kind) -> None:
 @pytest.mark.parametrize("length", [1, 3, 8, 13, 16, 17])
 @pytest.mark.parametrize("rows", [15, 16, 130, 257])
 def test_short_rows_with_values_of_rows_and_of_columns(rows: int, length: int) -> None:
-    """Elements of one, two, four and eight bytes; arrays that are the same for all rows."""
+    """Elements of one, two, four and eight bytes; arrays that are shared by all rows."""
     kinds: tuple[Kind, ...] = ("f32", "f32", "bool", "f16", "f64")
     b = LoopBuilder([LoopArray(k, inner=i != 1) for i, k in enumerate(kinds)])
     x, of_row, chosen, low, double = (

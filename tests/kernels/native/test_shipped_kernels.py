@@ -1,4 +1,4 @@
-"""Kernels that come as machine code: how they are linked, packed, found and run."""
+"""Kernels shipped as machine code: linking, packing, lookup and execution."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_code_is_mapped_where_python_has_no_files_in_memory(
 @needs_compiler
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_mapped_code_keeps_no_descriptor() -> None:
-    """A process has as many images as it has compiled functions."""
+    """A process has as many images as compiled functions; the number of descriptors is limited."""
     image = machine_code("define i32 @f() {\n ret i32 7\n}", best_target())
     code = MachineCode(image)
     where = f"{code.address('f'):x}"[:-3]
@@ -178,7 +178,7 @@ _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
         ("x86_64", _V4.replace("avx512dq", ""), ("x86-64-v3",)),
         ("x86_64", _V3, ("x86-64-v3",)),
         ("x86_64", _V3.replace("fma", ""), ()),
-        # some virtual machines hide it, and its code then counts wrongly instead of failing
+        # some virtual machines hide abm, whose code then counts wrongly instead of failing
         ("x86_64", _V4.replace("abm", ""), ()),
         ("x86_64", "", ()),
         ("aarch64", "", ("aarch64",)),

@@ -1,4 +1,4 @@
-"""Functions of NumPy made of machine code: what keeps them, and what they take."""
+"""Functions of NumPy made of machine code: their lifetime, and their operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kernels.native.compiling import TARGETS, needs_compiler
 
 
 class _Code:
-    """Stands for machine code that is kept."""
+    """Stands for machine code that a function keeps alive."""
 
 
 @needs_compiler

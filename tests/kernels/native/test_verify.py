@@ -1,4 +1,4 @@
-"""Loops and rendered text that leave a result open are refused."""
+"""Refusal of loops and rendered text that leave a result undefined."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _loops(*terms: Term, result: int = -1) -> Loops:
         (Term("constant", "f32", False, (), 1 << 32), "too many bits"),
         (Term("size", "bool", False), "a size is a number"),
         (Term("power", "f32", False, (0, 0)), "an unknown operation"),
-        (Term("load", "f8", False), "an unknown kind"),  # type: ignore[arg-type]  # that is why
+        (Term("load", "f8", False), "an unknown kind"),  # type: ignore[arg-type]  # on purpose
         (Term("add", "f16", False, (0, 0)), "the result is of kind f32"),
         (Term("constant", "bf16", False), "only arrays of this kind"),
     ],

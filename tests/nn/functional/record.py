@@ -1,4 +1,4 @@
-"""Writes what PyTorch computes for the table of functions to ``../data/functional.npz``.
+"""Records PyTorch's results for the table of functions in ``../data/functional.npz``.
 
 Run it where PyTorch is installed (the bench extra), in the root of the repository:
 

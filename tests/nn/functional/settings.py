@@ -22,13 +22,13 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """One function, one way to call it.
+    """A function with the arguments of one call.
 
     Attributes:
-        name: of the setting.
-        function: of the function.
+        name: the name of the setting.
+        function: the name of the function.
         args: its positional arguments; arrays of floats have gradients.
-        options: its keyword arguments, by our names.
+        options: its keyword arguments, under eagerflow's names.
         running: the positions of arguments that are variables, and assigned.
         constant: the positions of further arguments that have no gradients.
     """
@@ -75,7 +75,7 @@ def _labels(name: str, count: int, *shape: int) -> np.ndarray[Any, Any]:
     return np.floor(_positive(name, *shape) * count).astype(np.int64)
 
 
-#: the places where derivatives jump, and what is far from them
+#: the places where derivatives jump, and places far from these
 KINKS = np.array([-1e4, -20.5, -6.0, -3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 6.0, 20.5, 1e4])
 _HUGE = np.array([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4], [1e4, 1e4, 0.5]])
 _MASKED = np.array([[-math.inf, 1.0, 2.0], [0.0, -math.inf, -math.inf]])

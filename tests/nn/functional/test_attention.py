@@ -1,4 +1,4 @@
-"""Attention: dropout of shares, and masks that are refused."""
+"""Attention: dropout of weights, and refused masks."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_label_out_of_range(name: str, traced: bool, wrong: int) -> None:
     f = ef.trace(CALLS[name]) if traced else CALLS[name]
-    f(ef.tensor(X), ef.tensor([0, 1, 2, -100]))  # the labels of a trace are looked at in each run
+    f(ef.tensor(X), ef.tensor([0, 1, 2, -100]))  # the labels of a trace are checked in each run
     with pytest.raises(TensorIndexError, match=f"label {wrong} is out of range for 3 classes"):
         f(ef.tensor(X), ef.tensor([0, 1, wrong, -100]))
 

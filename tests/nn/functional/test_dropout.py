@@ -1,4 +1,4 @@
-"""Dropout: what is drawn, that the gradient drops the same, and that traces draw anew."""
+"""Dropout: distribution of draws, equal masks in the gradient, new draws in each run of a trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eagerflow.nn import functional as F
 from tests.ops.random import philox
 
 SEED = 5
-#: the function, and how many of the last axes share a draw
+#: the function, and the number of last axes that share a draw
 FUNCTIONS = {"dropout": 0, "dropout1d": 1, "dropout2d": 2, "dropout3d": 3}
 
 

@@ -1,4 +1,4 @@
-"""Tables: sparse gradients, padding, and indices that are no rows."""
+"""Embedding tables: sparse gradients, padding, and indices that are out of range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisations: running statistics, precision, and what is refused."""
+"""Normalisations: running statistics, precision, and refusals."""
 
 from __future__ import annotations
 

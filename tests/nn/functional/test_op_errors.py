@@ -1,4 +1,4 @@
-"""Errors of convolution and pooling, in the name of what was called."""
+"""Errors of convolution and pooling name the public function that was called."""
 
 from __future__ import annotations
 

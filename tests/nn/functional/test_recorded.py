@@ -36,12 +36,12 @@ def _unpack() -> Arrays:
 RECORDED = _unpack()
 TOLERANCES = {ef.float64: 1e-12, ef.float32: 2e-5}
 #: PyTorch rounds 1/6, alpha and the least product of probabilities to float32; among numbers near
-#: 1000 the last bit of the mean, which depends on the order of the sum, is seen
+#: 1000 the mean's last bit is visible, which depends on the order of the sum
 LOOSE = {"hardsigmoid": 1e-8, "celu alpha": 1e-7, "layer_norm offset": 1e-11} | {
     f"binary_cross_entropy edges {r}": 1e-8 for r in ("mean", "sum", "none")
 }
 
-#: float32 has few digits left for what differs among numbers near 1000
+#: float32 has few digits left for differences among numbers near 1000
 LOOSE_FLOAT32 = {"layer_norm offset": 2e-3}
 
 
@@ -51,7 +51,7 @@ def recorded(setting: Setting) -> Arrays:
 
 
 def run(setting: Setting, dtype: Any, wrap: Callable[[Any], Any] = lambda f: f) -> Arrays:
-    """As `torch_functions.run`."""
+    """Results and gradients by name, as of `torch_functions.run`."""
 
     def made(i: int, x: Any) -> Any:
         if not isinstance(x, (np.ndarray, np.generic)):

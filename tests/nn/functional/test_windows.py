@@ -1,6 +1,6 @@
 """Convolution, pooling and resizing against PyTorch, with random settings.
 
-Values, gradients and gradients of gradients in float64; what one refuses, the other must refuse.
+Values and gradients of first and second order in float64; each library refuses what the other does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eagerflow.nn import functional as F
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.filterwarnings("ignore:Using padding='same'"),  # of PyTorch's: it makes a copy
+    pytest.mark.filterwarnings("ignore:Using padding='same'"),  # PyTorch's warning of a copy
 ]
 
 Case = tuple[str, list[np.ndarray], dict[str, Any]]
@@ -63,7 +63,7 @@ def theirs(torch, case: Case, ways: list[np.ndarray]):
 
 
 def compare(torch, case: Case, rng: np.random.Generator) -> bool:
-    """Whether both accept the case, in which case their results are equal."""
+    """Whether both libraries accept the case; if so, the results are compared."""
     name, arrays, settings = case
     ways = [rng.normal(size=a.shape) for a in arrays]
     try:
@@ -81,7 +81,7 @@ def compare(torch, case: Case, rng: np.random.Generator) -> bool:
 
 
 def _some(rng: np.random.Generator, axes: int, low: int, high: int) -> Any:
-    """A number for all axes, or one per axis."""
+    """A random number for all axes, or one number per axis."""
     if rng.random() < 0.5:
         return int(rng.integers(low, high))
     return tuple(int(n) for n in rng.integers(low, high, axes))

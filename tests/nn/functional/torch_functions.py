@@ -1,4 +1,4 @@
-"""What PyTorch computes for a `Setting`: the result, gradients, variables afterwards."""
+"""PyTorch's results for a `Setting`: output, gradients, variables afterwards."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Networks written as a user writes them, with public names only, that learn something real."""
+"""Networks as users write them, with public names only, trained on real tasks."""

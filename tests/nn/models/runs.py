@@ -1,4 +1,4 @@
-"""What is asked of each network: it learns, traced as eagerly, and goes on after a restart."""
+"""Checks common to the networks: learning, traced as eagerly, and resuming after a restart."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Run:
     """A training run.
 
     Attributes:
-        kept: what a checkpoint keeps: models, optimisers, the place in the data.
-        step: does one step, and gives its losses by name.
-        functions: the training functions of a step, to be looked at if they are traced.
+        kept: the objects in a checkpoint: models, optimisers, the position in the data.
+        step: does one step, and gives the losses by name.
+        functions: the training functions of a step, whose traces are counted if they are traced.
     """
 
     kept: dict[str, Any]
@@ -26,12 +26,12 @@ class Run:
     functions: list[Callable[..., Any]] = field(default_factory=list)
 
     def train(self, steps: int) -> list[dict[str, float]]:
-        """The losses of the next steps."""
+        """The losses of the next steps, which are run."""
         return [{name: loss.item() for name, loss in self.step().items()} for _ in range(steps)]
 
     @property
     def traces(self) -> list[int]:
-        """How many traces each training function has."""
+        """Number of traces of each training function."""
         return [len(f.traces) for f in self.functions if isinstance(f, ef.TracedFunction)]
 
     def values(self) -> dict[str, bytes]:
@@ -51,8 +51,8 @@ Make = Callable[..., Run]
 
 
 def the_same_traced(make: Make, steps: int) -> tuple[Run, list[dict[str, float]]]:
-    """Train eagerly and traced, and compare all there is to compare; the traced run."""
-    eager = make(traced=False)  # seeds the generator that dropout draws from, too
+    """Train eagerly and traced, and compare losses and state; gives the traced run."""
+    eager = make(traced=False)  # also seeds the generator of dropout
     expected = eager.train(steps)
     traced = make(traced=True)
     losses = traced.train(steps)
@@ -64,14 +64,14 @@ def the_same_traced(make: Make, steps: int) -> tuple[Run, list[dict[str, float]]
 
 
 def goes_on(make: Make, folder: Path, traced: bool) -> None:
-    """A run that another process interrupts and a third one continues is the run itself."""
+    """Check that a run, interrupted and continued in another process, equals the whole run."""
     run = make(traced=traced, seed=1)
     run.train(6)
     ef.checkpoint.Manager(folder).save(6, run.kept)
     expected, after = run.train(5), run.values()
 
     other = make(traced=traced, seed=2)
-    other.train(2)  # has traces, moments and a place of its own
+    other.train(2)  # has traces, moments and a position of its own
     restored = ef.checkpoint.Manager(folder).restore(like=other.kept)
     assert restored is not None
     assert restored.step == 6
@@ -81,12 +81,12 @@ def goes_on(make: Make, folder: Path, traced: bool) -> None:
 
 
 def dense(gradient: ef.Tensor | ef.IndexedSlices) -> ef.Tensor:
-    """A gradient as a tensor, if it is sparse, too."""
+    """A gradient as a dense tensor."""
     return gradient.to_dense() if isinstance(gradient, ef.IndexedSlices) else gradient
 
 
 def reached(gradients: Mapping[str, Any]) -> set[str]:
-    """The paths whose gradient is there, finite, and not zero everywhere."""
+    """The paths whose gradient exists, is finite, and is not zero everywhere."""
     found = set()
     for path, gradient in gradients.items():
         if gradient is None:

@@ -1,4 +1,4 @@
-"""A generator and a discriminator that learn from each other, with an optimiser each."""
+"""A generator and a discriminator, trained against each other with an optimiser each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = 100
 
 @final
 class Generator(nn.Module):
-    """Noise to images: twice the size, then a convolution, and again (Odena et al., 2016)."""
+    """Noise to images: upsampling by two, then a convolution, twice (Odena et al., 2016)."""
 
     def __init__(self, width: int = 32) -> None:
         self.width = width
@@ -44,7 +44,7 @@ class Generator(nn.Module):
 
 @final
 class Discriminator(nn.Module):
-    """Images to scores: positive for those that look real."""
+    """Images to scores: positive for images that look real."""
 
     def __init__(self, width: int = 16) -> None:
         self.layers = nn.Sequential(
@@ -63,14 +63,14 @@ class Discriminator(nn.Module):
 
 @cache
 def digits() -> ef.Tensor:
-    """Zeros and ones, written by hand: `[n, 1, 8, 8]`."""
+    """Handwritten zeros and ones: `[n, 1, 8, 8]`."""
     pixels, labels = load_digits(return_X_y=True)
     return ef.tensor(pixels[labels < 2].reshape(-1, 1, 8, 8) / 16, dtype=ef.float32)
 
 
 @final
 class Gan:
-    """The pair, and a loss for each of the two."""
+    """Generator and discriminator, with a loss for each."""
 
     def __init__(self) -> None:
         self.generator, self.discriminator = Generator(), Discriminator()
@@ -128,7 +128,7 @@ def make(traced: bool, seed: int = 0) -> Run:
 
 
 def distance(drawn: ef.Tensor) -> float:
-    """From images to the real one that is nearest, on average."""
+    """The distance of an image from the nearest real image, on average."""
     differences = drawn.reshape((-1, 1, 64)) - digits().reshape((1, -1, 64))
     return float(ef.linalg.vector_norm(differences, axis=-1).min(axis=1).mean())
 
@@ -141,12 +141,12 @@ def variety(drawn: ef.Tensor) -> float:
 @pytest.mark.slow
 def test_it_learns_to_draw_digits() -> None:
     run, losses = the_same_traced(make, STEPS)
-    assert all(0.2 < x < 4 for pair in losses[20:] for x in pair.values())  # neither of them won
+    assert all(0.2 < x < 4 for pair in losses[20:] for x in pair.values())  # both still learn
     noise = ef.random.Generator(7).normal((200, NOISE))
     untrained, trained = Generator().eval()(noise), run.kept["generator"].eval()(noise)
     assert distance(untrained) > 2.8
     assert distance(trained) < 2.0
-    assert variety(trained) > 4 * variety(untrained)  # not one image, whatever the noise
+    assert variety(trained) > 4 * variety(untrained)  # images differ with the noise
 
 
 def test_each_step_changes_one_of_the_two() -> None:
@@ -156,7 +156,7 @@ def test_each_step_changes_one_of_the_two() -> None:
     judge(digits()[:BATCH])
     after = run.values()
     changed = {path.partition(".")[0] for path, value in after.items() if value != before[path]}
-    assert changed == {"discriminator", "critic", "generator"}  # its running statistics
+    assert changed == {"discriminator", "critic", "generator"}  # running statistics
     write()
     last = run.values()
     changed = {path.partition(".")[0] for path, value in last.items() if value != after[path]}
@@ -181,9 +181,9 @@ def test_the_generator_gets_no_gradient_where_it_is_stopped() -> None:
 
 
 def test_gradients_of_a_gradient_penalty() -> None:
-    """The slope of the scores is part of a loss (Gulrajani et al., 2017): order two throughout."""
+    """A loss with the slope of the scores (Gulrajani et al., 2017): second order throughout."""
     ef.random.seed(0)
-    critic = nn.Sequential(  # smooth, so that differences tell the slope
+    critic = nn.Sequential(  # smooth, for numeric derivatives
         nn.Conv2d(1, 8, 3, stride=2, padding=1),
         F.silu,
         nn.Conv2d(8, 16, 3, stride=2, padding=1),
@@ -217,7 +217,7 @@ def test_a_run_goes_on(traced: bool, tmp_path: Path) -> None:
 
 
 def test_both_steps_as_one_graph() -> None:
-    """One function that trains both gives what two functions give."""
+    """One function that trains both networks gives the results of two functions."""
     expected = make(traced=False).train(5)
     run = make(traced=False)
     judge, write = run.functions

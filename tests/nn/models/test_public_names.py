@@ -1,4 +1,4 @@
-"""The networks of this folder use public names only, as users do."""
+"""Absence of private names in the networks of this folder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import eagerflow as ef
 
 FILES = sorted(Path(__file__).parent.glob("*.py"))
 
-#: what else may be imported from the package
+#: names besides `ef` that may be imported from the package
 PUBLIC = {"nn"}
-#: packages that are there, and are not for users
+#: packages that exist, and are not for users
 INSIDE = {"autodiff", "core", "function", "graph", "ops", "resources", "runtime", "settings"}
 
 
 def private(text: str) -> list[str]:
-    """What a program imports from the inside of eagerflow, or reads that is private."""
+    """Internal modules of eagerflow that a program imports, and private names that it reads."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("eagerflow"):

@@ -1,4 +1,4 @@
-"""A small residual network that learns to read digits."""
+"""A small residual network, trained to read digits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.nn.models.runs import Run, goes_on, reached, the_same_traced
 F = nn.functional
 
 CLASSES = 10
-TRAINING = 1400  # images; the others are for tests
+TRAINING = 1400  # images; the others are for testing
 STEPS = 60
 
 
@@ -70,7 +70,7 @@ def digits() -> tuple[ef.Tensor, ef.Tensor]:
 
 
 def trainer(model: nn.Module, optimiser: ef.optim.AbstractOptimiser) -> Any:
-    """A function that takes a batch and does a step."""
+    """A function that does a training step for a batch."""
     gradients_of = ef.value_and_grad(lambda x, y: F.cross_entropy(model(x), y), wrt=model.trainable)
 
     def train(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
@@ -149,7 +149,7 @@ def test_a_smaller_last_batch_is_one_more_trace() -> None:
 
 
 def test_images_of_any_size_share_a_trace() -> None:
-    """Convolutions and the pooling at the end know no size of images."""
+    """Convolutions and the final pooling are independent of the size of images."""
     model = ResNet(CLASSES).eval()
     traced = ef.trace(model)
     for size in (8, 16, 11, 20):
@@ -159,7 +159,7 @@ def test_images_of_any_size_share_a_trace() -> None:
 
 
 def test_testing_between_epochs_is_one_more_trace() -> None:
-    """The mode is set back and forth; what was traced once is found again."""
+    """The mode is set back and forth; the trace of each mode is reused."""
     run = make(traced=True)
     model = run.kept["model"]
     predict = ef.trace(lambda images: model(images).argmax(axis=1))
@@ -173,13 +173,13 @@ def test_testing_between_epochs_is_one_more_trace() -> None:
     assert run.traces == [1]
     assert len(predict.traces) == 1
     before = model.norm.running_mean.numpy()
-    predict(images[:50])  # in training mode: the statistics are those of the batch, and kept
+    predict(images[:50])  # in training mode: the statistics are those of the batch, and are kept
     assert "training: was False, now True" in predict.traces[1].reason
     assert (model.norm.running_mean.numpy() != before).any()
 
 
 def test_a_new_head_on_a_trained_model(tmp_path: Path) -> None:
-    """The body is frozen, its statistics too; the head learns odd and even."""
+    """The body is frozen, its statistics too; the new head learns parity."""
     trained = make(traced=True)
     trained.train(STEPS)
     ef.checkpoint.save(tmp_path / "digits", trained.kept["model"])

@@ -1,4 +1,4 @@
-"""A transformer that learns to write words backwards, which takes attention to positions."""
+"""A transformer, trained to write words backwards, which takes attention to positions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Block(nn.Module):
 
 @final
 class Transformer(nn.Module):
-    """A decoder: scores for each next token."""
+    """A decoder with scores for the next token at each position."""
 
     def __init__(self, tokens: int, length: int, size: int = 32, depth: int = 2) -> None:
         self.tokens = nn.Embedding(tokens, size)
@@ -66,7 +66,7 @@ def rows_of(letters: ef.Tensor) -> ef.Tensor:
 
 
 def loss_of(model: Transformer, rows: ef.Tensor) -> ef.Tensor:
-    """The cross-entropy of the second half: the first one is random."""
+    """The cross-entropy of the second half of rows: the first half is random."""
     scores = model(rows[:, :-1])[:, LENGTH:]
     return F.cross_entropy(scores.reshape((-1, LETTERS + 1)), rows[:, LENGTH + 1 :].reshape(-1))
 
@@ -95,7 +95,7 @@ def make(traced: bool, seed: int = 0, count: int = 1024) -> Run:
 
 
 def written_by(model: Transformer, letters: ef.Tensor) -> ef.Tensor:
-    """What the model makes of words, one letter after the other."""
+    """The model's output for words, generated letter by letter."""
     tokens = ef.concat([letters, ef.full((letters.shape[0], 1), SEPARATOR)], axis=1)
     for _ in range(LENGTH):
         best = model(tokens)[:, -1].argmax(axis=-1)
@@ -114,7 +114,7 @@ def test_it_learns_to_reverse_words() -> None:
 
 
 def test_words_get_longer_in_one_trace() -> None:
-    """Each letter is one more token: the second length is traced for all lengths."""
+    """Each letter adds a token: the second length makes a trace for all lengths."""
     model, new = new_model().eval(), words(3, seed=0)
     expected = written_by(model, new)
     traced = ef.trace(model)
@@ -138,14 +138,14 @@ def test_gradients_reach_all_parameters() -> None:
     ef.random.seed(0)
     model, rows = new_model(), rows_of(words(32, seed=0))
     _, gradients = ef.value_and_grad(lambda: loss_of(model, rows), wrt=model.trainable)()
-    # what is added to all scores of a query changes none of the weights of its attention
+    # a constant added to all scores of a query leaves its attention weights as they are
     constant = {f"blocks.{i}.attention.key.bias" for i in range(2)}
     assert reached(gradients) | constant == set(model.parameters)
     assert isinstance(gradients["tokens.weight"], ef.IndexedSlices)
 
 
 def test_embedding_and_output_may_share_their_weights() -> None:
-    """One variable, one gradient: that of the rows and that of the product (Press, 2017)."""
+    """One variable, one gradient: the sum of the gather's and the product's (Press, 2017)."""
     ef.random.seed(0)
     model, rows = new_model().eval(), rows_of(words(8, seed=0))
     model.output.weight = model.tokens.weight
@@ -163,7 +163,7 @@ def test_embedding_and_output_may_share_their_weights() -> None:
 
 
 def test_blocks_that_are_computed_twice_give_the_same_gradients() -> None:
-    """`ef.remat` takes modules as it takes functions."""
+    """`ef.remat` accepts modules like functions."""
     block, x = Block(16, heads=2, dropout=0.0), ef.random.Generator(0).normal((3, 5, 16))
     again = ef.remat(block)
     gradients = [
@@ -208,7 +208,7 @@ def test_another_mode_is_another_trace_and_back_is_none() -> None:
 
 
 def test_tuning_the_last_layers_of_a_trained_model(tmp_path: Path) -> None:
-    """Where to look is learned; what to write there is not."""
+    """The attention is trained already; the output is not."""
     run = make(traced=True)
     run.train(STEPS)
     ef.checkpoint.save(tmp_path / "words", run.kept["model"].state)
@@ -230,7 +230,7 @@ def test_tuning_the_last_layers_of_a_trained_model(tmp_path: Path) -> None:
         return loss
 
     letters = words(64, seed=5)
-    flipped = (ef.flip(letters, axis=1) + 1) % LETTERS  # each letter the next of the alphabet
+    flipped = (ef.flip(letters, axis=1) + 1) % LETTERS  # each letter is the next of the alphabet
     rows = ef.concat([letters, ef.full((64, 1), SEPARATOR), flipped], axis=1)
     losses = [float(step(rows)) for _ in range(60)]
     assert losses[0] > 2

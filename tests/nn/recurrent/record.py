@@ -1,4 +1,4 @@
-"""Writes what PyTorch computes for the table of recurrent layers to ``../data/recurrent.npz``.
+"""Records PyTorch's results for the table of recurrent layers in ``../data/recurrent.npz``.
 
 Run it where PyTorch is installed (the bench extra), in the root of the repository:
 

@@ -17,21 +17,21 @@ from tests.nn.settings import numbers
 Array = np.ndarray[Any, Any]
 TARGET = settings.TARGET.with_name("recurrent.npz")
 TIME, BATCH, INPUTS, HIDDEN = 5, 3, 2, 3
-#: not sorted, one of all steps, one of a single step
+#: lengths not sorted, one of all steps, one of a single step
 LENGTHS = (2, 5, 1)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One layer or cell, one way to call it.
+    """A layer or cell with the arguments of one call.
 
     Attributes:
-        name: of the row.
-        layer: the class.
+        name: the name of the row.
+        layer: the name of the class.
         options: its arguments after the sizes.
-        shape: of the input.
-        lengths: of the sequences, if they are not equally long.
-        starts: whether a state to start from is given.
+        shape: the shape of the input.
+        lengths: the lengths of the sequences, if these differ.
+        starts: whether an initial state is given.
     """
 
     name: str

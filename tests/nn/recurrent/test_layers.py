@@ -1,4 +1,4 @@
-"""Recurrent layers: what the table of values does not show."""
+"""Recurrent layers, beyond the table of values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def same(a: Any, b: Any) -> None:
 @pytest.mark.parametrize("shape", [(0, 3, 2), (4, 0, 2), (0, 0, 2), (0, 2)])
 @pytest.mark.parametrize("name", LAYERS)
 def test_nothing(name: str, shape: tuple[int, ...]) -> None:
-    """No steps: the state stays; no sequences: nothing comes out."""
+    """Without steps the state stays; without sequences the outputs are empty."""
     layer = make(name, 2, 5, num_layers=2, bidirectional=True)
     x = ef.zeros(shape)
     start = [ef.random.normal((4, *shape[1:-1], 5)) for _ in range(1 + (name == "LSTM"))]
@@ -92,7 +92,7 @@ def test_lengths_are_each_sequence_alone(
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_nothing_of_the_padding_counts(name: str) -> None:
-    """Not even what is no number."""
+    """The results are independent of the padding, even of NaN."""
     layer = make(name, 2, 3, bidirectional=True, num_layers=2)
     x = ef.random.normal((4, 3, 2))
     lengths = ef.tensor([2, 4, 1])
@@ -134,7 +134,7 @@ def test_lengths_and_batches_of_any_size_share_a_trace(name: str, options: dict[
 
 
 def test_two_hundred_lengths_train_with_two_traces() -> None:
-    """And the losses are those of eager training, bit for bit."""
+    """The losses are those of eager training, bit for bit."""
     lengths = np.random.default_rng(0).permutation(np.arange(1, 201))
 
     def train(wrap: Callable[[Any], Any], lengths: Any) -> list[bytes]:
@@ -237,7 +237,7 @@ def test_forward_mode(name: str) -> None:
 
 
 def test_dropout_between_layers() -> None:
-    """A part of what comes to the second layer is 0, and the rest larger, anew in each call."""
+    """Some of the second layer's inputs are 0, and the others are scaled, anew in each call."""
     layer = make("RNN", 1, 2000, 2, "relu", dropout=0.25)
     layer.weight_ih_l1.assign(ef.eye(2000))
     for name in ("weight_hh_l0", "weight_hh_l1", "weight_ih_l0"):
@@ -341,7 +341,7 @@ def test_a_loop_of_cells_is_the_layer() -> None:
 
 
 def test_a_loop_over_a_tensor_trains_as_the_unrolled_one_and_as_eager_code() -> None:
-    """Bit for bit, with one loop forward and one backward in the graph."""
+    """Equal bits, with one loop forward and one backward in the graph."""
     xs, y = ef.random.normal((9, 4, 2)), ef.random.normal((4, 3))
 
     def train(wrap: Callable[[Any], Any], unrolled: bool) -> tuple[list[bytes], Any]:
@@ -379,7 +379,7 @@ def test_a_loop_over_a_tensor_trains_as_the_unrolled_one_and_as_eager_code() -> 
 
 
 def test_it_learns_what_was_said_first() -> None:
-    """The class of a sequence is its first element: a state has to carry it to the end."""
+    """The class of a sequence is its first element, which the state has to carry to the end."""
     ef.random.seed(0)
     lstm, out = make("LSTM", 1, 8), nn.Linear(8, 2)
     model = nn.Sequential(lstm, out)

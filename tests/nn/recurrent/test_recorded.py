@@ -51,7 +51,7 @@ def layer_of(setting: Setting, dtype: Any) -> nn.Module:
 
 
 def run(setting: Setting, dtype: Any, wrap: Callable[[Any], Any] = lambda f: f) -> Arrays:
-    """As `with_torch.run`."""
+    """Outputs, last states and gradients by name, as of `with_torch.run`."""
     layer = layer_of(setting, dtype)
     x = ef.tensor(input_of(setting), dtype=dtype)
     starts = [ef.tensor(s, dtype=dtype) for s in starts_of(setting)] if setting.starts else []

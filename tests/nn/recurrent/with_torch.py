@@ -1,4 +1,4 @@
-"""What PyTorch computes for a `Setting`: outputs, last states, gradients."""
+"""PyTorch's results for a `Setting`: outputs, last states, gradients."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _call(setting: Setting, module: Any, x: Any, starts: list[Any]) -> dict[str,
 
 
 def run(setting: Setting) -> Arrays:
-    """Results by name, and gradients by ``d`` and the name of what they are by."""
+    """Results by name, and gradients by ``d`` and the name of the variable."""
     module = getattr(torch.nn, setting.layer)(INPUTS, HIDDEN, **setting.options).double()
     parameters = dict(module.named_parameters())
     with torch.no_grad():

@@ -49,13 +49,13 @@ def gelu(x: float, approximate: str = "none") -> float:
 
 
 def _apart(s: Any) -> Any:
-    """No element next to 0, where derivatives jump."""
+    """An array without elements next to 0, where derivatives jump."""
     x = s.array(-3, 3)
     return (np.asarray(x + 2 * (x >= 0) - 1).astype(x.dtype),)
 
 
 def _between(s: Any) -> Any:
-    """No element next to a limit, where derivatives jump."""
+    """An array without elements next to an integer limit, where derivatives jump."""
     x = np.round(s.array(-3, 3))
     return (np.asarray(x + 0.25).astype(x.dtype),)
 

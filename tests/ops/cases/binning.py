@@ -1,4 +1,4 @@
-"""Cases of functions made of searches and segments: bins, interpolation, partitions."""
+"""Cases of functions based on searches and segments: bins, interpolation, partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _edges(s: Sample):
 
 
 def _points(s: Sample):
-    """Where to evaluate (outside of the points too), the points, the values."""
+    """Positions to evaluate at (some outside of the range), the points, the values."""
     points = np.array([-2.0, -1.0, 0.25, 2.0], s.dtype)
     return s.array(-3, 3), points, s.array(shape=(4,))
 

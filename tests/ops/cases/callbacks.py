@@ -1,4 +1,4 @@
-"""Cases of `py_call`, which calls a Python function; what `print` does stands in test_callbacks."""
+"""Cases of `py_call`, which calls a Python function; `print` is tested in test_callbacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _both(x, y):
 
 def _one(s: Sample):
     x = s.array()
-    return _reversed, x, x  # the second stands for its type
+    return _reversed, x, x  # the second x stands for the type of the result
 
 
 def _two(s: Sample):

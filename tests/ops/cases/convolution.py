@@ -11,12 +11,12 @@ from tests.ops.cases.linalg import ONE, shaped, wide
 
 
 def each(value, axes):
-    """One number per axis."""
+    """The value for each axis, as a tuple."""
     return (value,) * axes if isinstance(value, int) else tuple(value)
 
 
 def terms(x_sizes, kernel, stride=1, padding=0, dilation=1):
-    """Per axis the number of places, and for each place and tap the element that it looks at."""
+    """Per axis the places of the result, each as the list of the elements under its taps."""
     axes = len(x_sizes)
     stride, dilation = each(stride, axes), each(dilation, axes)
     if padding == "same":
@@ -50,7 +50,7 @@ def products(x_shape, w_shape, **settings):
 
 
 def convolution(x, w, **settings):
-    """The definition."""
+    """Convolution by its definition, a sum of products."""
     x, w = floats(x), floats(w)
     found = {k: v for k, v in settings.items() if k != "groups"}
     places = [len(p) for p in terms(x.shape[2:], w.shape[2:], **found)]
@@ -61,7 +61,7 @@ def convolution(x, w, **settings):
 
 
 def transpose(y, w, output_padding=0, **settings):
-    """What each product of convolution takes from x is given back to it."""
+    """The transpose: each product's share of x is added back to the place that it was read from."""
     y, w = floats(y), floats(w)
     axes = y.ndim - 2
     stride, dilation = (each(settings.get(k, 1), axes) for k in ("stride", "dilation"))
@@ -80,7 +80,7 @@ def transpose(y, w, output_padding=0, **settings):
 
 
 def weights(x, y, kernel_size, **settings):
-    """What each product of convolution takes from w is given back to it."""
+    """The gradient of w: each product's share is added to the weight that it was read from."""
     x, y = floats(x), floats(y)
     inner = x.shape[1] // settings.get("groups", 1)
     out = np.zeros((y.shape[1], inner, *each(kernel_size, x.ndim - 2)), x.dtype)
@@ -94,7 +94,7 @@ def floats(x):
 
 
 def _biased(function):
-    """The function of PyTorch's functional interface: with a bias, other names of arguments."""
+    """A reference with the signature of PyTorch's functional interface, bias included."""
 
     def reference(x, w, bias=None, **settings):
         out = function(x, w, **settings)
@@ -131,7 +131,7 @@ SETTINGS = {
     "one-place": ((1, 2, 3, 3), (2, 2, 3, 3), {}),
 }  # fmt: skip
 
-#: those of the transpose: shapes of y and w, settings
+#: cases of the transpose, by label: shapes of y and w, settings
 TRANSPOSED = {
     "plain": ((2, 3, 3, 2), (3, 2, 2, 3), {}),
     "stride": ((2, 3, 3, 2), (3, 2, 3, 2), {"stride": 2, "padding": 1, "output_padding": 1}),
@@ -144,7 +144,7 @@ TRANSPOSED = {
     "empty-batch": ((0, 2, 3, 3), (2, 2, 2, 2), {"stride": 2}),
 }  # fmt: skip
 
-#: those of the gradient of the weights: shapes of x and y, settings
+#: cases of the gradient of the weights, by label: shapes of x and y, settings
 WEIGHTS = {
     "plain": ((2, 3, 4, 5), (2, 2, 3, 3), {"kernel_size": (2, 3)}),
     "all": ((2, 4, 7, 6), (2, 6, 5, 4), {"kernel_size": (2, 3), "stride": (2, 1),

@@ -1,4 +1,4 @@
-"""Cases of the ops that make arrays, and of those that change dtype or device."""
+"""Cases of the ops that create arrays, and of those that change dtype or device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOVED = DTYPES + BYTES
 MATRICES = ("matrix", "strided")
 _NONE = "takes no array"
 
-# a second device, which stays usable though the setting is taken back
+# a second device, which stays usable though the setting is restored
 with ef.config(cpu_devices=2):
     OTHER = ef.hardware.as_device("cpu:1")
 
@@ -44,7 +44,7 @@ def _filled(shape, value):
 
 
 def _described(name, make, reference, dtypes, **options):
-    """A row per dtype of a function that is told the dtype."""
+    """A row per dtype for a function with the argument ``dtype``."""
     kwargs = options.pop("kwargs", {})
     return [
         OpCase(name, make, reference, kwargs={**kwargs, "dtype": d}, plain=True, dtypes=(d,),
@@ -130,7 +130,7 @@ _MATRICES = [
 
 
 def _arange(start, stop, step):
-    """Exact, by fractions."""
+    """The range, computed exactly in fractions."""
     values, value = [], Fraction(start)
     while (value < stop) if step > 0 else (value > stop):
         values.append(float(value))
@@ -188,14 +188,14 @@ def _same(x, *rest):
 
 
 def _cast(x, dtype):
-    """By Python's own numbers."""
+    """The array converted element by element with Python's numbers."""
     kind = np_dtype(dtype)
     convert = {"b": bool, "i": int, "u": int, "c": complex}.get(kind.kind, float)
     return np.array([convert(v) for v in x.ravel().tolist()], dtype=kind).reshape(x.shape)
 
 
 def _positive(s: Sample):
-    """Values that every dtype holds."""
+    """An array of values that every dtype can hold."""
     return s.array(0.0, 8.0)
 
 

@@ -1,4 +1,4 @@
-"""Case of the op that cuts gradients off; that it does is tested in tests/autodiff."""
+"""Case of `stop_gradient`; that it cuts gradients off is tested in tests/autodiff."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.ops.cases.linalg import ONE, wide
 
 
 def naive(subscripts: str, *arrays):
-    """The definition: for each value of each index, one product. Without "..."."""
+    """Einsum by its definition: one product for each value of each index. Without "..."."""
     arrays = [wide(a) for a in arrays]
     inputs, _, output = subscripts.partition("->")
     terms = inputs.split(",")

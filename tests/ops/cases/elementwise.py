@@ -20,7 +20,7 @@ from tests.ops.case import (
 )
 from tests.ops.loops import divided, loop
 
-REALS = FLOATING + FLOAT8  # floating dtypes, all of them
+REALS = FLOATING + FLOAT8  # all floating dtypes
 _INT = "the result is an integer or bool"
 _FLAT = "constant almost everywhere"
 
@@ -74,7 +74,7 @@ def _clip(x: Any, low: Any = None, high: Any = None, **bounds: Any) -> Any:
 
 
 def _whole(function: Any) -> Any:
-    """``function`` to an integer, for floats that may not be finite."""
+    """A reference that rounds to an integer by ``function``; infinities and NaN pass."""
     return loop(
         lambda x: x if not math.isfinite(x) else type(x)(function(x)),
         complex_=lambda z: complex(function(z.real), function(z.imag)),
@@ -89,7 +89,7 @@ def _halves(s: Sample) -> tuple[Any, ...]:
 
 
 def _next(a: Any, b: Any) -> Any:
-    """Counts the bit pattern up or down."""
+    """The neighbour of ``a`` towards ``b``, by counting the bit pattern up or down."""
     bits = np.int64 if a.dtype == np.float64 else np.int32
     out = np.array(a)
     flat, towards = out.reshape(-1), np.broadcast_to(b, out.shape).reshape(-1)

@@ -1,4 +1,4 @@
-"""Cases of comparison, logic, bits, questions about numbers, and closeness."""
+"""Cases of comparison, logic, bit operations, predicates of numbers, and closeness."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _some_equal(s: Sample) -> tuple[Any, ...]:
 
 
 def compared(name: str, function: Any, dtypes: tuple[str, ...]) -> list[OpCase]:
-    """The rows of a comparison."""
+    """The rows of a comparison function."""
     return binary(name, loop(function), _some_equal, dtypes=dtypes, no_grad=_TRUTH, specials=True)
 
 
@@ -44,12 +44,12 @@ def logical(name: str, function: Any) -> list[OpCase]:
 
 
 def bits(name: str, function: Any, dtypes: tuple[str, ...] = BOOL + INTEGER) -> list[OpCase]:
-    """The rows of a function of bits."""
+    """The rows of a function on bits."""
     return binary(name, loop(function), two(0, 4), dtypes=dtypes, no_grad=_WHOLE)
 
 
 def question(name: str, function: Any, dtypes: tuple[str, ...] = ALL + FLOAT8) -> OpCase:
-    """The row of a question about one number."""
+    """The row of a predicate of one number."""
     return OpCase(name, one(), loop(function), dtypes=dtypes, no_grad=_TRUTH, specials=True)
 
 
@@ -64,7 +64,7 @@ def _close(a: float, b: float, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
 
 
 def _nearly(s: Sample) -> tuple[Any, ...]:
-    """Numbers of which some differ a little, some a lot."""
+    """Pairs of numbers of which some differ a little, some a lot."""
     a, b = _some_equal(s)
     return a, b + np.where(s.rng.random(a.shape) < 0.5, 0, 0.05).astype(b.dtype)
 

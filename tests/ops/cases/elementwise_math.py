@@ -15,7 +15,7 @@ from tests.ops.loops import divided, loop, total
 
 
 def _complex_to_infinity(function: Any, poles: dict[float, float]) -> Any:
-    """``function`` with its limits at some points."""
+    """``function`` with the given values at its poles."""
     return lambda x: poles[x] if x in poles else total(function)(x)
 
 
@@ -66,7 +66,7 @@ def _xlogy(x: float, y: float) -> float:
 
 
 def _mp(function: Any) -> Any:
-    """A function of mpmath, on floats."""
+    """A function of mpmath, taking and giving floats."""
     return lambda *xs: float(function(*xs)) if all(map(math.isfinite, xs)) else math.nan
 
 

@@ -9,7 +9,7 @@ from tests.ops.cases.linalg import ONE, shaped
 
 
 def resized(x, n, axis):
-    """Cut, or padded with zeros."""
+    """``x`` cut to n elements along an axis, or padded with zeros."""
     x = np.moveaxis(x, axis, 0)
     out = np.zeros((n, *x.shape[1:]), dtype=x.dtype)
     k = min(n, len(x))
@@ -18,7 +18,7 @@ def resized(x, n, axis):
 
 
 def transform(x, n, axis, norm, sign):
-    """The sum over one axis, as a product with the matrix of exponentials."""
+    """The transform along one axis, as a product with the matrix of exponentials."""
     x = np.moveaxis(resized(x.astype(np.complex128), n, axis), axis, 0)
     fractions = np.outer(np.arange(n), np.arange(n)) % n / n
     out = np.tensordot(np.exp(sign * 2j * np.pi * fractions), x, axes=1)
@@ -28,7 +28,7 @@ def transform(x, n, axis, norm, sign):
 
 
 def whole(x, n, axis):
-    """The spectrum of n points of which the first half is given."""
+    """The spectrum of n points, from its first half."""
     x = np.moveaxis(resized(x.astype(np.complex128), n // 2 + 1, axis), axis, 0)
     out = np.zeros((n, *x.shape[1:]), dtype=np.complex128)
     for k in range(n):

@@ -1,5 +1,5 @@
-"""Cases of the ops that make something of bytes. The bytes are made by other means than ours:
-`struct`, Python's way to write numbers, chunks of PNG one by one, messages field by field.
+"""Cases of the ops that decode bytes. The bytes are made by means other than eagerflow's own:
+`struct`, Python's number formatting, PNG written chunk by chunk, messages field by field.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B",
     "uint16": "H", "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
 }  # fmt: skip
-#: of all rows of one process; kept until it ends
+#: folder for all rows of one process; kept until the process ends
 _FOLDER = tempfile.TemporaryDirectory()
 
 
 def _each(function: Any, *arrays: Any) -> Any:
-    """An array of objects, with what ``function`` makes of the elements."""
+    """An array of objects: ``function`` applied to the elements of the arrays."""
     out = np.empty(arrays[0].shape, object)
     for place in np.ndindex(*out.shape):
         out[place] = function(*[x[place] for x in arrays])
@@ -42,7 +42,7 @@ def _row(name: str, make: Any, reference: Any, **options: Any) -> OpCase:
 
 
 def _packed(dtype: str, order: str) -> Any:
-    """Makes bytes of three elements each."""
+    """Makes packed bytes of three numbers each."""
 
     def make(s: Sample) -> tuple[Any, ...]:
         values = s.array(0, 9, (*s.shape, 3), dtype="int64")
@@ -53,7 +53,7 @@ def _packed(dtype: str, order: str) -> Any:
 
 
 def _rows(values: Any) -> Any:
-    """The rows along the last axis, as elements."""
+    """An array of objects whose elements are the rows along the last axis."""
     out = np.empty(values.shape[:-1], object)
     for place in np.ndindex(*out.shape):
         out[place] = tuple(values[place].tolist())
@@ -123,7 +123,7 @@ _NUMBERS = [
 
 
 def _table(s: Sample) -> tuple[Any, ...]:
-    """Rows of a number, a text in quotes or without, and a number that may be lacking."""
+    """Rows of CSV: a number, a text in quotes or without, and a number that may be missing."""
     first, second, lacks = s.array(-9, 9, dtype="int64"), s.array(dtype="float64"), s.array()
     texts = _each(lambda i: b'"a, ""%d"""' % i if i % 2 else b"b%d" % i, first)
     rows = _each(lambda i, t, x, no: b"%d,%s,%s" % (i, t, b"" if no else b"%r" % float(x)),
@@ -132,7 +132,7 @@ def _table(s: Sample) -> tuple[Any, ...]:
 
 
 def _columns(x: Any, dtypes: Any, defaults: Any) -> Any:
-    """Field by field, for exactly such rows."""
+    """The three columns of such rows, split field by field."""
     numbers, texts, others = [], [], []
     for place in np.ndindex(*x.shape):
         first, rest = x[place].split(b",", 1)
@@ -160,7 +160,7 @@ _TABLES = [
 
 
 def png(pixels: Any) -> bytes:
-    """A picture ``[height, width, 1 | 3 | 4]`` as a file, chunk by chunk."""
+    """A PNG file, built chunk by chunk, of a picture ``[height, width, 1 | 3 | 4]``."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(
@@ -175,7 +175,7 @@ def png(pixels: Any) -> bytes:
 
 
 def _colours(data: bytes, depth: int) -> Any:
-    """The elements of a picture that the row makes: they follow from its name, a number."""
+    """The elements of a picture of the row, derived from its name, which is a number."""
     rng = np.random.default_rng(int.from_bytes(data, "little"))
     return rng.integers(0, 256, (3, 2, depth), dtype=np.uint8)
 
@@ -229,19 +229,19 @@ _PICTURES = [
 
 
 def field(number: int, data: bytes) -> bytes:
-    """A field of a message that holds bytes, all shorter than 128."""
+    """A length-delimited field of a message; data must be shorter than 128 bytes."""
     assert len(data) < 128
     return bytes([number << 3 | 2, len(data)]) + data
 
 
 def message(**features: bytes) -> bytes:
-    """An example; the features are written already."""
+    """A serialised example, of features that are serialised already."""
     entries = [field(1, field(1, k.encode()) + field(2, v)) for k, v in features.items()]
     return field(1, b"".join(entries))
 
 
 def _example(i: int) -> bytes:
-    """A number, two floats not packed, and words, as many as the number says."""
+    """A serialised example: a number i, two floats not packed, and i words."""
     return message(
         label=field(3, field(1, bytes([i]))),
         pair=field(2, b"".join([bytes([1 << 3 | 5]) + struct.pack("<f", x) for x in (i, 0.5)])),

@@ -19,7 +19,7 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 def reduced(losses: Any, reduction: str, total: float | None = None) -> Any:
-    """The losses, their sum, or that over a total."""
+    """The losses as an array, their sum, or that sum divided by a total."""
     losses = np.asarray(losses)
     if reduction == "none":
         return losses
@@ -31,7 +31,7 @@ def reduced(losses: Any, reduction: str, total: float | None = None) -> Any:
 
 
 def _each(loss: Callable[..., float]) -> Any:
-    """A reference that goes element by element."""
+    """A reference that computes a loss element by element."""
 
     def reference(x: Any, t: Any, reduction: str = "mean", **kwargs: Any) -> Any:
         pairs = zip(x.ravel().tolist(), t.ravel().tolist(), strict=True)
@@ -143,7 +143,7 @@ def cross_entropy(
     *,
     scores: bool = True,
 ) -> Any:
-    """Sample by sample and class by class; ``scores`` are no logarithms of probabilities yet."""
+    """Cross-entropy, sample by sample; ``scores``: x holds no logarithms of probabilities yet."""
     rows = np.moveaxis(np.asarray(x, float), min(1, x.ndim - 1), -1)
     count = rows.shape[-1]
     weights = np.ones(count) if weight is None else np.asarray(weight, float)
@@ -163,7 +163,7 @@ def cross_entropy(
 
 
 def _samples(s: Sample, ignored: int | None = None) -> Any:
-    """Scores of three classes: the class axis is the second one."""
+    """Scores of three classes, with the class axis second, and labels."""
     shape = (s.shape[0], 3, *s.shape[1:]) if s.shape else (3,)
     return s.array(shape=shape), classes(s, 3, s.shape, ignored)
 
@@ -227,7 +227,7 @@ def _sampled_softmax(
 
 
 def _candidates(s: Sample, bias: bool = True) -> Any:
-    """Some targets are among the draws."""
+    """Arguments of sampled softmax, with some targets among the draws."""
     target = np.where(s.ints(0, 2, s.shape[:1]) > 0, DRAWN[0], s.ints(0, COUNT, s.shape[:1]))
     weight = s.array(-1, 1, (COUNT, s.shape[1]))
     return s.array(-1, 1), weight, s.array(-1, 1, (COUNT,)) if bias else None, target, NUM

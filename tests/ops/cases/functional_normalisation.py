@@ -1,4 +1,4 @@
-"""Cases of the normalisations of `nn.functional`, against sums that Python makes exactly."""
+"""Cases of the normalisations of `nn.functional`, against exact sums in Python."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _local(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float 
 
 
 def _picture(s: Sample) -> Any:
-    """Samples of two channels with an axis of three places."""
+    """Samples with two channels and an axis of three places."""
     return s.array(shape=(s.shape[0], 2, 3))
 
 

@@ -26,7 +26,7 @@ def _row(name: str, make: Any, reference: Any, label: str, grad: Any, **more: An
 def _attention(
     q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: float | None = None
 ) -> Any:
-    """Query by query; who may look at nothing gets zeros."""
+    """Attention, query by query; a query whose keys are all masked gets zeros."""
     batch, queries, size = q.shape
     keys = k.shape[1]
     scale = 1 / math.sqrt(size) if scale is None else scale
@@ -56,7 +56,7 @@ def _qkv(s: Sample, queries: int = 3, keys: int = 4) -> Any:
 
 
 def _mask(s: Sample) -> Any:
-    """Whether to look; the first query looks at nothing."""
+    """A boolean mask that hides all keys from the first query."""
     mask = s.ints(0, 2, (3, 4)).astype(bool)
     mask[:, 1] = True
     mask[0] = False
@@ -80,7 +80,7 @@ ATTENTION = [
          (0, 1, 2, 3)),
 ]  # fmt: skip
 
-# --- dropout: what it draws is tested in tests/nn/functional/test_dropout.py ----------------
+# --- dropout: its draws are tested in tests/nn/functional/test_dropout.py -------------------
 
 IDENTITIES = [
     _row("dropout", lambda s: (s.array(),), lambda x, **_: x, "eval", (0,), layouts=_FULL,

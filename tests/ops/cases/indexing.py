@@ -1,7 +1,7 @@
 """Cases of the ops that read and write by index. References go element by element.
 
-`chosen` says which element each place of a selection comes from, by the rules in NumPy's manual
-and without NumPy's indexing.
+`chosen` computes which element each place of a selection comes from, by the rules in NumPy's
+manual and without NumPy's indexing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _is_array(item):
 
 
 def _expanded(shape, key):
-    """The key with an item for each axis: masks as index arrays, no ellipsis."""
+    """The key, one item per axis (masks as index arrays, no ellipsis), and the ellipsis's place."""
     items = []
     for item in key if isinstance(key, tuple) else (key,):
         if _is_array(item) and np.asarray(item).dtype == bool:
@@ -40,14 +40,14 @@ def _expanded(shape, key):
 
 
 def chosen(shape, key):
-    """An array of places: for each element selected, where it is in an array of ``shape``."""
+    """An array of places: the origin of each selected element in an array of ``shape``."""
     items, _ = _expanded(shape, key)
     advanced = any(isinstance(item, np.ndarray) and item.ndim for item in items)
     scalars = (int, np.ndarray) if advanced else ()
     group = [i for i, item in enumerate(items) if scalars and isinstance(item, scalars)]
     together = bool(group) and group[-1] - group[0] + 1 == len(group)
     joined = np.broadcast_shapes(*[np.shape(items[i]) for i in group]) if group else ()
-    parts = []  # sizes of the result, and for each of its axes the item that made it
+    parts = []  # size of each axis of the result, and the item that it comes from
     for i, item in enumerate(items):
         if i in group:
             if together and i == group[0]:
@@ -160,7 +160,7 @@ def _by_key(name, reference, make, op, dtypes, **options):
 
 
 def _fixed(name, label):
-    """Why no tensor of a row has another size."""
+    """Why the tensors of a row have fixed sizes; empty if they do not."""
     scattered = name == "index_scatter"
     if scattered and label in ("mask", "mask-mixed"):
         return "the mask is as large as the shape of the result, which is written out"

@@ -1,4 +1,4 @@
-"""Cases of products, diagonals and norms; what solves and factors matrices is in matrices.py."""
+"""Cases of products, diagonals and norms; solvers and factorisations are in matrices.py."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def shaped(*shapes: tuple[int, ...]):
 
 
 def wide(array):
-    """In a dtype in which sums of products are exact or nearly so."""
+    """The array in a dtype in which sums of products are exact or nearly so."""
     kind = {"c": np.complex128, "f": np.float64}.get(array.dtype.kind)
     return array if kind is None else array.astype(kind)
 
 
 def dot(a, b):
-    """The sum of products of two vectors, one by one."""
+    """The dot product of two vectors, summed term by term."""
     if a.dtype == bool:
         return any(x and y for x, y in zip(a, b, strict=True))
     total = a.dtype.type(0)
@@ -34,7 +34,7 @@ def dot(a, b):
 
 
 def matmul(a, b):
-    """The matrix product in loops, of batches too."""
+    """The matrix product in loops, batched operands included."""
     a, b = wide(a), wide(b)
     rows = a[None] if a.ndim == 1 else a
     columns = b[:, None] if b.ndim == 1 else b
@@ -50,7 +50,7 @@ def matmul(a, b):
 
 
 def tensordot(a, b, axes=2):
-    """The sum over pairs of axes, for each element of the result."""
+    """The tensor contraction, element by element."""
     if isinstance(axes, int):
         axes = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
     first = tuple(i % a.ndim for i in axes[0])
@@ -184,7 +184,7 @@ def _apart(*shape: int):
 
 
 def _kinds(piecewise_linear: bool):
-    """Rows for real and complex dtypes; of real ones there may be no second derivative."""
+    """Options of rows for real and complex dtypes; real ones may lack a second derivative."""
     return (("real", FLOATING, not piecewise_linear), ("complex", COMPLEX, True))
 
 

@@ -1,6 +1,6 @@
-"""Cases of what solves systems of equations and factors matrices.
+"""Cases of solvers of linear systems and of matrix factorisations.
 
-References compare with SciPy, matrix by matrix, or check what defines the result.
+References compare with SciPy, matrix by matrix, or check the defining properties of the result.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def system(a: tuple[int, ...], b: tuple[int, ...]):
 
 
 def each(function, core: int = 2):
-    """Applies a function to each matrix of a stack."""
+    """A reference that applies a function to each matrix of a stack."""
 
     def apply(*arrays, **kwargs):
         arrays = [wide(a) for a in arrays]
@@ -122,14 +122,14 @@ def slogdet(m):
 
 
 def singular(s: Sample):
-    """Matrices without full rank: of rank 2 and of rank 1."""
+    """Makes matrices without full rank: one of rank 2 and one of rank 1."""
     left, right = wide(s.array(shape=(2, 3, 2))), wide(s.array(shape=(2, 2, 3)))
     left[1, :, 1] = 0
     return (like(s, left @ right),)
 
 
 def close(got, want, tolerance: float = 20.0):
-    """Arrays are equal relative to the largest element."""
+    """Asserts that arrays are equal relative to the largest element."""
     name = got.dtype.name
     got, want = wide(got), wide(want)
     assert got.shape == want.shape
@@ -142,13 +142,13 @@ def adjoint(x):
 
 
 def orthonormal(q):
-    """The columns of each matrix are."""
+    """Asserts that the columns of each matrix are orthonormal."""
     product = adjoint(q) @ q
     close(product, np.broadcast_to(np.eye(q.shape[-1]), product.shape))
 
 
 def _decomposed(check):
-    """Runs a check on the parts of a result as NumPy arrays, and on ``x`` itself."""
+    """A comparison that passes the parts of a result, as NumPy arrays, and ``x`` to a check."""
     return lambda got, x: check(*(part.numpy() for part in got), x)
 
 

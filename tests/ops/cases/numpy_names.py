@@ -1,4 +1,4 @@
-"""Cases of the functions under NumPy's names; references are NumPy's functions of those names."""
+"""Cases of functions under NumPy's names; the references are NumPy's own functions."""
 
 from __future__ import annotations
 

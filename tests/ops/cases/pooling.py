@@ -13,7 +13,7 @@ from tests.ops.cases.linalg import ONE, shaped, wide
 
 
 def windows(sizes, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-    """For each place the window: per axis the elements that it looks at, padding included."""
+    """The places, and the window of each: per axis the elements read, padding included."""
     axes = len(sizes)
     kernel = each(kernel_size, axes)
     stride = kernel if stride is None else each(stride, axes)
@@ -33,7 +33,7 @@ def windows(sizes, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=Fa
 
 
 def shares(sizes, output_size):
-    """The windows of adaptive pooling."""
+    """The places and windows of adaptive pooling."""
     places = [n if m is None else m for n, m in zip(sizes, each(output_size, len(sizes))
               if not isinstance(output_size, tuple) else output_size, strict=True)]  # fmt: skip
     found = {}
@@ -46,7 +46,7 @@ def shares(sizes, output_size):
 
 
 def reduced(x, shape, found, function):
-    """``function(values, indices, axes)`` of each window of each plane."""
+    """``function(values, indices, axes)`` applied to each window of each plane."""
     results = None
     sizes = x.shape[2:]
     for i, c in np.ndindex(*x.shape[:2]):
@@ -111,7 +111,7 @@ def adaptive_avg_pool(x, output_size):
 
 
 def apart(*shape):
-    """Makes values that all differ, so that no largest one is ambiguous to numeric derivatives."""
+    """Makes distinct values, so that no maximum is ambiguous to numeric derivatives."""
 
     def make(s: Sample):
         size = int(np.prod(shape))
@@ -124,7 +124,7 @@ def apart(*shape):
 
 
 def more(make, *args):
-    """The arrays, and arguments that follow."""
+    """Makes the arrays of ``make``, followed by further arguments."""
     return lambda s: (*make(s), *args)
 
 

@@ -20,7 +20,7 @@ def _generator_and_shape(s: Sample):
 
 
 def _drawn(function, dtype, **attrs):
-    """A reference: the numbers that ``function`` of the key and the count gives, as an array."""
+    """A reference: ``function`` of seed, ticket and count, with the numbers as an array."""
 
     def reference(generator, shape):
         count = math.prod(shape)
@@ -101,7 +101,7 @@ def _permutation(generator, count):
 
 
 def _rejection(name, function, low, high, dtype):
-    """A draw whose parameter is a tensor of float64."""
+    """The row of a draw whose parameter is a tensor of float64."""
 
     def reference(generator, shape, values):
         drawn = function(SEED, 0, values.ravel().tolist())

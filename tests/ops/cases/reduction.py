@@ -1,4 +1,4 @@
-"""Cases of reductions, statistics, and what goes along an axis."""
+"""Cases of reductions, statistics, and functions along an axis."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _zeros(s: Sample) -> tuple[Any, ...]:
 
 
 def _distinct(s: Sample) -> tuple[Any, ...]:
-    """Numbers no two of which are equal, or near each other."""
+    """Numbers that are distinct and not near each other."""
     size = math.prod(s.shape)
     return (s.rng.permutation(size).reshape(s.shape).astype(s.array().dtype),)
 
@@ -63,7 +63,7 @@ def _lost(s: Sample) -> tuple[Any, ...]:
 def reduction(
     name: str, make: Any, function: Any, empty: Any = None, **options: Any
 ) -> list[OpCase]:
-    """Rows over all axes, one, several, and with the axes kept."""
+    """Rows over all axes, one axis, several axes, and with the axes kept."""
     reference = reducing(function, empty=empty)
     options.setdefault("layouts", _FULL if empty is None else ("empty", *_FULL))
     some = dict(options, layouts=_MATRICES)

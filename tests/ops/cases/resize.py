@@ -14,7 +14,7 @@ from tests.ops.cases.pooling import adaptive_avg_pool, more
 
 
 def shares(n, m, mode, corners, scale):
-    """For each place along an axis the elements and their weights, in exact numbers."""
+    """For each place along an axis the elements and their weights, computed in fractions."""
     found = []
     ratio = Fraction(n, m) if scale is None else 1 / Fraction(scale)
     for i in range(m):
@@ -33,7 +33,7 @@ def shares(n, m, mode, corners, scale):
 
 
 def resize(x, size, mode="nearest", align_corners=False, scale=None):
-    """Axis by axis."""
+    """The resized array, axis by axis."""
     out = wide(x) if x.dtype.kind not in "iu" else x.astype(np.float32)
     axes = x.ndim - 2
     factors = (scale,) * axes if scale is None else each(scale, axes) if isinstance(
@@ -46,7 +46,7 @@ def resize(x, size, mode="nearest", align_corners=False, scale=None):
 
 
 def close_where_known(got, want):
-    """What is infinite or NaN stays among its neighbours."""
+    """Asserts closeness; infinite and NaN elements stay where the definition has them."""
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-5)
 
 

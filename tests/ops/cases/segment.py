@@ -88,7 +88,7 @@ WAYS = {"rows": _rows, "plain": _plain, "front": _front, "none": _none, "full": 
 
 
 def _all(name, reference, dtypes, smooth=tuple(WAYS), **options):
-    """Rows with each way to give segments; empty ones may have no derivative."""
+    """A row for each way to give segments; where some are empty, there may be no derivative."""
     return [
         OpCase(name, make, reference, dtypes=dtypes, layouts=MATRICES, label=label,
                **({"grad": (0,)} if label in smooth else {"no_grad": "infinite"}), **options)

@@ -1,5 +1,5 @@
 """Cases of the ops that move elements: each reference computes one element of the result at a
-time, from the place that it must come from.
+time, from the place in the operand that it comes from.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ def _one(s: Sample):
 
 
 def _with(*rest):
-    """An array of the layout, and further arguments as they are."""
+    """Makes an array of the layout, followed by further arguments."""
     return lambda s: (s.array(), *rest)
 
 
 def _shaped(*shapes, rest=()):
-    """Arrays of these shapes, and further arguments as they are."""
+    """Makes arrays of these shapes, followed by further arguments."""
     return lambda s: (*(s.array(shape=shape) for shape in shapes), *rest)
 
 
 def _listed(*shapes):
-    """One argument: a list of arrays of these shapes."""
+    """Makes one argument, a list of arrays of these shapes."""
     return lambda s: ([s.array(shape=shape) for shape in shapes],)
 
 
@@ -53,7 +53,7 @@ def _from(shape, source, x):
 
 
 def _in_order(shape, x):
-    """The elements of ``x``, last axis first, poured into another shape."""
+    """The elements of ``x`` in order, last axis fastest, in another shape."""
     values = iter([x[place] for place in np.ndindex(*x.shape)])
     out = np.empty(shape, dtype=x.dtype)
     for place in np.ndindex(*shape):
@@ -226,7 +226,7 @@ def _flip(x, axes):
 
 
 def _roll(x, *moves):
-    """Shifted by pairs of (shift, axis)."""
+    """The elements shifted by pairs of (shift, axis)."""
 
     def source(place):
         back = list(place)
@@ -291,7 +291,7 @@ _MOVES = [
 
 
 def _pad_map(size, mode):
-    """Where the element outside of an axis comes from."""
+    """The function from an index outside of an axis to the index that is repeated there."""
 
     def source(i):
         if mode == "edge" or size == 1:
@@ -306,7 +306,7 @@ def _pad_map(size, mode):
 
 
 def _padded(*row, **options):
-    """A row of numbers: bytes have no zero."""
+    """A row for number dtypes only: bytes have no zero."""
     return _case(*row, dtypes=DTYPES, **options)
 
 

@@ -1,4 +1,4 @@
-"""Cases of softmax, cross-entropy of class indices, and standardising."""
+"""Cases of softmax, cross-entropy with class indices, and `standardize`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _large(s: Sample) -> Any:
 
 
 def classes(s: Sample, count: int, shape: tuple[int, ...], ignored: int | None = None) -> Any:
-    """Labels of ``count`` classes; every other one may be ignored."""
+    """Labels of ``count`` classes; every other label may be the ignored one."""
     labels = s.ints(0, count, shape)
     if ignored is not None:
         labels.reshape(-1)[::2] = ignored
@@ -43,7 +43,7 @@ def classes(s: Sample, count: int, shape: tuple[int, ...], ignored: int | None =
 def cross_entropy(
     x: Any, labels: Any, axis: int = -1, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:
-    """Sample by sample."""
+    """Cross-entropy, sample by sample."""
     rows = np.moveaxis(np.asarray(x, float), axis, -1)
     losses = np.zeros(labels.shape)
     for place in np.ndindex(*labels.shape):
@@ -76,7 +76,7 @@ def _entropies(reduction: str) -> list[OpCase]:
 
 
 def standardize(x: Any, axis: Any = None, eps: float = 1e-5) -> Any:
-    """Line by line, with Python's exact sums."""
+    """Standardised lines, with Python's exact sums."""
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis) % x.ndim)
     out = np.zeros(x.shape)
     kept = [1 if i in axes else d for i, d in enumerate(x.shape)]

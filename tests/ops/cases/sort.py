@@ -14,7 +14,7 @@ MATRICES = ("matrix", "strided")
 
 
 def _rank(value):
-    """What to compare: NaN is the largest, complex numbers go by their real parts first."""
+    """The sort key of a number: NaN is the largest, complex numbers compare by real parts first."""
     parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
     return *(v != v for v in parts), *(0 if v != v else v for v in parts)
 

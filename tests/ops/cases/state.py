@@ -14,7 +14,7 @@ SHAPE = "a variable keeps its shape"
 
 
 def _start(shape, dtype):
-    """What the variable holds before."""
+    """The initial value of the variable."""
     kind = np_dtype(dtype) if isinstance(dtype, str) else dtype
     return (np.arange(math.prod(shape)) % 7).reshape(shape).astype(kind)
 
@@ -28,7 +28,7 @@ def _variable_and_value(s: Sample):
 
 
 def _rows(s: Sample):
-    """Rows with and without repetition; both kinds are computed in ways of their own."""
+    """Arguments with row indices that may repeat; repeats are computed in a way of their own."""
     rows = s.ints(-s.shape[0], s.shape[0], (3,))
     return _variable(s), rows, s.array(shape=(3, *s.shape[1:]))
 

@@ -1,4 +1,4 @@
-"""Making arrays: what is shared and what is copied, defaults, and refusals."""
+"""Creation of arrays: sharing and copying of memory, defaults, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floats that have another dtype while they are moved."""
+"""Moves between devices where floats have another dtype meanwhile."""
 
 from __future__ import annotations
 

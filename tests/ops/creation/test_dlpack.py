@@ -21,7 +21,7 @@ OTHERS = [n for n, d in DTYPES.items() if not d.is_native]
 
 
 class Exporter:
-    """Another library's array: DLPack and nothing else. Notes what it was asked."""
+    """Another library's array with DLPack and nothing else. It records the options asked for."""
 
     def __init__(self, array: Any, device: tuple[int, int] | None = None) -> None:
         self.array = array
@@ -37,14 +37,14 @@ class Exporter:
 
 
 class OldExporter(Exporter):
-    """One that knows no keyword of the versions since DLPack 1.0."""
+    """An exporter that knows no keyword added by DLPack 1.0 or later."""
 
     def __dlpack__(self, *, stream: Any = None) -> Any:
         return self.array.__dlpack__()
 
 
 class OldConsumer:
-    """Hands NumPy the capsule that a consumer from before DLPack 1.0 gets."""
+    """Hands NumPy the capsule that a consumer older than DLPack 1.0 gets."""
 
     def __init__(self, x: ef.Tensor, **options: Any) -> None:
         self.x = x
@@ -88,7 +88,7 @@ def test_a_copy_is_the_consumers_own() -> None:
 
 
 def _flags(capsule: Any) -> int:
-    """Those of a DLManagedTensorVersioned: 1 for read-only, 2 for copied."""
+    """The flags of a DLManagedTensorVersioned: 1 for read-only, 2 for copied."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     return ctypes.c_uint64.from_address(pointer(capsule, b"dltensor_versioned") + 24).value
@@ -328,7 +328,7 @@ def test_torch_writes_into_what_is_not_copied(x: Any) -> None:
     torch = pytest.importorskip("torch")
     shared = [torch.from_dlpack(x)]
     copies = [torch.from_dlpack(x, copy=True), torch.from_dlpack(x).clone()]
-    if x.dtype is not ef.bfloat16:  # which NumPy's arrays have no name for that PyTorch knows
+    if x.dtype is not ef.bfloat16:  # bfloat16 has no NumPy dtype that PyTorch knows
         shared += [torch.as_tensor(x), torch.asarray(x)]
         copies += [torch.tensor(x), torch.from_numpy(x.numpy().copy())]
     address = x.numpy().ctypes.data

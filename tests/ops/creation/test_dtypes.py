@@ -1,4 +1,4 @@
-"""Conversion between dtypes and devices, and the questions about dtypes."""
+"""Conversion between dtypes and devices, and the predicates and limits of dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What elementwise functions do at their edges: ties, zeros, infinities, errors."""
+"""Elementwise functions at their edges: ties, zeros, infinities, errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INF, NAN = math.inf, math.nan
 
 
 def _slope(function: Any, x: Any, order: int = 1) -> Any:
-    """The derivative of a function of one number, in float64."""
+    """The derivative, of an order, of a function of one number, in float64."""
     for _ in range(order):
         function = ef.grad(function)
     return function(ef.tensor(x, dtype=ef.float64)).item()
@@ -136,7 +136,7 @@ def test_powers_with_operators_give_what_the_function_gives() -> None:
     x = ef.tensor([-2.0, -0.0, 0.0, 3.0, INF])
     for exponent in (2, 2.0, 3, 3.0, 4, -1, 0, 1):
         with np.errstate(divide="ignore"):
-            for _ in range(2):  # the second time by the kernel that the first one remembered
+            for _ in range(2):  # the second call takes the kernel that the first one remembered
                 np.testing.assert_array_equal((x**exponent).numpy(), ef.pow(x, exponent).numpy())
                 assert (x**exponent).dtype is ef.float32
 

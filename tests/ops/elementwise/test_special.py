@@ -1,4 +1,4 @@
-"""The portable kernels of special functions, which the CPU does not use, and their accuracy."""
+"""Accuracy of the portable kernels of special functions, which the CPU does not use."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _slices = st.builds(
 
 @st.composite
 def expressions(draw, shape):
-    """A tuple of parts that fits an array of ``shape``: all forms that NumPy knows, mixed."""
+    """A tuple of index parts that fits an array of ``shape``: all forms that NumPy knows, mixed."""
     joined = draw(npst.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3))
     parts, axis = [], 0
     while axis < len(shape) and draw(st.integers(0, 5)):
@@ -57,7 +57,7 @@ def expressions(draw, shape):
                                max_size=2)):  # fmt: skip
         parts.insert(draw(st.integers(0, len(parts))), extra)
     if draw(st.booleans()):
-        # what stands behind an ellipsis counts from the last axis
+        # parts after an ellipsis count from the last axis
         used = sum(getattr(p, "ndim", 1) if _is_mask(p) else _consumes(p) for p in parts)
         if used == len(shape) or not any(_consumes(p) for p in parts):
             parts.insert(draw(st.integers(0, len(parts))), ...)
@@ -76,7 +76,7 @@ def _consumes(part):
 
 @st.composite
 def selections(draw):
-    """An array, and an expression that NumPy takes for it."""
+    """An array, and an index expression that NumPy accepts for it."""
     shape = draw(npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
     array = np.arange(float(np.prod(shape, dtype=int))).reshape(shape)
     key = draw(expressions(shape))
@@ -90,21 +90,21 @@ def selections(draw):
 
 
 def _converted(part):
-    """The arrays in an expression as tensors."""
+    """The index expression with tensors in place of arrays."""
     if isinstance(part, tuple):
         return tuple(_converted(p) for p in part)
     return ef.asarray(part) if isinstance(part, np.ndarray) else part
 
 
 class Bystander(AbstractInterpreter):
-    """Keeps the plain path away, and does nothing else."""
+    """An interpreter that passes ops on, so that the plain path is not taken."""
 
     def bind(self, op, inputs, attrs):
         return self.below.bind(op, inputs, attrs)
 
 
 def _path(through_ops):
-    """A context in which expressions go through ops, or straight to the array."""
+    """A context in which index expressions go through ops, or directly to the array."""
     return installed(Bystander()) if through_ops else nullcontext()
 
 
@@ -185,7 +185,7 @@ def test_gradient_of_assigning_follows_the_last_value(selection, data) -> None:
 
 
 class Recorder(AbstractInterpreter):
-    """Notes the attributes of what is bound."""
+    """An interpreter that records the attributes of the ops bound."""
 
     def __init__(self) -> None:
         self.seen = []
@@ -230,7 +230,7 @@ def test_rows_by_one_array_are_taken() -> None:
 
 
 def _with_ints(key):
-    """The key as NumPy takes it: ints for tensors."""
+    """The key in a form that NumPy accepts: ints in place of tensors."""
     if isinstance(key, slice):
         return slice(int(key.start), None)
     if isinstance(key, list):

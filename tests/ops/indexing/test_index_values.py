@@ -1,4 +1,4 @@
-"""Index expressions: what their errors say, which values they take, and on which device."""
+"""Index expressions: their error messages, the values accepted, and the devices of the values."""
 
 from __future__ import annotations
 

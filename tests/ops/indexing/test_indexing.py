@@ -1,4 +1,4 @@
-"""Taking, scattering and choosing: what the table of cases does not show."""
+"""Gathering, scattering and selecting, beyond the table of cases."""
 
 from __future__ import annotations
 

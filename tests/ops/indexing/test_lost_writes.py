@@ -1,4 +1,4 @@
-"""``x[i][j] = v`` would be lost: it writes into a tensor that nobody sees again."""
+"""Refusal of ``x[i][j] = v``, a lost write: into a tensor to which no reference remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions: what the table of cases does not show."""
+"""Partitions, beyond the table of cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments: what the table of cases does not show."""
+"""Segments, beyond the table of cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`where` on CPU, which goes by bits where there are many elements: as NumPy's, bit for bit."""
+"""`where` on CPU, which works on bits where there are many elements, against NumPy's bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether memory may be reused: only if nothing else can see it."""
+"""Whether memory may be reused: only if no other array or view of it is alive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Holder:
 
 
 def reusable(holder: object, slot: str = "data") -> bool:
-    """Asked outside of an assert statement, which keeps what it looks at."""
+    """`may_reuse` outside of an assert statement, which keeps references to its operands."""
     return may_reuse(getattr(holder, slot))
 
 

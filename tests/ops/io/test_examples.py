@@ -1,4 +1,4 @@
-"""TensorFlow's examples: round trips, what is missing or damaged, and TensorFlow's own words."""
+"""TensorFlow's examples: round trips, missing or damaged data, and TensorFlow's own encoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _features = st.dictionaries(st.text(max_size=3), _lists, max_size=4)
 def test_what_is_written_is_read(features: dict[str, Any]) -> None:
     try:
         data = write_example(features)
-    except UnicodeEncodeError:  # half of a character
+    except UnicodeEncodeError:  # a lone surrogate
         return
     found = {name: (kind, list(values)) for name, (kind, values) in read_example(data).items()}
     assert found == features
@@ -36,7 +36,7 @@ def test_what_is_written_is_read(features: dict[str, Any]) -> None:
 
 @given(_features, st.data())
 def test_damage_is_an_error_or_other_features(features: dict[str, Any], data: Any) -> None:
-    """Examples have no checksum of their own; whatever they hold, nothing else is raised."""
+    """Examples have no checksum of their own; no other error is raised, whatever the bytes are."""
     try:
         whole = write_example(features)
     except UnicodeEncodeError:
@@ -115,7 +115,7 @@ def test_arguments_that_make_no_sense(call: Call, wrong: Any, error: type[Except
 
 @pytest.mark.peer
 def test_against_tensorflow(tmp_path: Any) -> None:
-    """What TensorFlow writes is read, and what is written here TensorFlow reads."""
+    """TensorFlow's output is read here, and eagerflow's output by TensorFlow."""
     tf = pytest.importorskip("tensorflow")
     rng = np.random.default_rng(0)
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Whole files: what is read and written, in which order, and when it cannot be."""
+"""Whole files: contents read and written, the order of both, and errors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_or_written(call: Call, tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(FileError):
         call(lambda: ef.io.write_file(folder, b"x"))
-    assert [p.name for p in tmp_path.iterdir()] == ["folder"]  # nothing is left over
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]  # no temporary file remains
 
 
 def test_wrong_types(call: Call) -> None:

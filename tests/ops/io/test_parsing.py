@@ -1,4 +1,4 @@
-"""What is not read, in the words of errors; and round trips with Python's own writers."""
+"""Errors for text and pictures that cannot be parsed; round trips with Python's own writers."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_one_trace_for_all_contents() -> None:
 
 
 def test_pictures_of_any_number_of_channels_share_a_trace() -> None:
-    """The name of the second such size is none that a dtype has."""
+    """The name of the second such size differs from all names of dtypes."""
 
     @ef.trace
     def channels(one: ef.Tensor, two: ef.Tensor) -> list[int]:

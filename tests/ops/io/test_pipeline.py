@@ -1,4 +1,4 @@
-"""Figure 2 of the paper: names of files, a reader, parsing, a shuffle queue, batches, training.
+"""Figure 2 of the paper: file names, a reader, parsing, a shuffle queue, batches, training.
 
 Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016.
 """
@@ -31,7 +31,7 @@ def pictures(count: int) -> list[tuple[np.ndarray[Any, Any], int]]:
 
 
 def written(make_records: MakeFile, count: int, files: int) -> tuple[list[str], Any]:
-    """Files of examples; and all their pictures."""
+    """The paths of files of examples; and all their pictures."""
     made = pictures(count)
     records = [
         ef.io.encode_example({"image": png(pixels), "label": label}).item()
@@ -41,12 +41,12 @@ def written(make_records: MakeFile, count: int, files: int) -> tuple[list[str], 
 
 
 class Pipeline:
-    """The queues, the variables and the functions; each may be traced.
+    """The queues, the variables and the functions of the pipeline; each may be traced.
 
     Attributes:
         read: puts the bytes of one record into a queue.
-        parse: makes an example of it, in another queue.
-        train: takes a batch.
+        parse: decodes an example from these bytes and puts it into another queue.
+        train: takes a batch from that queue.
     """
 
     def __init__(self, wrap: Any) -> None:
@@ -85,7 +85,7 @@ class Pipeline:
         self.brightness.assign_add((x * 255).astype("float64").sum())
 
     def run(self, paths: list[str]) -> None:
-        """All files, by runners; each closes its queue when it is through."""
+        """Process all files by runners; a stage's queue is closed when its runners have ended."""
         readers = [ef.spawn(self.read) for _ in range(2)]
         parsers = [ef.spawn(self.parse) for _ in range(3)]
         trainer = ef.spawn(self.train)
@@ -114,7 +114,7 @@ def test_the_pipeline_trains(wrap: Any, make_records: MakeFile) -> None:
     assert int(pipeline.seen) == 360
     total = 3 * sum(int(pixels.sum(dtype=np.int64)) for pixels, _ in made)
     assert round(float(pipeline.brightness)) == pytest.approx(total, rel=1e-6)
-    assert float(pipeline.loss) < 0.4  # log(2) = 0.69 where nothing is learned
+    assert float(pipeline.loss) < 0.4  # log(2) = 0.69 without any learning
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, ef.trace], ids=["eager", "traced"])

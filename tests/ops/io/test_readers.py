@@ -1,4 +1,4 @@
-"""Readers: what they give, how they wait, what comes back, and what is damaged."""
+"""Readers: their records, waiting, records given back, and damaged files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def values(*tensors: ef.Tensor) -> tuple[Any, ...]:
     return tuple([x.tolist() for x in tensors])
 
 
-# --- what they give ---------------------------------------------------------------------------
+# --- the records ------------------------------------------------------------------------------
 
 
 def test_lines(call: Call, make_file: MakeFile) -> None:
@@ -224,14 +224,14 @@ def test_runners_that_wait_hold_no_thread(make_file: MakeFile) -> None:
     assert int(out.size()) == 250
 
 
-# --- what is told -----------------------------------------------------------------------------
+# --- events -----------------------------------------------------------------------------------
 
 
 def test_each_record_is_an_event(call: Call, make_file: MakeFile) -> None:
     reader = ef.io.TextLineReader(
         names(make_file("a", b"one\nthree\n"), make_file("b", b"x\n")), name="words"
     )
-    call(reader.read)  # nobody listens
+    call(reader.read)  # without an instrument
     with recorded() as found:
         call(lambda: reader.read_up_to(5))
     told = found.of("element", "words")
@@ -283,7 +283,7 @@ def test_who_hears_of_a_record_may_read(make_file: MakeFile) -> None:
     assert heard == [b"2"]
 
 
-# --- what is damaged --------------------------------------------------------------------------
+# --- damaged files ----------------------------------------------------------------------------
 
 
 def test_a_damaged_record_is_named_and_the_next_one_comes(
@@ -339,7 +339,7 @@ def test_a_reader_that_is_forgotten_closes_its_file(make_file: MakeFile) -> None
     reader = ef.io.TextLineReader(names(make_file("a", b"1\n2\n")))
     reader.read()
     del reader
-    gc.collect()  # warnings are errors: of a file that is not closed, too
+    gc.collect()  # warnings are errors, also that of a file that is not closed
 
 
 # --- any order of reading, giving back and Ctrl-C ---------------------------------------------
@@ -355,7 +355,7 @@ def test_nothing_is_lost_or_doubled(
     contents: list[list[bytes]],
     plan: list[tuple[int, bool]],
 ) -> None:
-    """Attempts of several sizes, some abandoned when they had got something."""
+    """Attempts of several sizes, some of them abandoned after they had got a record."""
     folder = tmp_path_factory.mktemp("files")
     files = QueueState(None, FifoStore())
     expected = []
@@ -386,7 +386,7 @@ def test_nothing_is_lost_or_doubled(
 
 
 def test_ctrl_c_between_reading_and_noting(make_file: MakeFile) -> None:
-    """The place in the file is where it was; the line comes again."""
+    """The position in the file is unchanged; the line comes again."""
 
     class Interrupted(LineFormat):
         times = 1
@@ -407,19 +407,19 @@ def test_ctrl_c_between_reading_and_noting(make_file: MakeFile) -> None:
 
 @pytest.fixture(params=[False, True], ids=["unheard", "heard"])
 def _heard(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With and without somebody who listens to events."""
+    """Runs a test with and without an instrument that hears of events."""
     with recorded() if request.param else nullcontext():
         yield
 
 
-# between opening a file and noting it: the file is closed by being forgotten
+# between opening a file and noting it: the file is closed by garbage collection
 _FORGOTTEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @_FORGOTTEN
 @pytest.mark.usefixtures("_ctrl_c", "_heard")
 def test_ctrl_c_anywhere_loses_nothing(make_file: MakeFile) -> None:
-    """Lines, and names of files, are in their places or with who took them."""
+    """Lines and names of files are still in their places, or were given to a reader."""
     paths = [make_file("a", b"1\n2\n"), make_file("none", b""), make_file("b", b"3\n4\n5\n")]
     ended = 0
     for after in range(1, 1000):
@@ -444,7 +444,7 @@ def test_ctrl_c_anywhere_loses_nothing(make_file: MakeFile) -> None:
 @_FORGOTTEN
 @pytest.mark.usefixtures("_ctrl_c", "_heard")
 def test_ctrl_c_anywhere_of_a_producer_of_names(make_file: MakeFile) -> None:
-    """Who puts a name in reads on behalf of who waits."""
+    """A producer that puts a name in reads on behalf of the waiting reader."""
     path = make_file("a", b"1\n2\n").encode()
     ended = 0
     for after in range(1, 1000):

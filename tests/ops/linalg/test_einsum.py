@@ -1,4 +1,4 @@
-"""Einsum beyond the table: its plans, and subscripts that it refuses."""
+"""Einsum beyond the table: its contraction order, and subscripts that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of matrices lie in memory as the matrices do; derivatives of them are in the table."""
+"""Memory order of gradients of matrix products; their values are in the table."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_jvp_of_the_gradient() -> None:
 @pytest.mark.parametrize("dtype", [ef.float32, ef.float64])
 @pytest.mark.parametrize("rows", [1, 2, 3, 16, 17, 48, 49])
 def test_few_rows_times_a_transposed_matrix(rows: int, dtype: ef.types.DType) -> None:
-    """They go the other way round on a CPU; nobody sees that, but in the time."""
+    """The product is computed transposed on a CPU, which changes its time and not its result."""
     rng = np.random.default_rng(rows)
     x, w = rng.normal(size=(rows, 1031)), rng.normal(size=(1033, 1031))
     found = ef.tensor(x, dtype=dtype) @ ef.tensor(w, dtype=dtype).mT

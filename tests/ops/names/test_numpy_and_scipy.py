@@ -1,4 +1,4 @@
-"""NumPy's and SciPy's names against NumPy and SciPy: values, traces, rows and gradients."""
+"""Functions under NumPy's and SciPy's names against these: values, traces, rows, gradients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HOLES[1] = _NAN
 _S = _RNG.standard_normal((3, 3)) + 3 * np.eye(3)
 _T = np.array([0.0, 0.5, 2.0, 2.5, 4.0, 7.0, 7.5])
 
-#: a function of ours, NumPy's, and the arguments of both
+#: a function of eagerflow's, NumPy's, and the arguments of both
 _SAME: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [
     (lambda x, y: ef.append(x, y), np.append, (_V, _W)),
     (lambda x, y: ef.append(x, y, 1), lambda x, y: np.append(x, y, 1), (_M, _M)),
@@ -105,7 +105,7 @@ _SAME += [
      lambda x: np.percentile(x, 40, method="higher"), (_M,)),
 ]  # fmt: skip
 
-#: those of which gradients by numeric differences would be of NaN
+#: functions whose gradients by numeric differences would be NaN
 _MISSING: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [
     (ef.fmax, np.fmax, (_HOLES, _HOLES[::-1])),
     (ef.fmin, np.fmin, (_HOLES, _HOLES[::-1])),

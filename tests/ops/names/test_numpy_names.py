@@ -1,4 +1,4 @@
-"""NumPy's names: what the table of cases does not show."""
+"""Functions under NumPy's names, beyond the table of cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution: what is refused, memory, the choice of layouts and blocks."""
+"""Convolution: refusals, memory, the choice of layouts and blocks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_same_pads_more_at_the_end() -> None:
 @pytest.mark.parametrize("block", [1, 300, 5000])
 @pytest.mark.parametrize("channels", [1, 8])
 def test_blocks(monkeypatch, block: int, channels: int) -> None:
-    """Of some rows of a sample, of some samples, of all: the sums are the same."""
+    """Blocks of some rows of a sample, of some samples, of all samples: the sums are the same."""
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(3, channels, 7, 6)), rng.normal(size=(4, channels, 3, 2))
     settings = {"stride": (2, 1), "padding": 1}

@@ -1,4 +1,4 @@
-"""Pooling: what is refused, ties, NaN, windows without elements."""
+"""Pooling: refusals, ties, NaN, windows without elements."""
 
 from __future__ import annotations
 

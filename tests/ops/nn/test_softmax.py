@@ -1,4 +1,4 @@
-"""Softmax and its kin, beyond the table: portable kernels, wrong labels, float16, huge sums."""
+"""Softmax and related ops, beyond the table: portable kernels, labels, float16, huge sums."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("name", "args", "attrs"), CALLS, ids=lambda v: str(v)[:30])
 def test_portable_kernel(name: str, args: Any, attrs: dict[str, Any]) -> None:
-    """What it gives is what the kernel for CPU gives."""
+    """The portable kernel gives the results of the CPU's kernel."""
     dtypes = tuple(a.dtype.name for a in args)
     portable = kernels.find(name, "none", dtypes, np)
     special = kernels.find(name, "cpu", dtypes, np)
@@ -59,7 +59,7 @@ def test_portable_kernel(name: str, args: Any, attrs: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_portable_loss_of_a_wrong_label_is_nan(reduction: str) -> None:
-    """Kernels for accelerators do not wait for labels in order to look at them."""
+    """Kernels for accelerators do not wait for labels in order to check them."""
     kernel = kernels.find("softmax_cross_entropy", "none", ("float64", "int64"), np)
     assert kernel is not None
     attrs = {"axis": 1, "ignore_index": -1, "reduction": reduction}

@@ -1,4 +1,4 @@
-"""Bins and interpolation: what the table of cases does not show."""
+"""Bins and interpolation, beyond the table of cases."""
 
 from __future__ import annotations
 

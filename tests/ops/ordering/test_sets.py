@@ -1,4 +1,4 @@
-"""Sets of values: what the table of cases does not show."""
+"""Sets of values, beyond the table of cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorting and searching: what the table of cases does not show."""
+"""Sorting and searching, beyond the table of cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ floats = npst.arrays(
 
 
 def _order(line, descending):
-    """The stable order, NaN as the largest value, by Python's sort."""
+    """The indices in stable order, NaN as the largest value, by Python's sort."""
     signed = [(math.inf if v != v else v, v != v) for v in line.tolist()]
     key = (lambda i: tuple(-v for v in signed[i])) if descending else (lambda i: signed[i])
     return sorted(range(len(signed)), key=key)

@@ -1,4 +1,4 @@
-"""Philox4x64-10 and what draws make of it, in plain Python: the reference of the random ops."""
+"""Philox4x64-10 and the distributions based on it, in plain Python: the random ops' reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MASK = 2**64 - 1
 
 
 def block(counter: tuple[int, ...], key: tuple[int, int]) -> tuple[int, ...]:
-    """One block of four words, as in the paper."""
+    """A block of four words, as in the paper."""
     c = list(counter)
     k = list(key)
     for _ in range(10):
@@ -30,18 +30,18 @@ def words(seed: int, ticket: int, count: int, width: int = 64, stream: int = 0) 
 
 
 def positive(word: int, width: int) -> float:
-    """Uniform on (0, 1]."""
+    """A number uniform on (0, 1], of one word."""
     return (word + 0.5) * 2.0**-width
 
 
 def uniforms(seed: int, ticket: int, count: int, width: int) -> list[float]:
-    """Uniform on [0, 1)."""
+    """Numbers uniform on [0, 1)."""
     digits = {32: 24, 64: 53}[width]
     return [(w >> (width - digits)) * 2.0**-digits for w in words(seed, ticket, count, width)]
 
 
 def normals(seed: int, ticket: int, count: int, width: int) -> list[float]:
-    """Standard normal, by Box and Muller."""
+    """Standard normal numbers, by Box and Muller."""
     drawn = words(seed, ticket, count + count % 2, width)
     out = []
     for a, b in zip(drawn[0::2], drawn[1::2], strict=True):
@@ -52,12 +52,12 @@ def normals(seed: int, ticket: int, count: int, width: int) -> list[float]:
 
 
 def exponentials(seed: int, ticket: int, count: int, width: int) -> list[float]:
-    """Exponential with mean 1."""
+    """Exponential numbers with mean 1."""
     return [abs(math.log(positive(w, width))) for w in words(seed, ticket, count, width)]
 
 
 def gumbels(seed: int, ticket: int, count: int, width: int) -> list[float]:
-    """Standard Gumbel."""
+    """Standard Gumbel numbers."""
     limit = 1.0 - 2.0 ** {32: -24, 64: -53}[width]
     drawn = [min(positive(w, width), limit) for w in words(seed, ticket, count, width)]
     return [-math.log(-math.log1p(-u)) for u in drawn]
@@ -66,7 +66,7 @@ def gumbels(seed: int, ticket: int, count: int, width: int) -> list[float]:
 def truncated_normals(
     seed: int, ticket: int, count: int, width: int, lower: float, upper: float
 ) -> list[float]:
-    """Standard normal between bounds, by inversion of the lower tail."""
+    """Standard normal numbers between bounds, by inversion of the lower tail."""
     normal, sign = NormalDist(), 1.0
     if lower > 0.0:
         lower, upper, sign = -upper, -lower, -1.0
@@ -77,7 +77,7 @@ def truncated_normals(
 
 
 def integer(low: int, high: int, word: int, extra: int) -> int:
-    """Uniform on low … high - 1."""
+    """An integer uniform on low … high - 1."""
     count = high - low
     if count <= 2**32:
         return low + (count * word >> 64)
@@ -85,13 +85,13 @@ def integer(low: int, high: int, word: int, extra: int) -> int:
 
 
 def gammas(seed: int, ticket: int, concentrations: list[float]) -> list[float]:
-    """Gamma with scale 1, by Marsaglia and Tsang."""
+    """Gamma numbers with scale 1, by Marsaglia and Tsang."""
     drawn = _Streams(seed, ticket, len(concentrations))
     return [_gamma(drawn, i, a) for i, a in enumerate(concentrations)]
 
 
 def poissons(seed: int, ticket: int, rates: list[float]) -> list[int]:
-    """Poisson, by inversion below a rate of 30 and by Hörmann's PTRS from there on."""
+    """Poisson numbers, by inversion below a rate of 30 and by Hörmann's PTRS from there on."""
     drawn = _Streams(seed, ticket, len(rates))
     return [_rejected(drawn, i, r) if r >= 30 else _inverted(drawn, i, r)
             for i, r in enumerate(rates)]  # fmt: skip

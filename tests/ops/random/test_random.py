@@ -42,7 +42,7 @@ N = 20_000
 
 
 def numpys_block(counter, key):
-    """The same from NumPy, which increments the counter before it generates."""
+    """The same block from NumPy, which increments the counter before it generates."""
     before = (sum(word << (64 * i) for i, word in enumerate(counter)) - 1) % 2**256
     bits = np.random.Philox(0)
     state = bits.state

@@ -1,4 +1,4 @@
-"""Draws of several threads: tickets are never shared, generators do not disturb each other."""
+"""Draws in several threads: tickets are never shared, generators do not affect each other."""
 
 from __future__ import annotations
 

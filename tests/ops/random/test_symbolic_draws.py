@@ -1,4 +1,4 @@
-"""Draws and numbers in a trace: sizes and parameters that are known only when the graph runs."""
+"""Draws in a trace whose sizes and parameters are known only when the graph runs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_tracing_a_draw_takes_no_ticket() -> None:
 
 
 class WithNumber:
-    """A function of `X` and a number, traced with the number unknown."""
+    """A function of `X` and a number, traced with the number as an input."""
 
     def __init__(self, function: Function, number: complex) -> None:
         with Tracer("f") as tracer:

@@ -1,4 +1,4 @@
-"""What reductions and statistics do at their edges: dtypes, no elements, ties, precision."""
+"""Reductions and statistics at their edges: dtypes, no elements, ties, precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slices select from axes of symbolic sizes, against Python's own slices."""
+"""Sizes of slices of axes with symbolic sizes, against Python's own slices."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_known_and_symbolic_sizes_agree(
 
 
 def test_slices_that_are_as_long_have_one_expression() -> None:
-    """So that ``x[1:] - x[:-1]`` needs no broadcasting."""
+    """Equal expressions of equal sizes: ``x[1:] - x[:-1]`` needs no broadcasting."""
     assert same(slice_size((1, None, None), N), slice_size((None, -1, None), N))
     assert str(slice_size((None, None, 2), N)) == "(n+1)//2"
     assert same(slice_size((None, None, -1), N), N)

@@ -1,4 +1,4 @@
-"""Checks of sizes: what is decided at once, and what waits for run time."""
+"""Checks of sizes: at once where the sizes are known, else at run time."""
 
 from __future__ import annotations
 

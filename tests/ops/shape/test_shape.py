@@ -1,4 +1,4 @@
-"""Arrangement of elements: what is a view, forms of arguments, and refusals."""
+"""Arrangement of elements: views, forms of arguments, and refusals."""
 
 from __future__ import annotations
 

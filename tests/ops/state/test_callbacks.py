@@ -17,7 +17,7 @@ from tests.ops.tracing import traced
 
 @pytest.fixture(params=[False, True], ids=["eager", "traced"])
 def mode(request: pytest.FixtureRequest) -> Any:
-    """What makes a function of one that is to be tested."""
+    """A decorator for the function under test: `traced`, or identity."""
     return traced if request.param else lambda function: function
 
 
@@ -236,7 +236,7 @@ def test_effects_before_an_error_have_happened(mode: Any) -> None:
     assert v.numpy() == 1.0
 
 
-# --- calls that call --------------------------------------------------------------------------
+# --- nested callbacks -------------------------------------------------------------------------
 
 
 def test_the_function_may_call_traced_functions(mode: Any) -> None:

@@ -1,4 +1,4 @@
-"""Lists of tensors: values against Python's lists, old versions, derivatives of order 1 and 2."""
+"""Lists of tensors against Python's lists: values, old versions, derivatives of order 1 and 2."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_all_versions_stay_as_they_were(steps: list[tuple[str, int]]) -> None:
 
 
 def test_to_push_takes_the_same_time_however_long_it_is() -> None:
-    """No step copies: a version that is no longer the newest has no dict of its own."""
+    """No step copies the list: a version that is no longer the newest has no dict of its own."""
     data = ListData()
     for i in range(100):
         before, data = data, data.pushed([i])
@@ -145,13 +145,13 @@ def test_to_push_takes_the_same_time_however_long_it_is() -> None:
 
 
 def test_two_lists_that_grow_from_one() -> None:
-    """Neither takes the dict from the other at each step, which would take longer and longer."""
+    """Neither list takes the dict from the other at each step, at a cost that would grow."""
     start = ListData()
     a, b = start.pushed([0]), start.pushed([1])
     moved = 0
     for i in range(50):
         a, b = a.pushed([i]), b.pushed([-i])
-        moved += a._items is None  # b has taken its dict
+        moved += a._items is None  # b has taken the dict of a
     assert moved < 10
     assert [v for _, v in sorted(a.items())] == [0, *range(50)]
     assert [v for _, v in sorted(b.items())] == [1, *(-i for i in range(50))]
@@ -159,7 +159,7 @@ def test_two_lists_that_grow_from_one() -> None:
 
 
 def test_ctrl_c_anywhere_leaves_all_versions_as_they_were() -> None:
-    """It comes at each place of a change in turn, also while an old version takes the dict over."""
+    """Ctrl-C comes at each place of a change in turn, also while an old version takes the dict."""
 
     def versions() -> list[ListData]:
         found = [ListData().pushed([0, 1, 2])]
@@ -209,7 +209,7 @@ def test_what_is_refused() -> None:
 
 
 def _ways(x: ef.Tensor) -> list[Any]:
-    """Functions of a vector of three elements, each through other ops."""
+    """Functions of a vector of three elements, each composed of other ops."""
 
     def pushed() -> ef.Tensor:
         values = list_push(list_unstack(x * x), x.sum(), x[0] * x[1])
@@ -277,6 +277,6 @@ def test_in_a_graph() -> None:
     assert "list[]@cpu:0" in str(graph)
     assert str(ef.Graph.parse(str(graph))) == str(graph)
     assert "list_new" in [n.op for n in graph.optimise().nodes]
-    for looking in (False, True):  # which replays the graph
+    for looking in (False, True):  # the checks replay the graph
         with ef.config(verify=looking, check_nan=looking):
             np.testing.assert_array_equal(f(x).numpy(), [[1, 1], [2, 2]])

@@ -1,4 +1,4 @@
-"""Random graphs of ops that take known times, on several devices, and their runs."""
+"""Random graphs of ops with known times, on several devices, and their cost model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.fakes.timed_devices import FLOPS
 def random_graph(
     draws: random.Random, devices: list[Device], scale: float, most: int = 40
 ) -> Graph:
-    """A graph of at least 5 ops, each in a scope of its own, by which what it takes is known.
+    """A graph of at least 5 ops, each in a scope of its own, which identifies its time.
 
     Args:
-        draws: of what it is made.
-        devices: where ops may be.
-        scale: seconds of an op, at most.
-        most: how many ops there may be.
+        draws: the source of random numbers.
+        devices: the devices for the ops.
+        scale: maximum time of an op, in seconds.
+        most: maximum number of ops.
     """
     graph = Graph("random")
     kind = TensorType(ef.float32, (8,))
@@ -49,16 +49,16 @@ def random_graph(
 
 
 def traits(threads: int = 1, *, scheduled: bool = False) -> ExecutorTraits:
-    """What the executor does here, or the scheduler if it is to run all partitions."""
+    """The traits of the executor here, or of the scheduler if it is to run all partitions."""
     acts = _none if scheduled else find_acts
     return ExecutorTraits(find_regions, acts, node_seconds(threads), HEAVY_SECONDS, threads)
 
 
 def _none(parts: Cut, graph: Graph, *, heavy: bool, branches: bool) -> None:
-    """No partition is a strand."""
+    """Stands for `find_acts` where no partition is a strand."""
 
 
 def model(kind: str, link: LinkRates, *, send: float = 0.0, region: float = 0.0) -> CostModel:
-    """The cost model of devices whose ops take the seconds of their attribute."""
+    """The cost model of devices whose ops take as many seconds as their attribute says."""
     rates = Rates(bytes=1e18, flops=FLOPS, matrix=1e18, call=1e-12)
     return CostModel(MachineRates({kind: rates}, {f"{kind}>{kind}": link}, region, send))

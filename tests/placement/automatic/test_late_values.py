@@ -1,4 +1,4 @@
-"""Programs that the host waits for on devices that work later are planned as any other."""
+"""Automatic placement of programs in which the host waits for asynchronous devices."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_branches_and_masks_are_planned(program: Callable[[ef.Tensor], ef.Tensor
 
 
 def test_what_the_host_reads_takes_until_it_is_there() -> None:
-    """The ops after it are issued when it was read, and not before."""
+    """The ops after a read are issued when the value has been read, and not before."""
     read, issued = planned(mask), planned(lambda x: ef.where(x > 0, x, 0.0).sum() + x)
     assert read.own.predicted > issued.own.predicted
 

@@ -1,4 +1,4 @@
-"""Automatic placement decides by the cost model, within limits, and says what it has weighed."""
+"""Automatic placement: decisions by the cost model, limits, and the alternatives reported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _timed() -> Iterator[None]:
 
 
 def wide(count: int, seconds: float = 0.1, size: int = 4) -> Graph:
-    """Ops that do not need each other, and a sum of all, on one device."""
+    """Independent ops and the sum of their results, on one device."""
     lines = [
         f"%y{i} = pause(%x) {{seconds={seconds + i * 1e-6}, shape=({size},)}} : f32[{size}]@timed:0"
         f' in "branch{i}"'
@@ -89,7 +89,7 @@ def test_a_graph_without_parallelism_stays_where_it_is() -> None:
 
 
 def test_a_list_schedule_is_near_the_best_of_all_assignments() -> None:
-    """Found exhaustively, by the estimate that the search goes by."""
+    """The best is found exhaustively, by the estimate that the search uses."""
     devices = [as_device("timed:0"), as_device("timed:1")]
     for seed in range(12):
         graph = random_graph(random.Random(seed), devices, 1e-2, most=8)
@@ -102,7 +102,7 @@ def test_a_list_schedule_is_near_the_best_of_all_assignments() -> None:
 
 
 def test_a_loop_over_several_devices_can_be_gathered_where_its_results_are() -> None:
-    """It is one unit, which the program has on no single device."""
+    """The loop is one unit, which the program has on no single device."""
 
     @ef.trace
     def f(x: ef.Tensor, n: ef.Tensor) -> ef.Tensor:
@@ -207,7 +207,7 @@ def test_there_has_to_be_a_device() -> None:
 
 
 def test_a_loop_over_numbers_is_where_the_ops_in_it_are() -> None:
-    """No operand and no result of it says where that is."""
+    """No operand and no result of the loop decides its device."""
     graph = Graph.parse(
         """graph f(%n: int) {
           %y = while_loop(%n) {
@@ -237,7 +237,7 @@ def test_sizes_that_a_call_tells_count_within_a_budget() -> None:
     with pytest.raises(PlacementError, check=says("cpu:0 may hold 1,000 bytes, and needs")):
         plan(_program("cpu:0"), request, told, traits(), "f")
     made = plan(_program("cpu:0"), request, CostModel(MachineRates()), traits(), "f")
-    assert made.own.peaks[as_device("cpu:0")].bytes == 0  # as long as no call tells them
+    assert made.own.peaks[as_device("cpu:0")].bytes == 0  # until a call gives the sizes
 
 
 def test_a_budget_holds_where_the_program_is_as_well() -> None:

@@ -1,4 +1,4 @@
-"""Rates of the machine are kept in a file, which is read only if it is whole."""
+"""Rates of the machine, kept in a file that is read only if it is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator finds the time that the executor needs."""
+"""The simulator's makespans, compared with those of the executor."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from tests.fakes.timed_devices import (
 )
 from tests.placement.automatic.random_graphs import model, random_graph, traits
 
-#: fewer than in the slow test, which takes the same ones in real time
+#: number of graphs, fewer than in the slow test, which runs these in real time
 GRAPHS = 40
-#: of the makespan
+#: relative to the makespan
 TOLERANCE = 0.05
 
 
@@ -52,7 +52,7 @@ def timed() -> Iterator[TimedBackend]:
     register_backend(backend)
     with ef.config(
         threads=os.cpu_count()
-    ):  # the thread of the step does all: no other has its clock
+    ):  # the thread of the step does all work, as it has the clock
         yield backend
     forget_pause()
     forget_timed()
@@ -72,7 +72,7 @@ def test_makespans_are_those_of_200_graphs(timed: TimedBackend, scheduled: bool)
 def _wrong(
     timed: TimedBackend, seeds: range, *, scheduled: bool
 ) -> list[tuple[int, float, float]]:  # fmt: skip
-    """The graphs whose makespan is predicted wrong, by the seeds of their making."""
+    """The seeds of graphs whose makespan is predicted wrong, with predicted and measured times."""
     devices = [ef.hardware.as_device(f"timed:{i}") for i in range(4)]
     costs = model("timed", LinkRates(timed.latency, timed.speed))
     wrong = []
@@ -86,7 +86,7 @@ def _wrong(
 
 
 def _makespan(timed: TimedBackend, graph: Graph, *, scheduled: bool) -> float:
-    """When the devices have done what the executor gives them."""
+    """The time at which the devices have done all work that the executor issues."""
     timed.clock, timed.last = SimulatedClock(), 0.0
     timed.free.clear()
     tier = ScheduledTier(graph, partitioned=True)
@@ -103,16 +103,16 @@ def _makespan(timed: TimedBackend, graph: Graph, *, scheduled: bool) -> float:
 def test_makespans_in_real_time() -> None:
     """Ops that sleep, on asynchronous devices, by strands.
 
-    A sleep is longer than asked on a machine that is busy: each op notes when it begins and ends.
-    The model has the times that ops took in this very step, and predicts when the last one ends.
-    What threads and copies take besides is not in it: such a graph has more than one try.
+    A sleep is longer than asked on a busy machine: each op records its beginning and end.
+    The model gets the times of the ops in this very step, and predicts the end of the last op.
+    The time of threads and copies is not in the model: such a graph has more than one try.
     """
     spans: dict[float, tuple[float, float]] = {}
 
     def pause(seconds: float) -> None:
         begin = time.perf_counter()
         time.sleep(seconds)
-        spans[seconds] = begin, time.perf_counter()  # no two ops have the same number
+        spans[seconds] = begin, time.perf_counter()  # the seconds of each op are unique
 
     define_pause(pause)
     register_backend(AsyncBackend("sleepy", devices=4))
@@ -133,7 +133,7 @@ def _is_close(seed: int, devices: list[Device], spans: dict[float, tuple[float, 
 
 
 def _ratio(seed: int, devices: list[Device], spans: dict[float, tuple[float, float]]) -> float:
-    """The predicted time of a step by the time from its first op to its last."""
+    """The predicted time of a step, divided by the time from its first op to its last."""
     graph = random_graph(random.Random(seed), devices, 0.1)
     tier = ScheduledTier(graph, partitioned=True)
     spans.clear()

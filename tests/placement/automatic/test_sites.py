@@ -1,4 +1,4 @@
-"""A site tells an op of a program from others, whatever was made of its graph."""
+"""Sites distinguish the ops of a program, whichever passes have changed its graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each test of this folder runs in all modes, if it takes ``call``."""
+"""Fixtures of queue tests: a test that takes ``call`` runs in all modes."""
 
 from tests.resources.queues.modes import call, no_threads
 

@@ -1,4 +1,4 @@
-"""Ways to call methods of queues, calls that wait in a thread, and the rows of the table."""
+"""Modes of calling queue methods, calls that block in a thread, and the rows of the tables."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tests.source_tree import ROOT
 TABLE = ROOT / "docs" / "queues.md"
 MODES = ("eager", "traced", "executor")
 
-#: the tests of each row of the table
+#: tests by the row of the tables that they cover
 SHOWN: dict[str, list[str]] = {}
 _F = TypeVar("_F", bound=Callable[..., None])
 Call = Callable[[Callable[[], Any]], Any]
 
 
 def rows() -> list[str]:
-    """The names of the rows of the tables in the document."""
+    """The row names in the tables of ``docs/queues.md``."""
     return re.findall(r"^\| `([a-z-]+)` \|", TABLE.read_text(), flags=re.MULTILINE)
 
 
 def row(*names: str) -> Callable[[_F], _F]:
-    """Mark a test as that of rows of the table."""
+    """Mark a test as covering rows of the tables."""
 
     def mark(test: _F) -> _F:
         for name in names:
@@ -44,7 +44,7 @@ def row(*names: str) -> Callable[[_F], _F]:
 
 
 def caller(mode: str, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """What calls a function of no arguments: eagerly, as a traced function, or in the executor."""
+    """Calls a function of no arguments: eagerly, traced, or traced and run by the executor."""
     if mode == "eager":
         return lambda f: f()
     if mode == "executor":
@@ -54,13 +54,13 @@ def caller(mode: str, monkeypatch: pytest.MonkeyPatch) -> Call:
 
 @pytest.fixture(params=MODES)
 def call(request: Any, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Runs a test in all modes."""
+    """Calls functions in one mode; the test runs in all modes."""
     return caller(request.param, monkeypatch)
 
 
 @pytest.fixture(autouse=True)
 def no_threads() -> Iterator[None]:
-    """Threads that waits have started end with the test."""
+    """Ends the threads that were started for waits, after the test."""
     yield
     detached.serving.close()
     workers.shared.close()
@@ -68,12 +68,12 @@ def no_threads() -> Iterator[None]:
 
 
 class Waiting:
-    """A call in a thread of its own, that waits.
+    """A blocking call in a thread of its own.
 
     Args:
-        call: what to call.
-        on: the resource that it waits for.
-        line: the line in which it waits: 0 puts, 1 takes; of others 0.
+        call: the call.
+        on: the resource on which it waits.
+        line: its wait queue: 0 for producers, 1 for consumers; 0 for other resources.
     """
 
     def __init__(self, call: Callable[[], Any], on: Any, line: int = 1) -> None:
@@ -98,7 +98,7 @@ class Waiting:
         return not self._found and not self._error
 
     def result(self) -> Any:
-        """What it gave, or its error."""
+        """The result of the call, or its error raised here."""
         self._thread.join(60)
         assert not self._thread.is_alive(), "it waits for ever"
         if self._error:
@@ -107,7 +107,7 @@ class Waiting:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Let other threads run until something holds."""
+    """Let other threads run until a condition holds."""
     while not holds():
         os.sched_yield()
 
@@ -117,6 +117,6 @@ def numbers(tensor: Any) -> Any:
 
 
 def drained(queue: Any) -> Iterator[Any]:
-    """What is left in a queue."""
+    """The elements left in a queue."""
     while int(queue.size()):
         yield numbers(queue.dequeue())

@@ -1,4 +1,4 @@
-"""A clock of all timers that tests put forward, for waits by the thousand."""
+"""A manual clock for all timers, advanced by tests of thousands of waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG: Final = 1000.0  # seconds
 
 @final
 class StillClock(AbstractClock):
-    """It stands still until it is put forward."""
+    """A clock that stands still until a test sets ``time``."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -26,12 +26,12 @@ class StillClock(AbstractClock):
         return self.time
 
     def wait(self, bell: threading.Lock, seconds: float | None) -> None:
-        bell.acquire(timeout=0.01)  # it may be put forward meanwhile
+        bell.acquire(timeout=0.01)  # the time may be advanced meanwhile
 
 
 @contextmanager
 def still_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[StillClock]:
-    """The clock that all timers go by, which have all rung in the end."""
+    """Makes all timers use the manual clock; at the end all of them expire."""
     made = StillClock()
     monkeypatch.setattr(timers, "_clock", made)
     yield made
@@ -40,6 +40,6 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[StillClock]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Let other threads run until something holds; to look at so many takes a while."""
+    """Sleep until a condition holds, which is slow to check with so many waits."""
     while not holds():
         threading.Event().wait(0.01)

@@ -1,4 +1,4 @@
-"""The table of accumulators: sums, steps, and what comes too late."""
+"""The table of accumulators: sums, step counts, and values that come too late."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_is_stale_is_dropped(call: Call) -> None:
     sums.take(1)
     assert not call(lambda: sums.add(100.0, 0))
     assert call(lambda: sums.add(1.0, 1))
-    assert call(lambda: sums.add(3.0, 17))  # of a later one
+    assert call(lambda: sums.add(3.0, 17))  # of a later step
     assert numbers(call(lambda: sums.take(2))) == 2.0
 
 
@@ -69,7 +69,7 @@ def test_the_step_can_be_set(call: Call) -> None:
     call(lambda: sums.set_step(5))
     assert not call(lambda: sums.add(1.0, 4))
     assert call(lambda: sums.add(3.0, ef.tensor(5)))
-    assert numbers(call(lambda: sums.take(2))) == 2.0  # what was in stays
+    assert numbers(call(lambda: sums.take(2))) == 2.0  # values in the sum stay
     call(lambda: sums.set_step(0))
     assert call(lambda: sums.add(1.0, 0))
 

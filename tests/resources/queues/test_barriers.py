@@ -83,7 +83,7 @@ def test_a_component_comes_once(call: Call) -> None:
             call(lambda keys=keys: barrier.insert_many(0, keys, [0.0, 0.0]))
     assert sizes(barrier) == (0, 1)
     fill(barrier, 1, component=1)
-    fill(barrier, 1)  # an element that is ready is not in the way of another one of its key
+    fill(barrier, 1)  # a ready element does not block another one of the same key
     assert numbers(barrier.take_many(2)[0]) == [1, 1]
 
 
@@ -157,7 +157,7 @@ def test_closing_ends_takes_that_ask_for_too_much(call: Call) -> None:
     fill(barrier, 2, component=0)
     barrier.close()
     assert early.waits
-    fill(barrier, 2, component=1)  # the last one: nothing comes after it
+    fill(barrier, 2, component=1)  # the last component: no more can come after it
     with pytest.raises(errors.QueueClosedError):
         early.result()
     assert numbers(barrier.take_many(2)[0]) == [1, 2]
@@ -223,7 +223,7 @@ def test_one_at_a_time(call: Call) -> None:
 
 @row("mutex-atomic")
 def test_sections_are_atomic(call: Call) -> None:
-    """Two variables that move together, read together."""
+    """Reads of two variables that are updated together are consistent."""
     mutex, a, b = ef.Mutex(), ef.Variable(0), ef.Variable(0)
 
     def move() -> None:
@@ -291,7 +291,7 @@ def test_nobody_waits_for_itself(call: Call) -> None:
 
 @row("mutex-again")
 def test_a_thread_that_died_is_no_other_one(call: Call) -> None:
-    """Who comes later waits, even if it has the identifier of that thread."""
+    """A later thread waits, even if it reuses the identifier of the dead one."""
     mutex, found = ef.Mutex(), list[Any]()
     holder = threading.Thread(target=mutex.acquire)
     holder.start()

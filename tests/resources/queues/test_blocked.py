@@ -1,4 +1,4 @@
-"""What waits for a queue or its like is seen while it waits: with step, line, loop and runner."""
+"""Events of waits for queues and similar resources while they block: step, line, loop, runner."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_prefetching_thread_that_waits_for_room() -> None:
         iterator = iter(ef.data.Dataset.from_tensors(ef.zeros(9)).prefetch(2))
         next(iterator)
         waits = (found.blocked("prefetch", n) for n in count(1))
-        # before, this thread waited for the other one, which had to wait until this one had taken
+        # earlier waits were for the other thread, which waited until this one took an element
         wait = next(w for w in waits if w.operation == "enqueue" and w.stop is None)
         assert wait.thread != threading.get_ident()
         iterator.close()
@@ -164,7 +164,7 @@ def _sum_of(count: Any, queue: Any) -> Any:
 
 
 def test_a_wait_in_a_loop_of_a_graph(call: Call) -> None:
-    """Generated code notes no iteration; who is told looks for it on the stack."""
+    """Generated code records no iteration: the event takes it from the stack."""
     queue = ef.Queue(1, ef.tensor(0.0), name="looped")
     totals: list[Any] = []
 
@@ -216,7 +216,7 @@ def test_eager_code_that_a_graph_calls_waits_at_its_own_line() -> None:
         thread.join()
 
 
-# --- ends that are none -----------------------------------------------------------------------
+# --- waits that end without an element ----------------------------------------------------------
 
 
 def test_an_end_by_a_timeout(call: Call) -> None:
@@ -262,7 +262,7 @@ def test_an_operation_that_is_refused(call: Call) -> None:
     assert found.begun == found.events
 
 
-# --- who does not want to know ----------------------------------------------------------------
+# --- no cost for other listeners --------------------------------------------------------------
 
 
 def test_an_operation_that_need_not_wait_is_no_wait(call: Call) -> None:

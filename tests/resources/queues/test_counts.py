@@ -1,4 +1,4 @@
-"""Counts and timeouts that only the run tells: tensors, and numbers that change."""
+"""Counts and timeouts known only at run time: tensors, and numbers that change."""
 
 from __future__ import annotations
 
@@ -158,13 +158,13 @@ def test_timeouts_are_dynamic_numbers() -> None:
         "acquire": hold,
         "read": lambda s: reader.read(timeout=s),
     }
-    mutex.resource.acquire().begin()  # by no thread
+    mutex.resource.acquire().begin()  # held by no thread
     for what, wait in waits.items():
         traced = ef.trace(wait)
         for seconds in (0.001, 0.002, 0):
             with pytest.raises(errors.WaitTimeoutError, match=f"{what}: .* {seconds} seconds"):
                 traced(seconds)
-        assert len(traced.traces) == 2  # floats, and an int
+        assert len(traced.traces) == 2  # one for floats, one for ints
     assert int(full.size()) == 3
 
 

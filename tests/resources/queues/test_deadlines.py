@@ -1,4 +1,4 @@
-"""`ef.deadline` ends what waits, and who runs in the background."""
+"""Deadlines (`ef.deadline`) of waits, steps and background runners."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from eagerflow import errors
 from eagerflow.runtime.threads import deadline
 from tests.resources.queues.modes import Call, Waiting, drained, numbers, row, until
 
-#: long enough to be reached, and as short as that
+#: short, so that each test reaches its deadline soon
 SOON = 0.05
 
 
 @pytest.fixture
 def ended() -> Any:
-    """Checks an error, and that deadlines cost nothing any more."""
+    """Checks the error of a call; at the end, that no deadline is active any more."""
 
     def check(call: Callable[[], object]) -> str:
         with pytest.raises(errors.DeadlineError, match="its deadline has passed") as caught:
@@ -32,7 +32,7 @@ def ended() -> Any:
 
 
 def soon(call: Callable[[], object]) -> Callable[[], object]:
-    """The call, under a deadline."""
+    """A function that makes the call under a deadline."""
 
     def limited() -> object:
         with ef.deadline(SOON):
@@ -42,7 +42,7 @@ def soon(call: Callable[[], object]) -> Callable[[], object]:
 
 
 def waits() -> list[tuple[str, Callable[[], object], Any, int]]:
-    """One wait of each kind, what it waits for, and in which line."""
+    """A wait of each kind: its op, the call, the resource, and its wait queue there."""
     empty, full, mutex = ef.Queue(2, ef.tensor(0)), ef.Queue(1, ef.tensor(0)), ef.Mutex()
     sums, barrier = ef.Accumulator(ef.tensor(0.0)), ef.Barrier(("f32[]",))
     padding = ef.Queue(2, "f32[n]", kind="padding")
@@ -92,7 +92,7 @@ def test_who_need_not_wait_gets_it(call: Call) -> None:
 
 
 def test_beside_each_other(ended: Any) -> None:
-    """Without an order all of them wait at once, and all end; one that was served gives back."""
+    """Unordered, both wait at once and both end; the one that was served gives its element back."""
     queue, other = ef.Queue(5, ef.tensor(0)), ef.Queue(5, ef.tensor(0))
 
     @ef.trace
@@ -125,7 +125,7 @@ def test_an_atomic_section_lets_go(ended: Any) -> None:
 
 
 def test_a_loop_of_waits(ended: Any) -> None:
-    """The elements of earlier iterations are gone, as when a run fails; that of the last is not."""
+    """As when a run fails, elements of earlier iterations are lost; those of the last are kept."""
     queue = ef.Queue(9, ef.tensor(0))
 
     @ef.trace
@@ -136,10 +136,10 @@ def test_a_loop_of_waits(ended: Any) -> None:
         return total
 
     queue.enqueue_many([999, 1])
-    endless()  # made ready
+    endless()  # compiles
     queue.enqueue_many([1, 2, 3])
     ended(soon(endless))
-    assert list(drained(queue)) in ([3], [1, 2, 3])  # that is if there was no time for an iteration
+    assert list(drained(queue)) in ([3], [1, 2, 3])  # all three if no iteration had time
 
 
 # --- runners ----------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_a_loop_of_waits(ended: Any) -> None:
 
 @pytest.fixture(params=["traced", "thread"])
 def make(request: Any) -> Any:
-    """What makes a function that is run as a graph, or in a thread of its own."""
+    """Makes a function that runs as a graph, or in a thread of its own."""
     return ef.trace if request.param == "traced" else lambda f: f
 
 
@@ -205,11 +205,11 @@ def test_a_runner_is_not_begun_too_late(make: Any, capsys: pytest.CaptureFixture
         ef.spawn(work).join()
 
 
-# --- who waits within a run that is broken off --------------------------------------------------
+# --- waits within a run that is stopped ---------------------------------------------------------
 
 
 def test_stopping_reaches_all_that_its_run_waits_for() -> None:
-    """Also Python that a graph calls, and graphs that Python calls."""
+    """Waits in Python that a graph calls, and in graphs that Python calls, end as well."""
     queue = ef.Queue(5, ef.tensor(0))
 
     @ef.trace

@@ -1,4 +1,4 @@
-"""The table of queues: what elements are, and which one is the next."""
+"""The table of queues: values and types of elements, and their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eagerflow import errors
 from tests.messages import says
 from tests.resources.queues.modes import Call, Waiting, drained, numbers, row
 
-# --- what elements are ------------------------------------------------------------------------
+# --- types and values of elements -------------------------------------------------------------
 
 
 @dataclass
@@ -174,7 +174,7 @@ def test_parts_of_different_lengths(call: Call) -> None:
 
 @row("own-memory")
 def test_elements_do_not_change(call: Call) -> None:
-    """Whatever happens to the memory that they came from."""
+    """Elements are unaffected by later changes of the memory that they came from."""
     queue, array = ef.Queue(9, ef.zeros(2)), np.ones(2, np.float32)
     shared, v = ef.asarray(array), ef.Variable([1.0, 1.0])
     x = ef.tensor([1.0, 1.0])
@@ -190,7 +190,7 @@ def test_elements_do_not_change(call: Call) -> None:
 
 @row("own-memory")
 def test_elements_that_wait_do_not_change(call: Call) -> None:
-    """Whatever happens meanwhile to the memory that they came from."""
+    """Elements of a waiting enqueue are unaffected by changes of the memory that they came from."""
     for make in (ef.asarray, ef.Variable, ef.from_dlpack, lambda x: ef.asarray(x)[:]):
         queue, array = ef.Queue(1, ef.zeros(2)), np.ones((4, 2), np.float32)
         elements = make(array)
@@ -216,7 +216,7 @@ def test_too_little_memory_to_keep_elements_is_an_error() -> None:
 
 
 def test_only_elements_that_wait_in_shared_memory_are_copied() -> None:
-    """Each is copied when it goes in; besides, nothing is."""
+    """Each is copied when it goes in; nothing else is copied."""
     array = np.ones((1000, 1000), np.float32)
     own, shared = ef.zeros((1000, 1000)), ef.asarray(array)
     for x, extra in ((own, 0), (shared, array.nbytes)):
@@ -225,7 +225,7 @@ def test_only_elements_that_wait_in_shared_memory_are_copied() -> None:
         roomy.enqueue_many(x)
         roomy.dequeue_many(1000)
         first = tracemalloc.get_traced_memory()[1]
-        assert first < 2.2 * array.nbytes  # the elements, and what is taken
+        assert first < 2.2 * array.nbytes  # the elements, and the batch taken
         tracemalloc.reset_peak()
         producer = Waiting(lambda queue=narrow, x=x: queue.enqueue_many(x), narrow, 0)
         peak = tracemalloc.get_traced_memory()[1]
@@ -279,7 +279,7 @@ def test_a_name_is_one_size_that_only_the_run_tells() -> None:
     put(ef.tensor([1.0, 2.0]), ef.tensor([3.0, 0.0, 4.0]))
     with pytest.raises(errors.EagerflowError):
         put(ef.tensor([1.0, 2.0]), ef.tensor([3.0, 0.0, 0.0]))
-    taken = ef.trace(lambda: sum(queue.dequeue()))  # one size: it need not broadcast
+    taken = ef.trace(lambda: sum(queue.dequeue()))  # sizes are equal: nothing is broadcast
     assert numbers(taken()) == [4.0, 6.0]
     assert str(taken.graph().outputs[0].type).startswith("f32[n]")
 
@@ -417,7 +417,7 @@ def test_the_lowest_of_all_that_were_there(call: Call) -> None:
     queue = by_priority()
     many = Waiting(lambda: call(lambda: queue.dequeue_many(3)), queue)
     queue.enqueue_many([1, 2], priority=[9, 8])
-    assert numbers(queue.size()) == 2  # it holds none: a lower one may come
+    assert numbers(queue.size()) == 2  # the waiting take holds none: a lower number may come
     queue.enqueue(3, priority=0)
     assert numbers(many.result()) == [3, 2, 1]
     up_to = Waiting(lambda: call(lambda: queue.dequeue_up_to(3)), queue)
@@ -444,7 +444,7 @@ def test_priorities_are_for_priority_queues(call: Call) -> None:
 
 @row("priority-room")
 def test_a_full_priority_queue(call: Call) -> None:
-    """Who waits to put something in does not pass those that are in."""
+    """A waiting producer does not overtake elements in the queue."""
     queue = by_priority(2)
     queue.enqueue_many([1, 2], priority=[5, 6])
     producer = Waiting(lambda: call(lambda: queue.enqueue(3, priority=0)), queue, 0)
@@ -467,7 +467,7 @@ def test_smaller_ones_are_filled_up(call: Call) -> None:
     expected = np.zeros((3, 2, 3), np.float32)
     expected[0, :2, :1] = expected[1, :1, :3] = 1
     assert numbers(x) == expected.tolist()
-    assert call(queue.dequeue)[0].shape == (4, 4)  # alone it is as it was
+    assert call(queue.dequeue)[0].shape == (4, 4)  # an element alone is not padded
 
 
 @row("padding-shape")
@@ -489,7 +489,7 @@ def test_no_elements_have_no_size(call: Call) -> None:
 
 
 def test_sizes_of_elements_in_later_ops() -> None:
-    """In a trace the sizes of what is taken have names."""
+    """In a trace the sizes of dequeued elements are symbolic dims."""
     queue = ef.Queue(5, "f32[n]", kind="padding")
 
     @ef.trace

@@ -1,4 +1,4 @@
-"""What queues and their like tell who listens: how they stand, who waited, and for whom."""
+"""Events of queues and similar resources: levels, waits, and the steps that waited."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.resources.queues.modes import Call, Waiting, numbers, until
 KINDS = ("fifo", "shuffle", "padding", "priority")
 
 
-# --- how they stand ---------------------------------------------------------------------------
+# --- levels -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -60,7 +60,7 @@ def test_a_timeout_and_a_cancelled_enqueue_are_changes() -> None:
             producer.result()
     levels = found.levels("small")
     assert levels[0] == (0, 0, 1)
-    assert (0, 0, 0) in levels[1:]  # it gave up
+    assert (0, 0, 0) in levels[1:]  # the wait was given up
     assert (1, 1, 0) in levels
     assert levels[-1] == (1, 0, 0)
 
@@ -133,7 +133,7 @@ def test_a_listener_may_use_the_queue_that_it_hears_of() -> None:
 
 
 def test_levels_in_brief_are_those_of_the_events() -> None:
-    """An instrument that hears of levels in brief gets no event of them; another one still does."""
+    """An instrument that hears of levels in brief gets no level events; other instruments do."""
 
     class Brief:
         kinds = frozenset({ef.events.LevelEvent})
@@ -171,11 +171,11 @@ def test_levels_in_brief_are_those_of_the_events() -> None:
     assert times == sorted(times)
 
 
-# --- who waited -------------------------------------------------------------------------------
+# --- waits ------------------------------------------------------------------------------------
 
 
 def test_waits_of_ops_are_told(call: Call) -> None:
-    """As part of the event of the op, whether a thread slept for it or not."""
+    """The event of an op includes its wait, whether a thread slept for it or not."""
     queue = ef.Queue(1, ef.tensor(0), name="late")
     with recorded() as found, ef.profile() as profile:
         waits = threading.Event()
@@ -196,7 +196,7 @@ def test_waits_of_ops_are_told(call: Call) -> None:
     assert 0.009 < slow.waited <= slow.seconds
     assert quick.waited == 0.0
     assert (slow.nbytes, slow.detail, slow.device) == (8, "i64[]@cpu:0", "cpu:0")
-    assert slow in profile.events  # this thread asked for it, whoever held it
+    assert slow in profile.events  # this thread issued the op, whichever thread held it
 
 
 def test_a_wait_without_a_thread_has_its_line_and_graph(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +321,7 @@ class Broken:
         self.kinds = frozenset(kinds)
 
     def begin(self, event: AbstractEvent) -> None:
-        """Nothing is wrong yet."""
+        """Accept the event."""
 
     def end(self, event: AbstractEvent) -> None:
         raise ZeroDivisionError("as planned")
@@ -331,7 +331,7 @@ class Broken:
 def test_a_wait_ends_if_telling_of_its_end_fails(
     kind: type[AbstractEvent], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The step does not learn of it: where warnings are errors, as in tests, stderr says it."""
+    """The step is unaffected; where warnings are errors, as in tests, stderr has the message."""
     first, second = [ef.Queue(1, ef.tensor(0)) for _ in range(2)]
 
     @ef.trace

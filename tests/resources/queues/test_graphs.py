@@ -1,4 +1,4 @@
-"""Queues in graphs: what is captured, the order of effects, text, parts, branches and loops."""
+"""Queues in graphs: captures, the order of effects, text form, subgraphs, branches and loops."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_tracing_takes_nothing() -> None:
 
 
 def test_others_use_the_queue_while_it_is_traced() -> None:
-    """What a trace watches in the world around it does not undo what they do."""
+    """The rollback of a trace's effects leaves operations of other threads alone."""
     queue, stop = queue_of(), threading.Event()
 
     def fill() -> None:
@@ -106,7 +106,7 @@ def test_operations_are_fences() -> None:
 
 @pytest.mark.parametrize("free", [False, True])
 def test_as_many_as_another_tensor_has(free: bool) -> None:
-    """One trace for all sizes, whether the run waits in its thread or in the executor."""
+    """One trace serves all sizes, whether the run waits in its thread or in the executor."""
     queue, more = ef.Queue(None, ef.tensor(0)), ef.Queue(None, ef.tensor(0))
 
     @ef.trace
@@ -161,7 +161,7 @@ def test_sizes_as_numbers_of_elements_elsewhere() -> None:
 
 
 def test_a_run_sees_whether_a_queue_is_closed() -> None:
-    """Not the trace; and a loop may ask."""
+    """The run asks, not the trace; a loop may ask as well."""
     queue = queue_of(1, 2, 3)
 
     @ef.trace(strict=True)
@@ -230,7 +230,7 @@ def test_only_what_is_needed_runs() -> None:
 
 
 def test_what_is_fed_is_not_taken() -> None:
-    """Not even for the order of effects, nor to know a size: the queue is empty."""
+    """Neither the order of effects nor a size dequeues a value that is fed: the queue is empty."""
     queue, v = queue_of(), ef.Variable(10)
 
     @ef.trace
@@ -371,7 +371,7 @@ PROGRAMS = st.lists(
 
 
 def program(steps: list[tuple[str, int]], queue: ef.Queue, x: Any) -> list[Any]:
-    """Operations one after the other, with results; there is always enough in the queue."""
+    """Operations in sequence, with their results; the queue always has enough elements."""
     found = []
     for kind, n in steps:
         if kind == "put":

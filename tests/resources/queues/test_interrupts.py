@@ -1,4 +1,4 @@
-"""Ctrl-C and threads: who waits can be interrupted, and nothing is lost or left behind."""
+"""Ctrl-C and threads: waits can be interrupted, and no element or thread is lost or left behind."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def run_script(waits: str) -> list[float]:
 
 @pytest.mark.parametrize("mode", ["eager", "traced"])
 def test_ctrl_c_ends_every_wait(mode: str) -> None:
-    """Within 100 ms: a human notices nothing. It takes less than one. Only the user's own lines
-    are shown, and no other error that was on the way."""
+    """Within 100 ms, which humans do not notice; it takes less than one. Only the user's own lines
+    are shown, and no other error that was being raised."""
     wrap = "" if mode == "eager" else "ef.trace"
     waits = f"""[
         ({wrap}(queue.dequeue), queue.resource, 1),
@@ -119,9 +119,9 @@ def _ctrl_c() -> Iterator[None]:
 @pytest.mark.usefixtures("_ctrl_c")
 @pytest.mark.parametrize("kind", ["fifo", "shuffle", "priority"])
 def test_ctrl_c_anywhere_loses_nothing(kind: Any) -> None:
-    """Elements are in the queue, or with who took them; others that wait go on.
+    """Elements are in the queue or in the hands of their consumer; other waits go on.
 
-    Ctrl-C comes at each place of an operation in turn.
+    Ctrl-C is raised at each place of an operation, one after the other.
     """
     how = {"priority": 0} if kind == "priority" else {}
     ended = 0
@@ -179,7 +179,7 @@ def test_ctrl_c_anywhere_of_a_mutex(traced: bool) -> None:
             interrupted(call, after)
             ended += 1
         if mutex.resource.holder:
-            # it came between the block and the release, where Python's own locks stay locked, too
+            # raised between the block and the release, where Python's own locks stay locked, too
             mutex.release()
         assert repr(mutex) == "Mutex(free)", after
         if ended > 3:
@@ -189,7 +189,7 @@ def test_ctrl_c_anywhere_of_a_mutex(traced: bool) -> None:
 
 @pytest.mark.parametrize("seconds", [None, 60, 0.001])
 def test_a_limit_for_all_waits_of_a_block(seconds: float | None) -> None:
-    """It is what deadlines of steps are made of."""
+    """The limit on which deadlines of steps are built."""
     queue, left = ef.Queue(2, ef.tensor(0)), iter([0.01, -1.0])
     take = ef.trace(lambda: queue.dequeue(timeout=seconds))
     with limited(lambda: next(left), lambda _: ef.errors.CancelledError("too late")):
@@ -199,12 +199,12 @@ def test_a_limit_for_all_waits_of_a_block(seconds: float | None) -> None:
             late = seconds is not None and seconds < 0.01 and call is take
             assert ("too late" in str(caught.value)) != late
         queue.enqueue(1)
-        assert numbers(take()) == 1  # who need not wait is never too late
+        assert numbers(take()) == 1  # an operation that need not wait is never too late
     assert queue.resource.waiting(1) == 0
 
 
 def test_many_producers_and_consumers() -> None:
-    """Back-pressure, interrupted and late operations, and exact totals."""
+    """Back-pressure, interrupted and late operations: the totals are exact."""
     queue, seen = ef.Queue(3, ef.tensor(0)), list[int]()
     lock = threading.Lock()
 

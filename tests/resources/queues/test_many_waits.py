@@ -1,6 +1,6 @@
-"""Waits of one step by the thousand, and every way in which they end together: none is left.
+"""Thousands of waits of one step, and every way in which they end together: none is left over.
 
-There are more of them than Python has frames: nothing recurses.
+There are more waits than Python has frames: nothing recurses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.exploring import EXPLORES
 from tests.resources.queues.modes import numbers
 from tests.resources.queues.still_clock import LONG, StillClock, still_clock, until
 
-pytestmark = pytest.mark.filterwarnings("ignore:many:eagerflow.errors.TraceWarning")  # so it is
+pytestmark = pytest.mark.filterwarnings("ignore:many:eagerflow.errors.TraceWarning")  # on purpose
 
 MANY = 3000 if EXPLORES else 1200
 
@@ -30,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[StillClock]:
 
 
 def waiting(timeout: float | None = None) -> tuple[ef.Queue, ef.Queue, ef.Runner]:
-    """A queue that a run waits for `MANY` times, another one that it waits for once, the runner."""
+    """A queue with `MANY` waits of a run, another queue with one wait of it, and the runner."""
     queue, other = ef.Queue(7, ef.tensor(0)), ef.Queue(7, ef.tensor(0))
 
     @ef.trace
@@ -45,7 +45,7 @@ def waiting(timeout: float | None = None) -> tuple[ef.Queue, ef.Queue, ef.Runner
 
 
 def ended(queue: ef.Queue, other: ef.Queue, runner: ef.Runner) -> type[BaseException] | None:
-    """The error that the runner has ended with; nothing waits any more."""
+    """The type of the error that ended the runner; no wait is left."""
     until(lambda: not runner.running)
     assert queue.resource.waiting(1) == other.resource.waiting(1) == 0
     return None if runner.error is None else type(runner.error)
@@ -93,7 +93,7 @@ def test_they_are_served() -> None:
 
 
 def test_their_time_is_over(clock: StillClock, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in range(2):  # what calls at later times works as before
+    for _ in range(2):  # later timers work as before
         queue, other, runner = waiting(LONG)
         clock.time += 2 * LONG
         assert ended(queue, other, runner) is errors.WaitTimeoutError
@@ -103,7 +103,7 @@ def test_their_time_is_over(clock: StillClock, capsys: pytest.CaptureFixture[str
 
 
 def test_in_a_call(clock: StillClock) -> None:
-    """The thread that runs the step waits itself."""
+    """The step's own thread waits."""
     queue, found = ef.Queue(7, ef.tensor(0)), list[Any]()
 
     @ef.trace

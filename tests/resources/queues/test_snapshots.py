@@ -1,4 +1,4 @@
-"""Variables that many threads share: several of them at one instant."""
+"""Snapshots of variables that many threads share: values of several at one instant."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_in_the_order_of_effects() -> None:
 
 
 def test_one_instant(call: Call) -> None:
-    """One thread adds to ``a``, then to ``b``: at no instant are they further apart than one."""
+    """One thread increments ``a``, then ``b``: at no instant do they differ by more than one."""
     a, b, stop = ef.Variable(0), ef.Variable(0), threading.Event()
 
     def work() -> None:
@@ -81,7 +81,7 @@ def test_what_is_no_variable(call: Call) -> None:
 
 
 def test_several_devices() -> None:
-    """At one instant as well; in a graph one node, each output of which says where it is."""
+    """One instant for all devices; in a graph one node, each output of which has its own device."""
     with ef.config(cpu_devices=2):
         v, w = ef.Variable(1.0), ef.Variable(2.0, device="cpu:1")
         found = ef.snapshot({"v": v, "w": [w, v]})

@@ -1,6 +1,6 @@
-"""10,000 dequeues that wait at once in two threads, and every way in which that ends.
+"""10,000 dequeues that wait at once in two threads, and every way in which they end.
 
-100 runners, each a step with 100 dequeues: nothing is left of them, no thread, process or memory.
+100 runners run steps of 100 dequeues each: afterwards no thread, process or memory is left over.
 `make test` has 12 runners.
 """
 
@@ -44,18 +44,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[StillClock]:
 
 @final
 class Waits:
-    """The runners, all of which wait for a queue.
+    """Runners that all wait for one queue.
 
     Args:
         timeout: of each dequeue.
-        around: made and entered around each `ef.spawn`.
+        around: makes a context manager, entered around each `ef.spawn`.
     """
 
     def __init__(self, timeout: float | None, around: Callable[[], Any]) -> None:
         self.queue = queue = ef.Queue(50, ef.tensor(0))
         self.seen = seen = ef.Variable(0)
 
-        @ef.trace(compile="off")  # threads are counted: none that compiles
+        @ef.trace(compile="off")  # threads are counted, so no compiler thread may run
         def hundred() -> None:
             with ef.unordered():
                 found = [queue.dequeue(timeout=timeout) for _ in range(EACH)]
@@ -80,14 +80,14 @@ class Waits:
         assert len(names) <= 2 + ("eagerflow-timers" in names)
 
     def errors(self) -> set[type]:
-        """The errors with which all of them have ended."""
+        """The types of the errors that ended the runners."""
         for runner in self.runners:
             until(lambda runner=runner: not runner.running)
         return {type(runner.error) for runner in self.runners}
 
 
 def one_round(waits: Waits, end: Callable[[Waits], object]) -> None:
-    """Let all of them wait, and end it; nothing of it is left."""
+    """Let all runners wait, and end them; nothing is left over."""
     waits.spawn()
     end(waits)
     assert waits.queue.resource.waiting(1) == 0
@@ -101,10 +101,10 @@ def one_round(waits: Waits, end: Callable[[Waits], object]) -> None:
 
 
 def left_by(waits: Waits, end: Callable[[Waits], object]) -> int:
-    """Bytes of memory that a round leaves behind.
+    """Bytes of memory that a round leaves behind, the minimum over several rounds.
 
-    The first one is not counted: the executable stays with its trace, and the table of the waits
-    stays as large as it was. What leaks does so in every round; tables of Python grow in some.
+    The first round is not counted: the executable stays with its trace, and the wait table keeps
+    its size. A leak shows in every round, while tables of Python grow in some.
     """
     tracemalloc.start()
     one_round(waits, end)
@@ -125,7 +125,7 @@ def stopped(waits: Waits) -> None:
 
 
 def served(waits: Waits) -> None:
-    """The producer comes; the next run of each waits again, and is stopped."""
+    """End by serving: a producer comes; the next run of each waits again, and is stopped."""
     before = numbers(waits.seen.value)
     waits.queue.enqueue_many(ef.ones(ALL, dtype="int64"))
     until(lambda: sum(r.steps for r in waits.runners) == RUNNERS)
@@ -135,7 +135,7 @@ def served(waits: Waits) -> None:
 
 
 def interrupted(waits: Waits) -> None:
-    """A real Ctrl-C, while the block of the runners waits for them."""
+    """End by a real Ctrl-C, while the ``with`` block of the runners waits for them."""
 
     def block() -> None:
         with ExitStack() as stack:
@@ -172,7 +172,7 @@ def test_a_producer_that_never_comes(
     def late(waits: Waits) -> None:
         clock.time += 2 * LONG
         assert waits.errors() == {error}
-        clock.time += LONG  # nobody asks for the errors
+        clock.time += LONG  # no caller asks for the errors
         timers.join()
         assert capsys.readouterr().err.count("has ended with an error") == RUNNERS
 

@@ -1,4 +1,4 @@
-"""What the tables say of TensorFlow, seen in TensorFlow."""
+"""TensorFlow's behaviour as the tables describe it, checked against TensorFlow itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.peer
 
 
 class Session:
-    """Runs operations of TensorFlow, and tells the names of errors."""
+    """Runs TensorFlow operations; an error is given by its name."""
 
     def __init__(self, tf: Any) -> None:
         self.tf = tf
@@ -27,11 +27,11 @@ class Session:
             return type(error).__name__
 
     def later(self, op: Any, seconds: float = 20.0) -> Any:
-        """Run it in a thread, which waits; gives what waits for its end."""
+        """Run an operation in a thread; gives a function that waits for it and has its result."""
         found: list[Any] = []
         thread = threading.Thread(target=lambda: found.append(self.run(op, seconds)))
         thread.start()
-        thread.join(0.3)  # nothing tells that it waits
+        thread.join(0.3)  # nothing reports that the thread waits
 
         def end() -> Any:
             thread.join()
@@ -140,7 +140,7 @@ def test_barriers(session: Session) -> None:
     session.run(one.insert_many(0, ["b"], [1.0]))
     session.run(one.close())
     session.run(one.insert_many(1, ["b"], [1.0]))
-    assert take() == "DeadlineExceededError"  # though nothing can come any more
+    assert take() == "DeadlineExceededError"  # though no value can come any more
     two = barrier()
     session.run(two.insert_many(0, ["a"], [1.0]))
     assert session.run(two.insert_many(0, ["c", "a"], [1.0, 2.0])) == "InvalidArgumentError"

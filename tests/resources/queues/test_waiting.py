@@ -1,4 +1,4 @@
-"""The table of queues: who waits, for what, and what closing does."""
+"""The table of queues: waits of producers and consumers, and the effect of closing."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_size_counts_what_is_in(call: Call) -> None:
     assert producer.result() is None
     consumer = Waiting(lambda: queue.dequeue_many(2), queue)
     queue.enqueue(5)
-    assert numbers(call(queue.size)) == 0  # it is held by who waits
+    assert numbers(call(queue.size)) == 0  # the waiting consumer holds it
     queue.enqueue(6)
     assert numbers(consumer.result()) == [5, 6]
 
@@ -261,7 +261,7 @@ def test_closing_cancels_those_who_wait_to_put(call: Call) -> None:
         with pytest.raises(errors.CancelledError, match="was closed while it waited") as caught:
             waiting.result()
         assert isinstance(caught.value, errors.QueueClosedError)
-    assert list(drained(queue)) == [1, 2, 3]  # what is in stays in
+    assert list(drained(queue)) == [1, 2, 3]  # elements in the queue stay
 
 
 @row("close-cancel-pending")
@@ -324,7 +324,7 @@ def test_what_is_left_will_do(call: Call) -> None:
 
 @row("failed-run")
 def test_a_failed_run_of_a_graph_gives_up_its_places() -> None:
-    """One op of a step fails; another one, which waits, waits no more, and holds nothing."""
+    """One op of a step fails: another op's wait is given up, and it holds no element."""
     queue, other = queue_of(1), queue_of()
 
     @ef.trace

@@ -1,4 +1,4 @@
-"""Chains: what they compute is what the ops do one by one, and variables are never half changed."""
+"""Chains: equal to the ops one by one, and variables are never half changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS, COLUMNS = 7, 11
 
 @pytest.fixture(params=["whole", "by blocks"])
 def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Chains over small arrays, in both ways to run them."""
+    """Runs chains over small arrays, whole or by blocks."""
     by_blocks(monkeypatch, request.param == "by blocks")
     return str(request.param)
 

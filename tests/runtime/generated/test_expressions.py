@@ -1,4 +1,4 @@
-"""Ops that programs spell out do what their kernels do; a kernel of somebody else is called."""
+"""Ops that programs spell out equal their kernels; a user's kernel is called instead."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_the_same_as_eagerly(name: str) -> None:
 @pytest.mark.parametrize(
     ("function", "called"),
     [
-        (lambda x: ef.unstack(x, axis=1), "unstack"),  # it is written for the first axis
+        (lambda x: ef.unstack(x, axis=1), "unstack"),  # only the first axis is spelled out
         (lambda x: [x, *ef.unstack(x[:0])], ""),
         (lambda x: [(x + 1j).astype(ef.complex128).astype(ef.bool)], "cast"),
-        (lambda x: [x.astype(ef.float16)], "cast"),  # whose kernel is faster
+        (lambda x: [x.astype(ef.float16)], "cast"),  # the kernel is faster
     ],
 )
 def test_what_is_not_spelled_out(function: Callable[..., Any], called: str) -> None:

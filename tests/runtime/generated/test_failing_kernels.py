@@ -1,4 +1,4 @@
-"""What fails in the call of a kernel is told with the node and the user's line, as op by op."""
+"""Failures in the call of a native kernel name the node and the user's line, as op by op."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _run(code: str, folder: Path) -> str:
 
 
 def test_no_op_of_a_kernel_fails_for_its_data() -> None:
-    """So machine code has no way to fail, and needs none to tell of it."""
+    """So machine code has no failures to report."""
     failing = {name for name in OPS if _may_fail(name)}
-    # of integers, which `pow` does not take in a kernel; of too few elements, or of a shape that
-    # cannot be summed to: such nodes are in no kernel (`eagerflow.compilation.instruction_roles`);
-    # for numbers of rows that are not there, which are looked at before the kernel is called
+    # `pow` fails for integers, which it does not take in a kernel; others for too few elements or
+    # shapes that cannot be summed to, and no kernel has such nodes
+    # (`eagerflow.compilation.instruction_roles`); rows out of range are checked before the call
     assert failing == {"pow", "sum_to", "var", "std", "standardize", "argmax", "argmin", "take"}
     assert set(OPS["pow"].kinds) <= {"f32", "f64"}
     assert "least" not in OPS["var"].takes
@@ -42,11 +42,11 @@ def test_no_op_of_a_kernel_fails_for_its_data() -> None:
 
 def _may_fail(name: str) -> bool:
     op = find_op(name)
-    if op is None:  # a part of another one
+    if op is None:  # a part of another op
         return False
     try:
         return op.failing({}) not in ("nothing", "sizes")
-    except KeyError:  # it depends on an axis, which nodes of graphs have
+    except KeyError:  # depends on an axis, which nodes of graphs have
         return False
 
 

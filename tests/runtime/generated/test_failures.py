@@ -1,4 +1,4 @@
-"""Errors of programs: those of eager code, with the line of the op and what was written."""
+"""Errors of programs: equal to eager errors, with the line of the op and the writes before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ef.config(check_nan=True)`` in traced functions: their code looks at what each op gives."""
+"""``ef.config(check_nan=True)`` in traced functions: their code checks the result of each op."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import eagerflow as ef
 from eagerflow.errors import NonFiniteError
 from eagerflow.runtime import is_watched
 
-# what is looked for here makes NumPy warn first
+# NumPy warns first of the values tested here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
@@ -22,7 +22,7 @@ def _straight(x: Any) -> Any:
 
 
 def _hidden(x: Any) -> Any:
-    """What is not finite does not reach the result."""
+    """The result is finite, though an intermediate value is not."""
     y = ef.log(x)  # here
     return ef.where(x > 0, y, 0.0)
 
@@ -34,7 +34,7 @@ def _updated(x: Any) -> Any:
 
 
 def _in_place(x: Any) -> Any:
-    """The op may write into what it takes."""
+    """The op may write into its operand."""
     y = x + 1
     y -= 1
     y **= 2
@@ -59,14 +59,14 @@ def test_the_op_and_the_line(how: Callable[..., Any], f: Any) -> None:
     x, run = ef.tensor([0.0, 1.0, 2.0]), how(f)
     run(x + 1)
     with ef.config(check_nan=True):
-        assert not is_watched()  # it is not run op by op for that
+        assert not is_watched()  # without a run op by op
         with pytest.raises(NonFiniteError, match="log: made an infinity from finite") as caught:
             run(x)
         run(x + 1)
     assert caught.value.source is not None
     assert caught.value.source.text.endswith("# here")
     assert "f32[" in str(caught.value.given)
-    run(x)  # nothing is checked any more
+    run(x)  # the check is off again
 
 
 def test_what_is_not_made_from_finite_inputs_passes() -> None:

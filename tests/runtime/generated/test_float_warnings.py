@@ -1,4 +1,4 @@
-"""NumPy's settings for the length of a call, and that nothing is left of them."""
+"""NumPy's error settings during a call of generated code, and their restoration."""
 
 from __future__ import annotations
 

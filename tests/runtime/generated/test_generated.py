@@ -1,4 +1,4 @@
-"""Generated code gives what eager code gives: values, kinds, devices, order, memory, speed."""
+"""Generated code equals eager code: values, kinds, devices, order, memory, speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is the same in all iterations of a loop is computed before it, if that cannot do harm."""
+"""Loop-invariant code motion: invariants are computed before a loop, if that is safe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.messages import says
 
 
 def before_and_inside(function: Any, *args: Any) -> tuple[str, str]:
-    """The program before its first loop, and the rest."""
+    """The text of the program before its first loop, and the rest."""
     text = Executable(ef.trace(function).graph(*args)).text
     before, loop, inside = text.partition("\n for k")
     assert loop

@@ -1,4 +1,4 @@
-"""The updates of all parameters as one call of a kernel."""
+"""The updates of all parameters as one joint call of a kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPES = [(3, 4), (4,), (), (1,), (4, 30), (30,)] * 2
 
 
 class Trained:
-    """Parameters that Adam updates, in steps that are traced."""
+    """Parameters updated by Adam in traced steps."""
 
     def __init__(
         self, compile: Compile, shapes: list[Any] = SHAPES, dtype: str = "float32"
@@ -66,7 +66,7 @@ def test_one_call_updates_all() -> None:
 
 
 def _spied(trained: Trained) -> tuple[list[str], list[str]]:
-    """The names of the joint calls of a step, and of those that run from now on."""
+    """The names of the joint calls of a step, and a list that records their runs from now on."""
     region = trained.step.latest().executable.tier.region  # type: ignore[attr-defined]  # generated
     region.trial = None
     code = region.plain()

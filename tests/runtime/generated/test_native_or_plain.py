@@ -1,4 +1,4 @@
-"""Whether kernels stay is decided by times of runs of one size."""
+"""The choice between kernels and plain code, by times of runs of one size."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def test_other_sizes_are_not_compared() -> None:
     for _ in range(63):
         trial.took(trial.pick(), 100.0, 6)
     assert trial.faster is None
-    trial.took(trial.pick(), 100.0, 7)  # none of the size of the first comes any more
+    trial.took(trial.pick(), 100.0, 7)  # the size of the first run no longer comes
     assert trial.faster is True
     assert trial.best is None

@@ -1,4 +1,4 @@
-"""The functions of regions: a call of a kernel, or the ops one by one."""
+"""The functions of compiled regions: a call of a kernel, or the ops one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [needs_compiler, pytest.mark.skipif(in_force() != "native", reason=
 
 
 def test_ops_one_by_one_get_the_sizes_that_their_attributes_name() -> None:
-    """Arrays that lie by columns are computed op by op, here to a shape with an unknown size."""
+    """Arrays in column-major order are computed op by op, here to a shape with an unknown size."""
 
     def f(x: ef.Tensor, y: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
         value, gradient = ef.value_and_grad(lambda v: ((v - y) ** 2).mean())(x)
@@ -35,13 +35,13 @@ def test_ops_one_by_one_get_the_sizes_that_their_attributes_name() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_no_floating_point_warnings(order: Literal["C", "F"]) -> None:
-    """Kernels raise none, and around what runs in their place NumPy is told to raise none."""
+    """Kernels raise no warnings, and NumPy's warnings are off around the ops in their place."""
     traced = ef.trace(lambda x, y: x * x - y, compile="now")
     array = np.full((2, 3), 3e38, np.float32, order=order)
     x, y = ef.asarray(array), ef.asarray(np.full_like(array, np.inf))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for _ in range(40):  # with kernels and without, until they are known to be faster
+        for _ in range(40):  # with kernels and without, until kernels are known to be faster
             assert np.isnan(traced(x, y).numpy()).all()
     direct = traced._lookup.latest().executable._direct
     assert direct is None or direct.quiet == bool(direct.kernels)
@@ -52,7 +52,7 @@ def test_no_floating_point_warnings(order: Literal["C", "F"]) -> None:
 def test_rows_of_a_table_are_looked_for_before_a_kernel_picks_them(
     dtype: str, axes: tuple[int, ...]
 ) -> None:
-    """Negative numbers count from the end, op by op; one of a row that is not there is an error."""
+    """Negative indices count from the end, op by op; an index out of range is an error."""
     table = ef.Variable(np.arange(5 * 6, dtype=np.float32).reshape(5, *axes))
     along = tuple(range(-len(axes), 0))
 
@@ -84,7 +84,7 @@ def test_rows_of_parts_are_not_copied_before_a_kernel_gets_them() -> None:
 
 
 def test_results_lie_where_operands_did_that_nothing_reads_any_more() -> None:
-    """What users hold stays as it is."""
+    """Arrays that users hold are unchanged."""
 
     def f(x: ef.Tensor) -> ef.Tensor:
         return ef.exp(ef.lgamma(x) * 0.5) + 1.0

@@ -42,7 +42,7 @@ def outcome(function: Any, *args: Any) -> tuple[Any, ...]:
 
 
 def both(text: str) -> list[Any]:
-    """The graph as a program and as a replay, as functions that give one result."""
+    """The graph as a program and as a replay, as functions that give a single result."""
     graph = Graph.parse(text)
     program = Executable(graph)
     return [lambda *args: program(*args)[0], lambda *args: replay(graph, args)[0]]

@@ -1,4 +1,4 @@
-"""Lists of Python in generated code: only where nobody can tell them from values."""
+"""Python lists in generated code, used only where they cannot be told from list values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = ef.sin(ef.arange(5.0) + 1)
 
 
 def text(f: Callable[..., Any], *args: Any) -> str:
-    """The generated code, after a run that gave what an eager one gives."""
+    """The generated code, after a run whose results equal those of eager code."""
     traced = ef.trace(f)
     got, expected = traced(*args), f(*args)
     for a, b in zip(tree.leaves(got), tree.leaves(expected), strict=True):
@@ -70,8 +70,8 @@ def test_of_a_loop_in_a_loop() -> None:
         return c
 
     found = text(ef.grad(f), X)
-    assert " = []" in found  # of the iterations outside
-    assert "list_push" in found  # that of the iterations inside is an element of it
+    assert " = []" in found  # of the outer loop
+    assert "list_push" in found  # the list of the inner loop is an element of that
 
 
 def test_pushed_by_one_loop_and_popped_by_another() -> None:
@@ -80,7 +80,7 @@ def test_pushed_by_one_loop_and_popped_by_another() -> None:
 
 
 def test_two_loops_that_begin_with_one_empty_list() -> None:
-    """Equal nodes are merged, so it is one; each loop has a list of its own nevertheless."""
+    """Equal nodes are merged, so there is one list; yet each loop has a list of its own."""
 
     def f(xs):
         c = ef.tensor(0.5)

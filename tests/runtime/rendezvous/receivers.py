@@ -1,4 +1,4 @@
-"""Callbacks and instruments that note what they were told."""
+"""Callbacks and instruments that record their calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Answer(NamedTuple):
 
 @final
 class Note(list[Any]):
-    """Of a receiver (`Answer`), or of a sender (None or the error)."""
+    """Records the answers to a receiver (`Answer`), or to a sender (None or the error)."""
 
     def done(self, value: Any, dead: bool, error: Exception | None) -> None:
         self.append(Answer(value, dead, error))
@@ -31,7 +31,7 @@ class Note(list[Any]):
 
 @final
 class Listener:
-    """Hears of transfers."""
+    """An instrument that records transfers."""
 
     kinds = frozenset({TransferEvent})
 
@@ -42,5 +42,5 @@ class Listener:
 
 
 def key(iteration: int | None = None, edge: str = EDGE, step: int = 12) -> Key:
-    """One in the loop ``while_loop``, or outside of loops."""
+    """A key in the loop ``while_loop``, or outside of loops."""
     return Key(step, edge, () if iteration is None else (("while_loop", iteration),))

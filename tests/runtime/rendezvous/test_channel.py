@@ -1,4 +1,4 @@
-"""The two ends of a channel, with a wire that a test holds in its hands."""
+"""The two ends of a channel, with a wire that the test controls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def urgent(number: int) -> Message:
 
 
 class End:
-    """A channel, and what it has said."""
+    """A channel, with the instructions that it has given."""
 
     def __init__(self, credit: int = 2, credit_bytes: int = CREDIT_BYTES) -> None:
         self.credit = credit
@@ -51,7 +51,7 @@ class End:
         self.wake = inf
 
     def tell(self, event: tuple[Any, ...], now: float) -> list[Packet]:
-        """Gives the packets that were put on the wire."""
+        """Handles an event; gives the packets that were put on the wire."""
         put: list[Packet] = []
         for kind, what in self.channel.handle(event, now):
             if kind == "put":
@@ -69,13 +69,13 @@ class End:
 
 
 def _message(entry: tuple[float, tuple[Any, ...], tuple[Any, ...]]) -> Message | None:
-    """What came with an entry of a log."""
+    """The message that came with an entry of a log."""
     event = entry[1]
     return event[1].message if event[0] == "arrived" else None
 
 
 def _size(number: int) -> int:
-    """How many bytes a value has."""
+    """Number of bytes of a value."""
     return number * 7 % 5
 
 
@@ -84,7 +84,7 @@ def _again(end: End) -> Channel:
 
 
 class Pair(RuleBasedStateMachine):
-    """Packets that go from one end to the other are lost, doubled and reordered at will."""
+    """Packets from one end to the other are lost, doubled and reordered at random."""
 
     @initialize(credit=st.integers(1, 3), credit_bytes=st.sampled_from([1, 4, CREDIT_BYTES]))
     def begin(self, credit: int, credit_bytes: int) -> None:
@@ -127,7 +127,7 @@ class Pair(RuleBasedStateMachine):
 
     @rule(ahead=st.integers(-6, 3))
     def want(self, ahead: int) -> None:
-        """What is in the queue, on its way, come long ago, or not sent yet."""
+        """Ask for a value that is queued, on its way, received long ago, or not sent yet."""
         self.here.tell(("want", key(max(self.count + ahead, 0)), True), self.now)
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 10.0]))
@@ -147,7 +147,7 @@ class Pair(RuleBasedStateMachine):
                 assert len(set(once)) == len(once)
             assert len(there.delivered) - self.taken <= here.credit
             *lying, _ = map(_size, [0, *there.delivered[self.taken :]])
-            assert sum(lying) < here.credit_bytes  # the last one may have any size
+            assert sum(lying) < here.credit_bytes  # the last value may have any size
             come = {m.value for m in map(_message, there.channel.log or ()) if m is not None}
             assert set(here.gone) <= come
 
@@ -218,7 +218,7 @@ def test_credit_is_told_at_once_where_there_is_none_left() -> None:
     (packet,) = there.tell(("taken", 0), 1.0)
     assert (packet.kind, packet.limit) == ("ack", 9)
     assert not there.channel.exhausted
-    assert there.tell(("taken", 0), 1.0) == []  # there is credit for one, so there is time
+    assert there.tell(("taken", 0), 1.0) == []  # there is credit for one value, so no hurry
 
 
 def test_what_is_wanted_needs_no_credit() -> None:
@@ -234,7 +234,7 @@ def test_what_is_wanted_needs_no_credit() -> None:
     for one in (later, packet):
         there.tell(("arrived", one), 0.3)
     assert (there.brought, there.delivered) == ([7, 2], [])
-    assert here.tell(("want", key(8), False), 0.4) == []  # it is too late for that
+    assert here.tell(("want", key(8), False), 0.4) == []  # the value cannot come any more
     assert here.tell(("send", value(8)), 0.4) == []
 
 
@@ -262,14 +262,14 @@ def test_wanted_values_of_a_step_that_is_dropped_are_let_go() -> None:
 
 
 def test_who_lacks_credit_asks_for_it() -> None:
-    """What told of credit may have been lost."""
+    """The packet that gave credit may have been lost."""
     here, there = End(credit=1), End(credit=1)
     (packet,) = here.tell(("send", value(0)), 0.0)
     here.tell(("send", value(1)), 0.0)
     there.tell(("arrived", packet), 0.0)
     (answer,) = there.tell(("tick",), there.wake)
     here.tell(("arrived", answer), 0.3)
-    assert there.tell(("taken", 0), 0.4)[0].limit == 2  # is lost
+    assert there.tell(("taken", 0), 0.4)[0].limit == 2  # this packet is lost
     (probe,) = here.tell(("tick",), here.wake)
     assert probe.kind == "probe"
     (answer,) = there.tell(("arrived", probe), 2.0)
@@ -334,7 +334,7 @@ def test_values_of_a_step_that_is_dropped_leave_their_numbers() -> None:
     packets = [here.tell(("send", value(i, step=i % 2)), 0.0) for i in range(6)]
     assert [len(p) for p in packets] == [1, 1, 0, 0, 0, 0]
     here.tell(("drop", 0), 0.5)
-    assert here.channel.held == 3  # of step 1
+    assert here.channel.held == 3  # values of step 1
     again = here.tell(("tick",), 1.0)
     assert [packet.kind for packet in again] == ["value", "value", "probe"]
     assert [packet.message is None for packet in again] == [True, False, True]
@@ -342,7 +342,7 @@ def test_values_of_a_step_that_is_dropped_leave_their_numbers() -> None:
         there.tell(("arrived", packet), 1.0)
     assert there.delivered == [1]
     (answer,) = there.wire[-1:]
-    assert answer.limit == 3  # for nothing no credit is needed
+    assert answer.limit == 3  # dropped values need no credit
     here.tell(("arrived", answer), 1.1)
     assert here.sent == [0, 1, 3]
     assert here.gone == [1]
@@ -378,7 +378,7 @@ def test_a_log_that_differs_is_refused() -> None:
 
 
 def test_values_wait_for_bytes() -> None:
-    """A value goes out as long as those that lie there have fewer, however large it is."""
+    """A value goes out while the values at the destination have fewer bytes, whatever its size."""
     here, there = End(8, 10), End(8, 10)
     sizes = [4, 4, 4, 100, 1]
     for i, nbytes in enumerate(sizes):
@@ -402,7 +402,7 @@ def test_what_is_dropped_gives_its_bytes_back() -> None:
     here.tell(("drop", 12), 0.0)
     here.tell(("send", value(1, step=13, nbytes=1)), 0.0)
     assert here.sent == [0]
-    here.wire.clear()  # it got lost, and is sent again without its value
+    here.wire.clear()  # it is lost, and sent again without its value
     here.tell(("tick",), here.wake)
     for packet in here.wire:
         there.tell(("arrived", packet), 2.0)

@@ -1,4 +1,4 @@
-"""Names of values, and sets of them that stay small in loops."""
+"""Names of values, and sets of names that stay small in loops."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_iterations_in_any_order_take_the_room_of_one() -> None:
     random.Random(0).shuffle(order)
     keys = KeySet()
     most = 0
-    for start in range(0, 2000, 100):  # those of some hundred are under way at once
+    for start in range(0, 2000, 100):  # a hundred keys at once are under way
         for i in sorted(order[start : start + 100], key=lambda i: i):
             keys.add(Key(1, "a", (("scan", 5), ("while_loop", i))))
         most = max(most, keys.room)

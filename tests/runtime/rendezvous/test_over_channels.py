@@ -1,4 +1,4 @@
-"""Several ends over a network at its worst: every receiver is answered once, nothing is left."""
+"""Several ends over a bad network: every receiver is answered once, and nothing is left."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KEYS = [
 
 
 class Ends(RuleBasedStateMachine):
-    """Senders and receivers of some steps at three ends, which begin and fail when they like."""
+    """Senders and receivers of some steps at three ends, which begin and fail at random times."""
 
     @initialize(seed=st.integers(0, 2**32), credit=st.integers(1, 3))
     def begin_network(self, seed: int, credit: int) -> None:
@@ -94,7 +94,7 @@ class Ends(RuleBasedStateMachine):
         waited = not self.answers[name]
         assert self.withdraws.pop(name)() == waited
         if waited:
-            del self.answers[name]  # it can be received again
+            del self.answers[name]  # the key can be received again
 
     @rule(step=st.sampled_from(STEPS), end=st.sampled_from(ENDS), rare=st.integers(0, 9))
     def abort(self, step: int, end: str, rare: int) -> None:
@@ -139,17 +139,17 @@ def test_ends_over_the_worst_network() -> None:
     )
 
 
-# --- ways in which it could go wrong -------------------------------------------------------------
+# --- failure modes -------------------------------------------------------------------------------
 
 
 def pair(network: FakeNetwork) -> tuple[Rendezvous, Rendezvous]:
-    """A step at two ends."""
+    """The two ends of a step."""
     here, there = network.station("cpu:0"), network.station("cpu:1")
     return Rendezvous(12, ROUTES, transport=here), Rendezvous(12, ROUTES, transport=there)
 
 
 def end(network: FakeNetwork, *steps: Rendezvous) -> None:
-    """End a step of which nothing is left, and of which no credit is lost."""
+    """End a step, and check that nothing is left and no credit is lost."""
     for step in steps:
         assert step.end() == []
     network.run()
@@ -160,8 +160,8 @@ def end(network: FakeNetwork, *steps: Rendezvous) -> None:
 
 
 def credit_of(network: FakeNetwork, source: str, destination: str) -> int:
-    """How many values can be sent that nobody receives."""
-    number = 1000 + len(network.fates)  # of a step that there was not yet
+    """Number of values that can be sent without a receiver."""
+    number = 1000 + len(network.fates)  # a step number not used before
     routes, note = {EDGE: Route(source, destination)}, Note()
     ends = [
         Rendezvous(number, routes, transport=network.station(name))
@@ -183,13 +183,13 @@ def credit_of(network: FakeNetwork, source: str, destination: str) -> int:
 
 @pytest.mark.parametrize("weather", [CALM, WORST])
 def test_the_one_value_that_is_wanted_comes_past_all_others(weather: Weather) -> None:
-    """There is credit for two, and the first that is received is the last that was sent."""
+    """There is credit for two values, and the first value received is the last one sent."""
     network = FakeNetwork(3, weather, credit=2)
     here, there = pair(network)
     notes, answers = [Note() for _ in range(30)], [Note() for _ in range(30)]
     for i, note in enumerate(notes):
         here.send(key(i), i, sent=note.sent)
-    for _ in range(300):  # it asks for credit, in vain
+    for _ in range(300):  # the sender asks for credit, in vain
         network.step()
     assert sum(map(len, notes)) == 2
     for i in reversed(range(30)):
@@ -208,7 +208,7 @@ def test_the_one_value_that_is_wanted_comes_past_all_others(weather: Weather) ->
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_sender_far_ahead_waits(waits: bool) -> None:
-    """Whether or not a receiver waits for something else that does not come."""
+    """With and without a receiver that waits for another value, which does not come."""
     network = FakeNetwork(weather=CALM, credit=5)
     here, there = pair(network)
     late = Note()
@@ -217,7 +217,7 @@ def test_a_sender_far_ahead_waits(waits: bool) -> None:
     notes = [Note() for _ in range(20)]
     for i, note in enumerate(notes):
         here.send(key(i), i, sent=note.sent)
-    for _ in range(500):  # it asks for credit for ever, so it does not come to rest
+    for _ in range(500):  # the sender asks for ever, so the network does not come to rest
         network.step()
     assert sum(map(len, notes)) == 5
     for i in range(7):
@@ -238,7 +238,7 @@ def test_a_sender_far_ahead_waits(waits: bool) -> None:
 
 @pytest.mark.parametrize("weather", [CALM, WORST])
 def test_a_sender_of_many_bytes_waits(weather: Weather) -> None:
-    """Few values lie there, with as many bytes as may; what is wanted comes past them."""
+    """The values at the destination have as many bytes as allowed; a wanted value passes them."""
     network = FakeNetwork(7, weather, credit=50, credit_bytes=100)
     here, there = pair(network)
     notes, answers = [Note() for _ in range(12)], [Note() for _ in range(12)]
@@ -306,7 +306,7 @@ def test_what_comes_after_its_step_is_dropped() -> None:
     there.abort(CancelledError("it has failed"))
     there.end()
     for i in range(10):
-        here.send(key(i), np.ones(2))  # it has not heard yet
+        here.send(key(i), np.ones(2))  # the sender has not heard of the failure yet
     network.run()
     assert here.error is not None
     end(network, here)
@@ -315,7 +315,7 @@ def test_what_comes_after_its_step_is_dropped() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_step_that_never_begins_at_an_end_leaves_nothing_there(seed: int) -> None:
-    """Whether its values come before the error or after it."""
+    """The values may come before the error or after it."""
     network = FakeNetwork(seed, Weather(slowest=1.0), credit=3)
     here = Rendezvous(12, ROUTES, transport=network.station("cpu:0"))
     for i in range(5):
@@ -420,7 +420,7 @@ def test_packets_that_cannot_have_come_are_counted() -> None:
 
 
 def play(network: FakeNetwork, seed: int) -> list[tuple[int, Any]]:
-    """A step with some traffic; gives the values in the order in which they were received."""
+    """Run a step with some traffic; gives the values in the order of receipt."""
     source, received = random.Random(seed), []
     here, there = pair(network)
     order = list(range(40))
@@ -438,7 +438,7 @@ def play(network: FakeNetwork, seed: int) -> list[tuple[int, Any]]:
 
 
 def seen(arrival: Arrival) -> tuple[Any, ...]:
-    """What can be compared: errors are equal to themselves alone."""
+    """The comparable parts of an arrival: errors are equal to themselves alone."""
     message = arrival.packet.message
     return (*arrival[:3], arrival.packet._replace(message=None), message and message[:2])
 
@@ -576,7 +576,7 @@ def test_a_transfer_ends_with_the_error_of_its_step(listener: Listener) -> None:
 
 
 def test_who_hears_of_arrivals_may_stop_while_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread sets it to None; what the thread of the sockets raises ends a session."""
+    """Another thread may set it to None; an error in the thread of the sockets ends a session."""
     heard: list[Key] = []
     seen: list[Any] = [None, heard.append]
     arrived = property(lambda _: seen.pop() if seen else None, lambda _, value: None)

@@ -1,4 +1,4 @@
-"""The meeting place of one step, with the transport within a process."""
+"""The rendezvous of one step, with the transport within a process."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_receiver_that_is_withdrawn_is_not_called(meeting: Rendezvous) -> None
     assert withdraw()
     assert not withdraw()
     again = meeting.receive(key(0), second.done)
-    assert not withdraw()  # the second is another one, though its key is the same
+    assert not withdraw()  # the second receiver is another one, though its key is the same
     meeting.send(key(0), 1.0)
     assert (first, second) == ([], [Answer(1.0, False, None)])
     assert not again()
@@ -269,7 +269,7 @@ def test_a_sender_whose_value_is_received_goes_on_before_others() -> None:
     for i, note in enumerate(notes):
         meeting.send(key(i), i, sent=note.sent)
     answer = Note()
-    meeting.receive(key(3), answer.done)  # it needs no credit to be received
+    meeting.receive(key(3), answer.done)  # a receiver needs no credit
     assert answer == [Answer(3, False, None)]
     assert notes == [[None], [], [], [None]]
 
@@ -284,7 +284,7 @@ def test_a_value_that_is_waited_for_takes_no_credit() -> None:
 
 
 def test_senders_wait_for_bytes() -> None:
-    """A value passes as long as those that lie there have fewer, however large it is."""
+    """A value passes while the values that lie there have fewer bytes, whatever its own size."""
     meeting = Rendezvous(12, ROUTES, credit=9, credit_bytes=10)
     notes = [Note() for _ in range(6)]
     for i, nbytes in enumerate([6, 6, 1, 100, 1, 1]):
@@ -396,7 +396,7 @@ def test_many_threads(aborts: bool) -> None:
 
 @pytest.mark.parametrize("first", ["value", "receiver"])
 def test_ctrl_c_at_any_instant_loses_no_callback(first: str) -> None:
-    """After an abort each callback that the rendezvous had was called, and nothing is held."""
+    """After an abort, each callback of the rendezvous has been called, and nothing is held."""
     answers: list[bool] = []
     with ctrl_c_raises():
         while not answers or not answers[-1]:
@@ -413,7 +413,7 @@ def test_ctrl_c_at_any_instant_loses_no_callback(first: str) -> None:
             except KeyboardInterrupt:
                 answers.append(False)
             meeting.abort(FAILED)
-            assert answer or first == "value"  # else its caller knows of the interrupt
+            assert answer or first == "value"  # otherwise the caller knows of the interrupt
             assert sent or first == "receiver"
             answer.clear()
             del value, send, receive, before, call
@@ -424,7 +424,7 @@ def test_ctrl_c_at_any_instant_loses_no_callback(first: str) -> None:
 
 @pytest.mark.parametrize("call", [lambda m: m.abort(FAILED), lambda m: m.end()])
 def test_ctrl_c_while_a_step_ends(call: Callable[[Rendezvous], object]) -> None:
-    """Ended once more, it has called all."""
+    """A second call of `end` has called all callbacks."""
     ended: list[bool] = []
     with ctrl_c_raises():
         while not ended or not ended[-1]:

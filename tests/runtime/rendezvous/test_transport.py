@@ -10,7 +10,7 @@ from tests.runtime.rendezvous.receivers import ROUTES, Listener, Note, key
 
 
 def test_a_value_is_not_copied_and_no_transfer_is_told() -> None:
-    """Who copies it to another device tells of that."""
+    """The copy to another device emits the event."""
     listener, note, value = Listener(), Note(), np.ones((2, 3), np.float32)
     assert listener.kinds == {TransferEvent}
     add_instrument(listener)

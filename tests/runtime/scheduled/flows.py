@@ -1,4 +1,4 @@
-"""Random structured programs as plans of a scheduler, and what they must run."""
+"""Random structured programs as plans of a scheduler, and the runs that they must cause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from eagerflow.runtime.scheduled.plan import (
 
 @dataclass
 class Flow:
-    """A plan with the choices that its switches make.
+    """A plan with the decisions of its switches.
 
     `choices[node]` has the port for each time that the switch runs, keyed by the iterations of the
     loops around it, from the outermost.
@@ -48,9 +48,9 @@ Value = tuple[int, int]  # a node and its port
 
 
 class Builder:
-    """Makes a random flow.
+    """Builder of a random flow.
 
-    A block is a list of statements; it takes values and gives values, each of them one token.
+    A block is a list of statements that takes values and gives values, each of them one token.
     """
 
     def __init__(self, seed: int) -> None:
@@ -86,7 +86,7 @@ class Builder:
         return node, 0
 
     def cond(self, values: list[Value], frame: int, depth: int) -> Value:
-        """A switch for each operand, all of them choosing alike; one result is merged."""
+        """A switch for each operand, all with the same decision; one result is merged."""
         choice = _Lazy(self.random, 2)
         chosen = self.random.sample(values, min(len(values), self.random.randint(1, 2)))
         switches = []
@@ -146,7 +146,7 @@ class Builder:
 
 
 class _Lazy(dict):
-    """A random number below `count` for each key, made when it is asked for."""
+    """Random numbers below `count`, one for each key, drawn on first use."""
 
     def __init__(self, source: random.Random, count: int) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class _Lazy(dict):
 
 
 def expected(flow: Flow) -> Counter[tuple[int, tuple[int, ...]]]:
-    """Which nodes that run must do so, at which iterations of the loops around them.
+    """The nodes that must run, with the iterations of the loops around them.
 
     Straight from the meaning of tokens: values are computed on demand, dead ones are None.
     """
@@ -229,7 +229,7 @@ class _Meaning:
 
 
 def choice(flow: Flow, switch: int, path: tuple[int, ...]) -> int:
-    """The port that a switch chooses in the iteration `path`."""
+    """The port that a switch takes in the iteration `path`."""
     if switch in flow.tests:
         frame = flow.tests[switch]
         return int(path[-1] < flow.iterations[frame][path[:-1]])

@@ -22,12 +22,12 @@ from tests.runtime.graphs import Traced, scheduled
 
 
 def open_up(node: Any) -> bool:
-    """Nothing stays whole."""
+    """Returns False: every node with subgraphs is lowered."""
     return False
 
 
 def heavy(node: Any) -> float:
-    """Each node is worth a thread."""
+    """Seconds by which each node is worth a thread."""
     return 1.0
 
 
@@ -46,7 +46,7 @@ def same(found: Sequence[Any], want: Sequence[Any]) -> None:
 
 
 def helped(runner: Executable, inputs: Sequence[Any], **how: Any) -> tuple[Any, ...]:
-    """A run with two threads of the pool, however many cores there are."""
+    """The results of a run with two threads of the pool, however many cores there are."""
     tier = scheduled(runner)
     one = ScheduledStep(tier, helpers=2, log=True, **how)
     found = one.run(inputs)
@@ -64,7 +64,7 @@ CHAINS = """graph f(%x: f32[512,512]@cpu:0, %y: f32[512,512]@cpu:0) {
 
 
 class Ops:
-    """Makes ops that are gone after the test."""
+    """Registers ops, which the fixture removes after the test."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -96,14 +96,14 @@ def ops() -> Iterator[Ops]:
 
 
 def chain(*names: str) -> Graph:
-    """Ops one after the other."""
+    """A graph of ops in sequence."""
     lines = ["graph chain(%v0: f32[2]@cpu:0) {"]
     lines += [f"%v{i} = {op}(%v{i - 1}) : f32[2]@cpu:0" for i, op in enumerate(names, 1)]
     return Graph.parse("\n".join([*lines, f"return %v{len(names)} }}"]))
 
 
 def fan(*names: str) -> Graph:
-    """Ops beside each other, whose results are added."""
+    """A graph of parallel ops, whose results are added."""
     lines = ["graph fan(%x: f32[2]@cpu:0) {"]
     lines += [f"%v{i} = {op}(%x) : f32[2]@cpu:0" for i, op in enumerate(names)]
     lines.append("%s0 = copy(%v0) : f32[2]@cpu:0")
@@ -115,7 +115,7 @@ X = np.asarray([1.0, 2.0], np.float32)
 
 
 def loop_of(body: Callable[..., Any], iterations: int = 3, **how: Any) -> tuple[Graph, list[Any]]:
-    """A loop over a vector, and what it takes."""
+    """A loop over a vector, and its inputs."""
 
     def loop(x: Any) -> Any:
         return ef.while_loop(

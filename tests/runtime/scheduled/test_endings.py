@@ -1,4 +1,4 @@
-"""However a step over several devices ends, it leaves its rendezvous and tells the other ends."""
+"""A step over several devices leaves its rendezvous and informs the other ends, however it ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _two_devices() -> Iterator[None]:
 
 
 class NotedTransport:
-    """Brings values as within a process, and notes what the other ends of steps would hear."""
+    """A transport within a process that records the messages for the other ends of steps."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -75,7 +75,7 @@ def there_and_back(x: Any) -> Any:
 
 
 def waiting(queue: ef.Queue) -> ScheduledTier:
-    """A step that receives what waits for a queue."""
+    """The tier of a step in which one device receives a value that waits for a queue."""
     return tier_of(lambda x: (queue.dequeue() * x).to("cpu:1") + x.to("cpu:1"))
 
 

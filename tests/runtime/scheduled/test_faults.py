@@ -42,7 +42,7 @@ def _four_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
-    """The steps that were made."""
+    """Weak references to all steps made."""
     found: list[weakref.ref[Any]] = []
 
     def noting(kind: type[Any]) -> Callable[..., None]:
@@ -60,11 +60,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
 
 
 class Site:
-    """Where a step is at work on four devices when a kernel fails.
+    """A program at work on four devices when a kernel fails.
 
     Attributes:
-        queue: for which one device waits.
-        counts: by variable on the first and the third device, how often steps came by.
+        queue: the queue that one device waits for.
+        counts: variables on the first and the third device, which count passing steps.
         computing: set as soon as one device computes.
         burnt: set when the kernel of the second device fails.
         fails: whether the kernel of the second device fails.
@@ -84,7 +84,7 @@ class Site:
         ops.add("heavy_burning", self.burning)
 
     def long(self, x: Any) -> Any:
-        """Is still computed when the other kernel fails."""
+        """A kernel that is still running when the other kernel fails."""
         self.computing.set()
         if self.fails:
             assert self.burnt.wait(PATIENCE)
@@ -152,7 +152,7 @@ def test_a_kernel_fails_while_others_compute_wait_and_send(
         assert len(made) == 5
         assert [one for one in made if one() is not None] == []  # though a device has not answered
         site.queue.enqueue(ef.ones(3, device="cpu:3"))
-        assert site.queue.size().item() == 1  # nobody who is gone has taken it
+        assert site.queue.size().item() == 1  # no abandoned waiter has taken it
         site.begin(fails=False)
         with answering(slow):
             (found,) = tier.run([X])
@@ -162,7 +162,7 @@ def test_a_kernel_fails_while_others_compute_wait_and_send(
 
 @contextmanager
 def answering(slow: AsyncBackend) -> Iterator[None]:
-    """The device works again, in a thread of its own."""
+    """Within this block, the device works again, in a thread of its own."""
     ended = threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""What the host reads off a device that takes its time holds up no thread, and no deadline."""
+"""Host reads of values of a slow device block no thread, and hold up no deadline."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tests.placement.scattered import by_scheduler
 
 @pytest.fixture
 def slow() -> Iterator[AsyncBackend]:
-    """A device that works only when it is told to."""
+    """A device that works only when it is pumped."""
     with device_by_hand(answers=False) as made, ef.config(cpu_devices=2):
         yield made
 
 
 def while_there(device: str) -> Callable[[Any], Any]:
-    """A loop that goes on as long as a value of the device says so."""
+    """A function whose loop predicate is a value of the device."""
 
     def f(x: Any) -> Any:
         y = x.to(device)
@@ -64,7 +64,7 @@ def mask_there(device: str) -> Callable[[Any], Any]:
 
 
 def alone_there() -> Callable[[Any], Any]:
-    """All of it on the device of its argument."""
+    """A function that runs wholly on the device of its argument."""
 
     def f(x: Any) -> Any:
         while x.sum() > 1.0:  # the line that waits
@@ -93,7 +93,7 @@ def graph_of(name: str, device: str) -> Graph:
 
 @pytest.mark.parametrize("name", ["a loop", "a branch", "a number", "a mask"])
 def test_no_thread_waits(slow: AsyncBackend, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that never waits, and a device that works bit by bit, give what eager code gives."""
+    """The results are those of eager code, with a device that works bit by bit and no wait."""
     graph = graph_of(name, f"{slow.kind}:0")
     made = ScheduledTier(graph, partitioned=True)
     wait = Work.wait
@@ -107,7 +107,7 @@ def test_no_thread_waits(slow: AsyncBackend, name: str, monkeypatch: pytest.Monk
         step = ScheduledStep(made, wake=lambda: None)
         step.begin([np.ones(3, np.float32)])
         while not step.serve():
-            assert slow.pump(1)  # else nothing could ever go on
+            assert slow.pump(1)  # otherwise the step could never end
         (found,) = step.take_result()
     (want,) = Executable(graph_of(name, "cpu:1"))(np.ones(3, np.float32))
     assert np.array_equal(found, want)
@@ -126,7 +126,7 @@ def test_a_device_that_stops_answering_ends_by_the_deadline(
     threads = set(threading.enumerate())
     with pytest.raises(DeadlineError) as caught, ef.deadline(0.15):
         run(np.ones(3, np.float32))
-    if name != "a number":  # text has no lines
+    if name != "a number":  # graphs from text have no lines
         assert "the line that waits" in str(caught.value)
     assert set(threading.enumerate()) <= threads
     del caught
@@ -136,7 +136,7 @@ def test_a_device_that_stops_answering_ends_by_the_deadline(
 
 
 def noting(kind: type[Any], made: list[weakref.ref[Any]]) -> Callable[..., None]:
-    """The constructor of a class, which notes what it makes."""
+    """A constructor of a class that records the objects made."""
     init = kind.__init__
 
     def noted(one: Any, *args: Any, **options: Any) -> None:
@@ -169,10 +169,10 @@ def test_a_step_that_no_caller_waits_for_does_that_work_too() -> None:
 
 
 def test_iterations_overlap(slow: AsyncBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All iterations are issued before anything is done, where the host decides how many there are.
+    """If the host decides the number of iterations, all are issued before any work is done.
 
-    Where a value of the device decides, an iteration is issued when that is there; what it sends
-    elsewhere is not waited for.
+    If a value of the device decides, an iteration is issued when that value is there; its sends
+    elsewhere are not waited for.
     """
     device = f"{slow.kind}:0"
 

@@ -64,7 +64,7 @@ class Step:
                 self.network.used(str(partition.device))
 
     def results(self) -> list[Any]:
-        """What it gives; nothing is left."""
+        """The results of the step, which must leave nothing behind."""
         self.network.run()
         assert not self.network.held
         given = {}
@@ -74,7 +74,7 @@ class Step:
         return [next(given[partition]) for partition, _ in self._cut.outputs]
 
     def errors(self) -> list[EagerflowError]:
-        """What those of its partitions raise that had not ended before; nothing is left."""
+        """The errors of the partitions that failed; the step must leave nothing behind."""
         self.network.run()
         assert not self.network.held
         ends = [told for (told,) in self.told.values()]
@@ -141,7 +141,7 @@ def test_a_step_that_is_cancelled_says_what_it_waited_for() -> None:
     step.begin("cpu:1", "cpu:2")
     step.network.run()
     step.steps["cpu:1"].cancel("nobody wants it")
-    step.steps["cpu:0"].cancel("nobody wants it")  # before it has begun
+    step.steps["cpu:0"].cancel("nobody wants it")  # not begun yet
     step.begin("cpu:0")
     errors = step.errors()
     assert len(errors) == 3
@@ -172,7 +172,7 @@ def test_what_it_does_not_receive_is_refused() -> None:
     step.begin()
     step.results()
     told: list[Exception | None] = []
-    one.put(key, 1.0, False, told.append)  # it has ended
+    one.put(key, 1.0, False, told.append)  # the step has ended
     assert told == [None]
 
 
@@ -216,7 +216,7 @@ def test_sizes_of_which_only_the_name_is_known_may_be_large() -> None:
 
 @pytest.mark.parametrize("rows", [1_000, 64_000])
 def test_rows_of_a_large_table_are_light(rows: int) -> None:
-    """What is read and written counts, not what it is read from."""
+    """The rows read and written count, not the size of their table."""
     table = ef.Variable(ef.zeros((rows, 64)))
 
     def step(which: ef.Tensor) -> ef.Tensor:

@@ -1,4 +1,4 @@
-"""Regions: what runs together, and what is cut apart."""
+"""Regions: grouping of nodes, and the cuts between groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def before(node: Node) -> list[Node]:
 
 
 def regions(graph: Graph, heavy: str = "", workers: int = 0) -> list[str]:
-    """The regions as names of nodes; those with a letter of ``heavy`` are worth a thread."""
+    """The regions as names of nodes; nodes whose letter is in ``heavy`` are worth a thread."""
 
     def seconds(node: Node) -> float:
         return 1.0 if node.name[0] in heavy else 1e-6
@@ -35,7 +35,7 @@ def regions(graph: Graph, heavy: str = "", workers: int = 0) -> list[str]:
 
 
 def graph_of(*lines: str) -> Graph:
-    """Nodes such as ``a: x y``, which add up their inputs."""
+    """A graph of nodes such as ``a: x y``, which add up their inputs."""
     text = ["graph f(%x: f32[2], %y: f32[2]) {"]
     for line in lines:
         name, _, inputs = line.partition(": ")
@@ -66,13 +66,13 @@ def test_what_both_need_comes_first() -> None:
 
 
 def test_regions_are_no_smaller_than_threads_can_use() -> None:
-    """Two updates of three steps each, whose middle is two beside each other."""
+    """Two updates of three stages each, whose middle stage has two parallel nodes."""
     lines = [f"{v}0: x|{v}1: {v}0|{v}2: {v}0|{v}3: {v}1 {v}2" for v in "ab"]
     graph = graph_of(*"|".join(lines).split("|"))
     found = {workers: regions(graph, "ab", workers) for workers in (0, 1, 2, 4)}
     assert len(found[0]) == 8
     assert found[1] == found[2] == ["a0 a1 a2 a3", "b0 b1 b2 b3"]
-    assert found[4] == found[0]  # the middle of each at once
+    assert found[4] == found[0]  # both nodes of each middle at once
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0, 1, 2, 5]))

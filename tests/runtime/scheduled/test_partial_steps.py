@@ -1,4 +1,4 @@
-"""Parts of graphs: what no fetch needs does not run, and any number of steps run at once."""
+"""Parts of graphs: nodes that no fetch needs do not run, and any number of steps run at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH, DEPTH = 100, 100
 
 
 class Kernels:
-    """How often which kernel ran."""
+    """Counts of the kernels that have run, by name."""
 
     kinds = frozenset({events.NodeEvent})
 
@@ -36,7 +36,7 @@ class Kernels:
 
 @contextmanager
 def kernels() -> Iterator[Counter[str]]:
-    """How often which kernel runs meanwhile."""
+    """Counts of the kernels that run within this block, by name."""
     found = Kernels()
     events.add_instrument(found)
     try:
@@ -60,7 +60,7 @@ def chains() -> Graph:
         return ef.sum(ef.stack(ends))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)  # that so many iterations are unrolled
+        warnings.simplefilter("ignore", TraceWarning)  # of so many unrolled iterations
         graph: Graph = f.graph(ef.ones(3))
     assert len(graph.nodes) >= WIDTH * DEPTH
     return graph
@@ -68,7 +68,7 @@ def chains() -> Graph:
 
 def test_one_value_of_many_runs_only_its_ancestors(chains: Graph) -> None:
     ends = [node.outputs[0] for node in chains.nodes if node.op == "exp"]
-    chains.run([ends[40]], {"x": ef.ones(3)})  # made ready
+    chains.run([ends[40]], {"x": ef.ones(3)})  # the part is made ready
     with kernels() as counted:
         (found,) = chains.run([ends[40]], {"x": ef.ones(3)})
     assert counted == {"multiply": 1, "cos": DEPTH - 2, "exp": 1}
@@ -89,7 +89,7 @@ def test_nothing_before_a_fed_value_runs(chains: Graph) -> None:
 
 
 def _is_below(node: object, above: object) -> bool:
-    """Whether one node of a chain comes after another."""
+    """Whether a node of a chain comes after another node."""
     while node is not None and node is not above:
         node = node.inputs[0].node
     return node is above
@@ -111,7 +111,7 @@ def test_steps_of_several_threads_over_overlapping_parts() -> None:
         try:
             for _ in range(100):
                 graph.run(part, {"x": ef.ones(4)})
-        except BaseException as error:  # told below, in the thread of the test
+        except BaseException as error:  # checked below, in the thread of the test
             wrong.append(error)
 
     threads = [threading.Thread(target=work, args=(list(part),)) for part in parts * 2]

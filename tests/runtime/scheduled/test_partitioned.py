@@ -1,4 +1,4 @@
-"""Steps over several devices: what fails, what is stopped, and that nothing is left."""
+"""Steps over several devices: failures, cancelled steps, and absence of leftovers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def _two_devices() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, params=["strands", "scheduler"])
 def by(request: pytest.FixtureRequest) -> Iterator[str]:
-    """What runs partitions that are light."""
+    """Runs light partitions as strands, or by the scheduler."""
     with nullcontext() if request.param == "strands" else by_scheduler():
         yield request.param
 
 
 @pytest.fixture(autouse=True)
 def _nothing_left(monkeypatch: pytest.MonkeyPatch, by: str) -> Iterator[None]:
-    """No step of a test, nor what was sent in one, outlives it."""
+    """Checks that no step of a test, nor a queue of sent values, outlives the test."""
     made: list[weakref.ref[Any]] = []
 
     class Seen(EdgeQueue):
@@ -169,7 +169,7 @@ def test_ctrl_c_at_random_instants_of_a_training_step(by: str) -> None:
 def check_prefix(
     variables: list[Any], before: list[Any], after: list[bytes], error: KeyboardInterrupt
 ) -> str:
-    """Each update was made in whole or not at all, and Ctrl-C says which; how many were made."""
+    """Check updates, each whole or absent as the notes of Ctrl-C say; gives how many were made."""
     notes = "\n".join(getattr(error, "__notes__", ()))
     made = []
     for variable, old, new in zip(variables, before, after, strict=True):
@@ -177,7 +177,7 @@ def check_prefix(
         assert found in (old.tobytes(), new)
         if found == new:
             made.append(repr(variable.resource))
-    if len(made) < len(variables):  # else the step may have been over
+    if len(made) < len(variables):  # otherwise the step may have been over
         assert all(name in notes for name in made), (made, notes)
     sure = notes.partition("may have written")[0]
     assert all(name in made for name in map(repr, (v.resource for v in variables)) if name in sure)
@@ -268,7 +268,7 @@ def test_keys_name_the_loops_from_outside_inwards(monkeypatch: pytest.MonkeyPatc
     )
     f(ef.ones(2))
     if by == "strands":
-        assert keys == []  # an edge of theirs is a queue
+        assert keys == []  # an edge of strands is a queue
         return
     paths = [key.path for key in keys if key.edge.endswith("cpu:0")]  # from the inner loop
     assert len(set(paths)) == len(paths) == 8

@@ -1,4 +1,4 @@
-"""Lowered graphs, executed: what they compute, in which order, and how they end."""
+"""Execution of lowered graphs: results, order, and endings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _no_threads() -> Iterator[None]:
     workers.shared.close()
 
 
-# --- the same as the structured execution -----------------------------------------------------
+# --- equality with structured execution -------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", PROGRAMS, ids=[f"{p.name}-{i}" for i, p in enumerate(PROGRAMS)])
@@ -68,7 +68,7 @@ def test_lowered_is_structured(source: Source) -> None:
 
 
 def test_what_takes_only_constants_runs_in_each_iteration() -> None:
-    """A loop's body has them of its own; no token comes with them."""
+    """A loop's body has constants of its own, which come without a token."""
     graph = Graph.parse("""graph f(%x: f32[2]) {
       %zero = constant() {value=0} : int
       %loop.0, %loop.1 = while_loop(%zero, %x) {cond=graph cond(%i: int, %y: f32[2]) {
@@ -91,7 +91,7 @@ def test_what_takes_only_constants_runs_in_each_iteration() -> None:
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1))
 @settings(max_examples=examples(12))
 def test_nested_programs_with_helpers(program: Program, made: list[Call]) -> None:
-    """One thread alone is a column of `tests.programs`."""
+    """Runs of a single thread are a column of `tests.programs`."""
     with ef.config(cpu_devices=2):
         graph, inputs, state = graph_of(program, made[0])
         seen = []
@@ -105,7 +105,7 @@ def test_nested_programs_with_helpers(program: Program, made: list[Call]) -> Non
 
 
 def test_a_lowered_text_runs() -> None:
-    """All that is needed is in the graph."""
+    """The text of the graph has all information needed."""
     inner = [("set", 0, 1, 0), ("branch", 1, 1, 0, [("set", 1, 2, 1)], [("smooth", 0, 1, 0)])]
     body = [("while", 0, 3, 1, inner), ("scan", 0, 1, 0, inner)]
     with ef.config(cpu_devices=2):
@@ -115,7 +115,7 @@ def test_a_lowered_text_runs() -> None:
         same(found, Executable(graph)(*raw(inputs)))
 
 
-# --- what is chosen ---------------------------------------------------------------------------
+# --- choices ----------------------------------------------------------------------------------
 
 
 def test_one_region_has_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_no_iterations() -> None:
 
 @pytest.mark.parametrize(("parallel", "most"), [(1, 1), (3, 3), (10, 5)])
 def test_so_many_iterations_overlap(ops: Ops, parallel: int, most: int) -> None:
-    """An iteration starts before the results of those before it are there, where it needs none."""
+    """An iteration starts before the results of earlier ones are there, unless it needs them."""
     waiting: list[Completion] = []
     widest = 0
 

@@ -1,4 +1,4 @@
-"""Steps of the executor: their errors, what they hold, and scheduled nodes that wait."""
+"""Steps of the executor: their errors, the values held, and scheduled nodes that wait."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_branch_that_is_not_there() -> None:
 
 
 class _Raced(deque[Any]):
-    """Nodes that another thread takes while somebody looks at them."""
+    """A queue whose nodes another thread takes during an iteration over it."""
 
     def __iter__(self) -> Iterator[Any]:
         jobs = list(super().__iter__())
@@ -163,7 +163,7 @@ def test_values_go_as_soon_as_nobody_reads_them(ops: Ops) -> None:
     ops.add("test_look", look, "fence")
     runner = by_scheduler(chain(*["test_look"] * 6), open_up)
     runner(X.copy())
-    assert max(alive) <= 2  # what it takes, and what it takes it from
+    assert max(alive) <= 2  # its operand, and its operand's operand
 
 
 def test_a_loop_holds_what_its_iterations_need(ops: Ops) -> None:
@@ -197,7 +197,7 @@ def test_kernels_that_are_registered_anew_count(ops: Ops) -> None:
 
 
 def test_scheduled_nodes_that_wait_hold_no_thread(ops: Ops) -> None:
-    """They wait together, and are answered from another thread, in any order."""
+    """Waits overlap, and are answered from another thread, in any order."""
     waiting: list[tuple[Completion, Any]] = []
     threads = []
 
@@ -211,7 +211,7 @@ def test_scheduled_nodes_that_wait_hold_no_thread(ops: Ops) -> None:
     def answer() -> None:
         for completion, x in reversed(waiting):
             completion.done(x * 2)
-            completion.done(x * 3)  # nobody listens any more
+            completion.done(x * 3)  # ignored: the wait is over
 
     ops.wait("test_wait", begin)
     runner = by_scheduler(fan("test_wait", "test_wait", "test_wait"))
@@ -251,7 +251,7 @@ def test_a_start_can_fail(ops: Ops) -> None:
 
 
 def test_a_value_that_was_never_made_is_an_error(ops: Ops) -> None:
-    """It lies on a branch that was not taken, or an op that waits did not give it."""
+    """The value is of a branch not taken, or the completion of a waiting op did not give it."""
     graph = Graph.parse(
         "graph f(%x: f32[2]@cpu:0, %p: bool[]@cpu:0) {"
         "  %s.0, %s.1 = Switch(%x, %p) : f32[2]@cpu:0, f32[2]@cpu:0 return %s.1 }"

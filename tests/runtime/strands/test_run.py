@@ -1,4 +1,4 @@
-"""What strands wait for that no strand brings: elements of queues, and heavy regions."""
+"""Waits of strands for events from outside: elements of queues, and heavy regions."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_thread_that_is_told_to_end_does_not_wait_on() -> None:
 
     waiting = Waiting(call, queue)
     stopped.set()
-    queue.enqueue(ef.ones(2))  # it wakes, and hears of it
+    queue.enqueue(ef.ones(2))  # the waiter wakes, and hears of it
     with pytest.raises(CancelledError):
         waiting.result()
 
@@ -162,7 +162,7 @@ def stages(n: int) -> Any:
 
 
 def test_iterations_of_two_stages_overlap(ops: Ops) -> None:
-    """The second stage of each iteration meets the first stage of the next one."""
+    """The second stage of each iteration meets the first stage of the next iteration."""
     meeting, done = threading.Barrier(2), [0, 0]
 
     def stage(which: int, alone: int) -> Any:

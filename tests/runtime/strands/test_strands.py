@@ -1,4 +1,4 @@
-"""Light partitions as generators: what they do, how they wait, and what their errors say."""
+"""Light partitions as generators: their work, their waits, and their error messages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_branches_in_loops_in_branches() -> None:
 
 @pytest.mark.parametrize(("limit", "most"), [("CREDIT", 3), ("CREDIT_BYTES", 80)])
 def test_who_is_far_ahead_waits(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One device makes values, and the other one takes them later."""
+    """One device makes values, and the other device takes them later."""
     monkeypatch.setattr(queues, limit, most)
     lying, longest = [0], [0]
 
@@ -105,7 +105,7 @@ def test_who_is_far_ahead_waits(limit: str, most: int, monkeypatch: pytest.Monke
 
 
 def test_values_sent_before_a_loop_do_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no credit left when it begins, and they are received when it has ended."""
+    """No credit is left when the loop begins, and the values are received after the loop."""
     monkeypatch.setattr(queues, "CREDIT", 2)
 
     def f(x: Any) -> Any:
@@ -178,7 +178,7 @@ def test_events_are_those_of_the_scheduler() -> None:
 
 
 def test_what_is_not_needed_any_more_is_let_go_of(ops: Ops) -> None:
-    """In a chain over two devices no more than two of its values live at once."""
+    """In a chain over two devices, at most two of the values are alive at once."""
     alive: list[weakref.ref[Any]] = []
     most = [0]
 
@@ -224,7 +224,7 @@ LOOP_IN_TEXT = """graph f(%x: f32[]@cpu:0) {
 
 
 def test_what_lies_before_the_question_runs_in_the_last_iteration_too() -> None:
-    """Although it stands behind what runs only if there is another one."""
+    """The predicate's operands come after code that runs only if there is another iteration."""
     tier = ScheduledTier(Graph.parse(LOOP_IN_TEXT), partitioned=True)
     assert tier.strands is not None
     assert tier.run([np.float32(2.0)]) == tier.step().run([np.float32(2.0)]) == (2.0,)

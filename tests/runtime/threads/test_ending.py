@@ -1,4 +1,4 @@
-"""Threads at the end of the program."""
+"""The end of the program's threads."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_sleeps_for_ever_is_left_behind(monkeypatch: pytest.MonkeyPatch) ->
     gate = threading.Event()
 
     def sleep() -> None:
-        with suppress(SystemExit):  # it comes when it wakes
+        with suppress(SystemExit):  # raised when the thread wakes
             gate.wait()
 
     thread = threading.Thread(target=sleep, daemon=True)
@@ -94,7 +94,7 @@ def test_nothing_is_kept_alive(ending: Ending) -> None:
 
 
 def test_the_handler_comes_with_the_first_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Handlers run in reverse: so before those that modules register, whose things it may use."""
+    """Handlers run in reverse: so it runs before those of modules, whose objects it may use."""
     registered: list[Any] = []
     monkeypatch.setattr("atexit.register", registered.append)
     ending = Ending()

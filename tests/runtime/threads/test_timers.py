@@ -1,4 +1,4 @@
-"""Timers: calls at later times, with one thread for all and none for nothing."""
+"""Timers: delayed calls with one thread for all, and no thread without calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eagerflow.runtime.threads.workers import Workers
 
 
 class Now(AbstractClock):
-    """Time goes on when somebody waits and nobody rings, to the end of the wait."""
+    """A clock that advances to the end of each wait that no bell ends."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -49,7 +49,7 @@ def test_calls_come_in_the_order_of_their_times(calls: list[tuple[int, bool]]) -
 
 
 def test_the_thread_ends_with_the_last_call() -> None:
-    timers = Timers(Now())  # its time stands still
+    timers = Timers(Now())  # the clock stands still
     first, second = timers.call(1, lambda: None), timers.call(2, lambda: None)
     thread = timers._thread
     assert thread is not None

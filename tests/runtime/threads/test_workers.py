@@ -1,4 +1,4 @@
-"""The pool of threads."""
+"""The thread pool."""
 
 from __future__ import annotations
 

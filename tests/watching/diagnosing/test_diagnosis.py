@@ -1,4 +1,4 @@
-"""What a watcher says is wrong with real programs."""
+"""Diagnoses of a watcher on real programs with a fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eagerflow.watching.node_costs import Duty
 
 
 def quiet() -> Watcher:
-    """A watcher whose thread the test plays."""
+    """A watcher without a thread: tests call its steps."""
     watcher = Watcher()
     watcher._run = lambda: None  # type: ignore[method-assign]  # the test looks
     watcher.observer.duty = Duty(share=1.0)
@@ -24,7 +24,7 @@ def quiet() -> Watcher:
 
 
 def observe(watcher: Watcher, nans: bool = True) -> None:
-    """Have the next step observed, whatever was before; if need be for its times alone."""
+    """Have the next step observed, whatever came before; without ``nans`` for its times alone."""
     watcher.collect()
     for known in watcher.observer.executables.values():
         known.next, known.check = 0.0, (0.0 if nans else inf, 0.0)
@@ -55,7 +55,7 @@ def test_a_nan_is_found_without_being_asked_for() -> None:
     assert after == []
 
 
-@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")  # it is meant
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")  # on purpose
 def test_a_function_that_is_traced_again_and_again() -> None:
     @ef.trace
     def scale(x: ef.Tensor, label: str) -> ef.Tensor:
@@ -75,7 +75,7 @@ def test_a_function_that_is_traced_again_and_again() -> None:
     assert later == []
 
 
-@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")  # it is meant
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")  # on purpose
 def test_traces_are_counted_beyond_those_that_are_remembered() -> None:
     @ef.trace
     def scale(x: ef.Tensor, label: str) -> ef.Tensor:

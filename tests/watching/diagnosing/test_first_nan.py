@@ -1,4 +1,4 @@
-"""Of many nodes with NaN, the one that made it."""
+"""The first NaN: of many nodes with NaN values, the node that made them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BAD, GOOD = np.array([1.0, np.nan], "f4"), np.ones(2, "f4")
 
 
 def looked(values: dict[str, object]) -> NanCheck:
-    """A check that has looked at these values of nodes."""
+    """A check after a look at the given values of nodes."""
     check = NanCheck(NodeIndex(ef.Graph.parse(TEXT)))
     looks = check.looks()
     for name, value in values.items():
@@ -37,7 +37,7 @@ def test_the_node_that_makes_it() -> None:
 
 
 def test_a_node_that_was_not_seen_is_passed() -> None:
-    """As a move to another device, which is no call of a kernel."""
+    """A move to another device, for instance, is no call of a kernel and is not seen."""
     assert looked({"root": BAD, "other": GOOD, "end": BAD}).first() == 0
 
 

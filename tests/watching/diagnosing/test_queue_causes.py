@@ -1,4 +1,4 @@
-"""Of a chain of stages that wait for each other, the one at its beginning is named."""
+"""Causes of waits in queues: in a chain of waiting stages, the one at the beginning is named."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from eagerflow.watching import Watcher
 from eagerflow.watching.diagnosing.queue_causes import QueueCause, queue_causes
 from eagerflow.watching.naming import name_of
 
-#: seconds of the clock at which the watcher opened, and at which it is asked
+#: times on the clock: the watcher opens, and is asked for causes
 OPENED, NOW = 1000.0, 1010.0
 
 
 class Stages:
-    """`read` fills `raw`, `augment` takes from it and fills `ready`, from which `train` takes."""
+    """A pipeline: `read` fills `raw`, `augment` moves elements to `ready`, `train` takes them."""
 
     def __init__(self) -> None:
         self.watcher = Watcher(lambda: OPENED)
@@ -36,7 +36,7 @@ class Stages:
         def train() -> ef.Tensor:
             return ready.dequeue()
 
-        self.functions = read, augment, train  # their graphs live as long as they
+        self.functions = read, augment, train  # keeps their graphs alive
         for function in self.functions:
             function()
         with self.watcher:
@@ -48,7 +48,7 @@ class Stages:
             times.last = NOW
 
     def waited(self, who: str, operation: str, queue: str, seconds: float) -> None:
-        """Waits of one stage have ended lately, each of a tenth of a second."""
+        """Add recent waits of a stage, of a tenth of a second each, ``seconds`` in total."""
         count = round(seconds * 10)
         for i in range(count):
             start = NOW - 0.2 - i * 9.0 / count
@@ -108,7 +108,7 @@ def test_a_stage_that_has_ended_no_step_is_said_to(stages: Stages) -> None:
 def stuck(
     stages: Stages, monkeypatch: pytest.MonkeyPatch, waits: list[tuple[str, str, str]]
 ) -> QueueCause:
-    """The cause while these wait: stage, operation and queue of each."""
+    """The cause while the given waits are open: stage, operation and queue of each."""
     events = []
     for who, operation, queue in waits:
         runner = "" if who == "train" else who

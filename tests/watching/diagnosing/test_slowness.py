@@ -1,4 +1,4 @@
-"""A node, and a device, that takes longer than others at the same is found, and nothing else."""
+"""Slow nodes and stragglers: nodes and devices that take longer than others for the same ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEVICES = 3
 
 @pytest.fixture
 def index() -> Iterator[NodeIndex]:
-    """Each of some ops on each of some devices."""
+    """A graph of the same few ops on each of several devices."""
     with ef.config(cpu_devices=_DEVICES):
         lines = []
         for device in range(_DEVICES):
@@ -35,7 +35,7 @@ def index() -> Iterator[NodeIndex]:
 def observed(
     index: NodeIndex, monkeypatch: pytest.MonkeyPatch, seconds: Callable[[str, str], float]
 ) -> Observed:  # fmt: skip
-    """As if each node took as long as a function of op and device says."""
+    """An observation with the seconds of each node given by a function of op and device."""
     took = {
         i: seconds(n.op, str(n.device)) for i, n in enumerate(index.nodes) if n.op in _OPS
     }  # fmt: skip
@@ -50,7 +50,7 @@ def observed(
 
 
 def test_what_takes_its_time_is_well(index: NodeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An op that is dearer than others everywhere is what that op costs."""
+    """An op that is slower than others on all devices is just a dear op."""
     known = observed(index, monkeypatch, lambda op, device: 5e-3 if op == "tanh" else 1e-4)
     assert slow_node(known) is None
     assert straggler(known) is None
@@ -77,7 +77,7 @@ def test_a_device_that_is_slower_at_all(index: NodeIndex, monkeypatch: pytest.Mo
 
 
 def test_what_steps_wait_is_no_work(index: NodeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of steps that wait most of the time it is no matter what takes a large part of the rest."""
+    """In steps that mostly wait, a large part of the remaining time is no slowness."""
     late = observed(index, monkeypatch, lambda op, device: 4e-4 if device == "cpu:2" else 1e-4)
     assert straggler(late, 0.5) is not None
     assert straggler(late, 0.3) is None
@@ -91,8 +91,8 @@ def test_what_steps_wait_is_no_work(index: NodeIndex, monkeypatch: pytest.Monkey
 def test_a_short_node_may_have_waited_for_the_lock(
     index: NodeIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where few steps were observed, one that takes less than threads keep the lock for is not
-    slow."""
+    """Where few steps were observed, a node that takes less than the time for which threads keep
+    the lock is not slow."""
     for seconds in (5e-3, 0.05):
 
         def took(op: str, device: str, most: float = seconds) -> float:
@@ -105,7 +105,7 @@ def test_a_short_node_may_have_waited_for_the_lock(
 
 
 def test_what_a_call_takes_is_not_slow(index: NodeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ops that take next to nothing one is always the slowest."""
+    """Of ops that take next to no time one is always the slowest."""
     for least, is_slow in ((2e-6, False), (2e-5, True)):
 
         def took(op: str, device: str, each: float = least) -> float:
@@ -115,7 +115,7 @@ def test_what_a_call_takes_is_not_slow(index: NodeIndex, monkeypatch: pytest.Mon
 
 
 def test_an_op_without_others_of_its_kind_needs_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ops should take is estimated roughly, so they are not held against each other by it."""
+    """Ops of different kinds are compared by rough estimates, so the limit is higher."""
     names = " ".join(
         f"%{op} = {op}(%{before}) : f32[1000]"
         for before, op in zip(("x", *_OPS), (*_OPS, "cos"), strict=False)

@@ -1,4 +1,4 @@
-"""What a watcher knows of tasks: how they are, in words as well, and what they have told."""
+"""A watcher's knowledge of tasks: health, in words as well, and news from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.watching.fake_comm import FakeComm
 
 
 class FakeTasks:
-    """A cluster that a test plays."""
+    """A source of task health, set by tests."""
 
     def __init__(self) -> None:
         self.known: dict[str, TaskHealth] = {}

@@ -1,9 +1,9 @@
-/** What the kernel has told, for all views of a page: the latest rows of every table. */
+/** The kernel's messages for all views of a page: the latest rows of every table. */
 
 import { decode, number, readSchemas, type Message, type Row, type Schema } from "./tables";
 import { readStructure, type Structure } from "../graph/structure";
 
-/** The model of ipywidgets over which the kernel speaks. */
+/** The model of ipywidgets that carries the kernel's messages. */
 export interface FeedModel {
   comm_live?: boolean;
   get(name: string): unknown;
@@ -11,13 +11,13 @@ export interface FeedModel {
   on(event: string, heard: (...given: never[]) => void): void;
 }
 
-/** A node that a reader has chosen in one view, for all others; -1 for the whole graph. */
+/** A node that a reader has chosen in a view, shown by all views; -1 for the whole graph. */
 export interface Choice {
   readonly executable: number;
   readonly node: number;
 }
 
-/** A file that is on its way. */
+/** A requested file that has not come yet. */
 interface Asked {
   readonly resolve: (text: string) => void;
   readonly reject: (error: Error) => void;
@@ -32,11 +32,11 @@ const SHARED = Symbol.for("eagerflow.feed");
 
 export class Feed {
   status: Status = "waiting";
-  /** why nothing can be shown, in words; empty if it can */
+  /** the reason why nothing can be shown; empty if there is none */
   trouble = "";
-  /** messages that came */
+  /** number of messages received */
   count = 0;
-  /** what is chosen, in whatever view */
+  /** the node chosen last in any view */
   chosen: Choice | null = null;
   private readonly schemas: Schema[];
   private readonly rows = new Map<string, Map<string, Row>>();
@@ -56,7 +56,7 @@ export class Feed {
   private received = 0;
   private drawn = false;
 
-  /** The feed of a model, one for all views: each view has a copy of this module of its own. */
+  /** The feed of a model, shared by all views, though each view has a copy of this module. */
   static of(model: FeedModel): Feed {
     const holder = model as unknown as Record<symbol, Feed | undefined>;
     return (holder[SHARED] ??= new Feed(model));
@@ -84,7 +84,7 @@ export class Feed {
     lost();
   }
 
-  // --- what views read ---
+  // --- read by views ---
 
   table(name: string): IterableIterator<Row> {
     return this.rows.get(name)?.values() ?? new Map<string, Row>().values();
@@ -102,39 +102,39 @@ export class Feed {
     return this.logs.get(name) ?? [];
   }
 
-  /** How often the kernel has told of a table: what is made of it need not be made again before. */
+  /** Number of updates of a table so far: data made from it is valid until the number changes. */
   revision(name: string): number {
     return this.revisions.get(name) ?? 0;
   }
 
-  /** A text that rows refer to by its number. */
+  /** The text of a column that holds numbers of texts. */
   name(of: Row, column: string): string {
     return (this.row("names", number(of, column))?.["text"] as string | undefined) ?? "";
   }
 
-  /** The name of a node, as far as the structure of its graph has come. */
+  /** The name of a node, if the structure of its graph has come; else "node". */
   nodeName(executable: number, node: number): string {
     return this.known.get(executable)?.text("name", node) ?? "node";
   }
 
-  /** Seconds of the kernel's clock. */
+  /** The present time by the kernel's clock, in seconds. */
   now(): number {
     return this.time + (performance.now() - this.received) / 1000;
   }
 
-  /** When the last message was made. */
+  /** The time at which the last message was made. */
   get told(): number {
     return this.time;
   }
 
-  // --- what views do ---
+  // --- requests of views ---
 
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
-  /** Choose a node: each view that shows it marks it. */
+  /** Choose a node: each view that shows the node marks it. */
   choose(chosen: Choice | null): void {
     if (chosen?.executable === this.chosen?.executable && chosen?.node === this.chosen?.node) return;
     this.chosen = chosen;
@@ -155,12 +155,12 @@ export class Feed {
     this.say({ hidden: view });
   }
 
-  /** Have statistics of a value taken in the next step. */
+  /** Request statistics of a value in the next step. */
   look(executable: number, node: number): void {
     this.say({ look: [executable, node] });
   }
 
-  /** Have the kernel tell how queues stand of which nothing has happened yet. */
+  /** Request the levels of queues without any event so far. */
   askLevels(queues: readonly string[]): void {
     this.say({ levels: queues });
   }
@@ -177,7 +177,7 @@ export class Feed {
     return known;
   }
 
-  /** A file of the front-end that not every page needs; rejects where the kernel is gone before it came. */
+  /** A file of the front-end that is loaded on demand; rejects if the kernel is gone before it comes. */
   asset(name: string): Promise<string> {
     if (this.status === "lost") return Promise.reject(new Error("the kernel is gone"));
     const asked = new Promise<string>((resolve, reject) => this.assets.set(name, { resolve, reject }));
@@ -201,7 +201,7 @@ export class Feed {
     this.changed();
   }
 
-  // --- what the kernel says ---
+  // --- messages of the kernel ---
 
   hear(content: Record<string, unknown>, buffers: readonly DataView[]): void {
     const [data] = buffers;
@@ -278,7 +278,7 @@ export class Feed {
     }
   }
 
-  /** Views are drawn once a frame, however many messages come; in a hidden tab not at all. */
+  /** Views are drawn once a frame, however many messages come, and not at all in a hidden tab. */
   private changed(): void {
     if (this.drawn) return;
     this.drawn = true;

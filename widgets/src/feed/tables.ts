@@ -3,20 +3,20 @@
 export type Cell = number | string | Uint8Array<ArrayBuffer>;
 export type Row = Readonly<Record<string, Cell>>;
 
-/** What one table looks like; the kernel says so when the feed opens. */
+/** The schema of a table, which the kernel sends when the feed opens. */
 export interface Schema {
   readonly name: string;
   readonly kind: "rows" | "list" | "log";
-  /** how many columns, from the first, tell rows apart */
+  /** number of leading columns that form the key of a row */
   readonly key: number;
   readonly columns: readonly (readonly [name: string, type: string])[];
 }
 
 export interface Message {
   readonly sequence: number;
-  /** in seconds of the kernel's clock */
+  /** by the kernel's clock, in seconds */
   readonly time: number;
-  /** whether it forgets all that was said before */
+  /** whether it replaces all earlier messages */
   readonly whole: boolean;
   readonly tables: ReadonlyMap<Schema, Row[]>;
 }
@@ -24,14 +24,14 @@ export interface Message {
 const MAGIC = 0x31464645;
 const HEAD = 24;
 
-/** Schemas as the feed has them: name, kind, columns of the key, columns. */
+/** Schemas in the form of the feed: name, kind, number of key columns, columns. */
 export function readSchemas(given: unknown): Schema[] {
   const tables = given as [string, Schema["kind"], number, [string, string][]][];
   return tables.map(([name, kind, key, columns]) => ({ name, kind, key, columns }));
 }
 
 export function decode(data: DataView, schemas: readonly Schema[]): Message {
-  // typed arrays must be aligned, and a buffer of Jupyter begins anywhere
+  // typed arrays must be aligned, but the buffers of Jupyter begin at any offset
   const bytes = new Uint8Array(data.byteLength);
   bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
   const whole = new DataView(bytes.buffer);
@@ -73,7 +73,7 @@ function readColumn(
   if (type !== "text" && type !== "bytes") {
     const kind = NUMBERS[type as keyof typeof NUMBERS];
     const length = count * kind.BYTES_PER_ELEMENT;
-    // columns of four bytes may follow one with an odd number of them: each is padded to eight
+    // columns of four-byte values may have an odd length: each is padded to eight bytes
     return [new kind(buffer, start, count), start + padded(length)];
   }
   const ends = new Uint32Array(buffer, start, count);

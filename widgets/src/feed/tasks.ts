@@ -1,30 +1,30 @@
-/** How the tasks of clusters are, and were. */
+/** The health of the tasks of clusters, now and in the past. */
 
 import type { Feed } from "./feed";
 import { number } from "./tables";
 
 export type Health = "ready" | "suspect" | "lost" | "gone";
 
-/** A time in which a task was not there, or did not answer. */
+/** A time in which a task was missing, or did not answer. */
 export interface Absence {
   readonly task: string;
   readonly health: Exclude<Health, "ready">;
   readonly start: number;
-  /** infinite while it lasts */
+  /** infinite while the absence lasts */
   readonly stop: number;
 }
 
-/** What pictures say of a task that is not there, in a word or two. */
+/** Short texts in pictures for tasks that are missing. */
 export const SAID: Readonly<Record<Exclude<Health, "ready">, string>> = {
   lost: "lost", suspect: "no answer", gone: "ended",
 }; // prettier-ignore
 
-/** The task that a device is of; empty for one of the notebook's own process. */
+/** The task of a device; empty for a device of the notebook's own process. */
 export function taskOf(device: string): string {
   return device.includes("/") ? device.slice(0, device.indexOf("/")) : "";
 }
 
-/** Those of each task, the first first. */
+/** The absences of each task, in order of time. */
 export function absences(feed: Feed): Map<string, Absence[]> {
   const all = new Map<string, Absence[]>();
   for (const row of feed.log("tasks")) {
@@ -38,7 +38,7 @@ export function absences(feed: Feed): Map<string, Absence[]> {
   return all;
 }
 
-/** The tasks that are not there now, or do not answer. */
+/** The tasks that are missing now, or do not answer. */
 export function awayNow(feed: Feed): Map<string, Absence["health"]> {
   const away = new Map<string, Absence["health"]>();
   for (const [task, all] of absences(feed)) {

@@ -1,4 +1,4 @@
-/** What runs now, for a picture of a graph: where threads are, how long nodes take. */
+/** Present activity, for a picture of a graph: nodes at which threads are, and costs of nodes. */
 
 import type { Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
@@ -12,7 +12,7 @@ export interface NodePlace {
   readonly since: number;
   readonly iteration: number;
   readonly queue: string;
-  /** How much of a native kernel has run, from 0 to 1; 0 where that is not known. */
+  /** The part of a native kernel that has run, from 0 to 1; 0 if unknown. */
   readonly progress: number;
 }
 
@@ -22,7 +22,7 @@ export class Activity {
     readonly executable: number,
   ) {}
 
-  /** Where threads are in steps of 20 ms or more, and what waits. */
+  /** Nodes at which threads are in steps of 20 ms or more, and nodes that wait. */
   places(): NodePlace[] {
     const rows = this.feed.list("places").filter((r) => number(r, "executable") === this.executable);
     return rows.map((row) => ({
@@ -39,17 +39,17 @@ export class Activity {
     return this.feed.row("steps", this.executable);
   }
 
-  /** Seconds of one step that a node takes, from steps that were observed. */
+  /** The row with a node's seconds in a step, from observed steps. */
   cost(node: number): Row | undefined {
     return this.feed.row("nodes", this.executable, node);
   }
 
-  /** What moved from device to device so far. */
+  /** Sums of transfers between devices so far. */
   transfers(): Row[] {
     return [...this.feed.table("transfers")].filter((r) => number(r, "executable") === this.executable);
   }
 
-  /** Those of all nodes that are known. */
+  /** The cost rows of all nodes that have one. */
   costs(): Row[] {
     return [...this.feed.table("nodes")].filter((r) => number(r, "executable") === this.executable);
   }
@@ -58,7 +58,7 @@ export class Activity {
     return this.feed.row("values", this.executable, node);
   }
 
-  /** A text of a row, which refers to it by its number. */
+  /** The text of a column that holds numbers of texts. */
   textOf(row: Row, column: string): string {
     return this.feed.name(row, column);
   }
@@ -70,7 +70,7 @@ export class Activity {
     return undefined;
   }
 
-  /** Whether the kernel says that something is wrong with a node, or with its device. */
+  /** A predicate: whether a diagnosis of the kernel names a node, or its device. */
   faults(): (node: number, device: string) => boolean {
     const rows = this.feed.list("diagnoses").filter((r) => number(r, "executable") === this.executable);
     const nodes = new Set(rows.map((row) => number(row, "node")));
@@ -80,7 +80,7 @@ export class Activity {
     return (node, device) => nodes.has(node) || devices.has(device);
   }
 
-  /** What the kernel says of the function as a whole, such as that it is traced anew all the time. */
+  /** The diagnosis of the function as a whole, such as constant retraces. */
   faultOfAll(): string {
     const rows = this.feed.list("diagnoses").filter((r) => r["kind"] === "retraces");
     const mine = this.feed.row("executables", this.executable);
@@ -88,7 +88,7 @@ export class Activity {
     return (rows.find((row) => row["path"] === name)?.["text"] as string | undefined) ?? "";
   }
 
-  /** Whether the kernel says that something is wrong at a queue. */
+  /** Whether a diagnosis of the kernel names a queue. */
   isFaulty(queue: string): boolean {
     return this.feed.list("diagnoses").some((row) => this.feed.name(row, "queue") === queue);
   }
@@ -97,7 +97,7 @@ export class Activity {
     this.feed.look(this.executable, node);
   }
 
-  /** How old a figure is, in words. */
+  /** The age of a figure, as a text. */
   age(at: number): string {
     return `${seconds(Math.max(this.feed.now() - at, 0))} ago`;
   }

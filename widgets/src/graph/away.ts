@@ -1,4 +1,4 @@
-/** Marks what is on tasks that are lost, ended or silent: boxes, open groups, and the legend. */
+/** Marks on boxes, open groups and legend entries of tasks that are lost, ended or silent. */
 
 import type { Feed } from "../feed/feed";
 import { awayNow, SAID, taskOf, type Absence } from "../feed/tasks";
@@ -20,7 +20,7 @@ export class AwayMarks {
     private readonly feed: Feed | null,
   ) {}
 
-  /** Mark what is away now; nothing is touched if that is as it was. */
+  /** Mark tasks that are away now; touches nothing if there is no change. */
   mark(contents: Contents, structure: Structure, again = false): void {
     const told = this.feed?.revision("tasks") ?? 0;
     if (!this.feed || (!again && contents === this.marked && told === this.told)) return;
@@ -60,7 +60,7 @@ export class AwayMarks {
   }
 }
 
-/** Boxes with a node on a task that is away, and how that is. */
+/** Boxes with a node on a task that is away, with the health of the task. */
 function awayBoxes(contents: Contents, structure: Structure, away: Away): Map<Box, Absence["health"]> {
   const found = new Map<Box, Absence["health"]>();
   if (!away.size) return found;

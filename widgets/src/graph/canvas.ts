@@ -1,4 +1,4 @@
-/** Draws boxes and edges, and moves the picture: pan, zoom, minimap. */
+/** The canvas of a graph: draws boxes and edges, and moves the picture (pan, zoom, minimap). */
 
 import { deviceColour } from "../colours";
 import { KEYS, setText, svg, unique } from "../dom";
@@ -12,24 +12,24 @@ import type { Group } from "./groups";
 import { arrowHead, outline, setNumbers } from "./shapes";
 
 const [LEAST, MOST] = [0.05, 4];
-/** from this on types are well read: what is open at first is chosen so */
+/** scale from which on types read well: it decides which groups are open at first */
 export const READABLE = 0.86;
-/** below this names cannot be read: then the picture begins at its top, and the minimap has all */
+/** scale below which names cannot be read: then the top of the picture is shown, and all of it in the minimap */
 const LEGIBLE = 0.6;
-/** the same of two pictures side by side, where it matters more that all is seen */
+/** this limit for two pictures side by side, where an overview matters more */
 const PAIRED = 0.38;
-/** likewise the second line of a box, and below that all lines */
+/** scales below which the second line, and all lines, of a box are hidden */
 const [SHORT, MUTE] = [0.45, 0.16];
-/** what is looked at closely is drawn so large */
+/** scale for a close look at a box */
 const CLOSE = 1;
 const ROOM = 16;
-/** nothing is drawn larger than this unasked */
+/** largest scale unless the reader zooms in */
 const LARGE = 1.25;
 /** pixels at the foot of the picture, for the legend */
 const FOOT = 14;
-/** pixels of the picture that stay in sight */
+/** pixels of the picture that stay within the view */
 const EDGE = 40;
-/** boxes from which on they come to their places at once: to let so many glide takes too long */
+/** number of boxes from which on they move without animation, which would take too long */
 const STILL = 300;
 
 export interface CanvasEvents {
@@ -45,7 +45,7 @@ export class Canvas {
   private readonly stage = svg("g", { class: "ef-stage" });
   private readonly clusters = svg("g");
   private readonly edges = svg("g");
-  /** what is written over edges: how much they move, and the names of groups */
+  /** texts over edges: bytes moved, and names of groups */
   private readonly labels = svg("g");
   private readonly names = svg("g");
   private readonly boxes = svg("g");
@@ -55,20 +55,20 @@ export class Canvas {
   private frames = new Map<string, Cluster>();
   private lines: readonly EdgeLine[] = [];
   private byKey = new Map<string, EdgeLine>();
-  /** of arrows: another view, perhaps hidden, has others */
+  /** identifier of the arrow head: that of another view may be hidden with it */
   private readonly arrow = unique("arrow");
   private layout: Layout | null = null;
   private partner: Canvas | null = null;
   private contents: Contents | null = null;
   private view = { x: 0, y: 0, scale: 1 };
-  /** whether the reader has moved the picture: then it is not fitted any more */
+  /** whether the reader has moved the picture, which is then no longer fitted */
   private moved = false;
-  /** pixels of the page, as far as known: to ask the page would have it laid out at once */
+  /** size on the page in pixels, cached, as reading it forces a layout of the page */
   private size = { width: 0, height: 0 };
   private placing = false;
-  /** what is drawn smallest, as a part of its full size */
+  /** scale of the smallest boxes, relative to full size */
   private smallest = 1;
-  /** the scale that names of boxes were shown for */
+  /** scale for which the texts of boxes were last shown or hidden */
   private named = 0;
 
   constructor(private readonly events: CanvasEvents) {
@@ -84,8 +84,8 @@ export class Canvas {
   // --- drawing ---
 
   /**
-   * Show a layout; what stays glides to its new place.
-   * @param still whether what is seen stays: else the picture is fitted
+   * Show a layout; elements that remain glide to their new places.
+   * @param still whether the view stays in place: else the picture is fitted
    */
   show(contents: Contents, layout: Layout, still: boolean): void {
     if (this.contents?.root !== contents.root) this.forget();
@@ -102,7 +102,7 @@ export class Canvas {
     else this.fit();
   }
 
-  /** Another graph, or other groups: what has the same name there is not the same. */
+  /** Drop all elements: in another graph, or with other groups, equal names mean other things. */
   private forget(): void {
     for (const made of this.drawn.values()) made.remove();
     this.drawn.clear();
@@ -217,28 +217,28 @@ export class Canvas {
     return made;
   }
 
-  /** The element of a box, to be marked. */
+  /** The element of a box. */
   of(id: string): SVGGElement | undefined {
     return this.drawn.get(id);
   }
 
-  /** The frame of an open group, to be marked. */
+  /** The frame of an open group. */
   frame(id: string): SVGGElement | undefined {
     return this.frames.get(id)?.frame;
   }
 
-  /** The element of an edge, by its place among the contents. */
+  /** The element of an edge, by the edge's index among the contents. */
   edge(at: number): SVGGElement | undefined {
     return this.lines[at]?.element;
   }
 
-  /** The places of the edges from and to a box. */
+  /** The indices of the edges from and to a box. */
   edgesAt(id: string): number[] {
     const all = this.contents?.edges ?? [];
     return [...all.keys()].filter((i) => all[i]!.from.id === id || all[i]!.to.id === id);
   }
 
-  /** Write something below a box. */
+  /** Write a text below a box. */
   badge(id: string, text: string): void {
     const box = this.drawn.get(id);
     const at = this.layout?.boxes.get(id);
@@ -250,7 +250,7 @@ export class Canvas {
 
   // --- moving ---
 
-  /** Fit the picture into what is seen of it; all of it, or what can be read. Its partner has the same scale. */
+  /** Fit the picture into the view: all of it, or as much as can be read. Its partner gets the same scale. */
   fit(whole = false): void {
     if (!this.layout) return;
     const both = [this, this.partner].filter((canvas) => canvas?.layout);
@@ -258,13 +258,13 @@ export class Canvas {
     for (const canvas of both) canvas!.centre(scale);
   }
 
-  /** How large the picture is drawn when it fits. */
+  /** The scale at which the picture is fitted. */
   private fitting(whole: boolean): number {
     const scale = Math.min(scaleIn(this.layout!, this.room), LARGE);
     return Math.max(scale, whole ? LEAST : this.partner ? PAIRED : LEGIBLE);
   }
 
-  /** What a picture that is fitted has room in. */
+  /** The size available to a fitted picture. */
   get room(): Size {
     const { width, height } = this.seen();
     return { width: width - 2 * ROOM, height: height - 2 * ROOM - FOOT };
@@ -281,7 +281,7 @@ export class Canvas {
     this.place();
   }
 
-  /** What is in the middle of so much of the picture: its own middle, or, of a part, that of its top. */
+  /** The centre of a view of a given width: the picture's own centre, or, if it is wider, that of its top. */
   private middle(width: number): number {
     const { left, width: whole, boxes } = this.layout!;
     if (whole <= width) return left + whole / 2;
@@ -289,7 +289,7 @@ export class Canvas {
     return Math.min(Math.max(top.x, left + width / 2 - ROOM), left + whole - width / 2 + ROOM);
   }
 
-  /** Draw two pictures at one scale: what is larger in one of them is larger. */
+  /** Draw two pictures at the same scale, so that their sizes can be compared. */
   pairWith(other: Canvas): void {
     [this.partner, other.partner] = [other, this];
   }
@@ -315,8 +315,8 @@ export class Canvas {
   }
 
   /**
-   * Bring a box into view, if it is not.
-   * @param legible whether also so near that its name can be read
+   * Bring a box into view, if it is outside.
+   * @param legible whether also to zoom in until its name can be read
    */
   reveal(box: Box, legible = false): void {
     const at = this.layout?.boxes.get(box.id);
@@ -330,7 +330,7 @@ export class Canvas {
     if (out) this.move(width / 2 - x, height / 2 - y);
   }
 
-  /** Move and enlarge the picture so that an open group fills what is seen of it. */
+  /** Zoom in on an open group so that it fills the view. */
   closeUp(group: string): void {
     const at = this.layout?.clusters.get(group);
     if (!at) return;
@@ -345,14 +345,14 @@ export class Canvas {
     return this.view.scale;
   }
 
-  /** The part of the picture that is seen, by its top left. */
+  /** The visible part of the picture, by its top left. */
   get window(): Placed {
     const { width, height } = this.seen();
     const { x, y, scale } = this.view;
     return { x: -x / scale, y: -y / scale, width: width / scale, height: height / scale };
   }
 
-  /** The page has given the picture another size. */
+  /** Adapt to the size that the page gives the picture. */
   resize(): void {
     const { clientWidth, clientHeight } = this.element;
     if (!clientWidth || !clientHeight) return;
@@ -369,7 +369,7 @@ export class Canvas {
     return { width: width || 640, height: height || 400 };
   }
 
-  /** Once a frame, however often it is asked for. */
+  /** Update the view in the next frame, once however often it is called. */
   private place(): void {
     if (this.placing) return;
     this.placing = true;
@@ -382,7 +382,7 @@ export class Canvas {
   private transform(): void {
     this.keepInSight();
     const { x, y, scale } = this.view;
-    // as a style: while it is dragged the stage is a layer, which moves without being drawn anew
+    // as a style: during a drag the stage is a layer of its own, which moves without a redraw
     this.stage.style.transform = `translate(${x}px,${y}px) scale(${scale})`;
     this.stage.classList.toggle("ef-far", scale < SHORT);
     this.showNames(scale);
@@ -393,7 +393,7 @@ export class Canvas {
     this.minimap.classList.toggle("ef-needless", whole);
   }
 
-  /** Boxes that are drawn small have names from nearer on. */
+  /** Show or hide texts of boxes; smaller boxes need a larger scale. */
   private showNames(scale: number): void {
     if (scale === this.named) return;
     this.named = scale;
@@ -404,7 +404,7 @@ export class Canvas {
     }
   }
 
-  /** Some of the picture is always seen: it cannot be lost by moving it. */
+  /** Keep some of the picture within the view, so that it cannot be lost. */
   private keepInSight(): void {
     const { layout, view } = this;
     if (!layout) return;
@@ -427,7 +427,7 @@ export class Canvas {
   private listen(): void {
     const e = this.element;
     e.addEventListener("wheel", (event) => {
-      // without a key the page scrolls on, as readers of notebooks expect
+      // without a key the page scrolls, as readers of notebooks expect
       if (!event.ctrlKey && !event.metaKey && !e.matches(":focus")) return;
       event.preventDefault();
       const box = e.getBoundingClientRect();
@@ -442,7 +442,7 @@ export class Canvas {
       if (!held || !(event.buttons & 1)) return;
       const [x, y] = [event.clientX - held.x, event.clientY - held.y];
       if (held.far + Math.abs(x) + Math.abs(y) < 4) return;
-      // capture only once it is a drag, else a click would not reach its box
+      // capture only once the pointer drags, else a click would not reach its box
       if (!e.hasPointerCapture(event.pointerId)) {
         e.setPointerCapture(event.pointerId);
         e.classList.add("ef-dragged");

@@ -1,19 +1,19 @@
-/** An open group: its frame lies below the edges, and its name above them, so that none crosses it out. */
+/** An open group: its frame lies below the edges, and its name above them, so that no edge crosses the name. */
 
 import { deviceColour } from "../colours";
 import { svg } from "../dom";
 import type { Placed, Scaled } from "../layout/types";
 import type { Group } from "./groups";
 
-/** pixels of a letter of a name, and the height of one, at full size */
+/** width of a letter and height of a name in pixels, at full size */
 const [LETTER, HIGH] = [7.2, 20];
 
 export class Cluster {
   readonly frame: SVGGElement;
   readonly name: SVGGElement;
-  /** pressed to close the group */
+  /** the name; a click closes the group */
   readonly label: SVGTextElement;
-  /** pressed to see it closely */
+  /** a sign; a click zooms in on the group */
   readonly closer: SVGTextElement;
   private readonly rect = svg("rect");
   private at: Scaled = { x: 0, y: 0, width: 0, height: 0, scale: 1 };
@@ -38,7 +38,7 @@ export class Cluster {
     this.closer.style.transform = `translate(${at.x + at.width}px, ${at.y}px) scale(${at.scale})`;
   }
 
-  /** Where its name is. */
+  /** The frame of its name. */
   get named(): Placed {
     const { x, y, width, scale } = this.at;
     const wide = Math.min(9 + this.label.textContent.length * LETTER, width / scale);

@@ -1,4 +1,4 @@
-/** What a picture of a graph shows, given which groups are open: boxes, edges, and clusters. */
+/** The contents of a picture, given the open groups: boxes, edges, and clusters. */
 
 import { clip, count } from "../format";
 import { walk, type Group, type GroupTree } from "./groups";
@@ -12,17 +12,17 @@ export interface Box {
   readonly id: string;
   readonly kind: BoxKind;
   readonly lines: readonly string[];
-  /** the closed group that it stands for, if it does */
+  /** the closed group that the box stands for, if any */
   readonly group: Group | null;
-  /** the node that it stands for; of a loop or branches, that node; else -1 */
+  /** the node that the box stands for, also if that is a loop or branches; else -1 */
   readonly node: number;
-  /** the open group that it is drawn in */
+  /** the open group around the box */
   readonly home: Group;
-  /** where its nodes run, if they run on one device */
+  /** the device of its nodes, if they have one in common */
   readonly device: string;
-  /** the name of the queue that it stands for */
+  /** the name of the queue that the box stands for */
   readonly queue: string;
-  /** what has so many users that edges to them are not drawn; each has a mark instead */
+  /** producers with too many users for edges to be drawn; each has a mark here instead */
   readonly taken: string[];
 }
 
@@ -31,41 +31,41 @@ export interface Edge {
   readonly to: Box;
   kind: "data" | "control" | "state";
   values: number;
-  /** of values that go to another device */
+  /** bytes of values that go to another device */
   moved: number;
 }
 
 export interface Contents {
-  /** all is drawn in it, and it has no frame of its own */
+  /** the group around everything, which has no frame */
   readonly root: Group;
   readonly boxes: readonly Box[];
   readonly edges: readonly Edge[];
-  /** open groups with something in them, each before those within */
+  /** open groups that are not empty, each before its inner groups */
   readonly clusters: readonly Group[];
-  /** for each node its box; none for what is left out */
+  /** the box of each node; undefined for nodes left out */
   readonly boxOf: readonly (Box | undefined)[];
-  /** for boxes of derivatives that of the op whose derivative they are: both are drawn side by side */
+  /** by box of derivatives, the box of the op that they belong to: both are drawn side by side */
   readonly beside: ReadonlyMap<Box, Box>;
 }
 
-/** The same for an edge in two pictures, if it is from and to the same boxes. */
+/** A key that is equal for edges between the same boxes, also of two pictures. */
 export function edgeKey({ from, to }: Edge): string {
   return `${from.id}>${to.id}`;
 }
 
-/** users of one box, from which on edges become marks */
+/** number of users of a box from which on edges become marks */
 const USERS = 20;
 const ENDS = 12;
 
-/** How many boxes a group has when it is open and what is in it is closed. */
+/** Number of boxes in a group that is open while all groups in it are closed. */
 export function boxesIn(group: Group): number {
   return group.groups.length + group.nodes.length;
 }
 
 /**
- * Groups to open so that about so many boxes are seen: level by level, small ones first.
- * @param folded whether equal groups, and runs of nodes, are opened too where they are many
- * @param forward whether of a training step no more than the forward pass is opened
+ * Groups to open so that at most `limit` boxes are shown: level by level, small groups first.
+ * @param folded whether to open folded groups and runs of nodes, too, which may be large
+ * @param forward whether to open only the forward pass of a training step
  */
 export function groupsToOpen(tree: GroupTree, limit: number, folded = false, forward = false): Set<string> {
   const open = new Set([tree.root.id]);
@@ -86,7 +86,7 @@ export function groupsToOpen(tree: GroupTree, limit: number, folded = false, for
   return open;
 }
 
-/** The outermost closed group around a group, itself included. */
+/** The outermost closed group around a group, or the group itself if that is closed. */
 export function closedAround(group: Group, open: ReadonlySet<string>): Group | null {
   let closed: Group | null = null;
   for (let g: Group | null = group; g; g = g.parent) if (!open.has(g.id)) closed = g;
@@ -102,7 +102,7 @@ class Drawing {
   private readonly boxes = new Map<string, Box>();
   private readonly edges = new Map<string, Edge>();
   private readonly boxOf: (Box | undefined)[] = [];
-  /** what stands for nodes of a group: the box of a closed one around it, or none */
+  /** the box of the closed group around or at a group; null if none is closed */
   private readonly closed = new Map<Group, Box | null>();
 
   constructor(
@@ -124,7 +124,7 @@ class Drawing {
     return { root: this.tree.root, boxes, edges, clusters, boxOf: this.boxOf, beside: this.beside() };
   }
 
-  /** Of a box with derivatives of several ops, the one that most of its nodes belong to. */
+  /** For each box of derivatives, the box of the op that most of its nodes belong to. */
   private beside(): Map<Box, Box> {
     const votes = new Map<Box, Map<Box, number>>();
     const forward = this.s.numbers("forward");
@@ -176,7 +176,7 @@ class Drawing {
     });
   }
 
-  /** The type of what a scope hands on: its last value that is used beside it, or else outside. */
+  /** The type of a scope's result: its last value used in the parent group, or else anywhere outside. */
   private gives(group: Group): string {
     if (group.kind !== "scope" && group.kind !== "fold") return "";
     const { homes, usersOf } = this.tree;
@@ -256,7 +256,7 @@ class Drawing {
     return made;
   }
 
-  /** Queues and their like are boxes of their own; variables are where they are read. */
+  /** Add boxes of queues and similar resources; variables are shown as their reads. */
   private resources(node: number): void {
     const box = this.boxOf[node];
     const text = this.s.text("resources", node);
@@ -274,7 +274,7 @@ class Drawing {
     }
   }
 
-  /** Where a box has very many users, each gets a mark in place of an edge. */
+  /** Replace the edges of boxes with very many users by marks. */
   private marked(edges: Edge[]): Edge[] {
     const users = new Map<Box, number>();
     for (const e of edges) users.set(e.from, (users.get(e.from) ?? 0) + 1);
@@ -286,7 +286,7 @@ class Drawing {
   }
 }
 
-/** Without the orders of running that other ways from box to box imply. */
+/** Drop control edges that other paths between the same boxes imply. */
 function withoutImplied(edges: Edge[]): Edge[] {
   const ways = new Map<Box, Box[]>();
   for (const e of edges) {
@@ -323,12 +323,12 @@ function* around(group: Group): Generator<Group> {
   for (let g: Group | null = group; g; g = g.parent) yield g;
 }
 
-/** The type of a variable is one of tensors, such as `f32[2]`; other resources have words. */
+/** Whether a resource is a variable: its type is that of a tensor, such as `f32[2]`; others are words. */
 function isVariable(type: string): boolean {
   return /^\w+\[/.test(type);
 }
 
-/** What hands elements from one to another, and makes both wait. */
+/** Whether a resource hands over elements and makes its users wait. */
 function isQueue(type: string): boolean {
   return /queue|accumulator|barrier|mutex|reader/.test(type);
 }
@@ -340,7 +340,7 @@ function shapeOf(s: Structure, node: number): BoxKind {
   return s.text("op", node) === "read" && isVariable(type) ? "variable" : "op";
 }
 
-/** The box in a new picture for what is chosen: the same one, what it lies in now, or what lay in it. */
+/** The box in new contents for a chosen box: the same one, the box around it, or its first inner one. */
 export function boxNow(box: Box, contents: Contents): Box | null {
   const same = contents.boxes.find((b) => b.id === box.id);
   return same ?? contents.boxOf[box.group ? box.group.ends[0] : box.node] ?? null;

@@ -1,4 +1,4 @@
-/** What is known of a box that was chosen. */
+/** The details of a chosen box, and the overview of a graph. */
 
 import { button, html } from "../dom";
 import { bytes, clip, count, seconds, share } from "../format";
@@ -11,11 +11,11 @@ import { walk, type Group, type GroupTree } from "./groups";
 import { layerName, PHASES, type LayerCost, type Layers } from "./layers";
 import type { Structure } from "./structure";
 
-/** nodes of the overview */
+/** number of nodes in the overview */
 const SLOWEST = 5;
-/** layers of the overview */
+/** number of layers in the overview */
 const DEAREST = 6;
-/** links between tasks of the overview */
+/** number of links between tasks in the overview */
 const LINKS = 12;
 const NOT_YET = "No step was observed yet: times of layers and nodes come with the first.";
 const NOT_TIMED = "What nodes take at tasks is not measured: the timeline shows their regions.";
@@ -53,7 +53,7 @@ function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
   ]; // prettier-ignore
 }
 
-/** What is known of the whole graph: what to look at where nothing is chosen yet. */
+/** The overview of the whole graph, shown while no box is chosen. */
 export function overviewOf(
   tree: GroupTree, layers: Layers, activity: Activity | null, choose: (node: number) => void,
 ): HTMLElement {
@@ -94,7 +94,7 @@ function isAtTasks(s: Structure): boolean {
   return s.devices().some((device) => taskOf(device) !== "");
 }
 
-/** What went from task to task so far, the most first. */
+/** Sums of transfers between tasks so far, the largest first. */
 function linksOf(s: Structure, activity: Activity | null): HTMLElement[] {
   if (!activity || !isAtTasks(s)) return [];
   const sums = new Map<string, number>();
@@ -107,7 +107,7 @@ function linksOf(s: Structure, activity: Activity | null): HTMLElement[] {
   return [html("h4", {}, "sent between tasks"), listOf(most.map(([link, sum]) => [link, bytes(sum)]))];
 }
 
-/** Where a step goes: forward, backward and into updates, and by layers, the dearest first. */
+/** The shares of a step: forward, backward and updates, and layers, the most expensive first. */
 function layersOf(costs: readonly LayerCost[], layers: Layers, choose: (node: number) => void): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (layers.phases) {
@@ -126,7 +126,7 @@ function layersOf(costs: readonly LayerCost[], layers: Layers, choose: (node: nu
   return [...parts, html("h4", {}, "slowest layers"), list];
 } // prettier-ignore
 
-/** The end of a name scope, which tells layers apart. */
+/** The last part of a name scope, by which layers are told apart. */
 function lastPart(scope: string): string {
   return scope.split("/").slice(-2).join("/");
 }
@@ -139,7 +139,7 @@ function listOf(lines: readonly Line[]): HTMLElement {
   return list;
 }
 
-/** What never changes is looked up once for each box: there may be very many edges. */
+/** Constant parts are computed once for each box: there may be very many edges. */
 const known = new WeakMap<Box, string>();
 
 function once(box: Box, find: () => string): string {
@@ -148,7 +148,7 @@ function once(box: Box, find: () => string): string {
   return text;
 }
 
-/** Constants have no boxes: what is taken of them is said here. */
+/** Constant operands of a node, which have no boxes of their own. */
 function constantsOf(node: number, s: Structure): string {
   const taken: string[] = [];
   const [froms, tos] = [s.numbers("from"), s.numbers("to")];
@@ -161,7 +161,7 @@ function constantsOf(node: number, s: Structure): string {
   return taken.length ? `the constant${taken.length > 1 ? "s" : ""} ${taken.join(", ")}` : "";
 }
 
-/** The ops in a group, the most frequent ones first. */
+/** The ops in a group, the most frequent first. */
 function opsOf(group: Group, s: Structure): string {
   const ops = new Map<string, number>();
   for (const g of walk(group)) {

@@ -1,13 +1,13 @@
-/** Where the texts of edges are: at their lines, and as far as there is room beside boxes and each other. */
+/** Positions of the texts of edges: at their lines, away from boxes and from each other if there is room. */
 
 import { frameOf, type Placed } from "../layout/types";
 
-/** pixels of a letter and of a line of such a text, and of the ground beside it, at full size */
+/** width of a letter, height of a line, and padding of a text, in pixels at full size */
 const [LETTER, LINE, PAD] = [6.5, 15, 2];
-/** places that are tried: how far along the line, and how far above or below it in pixels */
+/** positions that are tried: parts of the length of the line, and pixels above or below it */
 const ALONG = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8] as const;
 const BESIDE = [0, -12, 12, -27, 27] as const;
-/** what it costs, in hidden square pixels, to be at the end of a line, or a pixel beside it */
+/** cost, in hidden square pixels, of the end of a line, and of each pixel beside the line */
 const [FAR, OFF] = [60, 1.5];
 
 export class EdgeLabels {
@@ -15,14 +15,14 @@ export class EdgeLabels {
   private readonly labels: Placed[] = [];
 
   /**
-   * @param boxes what texts are not to be hidden by, by their middles
-   * @param names what they are not to hide, by their top left corners
+   * @param boxes boxes that texts should not overlap, by their middles
+   * @param names names that they should not overlap, by their top left corners
    */
   constructor(boxes: Iterable<Placed>, names: readonly Placed[]) {
     this.boxes = [...[...boxes].map(frameOf), ...names];
   }
 
-  /** The frame of a text at a path; it is kept free of those that come later. */
+  /** The frame for a text at a path; later texts avoid it. */
   place(path: string, text: string, scale: number): Placed {
     const [width, height] = [(text.length * LETTER + 2 * PAD) * scale, LINE * scale];
     let best: Placed | null = null;
@@ -45,7 +45,7 @@ export class EdgeLabels {
   }
 }
 
-/** A point of a path of curves, so far along it as it has curves. */
+/** A point of a path of curves, at a part of the number of its curves. */
 export function pointOf(path: string, along: number): { x: number; y: number } {
   const points = [...path.matchAll(/(-?[\d.]+),(-?[\d.]+)/g)].map((m) => [Number(m[1]), Number(m[2])] as const);
   const curves = Math.floor((points.length - 1) / 3);
@@ -58,7 +58,7 @@ export function pointOf(path: string, along: number): { x: number; y: number } {
   return { x: sum(0), y: sum(1) };
 }
 
-/** Square pixels that two rectangles have in common. */
+/** The common area of two rectangles, in square pixels. */
 function common(a: Placed, b: Placed): number {
   const width = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x);
   const height = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);

@@ -1,4 +1,4 @@
-/** A line from box to box. What it moves is written above all lines, where none crosses it out. */
+/** The line of an edge. Its label is drawn above all lines, so that no line crosses the label. */
 
 import { svg } from "../dom";
 import { bytes } from "../format";
@@ -8,13 +8,13 @@ import { setNumbers } from "./shapes";
 
 export class EdgeLine {
   readonly element: SVGGElement;
-  /** how much it moves, on a ground of its own; none where it moves nothing */
+  /** the bytes that it moves, on a background; null if it moves none */
   readonly label: SVGGElement | null = null;
   private readonly path: SVGPathElement;
 
   /**
-   * @param said what it was drawn for: another text asks for another line
-   * @param arrow the identifier of its head
+   * @param said the text that it was drawn for: another text needs another line
+   * @param arrow identifier of the arrow head
    */
   constructor(edge: Edge, readonly said: string, arrow: string) {
     const moved = edge.moved ? bytes(edge.moved) : "";
@@ -29,7 +29,7 @@ export class EdgeLine {
     if (moved) this.label = svg("g", { class: "ef-amount ef-come" }, svg("rect"), svg("text", {}, moved));
   }
 
-  /** Let it run along a path, with its label where there is room. */
+  /** Draw the line along a path, with its label where there is room. */
   run(path: string, free: EdgeLabels, scale: number): void {
     this.path.setAttribute("d", path);
     this.element.style.setProperty("--ef-size", String(scale));

@@ -1,19 +1,19 @@
-/** What runs in a graph, in one line below it: how many steps, how fast, and where threads are. */
+/** The line below a graph about its activity: number and rate of steps, and places of threads. */
 
 import { number } from "../feed/tables";
 import { count, rate, seconds } from "../format";
 import type { Activity, NodePlace } from "./activity";
 import type { Structure } from "./structure";
 
-/** seconds without the end of a step, or three of the longest steps, from which on there is no rate any more */
+/** seconds, or times the longest step, since the last end of a step after which no rate is shown */
 const STILL = 3;
 const LONGEST = 3;
-/** steps of which there is no rate yet */
+/** number of steps without a rate */
 const FEW = 2;
-/** places that there is room for */
+/** number of places that are shown */
 const PLACES = 3;
 
-/** @param now the time, by the clock of the kernel */
+/** @param now present time by the kernel's clock */
 export function footerOf(activity: Activity, s: Structure, now: number): string {
   const places = activity.places().slice(0, PLACES).map((place) => placeOf(place, s, now));
   const steps = activity.steps();

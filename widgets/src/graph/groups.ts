@@ -1,4 +1,4 @@
-/** Nodes of a graph in groups: by device, part of a training step, scope, and body of a node. */
+/** Groups of the nodes of a graph: by device, part of a training step, scope, and body of a node. */
 
 import type { Structure } from "./structure";
 import { specOf, typeOf } from "./types_of_nodes";
@@ -7,44 +7,44 @@ export type GroupKind =
   | "graph" | "device" | "phase" | "scope" | "node" | "body" | "fold" | "run"; // prettier-ignore
 
 export interface Group {
-  /** the same as long as the graph is: what is open is kept by it */
+  /** identifier, constant for a graph, under which open groups are remembered */
   readonly id: string;
   name: string;
   readonly kind: GroupKind;
   parent: Group | null;
   groups: Group[];
-  /** nodes in it and in none of its groups */
+  /** nodes directly in the group */
   nodes: number[];
-  /** of a group of one node with a body, that node; else -1 */
+  /** the node whose bodies the group holds; else -1 */
   owner: number;
-  /** nodes at any depth */
+  /** number of nodes at any depth */
   total: number;
-  /** where its nodes run, at any depth */
+  /** devices of its nodes, at any depth */
   devices: ReadonlySet<string>;
-  /** the first and the last of its nodes, at any depth */
+  /** first and last of its nodes, at any depth */
   ends: readonly [first: number, last: number];
 }
 
 export type Grouping = "scope" | "device";
 
-/** kinds of nodes that are no box of their own */
+/** kinds of nodes without a box of their own */
 export const SMALL: ReadonlySet<string> = new Set(["constant", "number"]);
-/** groups that look alike and are drawn as one */
+/** number of equal groups from which on they are drawn as one */
 const ALIKE = 4;
-/** more boxes than this in one group are cut into runs */
+/** number of boxes in a group above which they are cut into runs */
 const MOST = 48;
 
 export class GroupTree {
   readonly root: Group;
-  /** the group that each node is in */
+  /** the group of each node */
   readonly homes: Group[] = [];
-  /** nodes that are no box of their own: what they give is said where it is used */
+  /** 1 for nodes without a box, whose values are shown at their users */
   readonly small: Uint8Array;
-  /** nodes that use queues and their like */
+  /** nodes that use resources */
   readonly users: readonly number[];
   private users_: ReadonlyMap<number, readonly number[]> | null = null;
   private readonly children = new Map<string, Group>();
-  /** by the group around them and the number of their scope: homes of nodes before */
+  /** cache of groups, by the group around them and the number of the scope */
   private readonly scopes = new Map<Group, Map<number, Group>>();
 
   constructor(readonly structure: Structure, private readonly by: Grouping) {
@@ -59,13 +59,13 @@ export class GroupTree {
     this.users = Array.from(this.homes.keys()).filter((i) => structure.decode(resources[i]!) !== "");
   }
 
-  /** The nodes that use what a node gives; below 0 for outputs of the graph. */
+  /** The users of a node's values; below 0 for outputs of the graph. */
   readonly usersOf = (node: number): readonly number[] => {
     this.users_ ??= edgesFrom(this.structure, (e) => [this.structure.number("from", e), this.structure.number("to", e)]);
     return this.users_.get(node) ?? [];
   };
 
-  /** The type of what a node gives; by scope, where there are several devices, with its device. */
+  /** The type of a node's value; with its device, if there are several and groups do not show them. */
   typeOf(node: number): string {
     return this.by === "device" ? typeOf(this.structure, node) : specOf(this.structure, node);
   }
@@ -113,7 +113,7 @@ export class GroupTree {
     return made;
   }
 
-  /** The group of a node that has bodies: they are drawn in it. */
+  /** The group of a node with bodies, which are drawn in it. */
   private nodeGroup(node: number, home: Group): Group {
     if (home.kind === "node" && home.owner === node) return home;
     const made = this.child(home, "node", this.structure.text("name", node));
@@ -145,8 +145,8 @@ function scopeParts(scope: string, outer: string): string[] {
 // --- parts of a training step -------------------------------------------------------------------
 
 /**
- * For each node whether it is part of the forward pass, of derivatives, or of what comes after them;
- * null where nothing is derived.
+ * The part of a training step that each node belongs to: forward, backward or update; null without
+ * derivatives.
  */
 export function trainingPhases(s: Structure): string[] | null {
   const forward = (i: number): boolean => s.number("forward", i) >= 0;
@@ -155,7 +155,7 @@ export function trainingPhases(s: Structure): string[] | null {
   const after = edgesFrom(s, (e) => [s.number("from", e), s.number("to", e)]);
   const before = edgesFrom(s, (e) => [s.number("to", e), s.number("from", e)]);
   const first = Math.min(...derived);
-  const reaching = spread(derived, before); // derivatives, and all that they are made of
+  const reaching = spread(derived, before); // derivatives, and all nodes that they depend on
   const reached = spread(derived, after);
   const phases = Array.from({ length: s.count }, (_, i) => {
     if (forward(i) || (reaching.has(i) && reached.has(i))) return "backward";
@@ -193,7 +193,7 @@ function spread(from: readonly number[], ways: ReadonlyMap<number, readonly numb
   return met;
 }
 
-// --- groups that are too much, or alike ---------------------------------------------------------
+// --- groups that are too large, or equal --------------------------------------------------------
 
 const PHASES = ["forward", "backward", "update"];
 
@@ -209,7 +209,7 @@ function tidy(of: Group, s: Structure): string {
   return `${of.kind} ${name} ${of.nodes.length} (${shapes.sort().join()})`;
 }
 
-/** Note what a closed group says of what is in it. */
+/** Compute the summary of a group that is shown while it is closed. */
 function summarise(of: Group, s: Structure): void {
   of.total = of.nodes.length + of.groups.reduce((sum, g) => sum + g.total, 0);
   const devices = new Set(of.nodes.map((n) => s.text("device", n)));
@@ -221,7 +221,7 @@ function summarise(of: Group, s: Structure): void {
   of.ends = [Math.min(...firsts), Math.max(...lasts)];
 }
 
-/** Put groups of one shape, such as equal layers, into one. */
+/** Put groups of equal shape, such as equal layers, into one. */
 function fold(of: Group, shapes: readonly string[], s: Structure): void {
   const alike = new Map<string, Group[]>();
   of.groups.forEach((g, i) => {
@@ -238,7 +238,7 @@ function fold(of: Group, shapes: readonly string[], s: Structure): void {
   }
 }
 
-/** Cut what has too many boxes into runs of those that follow each other. */
+/** Cut the nodes and groups of a large group into consecutive runs. */
 function cut(of: Group, s: Structure): void {
   while (of.nodes.length > MOST) {
     const size = Math.max(Math.ceil(of.nodes.length / (MOST / 2)), 4);

@@ -1,4 +1,4 @@
-/** What each layer costs: its ops, their derivatives, and the updates of what it reads, added up. */
+/** The cost of each layer: its ops, their derivatives, and the updates of its variables, added up. */
 
 import { number, type Row } from "../feed/tables";
 import { trainingPhases } from "./groups";
@@ -8,33 +8,33 @@ import { typeOf } from "./types_of_nodes";
 export const PHASES = ["forward", "backward", "update"] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** A layer as it is written, without what was observed of it. */
+/** The static data of a layer. */
 export interface Layer {
-  /** its name scope; empty for what belongs to no layer, or to several */
+  /** name scope; empty for nodes of no layer, or of several */
   readonly name: string;
-  /** its place in the order in which layers run, from 1 on; 0 for what is no layer */
+  /** index in the order in which layers run, from 1 on; 0 if it is no layer */
   readonly place: number;
-  /** elements of the variables that it reads; -1 where that is not known */
+  /** number of elements of the variables that it reads; -1 if unknown */
   readonly parameters: number;
-  /** of all values that its nodes give */
+  /** bytes of all values of its nodes */
   readonly bytes: number;
-  /** the type of what it hands on */
+  /** type of its result */
   readonly gives: string;
 }
 
-/** What a layer takes of a step. */
+/** The cost of a layer in a step. */
 export interface LayerCost extends Layer {
   readonly seconds: number;
-  /** of the time of a step, and how much of that goes where */
+  /** part of the time of a step, and its division into phases */
   readonly share: number;
   readonly phases: Readonly<Record<Phase, number>>;
-  /** its slowest node; the first one where none was observed */
+  /** the slowest node; the first one if none was observed */
   readonly node: number;
 }
 
 export class Layers {
   readonly all: readonly Layer[];
-  /** for each node its part of a training step; null where nothing is derived */
+  /** the part of a training step of each node; null without derivatives */
   readonly phases: readonly string[] | null;
   /** the first node of each layer */
   private readonly firsts = new Map<string, number>();
@@ -55,7 +55,7 @@ export class Layers {
     });
   }
 
-  /** Layers with what was observed, from rows of the table of nodes: the slowest first, and else in their order. */
+  /** Layers with observed costs, from rows of the table of nodes: slowest first, equal ones in their order. */
   costs(rows: readonly Row[]): LayerCost[] {
     const sums = new Map<string, { seconds: number; share: number; phases: Record<Phase, number>; node: number; most: number }>();
     for (const row of rows) {
@@ -73,7 +73,7 @@ export class Layers {
     return all.sort((a, b) => b.share - a.share || placeOf(a) - placeOf(b));
   }
 
-  /** The parts of a step that go forward, backward and into updates. */
+  /** The shares of a step spent forward, backward and in updates. */
   parts(costs: readonly LayerCost[]): Record<Phase, number> {
     const sums = { forward: 0, backward: 0, update: 0 };
     for (const { phases } of costs) for (const phase of PHASES) sums[phase] += phases[phase];
@@ -105,12 +105,12 @@ export class Layers {
   } // prettier-ignore
 }
 
-/** How a layer is called where there is one line for all that is in none. */
+/** The text for a layer, also for nodes outside of all layers. */
 export function layerName(name: string): string {
   return name || "outside of layers";
 }
 
-/** Where a layer is in the forward pass; what is no layer comes after all. */
+/** The index of a layer in the forward pass; others come last. */
 function placeOf(layer: Layer): number {
   return layer.place || Number.MAX_VALUE;
 }
@@ -120,7 +120,7 @@ function resourcesOf(s: Structure, node: number): [name: string, type: string][]
   return lines.map((line) => line.split(": ") as [string, string]);
 }
 
-/** Elements of a tensor of a type such as `f32[2,3]`; 0 for what is no tensor, -1 for sizes that are names. */
+/** Number of elements of a type such as `f32[2,3]`; 0 for other types, -1 if a size is symbolic. */
 export function elements(type: string): number {
   const dims = /^\w+\[(.*)\]/.exec(type)?.[1];
   if (dims === undefined) return 0;

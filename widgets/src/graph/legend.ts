@@ -1,4 +1,4 @@
-/** What the colours of boxes say. */
+/** The legend of the colours of boxes. */
 
 import { deviceColour } from "../colours";
 import { html } from "../dom";
@@ -8,9 +8,9 @@ export type Colouring = "device" | "time" | "bytes";
 
 /**
  * The parts of a legend.
- * @param devices of the graph
- * @param most what has the strongest colour
- * @param any whether anything is known
+ * @param devices devices of the graph
+ * @param most value of the strongest colour
+ * @param any whether any value is known
  */
 export function legendOf(by: Colouring, devices: readonly string[], most: number, any: boolean): Node[] {
   if (by === "device") {

@@ -1,4 +1,4 @@
-/** Marks on boxes: what runs, what is found, what is chosen; only what has changed is touched. */
+/** Marks on boxes that run, are found, or are chosen; only changes touch the page. */
 
 import type { Doing } from "./activity";
 import type { Canvas } from "./canvas";
@@ -13,12 +13,12 @@ export class Marks {
   private found = new Set<string>();
   private faulty = new Set<string>();
   private chosen: string | null = null;
-  /** places of the edges at the chosen box */
+  /** indices of the edges at the chosen box */
   private near: number[] = [];
 
   constructor(private readonly canvas: Canvas) {}
 
-  /** Boxes were drawn anew: all is to be marked again. */
+  /** Mark everything again, after boxes were drawn anew. */
   again(): void {
     const { lit, badges, found, faulty, chosen } = this;
     this.lit = new Map<string, Doing>();
@@ -32,7 +32,7 @@ export class Marks {
     this.choose(chosen);
   }
 
-  /** Which boxes are at work, by their identifier. */
+  /** Mark boxes that are at work, by identifier. */
   light(doing: ReadonlyMap<string, Doing>): void {
     for (const [id, was] of this.lit) {
       if (doing.get(id) !== was) this.canvas.of(id)?.classList.remove(CLASSES[was]);
@@ -41,7 +41,7 @@ export class Marks {
     this.lit = new Map(doing);
   }
 
-  /** What is written below boxes: iterations, depths. */
+  /** Write texts below boxes: iterations, depths. */
   number(texts: ReadonlyMap<string, string>): void {
     for (const id of this.badges.keys()) if (!texts.has(id)) this.canvas.badge(id, "");
     for (const [id, text] of texts) if (this.badges.get(id) !== text) this.canvas.badge(id, text);
@@ -54,7 +54,7 @@ export class Marks {
     this.found = new Set(ids);
   }
 
-  /** Boxes with a node of which the kernel says that something is wrong with it. */
+  /** Mark boxes with a node that a diagnosis of the kernel names. */
   blame(ids: ReadonlySet<string>): void {
     for (const id of this.faulty) if (!ids.has(id)) this.canvas.of(id)?.classList.remove("ef-faulty");
     for (const id of ids) if (!this.faulty.has(id)) this.canvas.of(id)?.classList.add("ef-faulty");

@@ -1,16 +1,16 @@
-/** The field that searches a graph: each press of Enter goes to the next node that was found. */
+/** The search field of a graph: each press of Enter goes to the next node found. */
 
 import { html, KEYS, setText } from "../dom";
 import { count } from "../format";
 import type { Structure } from "./structure";
 
-/** texts of a node that are searched */
+/** columns of a node that are searched */
 const COLUMNS = ["op", "name", "scope", "source", "resources"] as const;
 
 export interface SearchEvents {
-  /** what is found has changed */
+  /** called when the nodes found have changed */
   found(): void;
-  /** a node that was found is wanted */
+  /** called to show a node found */
   reach(node: number): void;
   ended(): void;
 }
@@ -20,7 +20,7 @@ export class Search {
     type: "search", placeholder: "search op, name, scope, line", "aria-label": "search", ...KEYS,
   }); // prettier-ignore
   readonly hits = html("span", { class: "ef-hits", role: "status" });
-  /** nodes that are found, the next one first */
+  /** nodes found, the next one first */
   found: number[] = [];
   private structure: Structure | null = null;
 
@@ -32,7 +32,7 @@ export class Search {
     });
   }
 
-  /** Search another graph for the same. */
+  /** Search another graph for the same text. */
   within(structure: Structure): void {
     this.structure = structure;
     this.find();

@@ -3,7 +3,7 @@
 import { svg } from "../dom";
 import type { Box } from "./contents";
 
-/** The outline of a box, around its middle: what it is can be told from its shape. */
+/** The outline of a box, around its middle: the shape shows the kind of the box. */
 export function outline(box: Box, width: number, height: number): SVGElement {
   const [x, y] = [-width / 2, -height / 2];
   switch (box.kind) {
@@ -29,14 +29,14 @@ export function outline(box: Box, width: number, height: number): SVGElement {
   }
 }
 
-/** What ends lines. */
+/** The arrow head at the end of lines. */
 export function arrowHead(id: string): SVGDefsElement {
   return svg("defs", {}, svg("marker", {
     id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto",
   }, svg("path", { d: "M0,1L7,4L0,7z", fill: "context-stroke" }))); // prettier-ignore
 }
 
-/** Numbers as attributes, to a tenth of a pixel. */
+/** Set attributes to numbers, rounded to a tenth of a pixel. */
 export function setNumbers(element: Element, attributes: object): void {
   for (const [name, value] of Object.entries(attributes) as [string, number][]) element.setAttribute(name, value.toFixed(1));
 }

@@ -1,4 +1,4 @@
-/** A graph as columns (eagerflow/watching/graph_columns.py): what is needed to draw it. */
+/** The structure of a graph as columns (eagerflow/watching/graph_columns.py): the data needed to draw it. */
 
 import { padded } from "../feed/tables";
 
@@ -34,7 +34,7 @@ export class Structure {
     return this.head.graph || "graph";
   }
 
-  /** how many nodes there are */
+  /** number of nodes */
   get count(): number {
     return this.head.nodes;
   }
@@ -59,23 +59,23 @@ export class Structure {
     return this.columns.get(column)?.[at] ?? -1;
   }
 
-  /** The name of the node whose derivative a node is part of; empty for all others. */
+  /** The name of the node to whose derivative a node belongs; empty for others. */
   gradientOf(node: number): string {
     const forward = this.number("forward", node);
     return forward < 0 ? "" : this.text("name", forward);
   }
 
-  /** All numbers of a column, for code that reads them all. */
+  /** All numbers of a column. */
   numbers(column: NumberColumn): ArrayLike<number> {
     return this.columns.get(column) ?? [];
   }
 
-  /** A column of texts as numbers of texts: equal ones have equal numbers. */
+  /** A column of texts as codes: equal texts have equal codes. */
   codes(column: TextColumn): ArrayLike<number> {
     return this.columns.get(column) ?? [];
   }
 
-  /** The text of a number that `codes` gave. */
+  /** The text of a code. */
   decode(code: number): string {
     return this.head.strings[code] ?? "";
   }

@@ -1,4 +1,4 @@
-/** The view of a graph: what runs in it lights up. */
+/** The view of a graph, which marks running nodes. */
 
 import { heat } from "../colours";
 import { button, html, select, setText } from "../dom";
@@ -23,12 +23,12 @@ import { Layers } from "./layers";
 import { Search } from "./search";
 import type { Structure } from "./structure";
 
-/** boxes at first: of these the first that can be read in the room that there is; and whether forward alone is open */
+/** numbers of boxes to begin with, whether only the forward pass is open: the first that can be read is taken */
 const FIRST = [[24, false], [24, true], [16, true], [10, true]] as const;
 const FEWEST = 10;
-/** boxes at most, if nobody says else: what would be more stays closed */
+/** default limit of boxes: further groups stay closed */
 export const MOST = 300;
-/** milliseconds between two versions of the details: readers do not want more */
+/** milliseconds between updates of the details */
 const OFTEN = 300;
 export class GraphView {
   readonly element: HTMLElement;
@@ -38,7 +38,7 @@ export class GraphView {
   private readonly marks: Marks;
   private readonly away: AwayMarks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
-  /** what is wrong with the function as a whole */
+  /** diagnosis of the function as a whole */
   private readonly fault = html("div", { class: "ef-fault", hidden: true });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
   private readonly search: Search;
@@ -52,24 +52,24 @@ export class GraphView {
   private layers: Layers | null = null;
   private contents: Contents | null = null;
   private open = new Set<string>();
-  /** how often something else was to be open, or laid out anew */
+  /** number of changes of the open groups, or of new layouts */
   private opened = 0;
-  /** whether it is tried out how much can be open at first: what is seen may still be closed */
+  /** whether the initial open groups are still being chosen, so that boxes may be missing */
   private begins = false;
   private chosen: Box | null = null;
   private colouring: Colouring = "device";
-  /** a node to be shown once what hides it is open, and whether the reader has chosen it here */
+  /** a node to show once the groups around it are open, and whether the reader has chosen it here */
   private sought: { readonly node: number; readonly chosen: boolean } | null = null;
-  /** what the details say, and when they were made */
+  /** text of the details, and time of their last update */
   private said = "";
   private toldAt = 0;
-  /** how often the kernel had told of times when boxes were coloured */
+  /** revision of the table of nodes when boxes were last coloured */
   private coloured = -1;
 
   /**
-   * @param feed tells what runs
-   * @param most boxes that are seen at once
-   * @param model asks what passes did; without it there is no such view
+   * @param feed messages of the kernel
+   * @param most limit of boxes
+   * @param model for requests about passes; without it there is no view of passes
    */
   constructor(
     private readonly feed: Feed | null,
@@ -114,13 +114,13 @@ export class GraphView {
     this.unlisten = feed?.onChoice((chosen) => { this.follow(chosen); });
   }
 
-  /** Show a graph, and what runs in it. */
+  /** Show a graph, and its activity. */
   show(structure: Structure, executable: number): void {
     this.structure = structure;
     this.layers = new Layers(structure);
     this.search.within(structure);
     this.activity = this.feed && executable ? new Activity(this.feed, executable) : null;
-    // of a training step the order of layers comes first; devices have colours, and are named
+    // in a training step the order of layers matters more; devices have colours and names anyway
     const spread = structure.devices().length > 1 && !this.layers.phases;
     this.grouping.value = spread ? "device" : "scope";
     this.regroup(this.grouping.value as Grouping);
@@ -133,7 +133,7 @@ export class GraphView {
     this.layouts.close();
   }
 
-  /** Show a graph before and after each pass, in place of the graph, until that is closed. */
+  /** Show a graph before and after each pass, in place of the graph, until the reader closes that. */
   private showPasses(): void {
     const whole = this.element.querySelector<HTMLElement>(".ef-whole")!;
     if (!this.model || this.passes) return;
@@ -151,13 +151,13 @@ export class GraphView {
     void askStages(this.model, this.activity?.executable ?? 0).then((stages) => { passes.load(stages); });
   } // prettier-ignore
 
-  /** The size has changed. */
+  /** Adapt to a new size. */
   resize(): void {
     this.passes?.resize();
     this.canvas.resize();
   }
 
-  // --- what is open ---
+  // --- open groups ---
 
   private regroup(by: Grouping): void {
     if (!this.structure) return;
@@ -169,7 +169,7 @@ export class GraphView {
     void this.begin(tree).finally(() => { this.begins &&= tree !== this.tree; }); // prettier-ignore
   }
 
-  /** Open what can be read, and lay it out: fewer groups where there is little room. */
+  /** Choose and lay out the initial open groups: fewer if there is little room. */
   private async begin(tree: GroupTree): Promise<void> {
     const { room } = this.canvas;
     const opened = this.opened;
@@ -184,7 +184,7 @@ export class GraphView {
         this.put(contents, layout, false);
         if (isReadable && layout.engine === "graphviz") return;
       }
-      if (opened !== this.opened) return; // by the reader, meanwhile
+      if (opened !== this.opened) return; // the reader changed the groups meanwhile
     }
   }
 
@@ -192,7 +192,7 @@ export class GraphView {
     if (!box.group) return;
     const group = box.group;
     this.open.add(group.id);
-    // a group of one group has nothing else to say
+    // a group that holds only another group has nothing else to show
     for (let g = group; g.groups.length === 1 && !g.nodes.length; g = g.groups[0]!) {
       this.open.add(g.groups[0]!.id);
     }
@@ -200,7 +200,7 @@ export class GraphView {
     void this.draw();
   }
 
-  /** Close what lies neither around a group nor in it, until few enough boxes are left. */
+  /** Close groups neither around a group nor in it, the largest first, until few enough boxes are left. */
   private makeRoom(group: Group): void {
     const tree = this.tree!;
     let boxes = contentsOf(tree, this.open).boxes.length;
@@ -234,7 +234,7 @@ export class GraphView {
     void this.arrange();
   }
 
-  /** Lay out all that is open, anew: boxes may come to lie anywhere. */
+  /** Make a new layout of all that is open: boxes may move anywhere. */
   private async arrange(): Promise<void> {
     if (!this.tree) return;
     this.opened += 1;
@@ -242,7 +242,7 @@ export class GraphView {
     for await (const layout of this.arrangement.anew(contents, this.canvas.room)) this.put(contents, layout, false);
   }
 
-  /** What is open has changed: what is there stays about where it is. */
+  /** Show a change of the open groups: remaining boxes stay about where they are. */
   private async draw(): Promise<void> {
     if (!this.tree) return;
     this.opened += 1;
@@ -268,21 +268,21 @@ export class GraphView {
     this.showSought();
   }
 
-  // --- what is chosen and what is found ---
+  // --- the chosen box, and nodes found ---
 
-  /** The reader has chosen a box, here: other views follow. */
+  /** The reader has chosen a box in this view: other views follow. */
   private choose(box: Box | null): void {
     this.select(box);
     const executable = this.activity?.executable;
     if (executable) this.feed?.choose(box && { executable, node: box.node });
   }
 
-  /** Another view has chosen a node: it is shown, and what hides it is opened. */
+  /** Follow a choice in another view: show the node, and open the groups around it. */
   private follow(chosen: Choice | null): void {
     if (chosen?.executable !== this.activity?.executable || !this.tree) return;
     const node = chosen?.node ?? -1;
     if (node < 0) {
-      // a box that is no node, perhaps of this view, which tells itself as well
+      // a choice without a node may come from this view, which has shown its box already
       if (this.chosen && this.chosen.node >= 0) this.select(null);
     } else if (this.chosen?.node !== node) this.reach(node);
   }
@@ -294,11 +294,11 @@ export class GraphView {
     this.tell();
   }
 
-  /** What is known of the box that is chosen; else of the whole graph. */
+  /** Show details of the chosen box, or the overview of the graph. */
   private tell(): void {
     const [tree, box] = [this.tree, this.chosen];
     this.toldAt = performance.now();
-    // while someone has the focus in there nothing is replaced
+    // replace nothing while an element in there has the focus
     if (!tree || this.details.contains(document.activeElement)) return;
     const parts: Node[] = [];
     if (box) {
@@ -314,7 +314,7 @@ export class GraphView {
     this.details.replaceChildren(...parts);
   }
 
-  /** Open what hides a node, and show it. */
+  /** Open the groups around a node, and show it. */
   private reach(node: number, chosen = false): void {
     const home = this.tree?.homes[node];
     if (!home) return;
@@ -365,7 +365,7 @@ export class GraphView {
     this.away.mark(this.contents, s, true);
   }
 
-  /** The part of a step that boxes take, as far as steps were observed. */
+  /** The share of a step of each box, from observed steps. */
   private times(): Map<Box, number> {
     const sums = new Map<Box, number>();
     for (const row of this.activity?.costs() ?? []) {
@@ -383,9 +383,9 @@ export class GraphView {
     return sums;
   }
 
-  // --- what runs ---
+  // --- activity ---
 
-  /** The kernel has told something. */
+  /** The kernel has sent a message. */
   update(): void {
     const { activity, contents } = this;
     if (!activity || !contents) return;
@@ -415,7 +415,7 @@ export class GraphView {
     return new Set([...wrong, ...queues].map((box) => box?.id ?? ""));
   }
 
-  /** Iterations beside loops, depths beside queues. */
+  /** Write iterations at loops, depths at queues. */
   private count(contents: Contents, places: readonly NodePlace[]): void {
     const badges = new Map<string, string>();
     for (const box of contents.boxes) {

@@ -1,14 +1,14 @@
 /**
- * The extension of JupyterLab: a view in a panel of its own, beside the notebook.
+ * The extension of JupyterLab: shows a view in a panel of its own, beside the notebook.
  *
- * JupyterLab loads it as a container of module federation. What such a container has to do is
- * little, so that it is written here: a bundler for it would be a hundred times as large.
+ * JupyterLab loads it as a container of module federation. The duties of such a container are few,
+ * so they are written here: a bundler for them would be a hundred times as large.
  */
 
 import { unique } from "../dom";
 import { panels, type Showable } from "./panels";
 
-/** What is used of the widgets of Lumino. */
+/** The used part of Lumino's widgets. */
 interface Widget {
   id: string;
   readonly node: HTMLElement;
@@ -34,7 +34,7 @@ interface Palette {
   addItem(item: { command: string; category: string }): void;
 }
 
-/** Modules that JupyterLab shares: by name and version, what gives a factory of each. */
+/** Modules shared by JupyterLab: by name and version, a getter of a factory. */
 type Scope = Readonly<Record<string, Readonly<Record<string, { get(): Promise<() => unknown> }>>>>;
 
 const COMMAND = "eagerflow:panel";
@@ -48,7 +48,7 @@ async function shared(scope: Scope, name: string): Promise<unknown> {
 /** Open a panel beside the notebook. */
 function open(lab: Lab, Base: new () => Widget, view: Showable): void {
   class Panel extends Base {
-    /** Closed by its cross it is gone, and not only out of sight. */
+    /** Dispose of a panel that is closed by its cross, which would only be hidden. */
     protected onCloseRequest(): void {
       this.dispose();
     }
@@ -68,7 +68,7 @@ function open(lab: Lab, Base: new () => Widget, view: Showable): void {
   });
 }
 
-/** The view that the command is for: of the notebook that is seen, its dashboard, else its first. */
+/** The view that the command is for: in the current notebook, its dashboard, else its first view. */
 function viewOf(lab: Lab): Showable | undefined {
   const node = lab.shell.currentWidget?.node;
   const here = [...panels().views].filter((view) => node?.contains(view.root));

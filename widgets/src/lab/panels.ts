@@ -1,22 +1,22 @@
-/** What views and the extension of JupyterLab know of each other: one object of a page. */
+/** The interface between views and the extension of JupyterLab: one object of a page. */
 
 const SHARED = Symbol.for("eagerflow.panels");
 
-/** A view of a notebook that can be shown in a panel of JupyterLab as well. */
+/** A view of a notebook that can also be shown in a panel of JupyterLab. */
 export interface Showable {
   readonly root: HTMLElement;
   readonly kind: string;
   readonly title: string;
-  /** Show it in an element, too; gives what ends that. */
+  /** Show it in another element as well; gives a function that ends this. */
   open(node: HTMLElement): Promise<() => void>;
-  /** Call when there is nothing to be shown any more. */
+  /** Register a callback for the end of the view. */
   onEnd(ended: () => void): void;
 }
 
 export interface Panels {
-  /** those that are on the page now, in the order in which they came */
+  /** views that are on the page now, in the order in which they came */
   readonly views: Set<Showable>;
-  /** opens a panel; null where there is no JupyterLab with the extension */
+  /** opens a panel; null outside of a JupyterLab with the extension */
   show: ((view: Showable) => void) | null;
 }
 

@@ -1,4 +1,4 @@
-/** Where things lie as groups open and close: what is there stays about where it is seen. */
+/** Arrangements as groups open and close: the remaining boxes stay about where they were. */
 
 import type { Contents } from "../graph/contents";
 import { columnsOf, sideBySide } from "./columns";
@@ -7,14 +7,14 @@ import { layered } from "./layered";
 import type { Layouts } from "./layouts";
 import { scaleIn, type Flow, type Layout, type Placed, type Size } from "./types";
 
-/** layouts from before groups were opened that are remembered */
+/** number of layouts from before groups were opened that are kept */
 const REMEMBERED = 32;
-/** milliseconds that readers wait for Graphviz: with a picture before them, and with nothing to see */
+/** milliseconds that readers wait for Graphviz: with a picture to look at, and without one */
 const PATIENCE = { picture: 2000, nothing: 400 } as const;
 
-/** boxes from which on a graph is drawn one way alone: Graphviz would take long to try both */
+/** number of boxes from which on one direction only is tried: Graphviz would take long for both */
 const BOTH = 60;
-/** how many times as large the text has to be for a graph to be drawn from left to right */
+/** ratio of scales from which on a graph is drawn from left to right */
 const WORTH = 1.1;
 
 interface Arranged {
@@ -25,29 +25,29 @@ interface Arranged {
 type Lay = (contents: Contents, flow: Flow) => Promise<Layout>;
 
 /**
- * Each change gives its versions, as they come: one, or, where Graphviz takes longer than readers
- * wait, one by the layout of our own and later that of Graphviz. It ends early where something else
+ * Each change yields one or two layouts: if Graphviz takes longer than readers wait, first a layout
+ * of our own and later that of Graphviz. The generator ends early when another change is requested.
  * is asked for.
  */
 export class Arrangement {
   private now: Arranged | null = null;
-  /** how things lay before each group was opened: it is so again when that is closed */
+  /** arrangements from before each group was opened, restored when it is closed */
   private before: Arranged[] = [];
   private asked = 0;
 
   constructor(private readonly layouts: Layouts) {}
 
   /**
-   * All laid out anew.
-   * @param room what it is seen in: it is drawn the way in which it is largest there
+   * A new layout of everything.
+   * @param room size of the view: of the two directions, the one with the larger scale is taken
    */
   anew(contents: Contents, room: Size | null = null): AsyncGenerator<Layout> {
     return this.versions(contents, [], (lay) => whole(contents, lay, room));
   }
 
   /**
-   * What is open has changed.
-   * @param seen the part of the picture that is seen, by its top left
+   * A layout after a change of the open groups.
+   * @param seen the visible part of the picture, by its top left
    */
   async *next(contents: Contents, seen: Placed): AsyncGenerator<Layout> {
     const { now } = this;
@@ -89,7 +89,7 @@ export class Arrangement {
     }
   } // prettier-ignore
 
-  /** Nobody wants any more what was asked for before. */
+  /** Abandon the previous request. */
   private begin(): number {
     this.layouts.abandon();
     return ++this.asked;
@@ -110,7 +110,7 @@ async function whole(contents: Contents, lay: Lay, room: Size | null): Promise<L
   return sideBySide(columns, layouts, contents);
 }
 
-/** The way in which a graph can be drawn largest. */
+/** The layout in the direction with the larger scale. */
 async function fitting(contents: Contents, lay: Lay, room: Size | null): Promise<Layout> {
   const down = await lay(contents, "down");
   const scale = room ? scaleIn(down, room) : 1;

@@ -1,14 +1,14 @@
-/** Graphs over several devices: a column for each, in their order, and between columns what moves. */
+/** Graphs over several devices: a column for each device, in their order, with transfers between columns. */
 
 import { edgeKey, type Box, type Contents } from "../graph/contents";
 import type { Group } from "../graph/groups";
 import { route } from "./routes";
 import { around, frameOf, type Layout, type Placed, type Scaled } from "./types";
 
-/** pixels between columns: most arrows between them go through there */
+/** pixels between columns, through which most transfers go */
 const GAP = 48;
 
-/** What each device has, to be laid out by itself; none where all is on one, or devices are no groups. */
+/** The contents of each device, each laid out by itself; empty for one device, or without groups by device. */
 export function columnsOf(contents: Contents): Contents[] {
   const columns = new Map<Box, string>();
   for (const box of contents.boxes) {
@@ -40,7 +40,7 @@ function isWithin(home: Group, group: Group): boolean {
   return false;
 }
 
-/** What is on no device, such as what a graph takes and gives, is where it is used, or was made. */
+/** Put boxes without a device, such as inputs and outputs, beside a neighbour with a device. */
 function placeOthers(contents: Contents, columns: Map<Box, string>, first: string): void {
   for (let found = true; found; ) {
     found = false;
@@ -54,7 +54,7 @@ function placeOthers(contents: Contents, columns: Map<Box, string>, first: strin
   for (const box of contents.boxes) if (!columns.has(box)) columns.set(box, first);
 }
 
-/** Columns beside each other; devices begin at one height. */
+/** Put columns side by side, with the tops of the devices at the same height. */
 export function sideBySide(columns: readonly Contents[], layouts: readonly Layout[], contents: Contents): Layout {
   const boxes = new Map<string, Scaled>();
   const clusters = new Map<string, Scaled>();
@@ -80,7 +80,7 @@ export function sideBySide(columns: readonly Contents[], layouts: readonly Layou
   return { engine, flow: "down", left: all.x, top: all.y, width: all.width, height: all.height, boxes, clusters, edges };
 }
 
-/** The height at which a device begins in its column. */
+/** The height at which a device begins within its column. */
 function headOf(column: Contents, layout: Layout): number {
   const tops = column.boxes.flatMap((box) => {
     const device = deviceOf(box);

@@ -1,4 +1,4 @@
-/** A picture in the language of Graphviz, and what that made of it. */
+/** Graphs in the language of Graphviz, and layouts from its output. */
 
 import { edgeKey, type Box, type Contents, type Edge } from "../graph/contents";
 import type { Group } from "../graph/groups";
@@ -7,15 +7,15 @@ import type { Flow, Layout, Scaled } from "./types";
 const POINTS = 72;
 const QUICK = 100;
 const STRAIGHT = 300;
-/** how much what computes wants to lie in one line with what it computes from; a variable lies beside */
+/** weight of an edge between computations, which keeps them in one line; a variable lies beside */
 const CHAIN = 6;
-/** pixels of a letter of the first line of a box, and of the others; and of a line */
+/** pixels of a letter in the first line of a box, and in other lines; and of a line */
 const [CHARACTER, SMALL] = [7.3, 6.6];
 export const LINE = 15.5;
-/** pixels for the sign of a closed group: the name is in the middle, so it takes room on both sides */
+/** pixels for the sign of a closed group, on both sides, as its name is centred */
 const SIGN = 16;
 
-/** How large a box is drawn, in pixels. */
+/** The size of a box in pixels, at full scale. */
 export function sizeOf(box: Box): { width: number; height: number } {
   const [first = "", ...rest] = box.lines;
   const sign = box.group ? SIGN : 0;
@@ -26,7 +26,7 @@ export function sizeOf(box: Box): { width: number; height: number } {
 
 /**
  * A graph in the language of Graphviz.
- * @param flow which way it is drawn
+ * @param flow direction of the drawing
  */
 export function writeDot(contents: Contents, flow: Flow): string {
   const keys = new Map(contents.boxes.map((box, i) => [box, `b${i}`]));
@@ -49,7 +49,7 @@ export function writeDot(contents: Contents, flow: Flow): string {
     for (const inner of group.groups) {
       if (!drawn.has(inner)) continue;
       lines.push(`subgraph cluster${contents.clusters.indexOf(inner)} {`);
-      // room for the name, which is drawn above what is in the cluster
+      // room for the name, which is drawn above the contents of the cluster
       lines.push(`margin=8 label=<<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td width="${labelWidth(inner)}" height="16" fixedsize="true"></td></tr></table>>`);
       draw(inner);
       lines.push("}");
@@ -57,7 +57,7 @@ export function writeDot(contents: Contents, flow: Flow): string {
   };
   draw(contents.root);
   for (const [box, op] of contents.beside) {
-    // a part of a step that is closed is beside nothing: all would be in one row with it
+    // not for a closed part of a step, with which all boxes would be in one row
     if (phaseOf(box) && op.group?.kind !== "phase") lines.push(`{rank=same ${keys.get(op)!} ${keys.get(box)!}}`);
   }
   for (const edge of contents.edges) lines.push(lineOf(edge, keys));
@@ -74,8 +74,8 @@ function lineOf(edge: Edge, keys: ReadonlyMap<Box, string>): string {
 }
 
 /**
- * The part of a training step that a box belongs to, where such parts are drawn side by side; else
- * empty. Those of a device are drawn one below the other: devices are side by side.
+ * The part of a training step that a box belongs to, if such parts are drawn side by side; else
+ * empty. Within a device they are drawn one below the other, as devices are side by side.
  */
 function phaseOf(box: Box): string {
   for (let g: Group | null = box.group ?? box.home; g; g = g.parent) {
@@ -84,7 +84,7 @@ function phaseOf(box: Box): string {
   return "";
 }
 
-/** Derivatives are drawn from below to above, each beside its op. */
+/** Whether an edge is drawn upwards: derivatives are, so that each lies beside its op. */
 function rises(edge: Edge): boolean {
   return phaseOf(edge.from) === "backward" && phaseOf(edge.to) === "backward";
 }
@@ -124,7 +124,7 @@ function numbers(text: string): number[] {
   return text.split(",").map(Number);
 }
 
-/** Graphviz gives edges in an order of its own; of two boxes there is one in each direction. */
+/** The paths of edges, which Graphviz gives in its own order; between two boxes there is one per direction. */
 function edgesOf(drawn: Drawn, contents: Contents, height: number): Map<string, string> {
   const names = new Map(drawn.objects?.map((o) => [o._gvid, o.name]));
   const paths = new Map<string, string>();
@@ -138,13 +138,13 @@ function edgesOf(drawn: Drawn, contents: Contents, height: number): Map<string, 
   })); // prettier-ignore
 }
 
-/** A path of one curve, or several, the other way round. */
+/** The reverse of a path of one curve or several. */
 function reversed(path: string): string {
   const points = path.split(/[MC ]/).filter(Boolean).reverse();
   return points.length ? `M${points[0]!}C${points.slice(1).join(" ")}` : "";
 }
 
-/** A path of SVG from what Graphviz gives: points of Bézier curves, perhaps with marked ends. */
+/** A path of SVG from Graphviz's output: points of Bézier curves, perhaps with marked ends. */
 function curve(pos: string, height: number): string {
   const points = pos.split(" ").filter((p) => p && !/^[es],/.test(p));
   const text = points.map((p) => {

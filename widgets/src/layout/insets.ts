@@ -1,7 +1,7 @@
 /**
- * Groups that are opened and closed in a layout that stays: what a group holds takes the place of
- * its box, and what is around makes room, but moves by no more than a part of what is seen. Where
- * that is too little room, what the group holds is drawn smaller.
+ * Groups that are opened and closed within a layout: the contents of a group take the place of its
+ * box, and boxes around make room, but move by at most a part of the view. Where that is too little
+ * room, the contents are drawn smaller.
  *
  * Room is made by stretching the picture along both axes from the middle of the box: no two boxes
  * come nearer to each other, each stays on its side of all others, and the box itself stays.
@@ -12,16 +12,16 @@ import type { Group } from "../graph/groups";
 import { sizeOf } from "./dot";
 import { around, frameOf, link, type Layout, type Placed, type Scaled } from "./types";
 
-/** how far boxes may move when one is opened, as a part of the width and the height that are seen */
+/** most distance that boxes move when one is opened, relative to the width and the height of the view */
 export const FAR = 0.2;
-/** pixels between a frame and what is in it, and above that for its name */
+/** pixels between a frame and its contents, and those above the contents, for the name */
 const [MARGIN, LABEL] = [10, 22];
-/** ways to share out the distance between the axes that are tried */
+/** number of ways tried to divide the distance between the axes */
 const WAYS = 8;
 
 /**
- * What is still shown, where it was; a group that was closed is a box in the middle of its frame.
- * @param opened boxes that are kept as well, to be replaced by what they hold
+ * The remaining boxes at their places; a group that was closed is a box in the middle of its frame.
+ * @param opened boxes to keep as well, to be replaced by their contents
  */
 export function kept(before: Layout, contents: Contents, opened: readonly Box[]): Layout {
   const boxes = new Map<string, Scaled>();
@@ -55,7 +55,7 @@ function closed(before: Layout, box: Box): Scaled | undefined {
   }; // prettier-ignore
 }
 
-/** What of contents a group holds, without those boxes that have their place elsewhere. */
+/** The part of contents within a group, without boxes that are placed elsewhere. */
 export function contentsIn(contents: Contents, group: Group, outer: Layout): Contents {
   const within = (home: Group): boolean => {
     for (let g: Group | null = home; g; g = g.parent) if (g === group) return true;
@@ -72,11 +72,11 @@ export function contentsIn(contents: Contents, group: Group, outer: Layout): Con
 }
 
 /**
- * Put what a group holds in the place of its box.
+ * Put the contents of a group in the place of its box.
  * @param whole a layout with that box
- * @param inner the layout of what the group holds
- * @param contents what there is then
- * @param seen the part of the picture that is seen, by its top left
+ * @param inner the layout of the group's contents
+ * @param contents the new contents
+ * @param seen the visible part of the picture, by its top left
  */
 export function inset(
   whole: Layout, group: Group, inner: Layout, contents: Contents, seen: Placed,
@@ -113,13 +113,13 @@ function ancestors(group: Group): string[] {
   return found;
 }
 
-// --- how much room there is -----------------------------------------------------------------------
+// --- available room -------------------------------------------------------------------------------
 
 /** One side of a box that is opened. */
 interface Side {
-  /** how far its frame can grow before it would touch anything */
+  /** distance by which the frame can grow before it touches anything */
   readonly free: number;
-  /** likewise, within what is seen */
+  /** the same distance within the view */
   readonly near: number;
 }
 
@@ -141,7 +141,7 @@ type Sides = Readonly<Record<keyof Pushes, Side>>;
 function sidesOf(box: Placed, obstacles: readonly Placed[], parents: readonly Placed[], scale: number, seen: Placed): Sides {
   const free = { left: Infinity, right: Infinity, up: Infinity, down: Infinity };
   for (const o of obstacles) {
-    // frames around the box grow with it, up to those that hold the other one as well
+    // frames around the box grow with it, up to those that hold the other box as well
     const levels = parents.filter((p) => !holds(p, o)).length + 1;
     const [margin, above] = [levels * MARGIN * scale, (levels * LABEL - LABEL + MARGIN) * scale];
     const gaps = {
@@ -167,7 +167,7 @@ function holds(frame: Placed, other: Placed): boolean {
   return x > frame.x && x < frame.x + frame.width && y > frame.y && y < frame.y + frame.height;
 }
 
-/** The way to share out the distance that leaves what is opened largest, and then moves least. */
+/** The division of the distance between the axes with the largest scale, and then the least movement. */
 function bestRoom(at: Scaled, inner: Layout, sides: Sides, seen: Placed): Room {
   let best: Room | null = null;
   const far = ({ pushes: p }: Room): number =>
@@ -201,7 +201,7 @@ function roomWithin(at: Scaled, inner: Layout, sides: Sides, across: number, alo
   return { scale, frame, pushes };
 }
 
-/** Share out what is needed between two sides: first what is free, then evenly, and none gets too much. */
+/** Divide the needed room between two sides: first the free room, then evenly, within both limits. */
 function share(needed: number, a: Side, b: Side, most: number, other: number): [number, number] {
   if (needed <= 0) return [0, 0];
   const spare = needed - a.near - b.near;
@@ -240,7 +240,7 @@ function moveFrame(frame: Placed, move: Move): Placed {
   return { x: from.x, y: from.y, width: to.x - from.x, height: to.y - from.y };
 }
 
-/** Let each frame hold the one before it. */
+/** Grow each frame to hold the one before it. */
 function enclose(clusters: Map<string, Scaled>, frames: readonly string[]): void {
   frames.slice(1).forEach((id, i) => {
     const [outer, inner] = [clusters.get(id)!, clusters.get(frames[i]!)!];
@@ -253,7 +253,7 @@ function enclose(clusters: Map<string, Scaled>, frames: readonly string[]): void
   });
 }
 
-/** From a layout of its own into a frame: in the middle, below its name. */
+/** The move of a layout into a frame: centred, below the frame's name. */
 function within(inner: Layout, frame: Placed, scale: number): Move {
   const x = frame.x + (frame.width - inner.width * scale) / 2;
   const spare = frame.height - (inner.height + LABEL + MARGIN) * scale;
@@ -265,7 +265,7 @@ function scaled(box: Scaled, into: Move, scale: number): Scaled {
   return { ...into(box), width: box.width * scale, height: box.height * scale, scale: box.scale * scale };
 }
 
-/** Edges as they were in one of the layouts that were put together, moved as that was; else direct ones. */
+/** Edges as in one of the joined layouts, moved with it; other edges are direct. */
 function edgesOf(contents: Contents, now: Layout, parts: readonly (readonly [Layout, Move])[]): Map<string, string> {
   const edges = new Map<string, string>();
   for (const edge of contents.edges) {
@@ -286,8 +286,8 @@ function edgesOf(contents: Contents, now: Layout, parts: readonly (readonly [Lay
 }
 
 /**
- * A path, moved. Boxes keep their size where the picture is stretched, so its ends are put to where
- * they were on their boxes, and what is between follows.
+ * A moved path. Boxes keep their size when the picture is stretched, so its ends keep their places
+ * relative to their boxes, and the points between follow.
  */
 function movedPath(path: string, move: Move, first: readonly [Scaled, Scaled], last: readonly [Scaled, Scaled]): string {
   const points = path.split(/[MC ]/).filter(Boolean).map((text) => {

@@ -1,4 +1,4 @@
-/** A layout of our own, for as long as Graphviz is not there, and for where it never ends. */
+/** A layered layout of our own, used until Graphviz has loaded, and where Graphviz does not end. */
 
 import { edgeKey, type Contents } from "../graph/contents";
 import type { Group } from "../graph/groups";
@@ -28,7 +28,7 @@ export function layered(contents: Contents): Layout {
   return { engine: "layered", flow: "down", left: 0, top: 0, width, height: y, boxes, clusters, edges };
 }
 
-/** Boxes by the longest way to them; what would go in circles is taken in the order of boxes. */
+/** Boxes by the length of the longest path to them; cycles are broken in the order of boxes. */
 function rank(contents: Contents): Contents["boxes"][number][][] {
   const place = new Map(contents.boxes.map((box, i) => [box, i]));
   const ranks = new Map(contents.boxes.map((box) => [box, 0]));

@@ -1,4 +1,4 @@
-/** Lays graphs out by Graphviz, in a worker whose code a page gets once. */
+/** Layouts by Graphviz, in a worker whose code each page loads once. */
 
 import type { Feed } from "../feed/feed";
 import type { Contents } from "../graph/contents";
@@ -6,15 +6,15 @@ import { readLayout, writeDot } from "./dot";
 import type { Flow, Layout } from "./types";
 
 /**
- * milliseconds after which a layout is given up. Nobody waits that long: readers have the layout of
- * our own meanwhile (`Arrangement`). A busy machine may need many times what an idle one does.
+ * Milliseconds after which a layout is given up. No reader waits that long: the layout of our own is
+ * shown meanwhile (`Arrangement`). A busy machine may need many times as long as an idle one.
  */
 const LONGEST = 60_000;
 const SHARED = Symbol.for("eagerflow.layout");
 
-/** What a page has once, whatever the number of its views and kernels. */
+/** State of a page, shared by all its views and kernels. */
 interface Shared {
-  /** the text of the worker; empty until it has come */
+  /** source of the worker; empty until it has come */
   text: string;
   coming: Promise<string> | null;
 }
@@ -23,10 +23,10 @@ export class Layouts {
   private worker: Worker | null = null;
   private next = 0;
   private closed = false;
-  /** layouts that the worker was asked for and has not given, each by what ends the wait for it */
+  /** callbacks that end the waits for requested layouts */
   private readonly waiting = new Set<() => void>();
 
-  /** @param feed gives the worker; without it there are no layouts by Graphviz */
+  /** @param feed source of the worker's code; without a feed there are no layouts by Graphviz */
   constructor(private readonly feed: Feed | null) {}
 
   /** Whether Graphviz can be used at once. */
@@ -34,7 +34,7 @@ export class Layouts {
     return shared().text !== "";
   }
 
-  /** Resolves when Graphviz can be used, or when nobody is left to ask for it. */
+  /** Resolves when Graphviz can be used, or when no kernel is left to ask for it. */
   async prepare(): Promise<void> {
     const page = shared();
     while (!page.text && this.feed && this.feed.status !== "lost") {
@@ -42,13 +42,13 @@ export class Layouts {
       try {
         page.text = await coming;
       } catch {
-        // another kernel of this page was asked, and is gone: this one is there
+        // the request to another kernel of this page failed: the next one goes to this kernel
         if (page.coming === coming) page.coming = null;
       }
     }
   }
 
-  /** What Graphviz makes of it; null where it cannot be had, fails, never ends or is abandoned. */
+  /** A layout by Graphviz; null if Graphviz is missing, fails, takes too long or is abandoned. */
   async lay(contents: Contents, flow: Flow): Promise<Layout | null> {
     await this.prepare();
     if (!this.ready || this.closed || !contents.boxes.length) return null;
@@ -73,7 +73,7 @@ export class Layouts {
     return text === undefined ? null : readLayout(text, contents, flow);
   }
 
-  /** End what is being laid out, since nobody wants it any more: with its worker, as it hears nothing. */
+  /** Abandon all requested layouts by ending the worker, which accepts no message while it computes. */
   abandon(): void {
     if (!this.waiting.size) return;
     this.worker?.terminate();

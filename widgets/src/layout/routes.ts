@@ -1,25 +1,25 @@
-/** Paths from box to box that keep off other boxes: what runs behind a box seems to come from it. */
+/** Paths from box to box that avoid other boxes: a line behind a box would seem to come from it. */
 
 import { frameOf, type Placed } from "./types";
 
-/** places along a path that are looked at */
+/** number of sampled points along a path */
 const PLACES = 24;
-/** pixels that a path keeps off boxes */
+/** pixels between a path and other boxes */
 const OFF = 3;
-/** pixels of way that one place within another box is worth, and one end at the top or foot of a box */
+/** cost, in pixels of length, of a point within another box, and of an end at the top or foot of a box */
 const [HIDDEN, TURNED] = [60, 40];
-/** pixels that a path goes straight out of a box, at least */
+/** least length of the straight piece of a path at a box, in pixels */
 const STRAIGHT = 34;
 
 type Point = readonly [x: number, y: number];
-/** A place at the rim of a box, and where a path goes from there. */
+/** An end of a path at the edge of a box, and its direction. */
 type End = readonly [at: Point, ahead: Point, isTurned: boolean];
 type Curve = readonly [Point, Point, Point, Point];
 
 /**
- * The path that is hidden least, and of such the shortest: from the side that faces the other box, or from
- * the top or the foot.
- * @param boxes all of them, by their frames; those at the ends do not count
+ * The path that is hidden least, and of such paths the shortest: from the side that faces the other box, or
+ * from the top or the foot.
+ * @param boxes all boxes, by their frames; those at the ends do not count
  */
 export function route(from: Placed, to: Placed, boxes: readonly Placed[]): string {
   const ends = [frameOf(from), frameOf(to)];
@@ -32,7 +32,7 @@ export function route(from: Placed, to: Placed, boxes: readonly Placed[]): strin
       const [length, hidden] = look(curve, others);
       const price = length + HIDDEN * hidden + TURNED * (Number(turnedA) + Number(turnedB));
       if (price < least) [best, least] = [curve, price];
-      if (!hidden && !turnedA && !turnedB) return pathOf(curve); // the first, and mostly the one
+      if (!hidden && !turnedA && !turnedB) return pathOf(curve); // the first one, in most cases
     }
   }
   return pathOf(best!);
@@ -53,7 +53,7 @@ function endsOf(box: Placed, other: Placed): End[] {
   return [[[x, box.y], [x + side * reach, box.y], false], ...turned];
 }
 
-/** How long a path is, and how many places of it lie within boxes. */
+/** The length of a path, and the number of its points within boxes. */
 function look(curve: Curve, boxes: readonly Placed[]): readonly [length: number, hidden: number] {
   let [length, hidden] = [0, 0];
   let before = curve[0];

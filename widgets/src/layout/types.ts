@@ -1,4 +1,4 @@
-/** Where boxes, edges and clusters are, in pixels of the picture. */
+/** Layouts: places of boxes, edges and clusters, in pixels of the picture. */
 
 export interface Placed {
   readonly x: number;
@@ -7,17 +7,17 @@ export interface Placed {
   readonly height: number;
 }
 
-/** What a picture is seen in, in pixels. */
+/** The size of a view, in pixels. */
 export interface Size {
   readonly width: number;
   readonly height: number;
 }
 
-/** Which way a graph is drawn: from above to below, or from left to right. */
+/** The direction in which a graph is drawn: downwards, or to the right. */
 export type Flow = "down" | "right";
 
 export interface Scaled extends Placed {
-  /** how large it is drawn, as a part of its full size: what was opened later may be smaller */
+  /** scale relative to full size: contents of groups opened later may be smaller */
   readonly scale: number;
 }
 
@@ -28,25 +28,25 @@ export interface Layout {
   readonly top: number;
   readonly width: number;
   readonly height: number;
-  /** by identifier: the middle of each box, and its size */
+  /** middle and size of each box, by identifier */
   readonly boxes: ReadonlyMap<string, Scaled>;
-  /** by identifier: the top left of each cluster, and its size; the scale is that of what is in it */
+  /** top left and size of each cluster, by identifier; the scale is that of its contents */
   readonly clusters: ReadonlyMap<string, Scaled>;
-  /** by the keys of edges: paths of SVG, made of curves */
+  /** paths of SVG, made of curves, by the keys of edges */
   readonly edges: ReadonlyMap<string, string>;
 }
 
-/** The largest scale at which all of a picture is seen. */
+/** The largest scale at which a picture fits into a view. */
 export function scaleIn(layout: Size, room: Size): number {
   return Math.min(room.width / Math.max(layout.width, 1), room.height / Math.max(layout.height, 1));
 }
 
-/** A rectangle by its top left. */
+/** The rectangle of a placed box, by its top left. */
 export function frameOf(box: Placed): Placed {
   return { ...box, x: box.x - box.width / 2, y: box.y - box.height / 2 };
 }
 
-/** The smallest rectangle around others, by its top left; none around none. */
+/** The bounding rectangle of others, by its top left; null if there are none. */
 export function around(frames: readonly Placed[]): Placed | null {
   if (!frames.length) return null;
   const [x, y] = [Math.min(...frames.map((f) => f.x)), Math.min(...frames.map((f) => f.y))];
@@ -55,7 +55,7 @@ export function around(frames: readonly Placed[]): Placed | null {
   return { x, y, width: right - x, height: bottom - y };
 }
 
-/** A path from box to box: between the sides that face each other. */
+/** A path from box to box, between the sides that face each other. */
 export function link(from: Placed, to: Placed): string {
   const [a, b] = [frameOf(from), frameOf(to)];
   const down = b.y >= a.y + a.height;
@@ -65,7 +65,7 @@ export function link(from: Placed, to: Placed): string {
   return path([from.x, y0], [from.x, middle], [to.x, middle], [to.x, y1]);
 }
 
-/** A path from box to box: from the left or right side of one to that of the other which faces it. */
+/** A path from box to box, between the left and right sides that face each other. */
 function across(from: Placed, to: Placed): string {
   const [a, b] = [frameOf(from), frameOf(to)];
   const [x0, x1] = to.x > from.x ? [a.x + a.width, b.x] : [a.x, b.x + b.width];

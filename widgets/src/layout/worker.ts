@@ -1,4 +1,4 @@
-/** Runs Graphviz, in a thread of the browser that can be ended. */
+/** The worker that runs Graphviz, in a thread of the browser that can be ended. */
 
 import { Graphviz } from "@hpcc-js/wasm-graphviz";
 

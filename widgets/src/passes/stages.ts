@@ -1,8 +1,8 @@
-/** What passes did to a graph: asked of the kernel, which runs them again. */
+/** The effects of passes on a graph, requested from the kernel, which runs the passes again. */
 
 import { readStructure, type Structure } from "../graph/structure";
 
-/** The model of a view, over which it speaks with its own end in the kernel. */
+/** The model of a view, over which the view exchanges messages with the kernel. */
 export interface ViewModel {
   get(name: string): unknown;
   send(content: object): void;
@@ -10,16 +10,16 @@ export interface ViewModel {
   off(event: string, heard: (content: Record<string, unknown>, buffers: DataView[]) => void): void;
 }
 
-/** One run of a pass that changed something. */
+/** A run of a pass that changed something. */
 export interface Stage {
   readonly name: string;
-  /** of its report: the first says how much it changed, each other one change */
+  /** the report: the first line says how much changed, each other line is a change */
   readonly lines: readonly string[];
   readonly before: Structure;
   readonly after: Structure;
 }
 
-/** The runs for the graph of an executable; of 0 for that of the view itself. */
+/** The runs for the graph of an executable; 0 stands for the graph of the view itself. */
 export function askStages(model: ViewModel, executable: number): Promise<Stage[]> {
   return new Promise((resolve) => {
     const heard = (content: Record<string, unknown>, buffers: DataView[]): void => {
@@ -43,10 +43,10 @@ async function read(told: readonly Pick<Stage, "name" | "lines">[], buffers: rea
 
 export type Change = "gone" | "new" | "other";
 
-/** Nodes of the graph before and of that after a pass that differ, by their numbers. */
+/** Nodes that differ between the graphs before and after a pass, by number. */
 export function changesOf(stage: Stage): [before: Map<number, Change>, after: Map<number, Change>] {
   const [old, young] = [byName(stage.before), byName(stage.after)];
-  // a change that no column shows, such as a buffer that is used again, is named in the report
+  // a change that no column shows, such as a reused buffer, is named in the report
   const named = new Set(stage.lines.slice(1).map((line) => /%([\p{L}\w]+)/u.exec(line)?.[1] ?? ""));
   const [before, after] = [new Map<number, Change>(), new Map<number, Change>()];
   for (const [name, node] of old) {

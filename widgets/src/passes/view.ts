@@ -1,4 +1,4 @@
-/** A graph before and after a pass, side by side: what is gone, new and changed. */
+/** A graph before and after a pass, side by side: removed, new and changed nodes. */
 
 import { button, html, select, setText } from "../dom";
 import type { Feed } from "../feed/feed";
@@ -9,7 +9,7 @@ import { Arrangement } from "../layout/arrangement";
 import { Layouts } from "../layout/layouts";
 import { changesOf, type Change, type Stage } from "./stages";
 
-/** boxes of one of the two pictures: what would be more stays closed */
+/** limit of boxes in each picture: further groups stay closed */
 const MOST = 60;
 const SIGNS: Readonly<Record<Change, string>> = { gone: "−", new: "+", other: "~" };
 
@@ -78,7 +78,7 @@ export class PassesView {
   }
 }
 
-/** Groups to open so that what changed is seen, as far as there is room. */
+/** Groups to open so that changes are visible, as far as there is room. */
 function openAround(tree: GroupTree, changes: ReadonlyMap<number, Change>): Set<string> {
   const open = new Set([tree.root.id]);
   for (const node of changes.keys()) {
@@ -157,7 +157,7 @@ class Pane {
     return box.node < 0 ? box.id : this.tree!.structure.text("name", box.node);
   }
 
-  /** A closed group says how many of its nodes changed. */
+  /** Write the number of changed nodes on closed groups. */
   private mark(contents: Contents): void {
     const counts = new Map<Box, Map<Change, number>>();
     for (const [node, change] of this.changes) {

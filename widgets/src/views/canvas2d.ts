@@ -1,4 +1,4 @@
-/** A canvas as large as its place on the page, sharp on every screen. */
+/** A canvas of the size of its element, sharp on every screen. */
 
 import { html } from "../dom";
 
@@ -12,7 +12,7 @@ export class Canvas2d {
     this.context = this.element.getContext("2d");
   }
 
-  /** A clean drawing, in pixels of the page; null where nothing can be seen. */
+  /** Clear the drawing; its size is in pixels of the page; null if it is not visible. */
   begin(): { context: CanvasRenderingContext2D; width: number; height: number } | null {
     const { clientWidth: width, clientHeight: height } = this.element;
     if (!this.context || !width || !height) return null;

@@ -1,4 +1,4 @@
-/** What holds up what, below a graph: functions and queues from the cause to what waits, most of them in other graphs. */
+/** The path of causes below a graph: functions and queues from the cause to the waiting function. */
 
 import { button, html } from "../dom";
 import type { Row } from "../feed/tables";
@@ -10,7 +10,7 @@ export class CausePath {
   /** @param pick shows the graph of a function, by its name */
   constructor(private readonly pick: (name: string) => void) {}
 
-  /** @param diagnoses what the kernel says is wrong; the first of them that holds up something is shown */
+  /** @param diagnoses diagnoses of the kernel; the first one with a path of causes is shown */
   show(diagnoses: readonly Row[]): void {
     const first = diagnoses.find((row) => row["path"]);
     const path = (first?.["path"] as string | undefined) ?? "";
@@ -18,7 +18,7 @@ export class CausePath {
     this.told = path;
     this.element.hidden = !path;
     const names = path.split("\n");
-    const begin = names[0] ? 2 : 3; // a function and its queue, or a queue and who is stuck there
+    const begin = names[0] ? 2 : 3; // a function and its queue, or a queue and the stage that is stuck at it
     const parts = names.map((name, i) => ({ name, isQueue: i % 2 === 1, isCause: i < begin }));
     this.element.replaceChildren(...parts.filter(({ name }) => name).map(({ name, isQueue, isCause }) => {
       const title = `${isQueue ? "queue" : "function"} ${name}${isCause ? ", where it begins" : ""}`;

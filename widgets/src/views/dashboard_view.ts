@@ -1,4 +1,4 @@
-/** The first screen: one sentence, the time of steps, and all views in tabs. */
+/** The dashboard: a sentence, the time of steps, and all views in tabs. */
 
 import { onTheme, themeOf } from "../colours";
 import { button, html, KEYS, setText } from "../dom";
@@ -15,12 +15,12 @@ import { QueuesView } from "./queues_view";
 import { TimelineView } from "./timeline_view";
 import type { View } from "./view";
 
-/** seconds that the sparkline shows: at first few, so that it is not empty */
+/** seconds that the sparkline shows: few at first, so that it is not empty */
 const [FEWEST, MOST] = [30, 120];
 
-/** seconds without a step, from which on a function runs no more */
+/** seconds without a step after which a function counts as idle */
 const IDLE = 3;
-/** seconds from the first picture on in which another function may still turn out to be the one */
+/** seconds from the first picture within which the view may still change to another function */
 const SETTLED = 5;
 
 interface Tab {
@@ -45,14 +45,14 @@ export class DashboardView implements View {
   private readonly timeline: TimelineView;
   private readonly tabs: Tab[] = [];
   private readonly panels = html("div", { class: "ef-panels" });
-  /** whether all views are seen at once */
+  /** whether all views are visible at once */
   private all = false;
   private readonly unlisten: () => void;
   private current = 0;
   private executable = 0;
-  /** when a function was shown first, by the clock of the kernel */
+  /** time at which a function was first shown, by the clock of the kernel */
   private first: number | null = null;
-  /** whether the reader has chosen which function to see */
+  /** whether the reader has chosen the function */
   private picked = false;
 
   constructor(private readonly feed: Feed, model: ViewModel) {
@@ -71,7 +71,7 @@ export class DashboardView implements View {
     this.add("queues", new QueuesView(feed, []));
     this.add("layers", this.layers);
     this.add("nodes", this.nodes);
-    this.graph.element.hidden = true; // tools for a picture that is not there
+    this.graph.element.hidden = true; // hides the tools of a picture that is not there yet
     const bar = html("div", { class: "ef-tabs", role: "tablist", "aria-label": "views" },
       ...this.tabs.map((tab) => tab.label)); // prettier-ignore
     bar.addEventListener("keydown", (event) => {
@@ -119,7 +119,7 @@ export class DashboardView implements View {
     for (const tab of this.tabs) if (!tab.panel.hidden) tab.view.resize();
   }
 
-  /** Show the graph of another function, until the reader takes another one. */
+  /** Show the graph of another function, until the reader chooses again. */
   private pick(executable: number): void {
     this.picked = true;
     this.choose(executable);
@@ -155,7 +155,7 @@ export class DashboardView implements View {
     if (seen) this.drawSpark();
   }
 
-  /** What is wrong, a line each; one line is always there, so that nothing below it jumps. */
+  /** Show diagnoses, a line each; one line is always there, so that nothing below it jumps. */
   private tellFaults(): void {
     const rows = this.feed.list("diagnoses");
     this.path.show(rows);
@@ -172,19 +172,19 @@ export class DashboardView implements View {
     });
   }
 
-  /** The function of a name that was made last: that is shown. */
+  /** Show the newest function of a name. */
   private pickNamed(name: string): void {
     const named = [...this.feed.table("executables")].filter((row) => this.feed.name(row, "name") === name);
     this.pick(Math.max(0, ...named.map((row) => number(row, "executable"))));
   }
 
-  /** Whether nobody can have read much: runners begin before what they work for. */
+  /** Whether the first picture is so recent that it may change: runners begin before their consumer. */
   private isNew(): boolean {
     if (this.executable) this.first ??= this.feed.now();
     return this.first === null || this.feed.now() - this.first < SETTLED;
   }
 
-  /** Whether what is shown runs no more: while it does it stays, for nothing jumps while one reads. */
+  /** Whether the function shown is idle: while it runs it stays, as nothing may jump while one reads. */
   private isIdle(): boolean {
     const steps = this.feed.row("steps", this.executable);
     return !steps || this.feed.now() - number(steps, "last") > IDLE;

@@ -1,4 +1,4 @@
-/** What each layer takes of a step, forward, backward and in its updates: a table that is sorted by any column. */
+/** The costs of layers in a step, forward, backward and in updates: a table sorted by any column. */
 
 import { html } from "../dom";
 import type { Feed } from "../feed/feed";

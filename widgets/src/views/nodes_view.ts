@@ -1,4 +1,4 @@
-/** What each node takes, as a table that is sorted by any column; a row chosen here is chosen in all views. */
+/** The costs of nodes, as a table sorted by any column; a row chosen here is chosen in all views. */
 
 import { deviceColour } from "../colours";
 import { html } from "../dom";
@@ -11,10 +11,10 @@ import { SortedTable, type Column } from "./sorted_table";
 import type { View } from "./view";
 
 const SHOWN = 100;
-/** seconds from which on a node that waits now says so in place of its time */
+/** seconds from which on a waiting node shows its wait in place of its time */
 const LONG = 1;
 
-/** What is told of a node: figures as far as it was observed, and for how many seconds it waits now. */
+/** A row of the table: a node, its figures if it was observed, and the seconds of its present wait. */
 interface Line {
   readonly s: Structure;
   readonly node: number;
@@ -34,7 +34,7 @@ function ofNumber(name: string, title: string, said: string, word: (value: numbe
   }; // prettier-ignore
 }
 
-/** What a node takes in one step; of one that waits and waits, for how long. */
+/** The time of a node in a step, or of its present wait. */
 const TIME: Column<Line> = {
   name: "time a step", isNumber: true,
   said: "all its runs in one step together, as a step takes that is not observed",
@@ -42,14 +42,14 @@ const TIME: Column<Line> = {
   text: ({ row, waits }) => (waits ? `waits, ${seconds(waits)}` : row ? seconds(number(row, "seconds")) : "–"),
 }; // prettier-ignore
 
-/** The scope of a node, and of what it is the gradient, which has the scope as well. */
+/** The scope of a node, and the op whose gradient it belongs to, which has the scope as well. */
 const SCOPE: Column<Line> = {
   ...ofText("scope", "scope", "the name scope; of gradients also of what"),
   text: ({ node, s }) => [s.text("scope", node), s.gradientOf(node) && `gradient of ${s.gradientOf(node)}`]
     .filter(Boolean).join(", "),
 }; // prettier-ignore
 
-/** What is asked for most comes first: of a narrow view the beginning is seen. */
+/** The columns, the most wanted first: a narrow view shows the first ones. */
 const COLUMNS: readonly Column<Line>[] = [
   ofText("name", "node", "its name in the graph"),
   TIME,
@@ -111,7 +111,7 @@ export class NodesView implements View {
     this.mark();
   }
 
-  /** Whole seconds by node, of those that have waited long and still do. */
+  /** Whole seconds of present long waits, by node. */
   private waits(): Map<number, number> {
     const found = new Map<number, number>();
     for (const row of this.feed.list("places")) {
@@ -122,7 +122,7 @@ export class NodesView implements View {
     return found;
   }
 
-  /** The nodes that were observed, or else all that do something, and those that wait. */
+  /** The observed nodes, or else all nodes with a box, and waiting nodes. */
   private linesOf(rows: readonly Row[], waits: ReadonlyMap<number, number>, s: Structure): Line[] {
     const lines = new Map<number, Line>();
     const add = (node: number, row?: Row): void => {

@@ -1,12 +1,12 @@
-/** Rows of tables in an order. */
+/** Sorting of table rows. */
 
-/** The column that rows are sorted by, and which way. */
+/** The column by which rows are sorted, and the direction. */
 export interface Order {
   readonly by: number;
   readonly down: boolean;
 }
 
-/** Sorted by keys, those without one last; what is equal stays in its order. */
+/** Rows sorted by keys, rows without a key last; equal rows keep their order. */
 export function ordered<T>(rows: readonly T[], key: (row: T) => string | number, down: boolean): T[] {
   const keyed = rows.map((row) => [key(row), row] as const);
   keyed.sort(([a], [b]) => {

@@ -1,11 +1,11 @@
-/** What is known of an object that is no graph: lines, bars, a picture, a table. */
+/** A panel about an object other than a graph: lines, bars, a picture, a table. */
 
 import { html, setText } from "../dom";
 import type { Feed } from "../feed/feed";
 import { Bars } from "./bars";
 import type { View } from "./view";
 
-/** As `Panel` of eagerflow/views/panels.py has it. */
+/** The data of a panel, as `Panel` of eagerflow/views/panels.py. */
 interface Panel {
   readonly title: string;
   readonly alarm?: string;

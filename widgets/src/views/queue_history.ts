@@ -1,4 +1,4 @@
-/** How full queues were, as far as this page has seen it. */
+/** The history of queue levels since the page was opened. */
 
 import type { Feed } from "../feed/feed";
 import { number } from "../feed/tables";
@@ -19,7 +19,7 @@ export class QueueHistory {
 
   constructor(private readonly feed: Feed) {}
 
-  /** Take in what the kernel has told. */
+  /** Record the latest levels from the kernel. */
   observe(): void {
     const time = this.feed.told;
     if (time <= this.last) return;
@@ -39,7 +39,7 @@ export class QueueHistory {
     return this.samples.get(name) ?? [];
   }
 
-  /** Elements a second, in and out, lately. */
+  /** Recent rates in elements a second, in and out. */
   rates(name: string): { put: number; taken: number } {
     const all = this.of(name);
     const last = all[all.length - 1];

@@ -1,4 +1,4 @@
-/** Queues and their like: how full they are over time, and who waits. */
+/** Queues and similar resources: levels over time, and waits. */
 
 import { themeOf, type Theme } from "../colours";
 import { html, setText } from "../dom";
@@ -27,7 +27,7 @@ export class QueuesView implements View {
   private readonly empty = html("p", { class: "ef-empty" }, "No queue was used yet since this looks.");
   private readonly cards = new Map<string, Card>();
   private readonly history: QueueHistory;
-  /** whether the kernel was asked for queues that nothing has happened to */
+  /** whether the levels of queues without events were requested */
   private asked = false;
 
   constructor(
@@ -63,14 +63,14 @@ export class QueuesView implements View {
     this.cards.clear();
   }
 
-  /** Waits that go on, on one queue. */
+  /** The open waits at a queue. */
   private open(name: string): Row[] {
     return this.feed.list("places").filter((row) => this.feed.name(row, "queue") === name);
   }
 
-  /** Which stage is too slow, in words, as the kernel tells it. */
+  /** The kernel's diagnoses of the queues shown, such as which stage is too slow. */
   private sentence(rows: readonly Row[]): string {
-    if (!this.only.length) return ""; // the dashboard tells it above its tabs
+    if (!this.only.length) return ""; // the dashboard shows them above its tabs
     const shown = new Set(rows.map((row) => this.feed.name(row, "queue")));
     const told = this.feed.list("diagnoses").filter((row) => shown.has(this.feed.name(row, "queue")));
     return told.map((row) => row["text"] as string).join(" ");
@@ -132,7 +132,7 @@ export class QueuesView implements View {
       const x = Math.max(at(s.time), 34);
       if (before === null) context.moveTo(x, high(s.depth));
       else {
-        context.lineTo(x, high(before)); // a queue has one depth until it has another
+        context.lineTo(x, high(before)); // the level is constant until it changes
         context.lineTo(x, high(s.depth));
       }
       before = s.depth;

@@ -1,4 +1,4 @@
-/** A table that is sorted by any column. One of its rows has the focus, and keys go from row to row. */
+/** A table sorted by any column. One row has the focus, and keys move it from row to row. */
 
 import { html, KEYS, setText } from "../dom";
 import { clip } from "../format";
@@ -8,34 +8,34 @@ export interface Column<L> {
   readonly name: string;
   readonly said: string;
   readonly isNumber: boolean;
-  /** what rows are sorted by */
+  /** sort key of a row */
   readonly key: (line: L) => string | number;
   readonly text: (line: L) => string;
-  /** what is seen of the text, where that is not all of it */
+  /** the shown part of the text, if that is not all of it */
   readonly brief?: (text: string) => string;
 }
 
 export interface TableEvents<L> {
-  /** a row was pressed */
+  /** called when a row was pressed */
   choose(line: L): void;
-  /** another order is wanted: all lines are to be shown anew */
+  /** called when the order has changed: all lines have to be shown again */
   resort(): void;
-  /** a row has its texts; what else is to be seen of it */
+  /** called when a row has its texts, to set its other properties */
   dress(row: HTMLTableRowElement, line: L): void;
 }
 
 export class SortedTable<L> {
   readonly element: HTMLTableElement;
   order: Order;
-  /** what is shown, in its order */
+  /** the lines shown, in order */
   lines: readonly L[] = [];
   private readonly caption = html("caption", {});
   private readonly body = html("tbody", {});
   private readonly heads: readonly HTMLTableCellElement[];
 
   /**
-   * @param label what a screen reader calls it
-   * @param by the column that it is sorted by at first, from above
+   * @param label name for screen readers
+   * @param by the column by which it is sorted at first, largest first
    */
   constructor(
     label: string, private readonly columns: readonly Column<L>[], by: number,
@@ -52,7 +52,7 @@ export class SortedTable<L> {
     this.body.addEventListener("keydown", (event) => { this.press(event); });
   } // prettier-ignore
 
-  /** Show lines in the order that is wanted, the first ones of them. */
+  /** Show the first lines in the current order. */
   show(lines: readonly L[], caption: string, most = Infinity): void {
     const { key } = this.columns[this.order.by]!;
     this.lines = ordered(lines, key, this.order.down).slice(0, most);
@@ -64,7 +64,7 @@ export class SortedTable<L> {
     this.lines.forEach((line, i) => { this.write(this.body.rows[i] ?? this.addRow(), line); }); // prettier-ignore
   }
 
-  /** One row can have the focus: the one that is chosen, else the first. */
+  /** Mark a row, and give it the focus; without one, the first row can have the focus. */
   mark(at: number): void {
     [...this.body.rows].forEach((line, i) => {
       line.classList.toggle("ef-picked", i === at);

@@ -1,4 +1,4 @@
-/** How the times of the last steps are distributed. */
+/** A histogram of the times of the latest steps. */
 
 import { themeOf, type Theme } from "../colours";
 import { seconds } from "../format";
@@ -6,23 +6,23 @@ import { Canvas2d } from "./canvas2d";
 import { roundUp } from "./timeline_picture";
 
 const HEIGHT = 104;
-/** pixels of a row of what marks say; above bars for such rows, and below them for the axis */
+/** pixels of a row of labels; of such rows above the bars, and of the axis below them */
 const ROW = 13;
 const [ABOVE, BELOW] = [3 * ROW + 4, 18];
 const [BINS, APART] = [60, 56];
 const MARKS = [[0.5, "median"], [0.95, "p95"], [0.99, "p99"]] as const;
 
-/** Counts by time; each bin is longer than the one before by the same part. */
+/** Counts by time; each bin is longer than the one before by the same factor. */
 export interface Bins {
   readonly least: number;
   readonly most: number;
   readonly counts: readonly number[];
 }
 
-/** @param times seconds, the shortest first */
+/** @param times seconds, in ascending order */
 export function binsOf(times: readonly number[], count: number): Bins {
   const [first, last] = [times[0]!, times[times.length - 1]!];
-  // at least from two thirds to three halves of what is seen, so that equal times are one narrow bar
+  // at least from 2/3 to 3/2 of the middle, so that equal times are one narrow bar
   const middle = Math.sqrt(Math.max(first, 1e-9) * Math.max(last, 1e-9));
   const [least, most] = [Math.min(Math.max(first, 1e-9), middle / 1.5), Math.max(last, middle * 1.5)];
   const counts = Array.from({ length: count }, () => 0);
@@ -34,27 +34,27 @@ export function binsOf(times: readonly number[], count: number): Bins {
   return { least, most, counts };
 }
 
-/** What that part of the times does not exceed. */
+/** The time that the given part of the times does not exceed. */
 export function percentile(times: readonly number[], part: number): number {
   return times[Math.min(Math.floor(part * times.length), times.length - 1)]!;
 }
 
-/** A line at a time, with what it says beside it. */
+/** A line at a time, with a label beside it. */
 interface Mark {
   readonly text: string;
   readonly at: number;
   readonly wide: number;
 }
 
-/** Where the text of a mark is. */
+/** The place of the label of a mark. */
 interface Label {
   readonly left: number;
   readonly row: number;
 }
 
 /**
- * Places for the texts of marks, which are from left to right: right of their lines, or left where there is
- * no room. What would be over another text, or crossed by a line, is in another row: lines begin at their rows.
+ * Places for labels of marks, which are ordered from left to right: to the right of their lines, or to the left
+ * for lack of room. A label that overlaps another one, or a line, is in another row: lines begin at their rows.
  */
 export function labelsOf(marks: readonly Mark[], width: number): Label[] {
   let room = width;
@@ -79,7 +79,7 @@ export class StepHistogram {
   private readonly canvas = new Canvas2d(HEIGHT, "distribution of step times");
   readonly element = this.canvas.element;
 
-  /** @param times seconds, the shortest first */
+  /** @param times seconds, in ascending order */
   draw(times: readonly number[]): void {
     this.element.hidden = !times.length;
     const drawing = times.length ? this.canvas.begin() : null;
@@ -120,7 +120,7 @@ export class StepHistogram {
   } // prettier-ignore
 }
 
-/** What is said of which times; of two that read the same, once. */
+/** Labels and times of the marks; marks with equal texts share a label. */
 function marksOf(times: readonly number[]): [text: string, time: number][] {
   const named = new Map<string, [names: string, time: number]>();
   for (const [part, name] of MARKS) {

@@ -1,4 +1,4 @@
-/** Draws a part of a timeline: an axis, lanes with what happened in them, transfers, traces. */
+/** Drawing of a part of a timeline: an axis, lanes with spans, transfers, traces. */
 
 import { deviceColour, NEUTRAL, type Theme } from "../colours";
 import { SAID } from "../feed/tasks";
@@ -6,23 +6,23 @@ import { seconds } from "../format";
 import type { Busy, Lane, Move, Span, SpanKind, TimelineRows, Trace } from "./timeline_rows";
 
 export const [LANE, TOP, FOOT] = [28, 22, 8];
-/** pixels of a lane above and below what is drawn in it: between lanes there is room for heads of arrows */
+/** free pixels of a lane above and below its bar: heads of arrows fit between lanes */
 const [ABOVE, BELOW] = [4, 6];
 const BAR = LANE - ABOVE - BELOW;
-/** pixels of an arrow's head, and what is too narrow for a text */
+/** pixels of an arrow's head, and width below which a span has no text */
 const [HEAD, NARROW] = [7, 60];
-/** pixels to the transfer before below which one is but a faint line */
+/** pixels from the previous transfer below which a transfer is a faint line */
 const CROWDED = 9;
 
-/** steps of functions other than the one that is looked at */
+/** colour of steps of functions other than the chosen one */
 const OTHERS = "#7f9aa8";
 
-/** Which seconds are drawn where. */
+/** The mapping from time to pixels. */
 export interface Scale {
   /** pixels for the names of lanes */
   readonly left: number;
   readonly width: number;
-  /** the time at the right edge, and seconds that are seen */
+  /** the time at the right edge, and the visible seconds */
   readonly end: number;
   readonly length: number;
 }
@@ -35,7 +35,7 @@ export function timeOf(scale: Scale, x: number): number {
   return scale.end + ((x - scale.left) / (scale.width - scale.left) - 1) * scale.length;
 }
 
-/** Something that goes on: a step that has not ended, a wait. */
+/** An unfinished step, or an open wait. */
 export interface Place {
   readonly lane: string;
   readonly since: number;
@@ -60,7 +60,7 @@ export class TimelinePicture {
     private readonly lanes: readonly Lane[],
   ) {}
 
-  /** Draw only where times are, and not over the names of lanes. */
+  /** Draw within the area of times, clipped at the names of lanes. */
   within(draw: () => void): void {
     const { context, scale } = this;
     context.save();
@@ -85,7 +85,7 @@ export class TimelinePicture {
     context.textAlign = "left";
   }
 
-  /** Steps, regions and waits, and below them where threads were seen. */
+  /** Draw the steps, regions and waits of a lane, and below them the nodes at which threads were seen. */
   drawLane(at: number, shown: number, isChosen: (of: Span) => boolean): void {
     const { scale } = this;
     const { busy, spans } = this.lanes[at]!;
@@ -97,13 +97,13 @@ export class TimelinePicture {
       const [left, right] = [Math.max(a, scale.left), Math.max(b, a + 1)];
       const chosen = isChosen(span);
       const [first, last] = drawn.get(span.kind) ?? [Infinity, -Infinity];
-      if (left >= first && right - last < 0.7 && !chosen) continue; // no more than the eye can tell apart
+      if (left >= first && right - last < 0.7 && !chosen) continue; // indistinguishable from the one before
       drawn.set(span.kind, [left, right]);
       this.drawSpan(span, left, right - left, top(at), shown, chosen);
     }
   }
 
-  /** When the task of a lane was not there: hatched, from a line where its lane ends. */
+  /** Draw the times in which the task of a lane was missing: hatched, from a line on. */
   drawAway(at: number): void {
     const { context, theme, scale } = this;
     for (const { health, start, stop } of this.lanes[at]!.away) {
@@ -132,7 +132,7 @@ export class TimelinePicture {
     context.restore();
   }
 
-  /** A text over hatching, on ground of its own. */
+  /** Write a text over hatching, on a background. */
   private label(text: string, x: number, y: number, room: number, colour: string): void {
     const { context, theme } = this;
     const wide = Math.min(context.measureText(text).width, room);
@@ -143,7 +143,7 @@ export class TimelinePicture {
     this.write(text, x, y, room, colour);
   }
 
-  /** Behind single steps, which are not all told: how much of each second they took. */
+  /** Draw the busy part of each second behind single steps, not all of which are reported. */
   private drawBusy(part: Busy, y: number, shown: number): void {
     const { context, scale } = this;
     const [a, b] = [xOf(scale, part.start), xOf(scale, part.stop)];
@@ -157,7 +157,7 @@ export class TimelinePicture {
   private drawSpan(span: Span, left: number, wide: number, y: number, shown: number, chosen: boolean): void {
     const { context, theme } = this;
     if (span.kind === "node") {
-      // where a thread was seen, below the step: a place, and no time
+      // a node at which a thread was seen, below the step; its length is no time
       context.fillStyle = chosen ? theme.run : theme.soft;
       context.fillRect(left, y + ABOVE + BAR + 1, Math.max(wide, 2), 3);
       return;
@@ -165,7 +165,7 @@ export class TimelinePicture {
     const waits = span.kind === "wait";
     const step = span.executable === shown ? theme.accent : OTHERS;
     if (waits) {
-      // in place of the step that it is part of
+      // clears the step that the wait is part of
       context.fillStyle = theme.ground;
       context.fillRect(left, y + ABOVE, wide, BAR);
     }
@@ -185,7 +185,7 @@ export class TimelinePicture {
     context.lineWidth = 1;
   }
 
-  /** What goes on. */
+  /** Draw an unfinished step or an open wait. */
   drawPlace(place: Place, now: number): void {
     const { context, theme, scale } = this;
     const lane = this.lanes.findIndex((l) => l.key === place.lane);
@@ -198,7 +198,7 @@ export class TimelinePicture {
     if (b - a > NARROW) this.write(place.text, a + 5, top(lane), b - a - 8);
   }
 
-  /** Transfers as arrows, from the lane of one device to that of another; what lanes hold is drawn over them. */
+  /** Draw transfers as arrows between the lanes of their devices; bars are drawn over them. */
   drawMoves(moves: readonly Move[], isChosen: (of: Move) => boolean): void {
     const links = new Map<string, Arrow[]>();
     for (const move of moves) {
@@ -212,7 +212,7 @@ export class TimelinePicture {
     for (const arrows of links.values()) this.drawLink(arrows);
   }
 
-  /** Where a transfer is drawn; nothing if that is not seen. */
+  /** The arrow of a transfer; null if it is not visible. */
   private arrowOf(move: Move, chosen: boolean): Arrow | null {
     const { scale } = this;
     const ends = endsOf(move, this.lanes);
@@ -220,7 +220,7 @@ export class TimelinePicture {
     return !ends || b < scale.left || a > scale.width ? null : { a, b, ends, chosen };
   }
 
-  /** The transfers between two devices: those that are close to others are faint, and some not drawn. */
+  /** Draw the transfers between two devices: those close to others are faint, and some are left out. */
   private drawLink(arrows: readonly Arrow[]): void {
     let last = -Infinity;
     arrows.forEach(({ a, b, ends, chosen }, i) => {
@@ -242,7 +242,7 @@ export class TimelinePicture {
     context.lineWidth = context.globalAlpha = 1;
   }
 
-  /** Traces below all lanes, in a lane of their own: first calls are hollow, retraces full, narrow where there are many. */
+  /** Draw traces in a lane below all others: first calls hollow, retraces filled, narrow where there are many. */
   drawTraces(traces: readonly Trace[]): void {
     const { context, theme, scale } = this;
     const y = top(this.lanes.length);
@@ -271,7 +271,7 @@ export class TimelinePicture {
     if (hasTraces) this.write("traces", 8, top(this.lanes.length), scale.left - 12, theme.soft);
   }
 
-  /** A text in a lane, as much of it as there is room for. */
+  /** Write a text in a lane, cut to the room there is. */
   private write(text: string, x: number, y: number, room: number, colour = this.theme.text): void {
     this.context.fillStyle = colour;
     const shown = fitting(this.context, text, room);
@@ -304,7 +304,7 @@ export interface Ends {
   readonly to: number;
 }
 
-/** From the edge of what is in one lane to that of what is in the other; null for lanes that are not there. */
+/** The ends of an arrow, at the edges of the bars of both lanes; null if a lane is missing. */
 export function endsOf(move: Move, lanes: readonly Lane[]): Ends | null {
   const at = (device: string): number => lanes.findIndex((l) => l.key === `device ${device}`);
   const [from, to] = [at(move.origin), at(move.device)];
@@ -313,18 +313,18 @@ export function endsOf(move: Move, lanes: readonly Lane[]): Ends | null {
   return from < to ? { from: first + BAR, to: last } : { from: first, to: last + BAR };
 }
 
-/** Where an arrow is pressed: its head, which nothing is drawn over. */
+/** The height at which an arrow is pressed: its head, over which nothing is drawn. */
 export function headOf({ from, to }: Ends): number {
   return to - Math.sign(to - from) * (HEAD / 2);
 }
 
-/** Whether a height is within what a lane holds, and not between lanes. */
+/** Whether a height is within the bar of a lane, and not between lanes. */
 export function isInBar(y: number): boolean {
   const within = (y - TOP) % LANE;
   return within >= ABOVE && within <= ABOVE + BAR;
 }
 
-/** The beginning of a text that fits, with an ellipsis where that is not all; nothing if that is too little. */
+/** A text cut to fit, with an ellipsis; empty if too little of it fits. */
 export function fitting(context: CanvasRenderingContext2D, text: string, room: number): string {
   const wide = context.measureText(text).width;
   if (wide <= room) return text;

@@ -1,4 +1,4 @@
-/** What a timeline shows: lanes of devices and threads, with what happened in them. */
+/** The data of a timeline: lanes of devices and threads, with their spans. */
 
 import { NEUTRAL, deviceColour } from "../colours";
 import type { Feed } from "../feed/feed";
@@ -8,11 +8,11 @@ import { bytes, count, seconds, share } from "../format";
 
 export type SpanKind = "step" | "region" | "node" | "wait";
 
-/** Something that took time, in one lane. */
+/** A time span in a lane. */
 export interface Span {
   readonly kind: SpanKind;
   readonly executable: number;
-  /** the node that it is of; -1 for a whole step or region */
+  /** the node; -1 for a whole step or region */
   readonly node: number;
   readonly start: number;
   readonly stop: number;
@@ -31,12 +31,12 @@ export interface Move {
   readonly bytes: number;
 }
 
-/** A second, or more, in which steps of one function ran, whether each of them was told or not. */
+/** A second, or more, in which steps of a function ran, each of them reported or not. */
 export interface Busy {
   readonly executable: number;
   readonly start: number;
   readonly stop: number;
-  /** steps that ended in it, and the part of it that they took */
+  /** number of steps that ended in it, and the part of it that they took */
   readonly count: number;
   readonly share: number;
 }
@@ -46,11 +46,11 @@ export interface Lane {
   readonly label: string;
   readonly spans: Span[];
   readonly busy: Busy[];
-  /** when the task that a device is of was not there */
+  /** times in which the task of the device was missing */
   readonly away: readonly Absence[];
 }
 
-/** A trace of a function: its first call, or one that had to be made anew. */
+/** A trace of a function: its first call, or a retrace. */
 export interface Trace {
   readonly start: number;
   readonly stop: number;
@@ -59,23 +59,23 @@ export interface Trace {
   readonly isFirst: boolean;
 }
 
-/** steps that figures are of */
+/** number of steps in the statistics */
 const NEWEST = 256;
-/** the reason of a trace that is no fault, as the kernel words it */
+/** the kernel's reason for a trace that is no retrace */
 const FIRST = "the first call";
-/** seconds between two glances at a thread in one node, at most, that make one span */
+/** longest time in seconds between two glances at a thread in a node that are joined to one span */
 const GLANCE = 0.25;
 
 export class TimelineRows {
-  /** labels by key, in the order in which lanes appeared: none goes or moves while one reads */
+  /** labels by key, in order of appearance: lanes neither go nor move while one reads */
   private readonly order = new Map<string, string>();
   private readonly numbers = new Map<number, number>();
-  /** by executable the lane that its steps were in last */
+  /** the latest lane of an executable's steps */
   private readonly homes = new Map<number, string>();
 
   constructor(private readonly feed: Feed) {}
 
-  /** Lanes, those of devices first, with what happened between two times. */
+  /** Lanes with their spans between two times, devices first. */
   lanes(begin: number, end: number): Lane[] {
     const spans = new Map<string, Span[]>();
     const lane = (key: string, label: string): Span[] => {
@@ -112,15 +112,15 @@ export class TimelineRows {
     return [...devices, ...all.filter((l) => !isDevice(l))];
   }
 
-  /** The lane of what a thread does; what runners run has no thread of its own, but a lane for each. */
+  /** The lane for a row about a thread; runners have no thread of their own, but a lane each. */
   laneOf(row: Row): readonly [key: string, label: string] {
     const home = this.homes.get(number(row, "executable"));
-    // what waits may hold no thread, though its steps are told of one
+    // a wait may hold no thread, although its steps are reported with one
     if (home && (home.startsWith("runner ") || !number(row, "thread"))) return [home, home];
     return [laneKey(row), `thread ${this.numberOf(number(row, "thread"))}`];
   }
 
-  /** What a thread is called, as soon as that was told, and a runner. */
+  /** The name of a thread, once it has come, or of a runner. */
   private nameOf(key: string): string | undefined {
     const [kind, number = ""] = key.split(" ");
     if (kind === "runner") return `runner ${this.graphOf(Number(number))}`;
@@ -129,7 +129,7 @@ export class TimelineRows {
     return name === "MainThread" ? "main thread" : name?.replace(/^eagerflow-/, "");
   }
 
-  /** By lane when steps ran, from their sums: single ones are told of the last, and not all of many. */
+  /** Busy times by lane, from sums of steps: of many steps, only the last are reported one by one. */
   private busy(begin: number, end: number): Map<string, Busy[]> {
     const found = new Map<string, Busy[]>();
     for (const row of this.feed.table("curve")) {
@@ -144,7 +144,7 @@ export class TimelineRows {
     return found;
   }
 
-  /** Traces of functions between two times. */
+  /** The traces between two times. */
   traces(begin: number, end: number): Trace[] {
     const all = this.feed.log("retraces").map((row) => {
       const [name, reason] = [this.feed.name(row, "name"), this.feed.name(row, "reason")];
@@ -156,7 +156,7 @@ export class TimelineRows {
 
   moves(begin: number, end: number): Move[] {
     const rows = this.feed.log("moves").filter((r) => number(r, "stop") >= begin && number(r, "start") <= end);
-    // those of several tasks are told by turns
+    // transfers of several tasks come interleaved
     const sorted = rows.sort((a, b) => number(a, "stop") - number(b, "stop"));
     return sorted.map((row) => ({
       executable: number(row, "executable"), node: number(row, "node"),
@@ -166,13 +166,13 @@ export class TimelineRows {
     })); // prettier-ignore
   }
 
-  /** Seconds that each of the newest steps took, of one function; of all where that is 0. */
+  /** Seconds of each of the newest steps of a function; 0 stands for all functions. */
   newest(executable: number): number[] {
     const steps = this.feed.log("timeline").filter((row) => !executable || number(row, "executable") === executable);
     return steps.slice(-NEWEST).map((row) => number(row, "stop") - number(row, "start"));
   }
 
-  /** What a reader is told of a span or a transfer. */
+  /** The text about a span or a transfer. */
   text(of: Span | Move | Busy | Trace | Absence): string {
     const time = seconds((of.stop === Infinity ? this.feed.now() : of.stop) - of.start);
     if ("health" in of) return `${of.task}: ${SAID[of.health]} ${of.stop === Infinity ? "since" : "for"} ${time}`;
@@ -218,7 +218,7 @@ export class TimelineRows {
     return { kind: "wait", ...timesOf(row), executable, node, name, colour: "" };
   }
 
-  /** Glances that saw a thread in one node, one after the other, are one span. */
+  /** Add glances: consecutive ones at a thread in the same node are joined to one span. */
   private addTrail(of: (row: Row) => Span[], begin: number, end: number): void {
     const last = new Map<number, { span: Span; at: number }>();
     for (const row of this.feed.log("trail")) {

@@ -1,4 +1,4 @@
-/** Steps one after another, in a lane for each thread, with waits and retraces. */
+/** The timeline of steps, in a lane for each thread, with waits and retraces. */
 
 import { onTheme, themeOf } from "../colours";
 import { button, html, KEYS, setText } from "../dom";
@@ -12,12 +12,12 @@ import { endsOf, FOOT, headOf, isInBar, LANE, timeOf, TimelinePicture, TOP, xOf,
 import { TimelineRows, type Busy, type Lane, type Move, type Span, type Trace } from "./timeline_rows";
 import type { View } from "./view";
 
-/** pixels for the names of lanes, at least and at most */
+/** least and most pixels for the names of lanes */
 const LEFT = [74, 150] as const;
 const [SHORTEST, LONGEST] = [2e-5, 600];
-/** seconds below which single steps are looked at */
+/** visible seconds below which single steps matter */
 const NEAR = 2;
-/** the part of the picture that is left free beside what is shown */
+/** part of the picture that is left free on both sides */
 const MARGIN = 0.04;
 
 export class TimelineView implements View {
@@ -30,7 +30,7 @@ export class TimelineView implements View {
   private readonly follow: HTMLButtonElement;
   private readonly unlisten: (() => void)[];
   private readonly rows: TimelineRows;
-  /** seconds that are seen, and where they end; null while the newest are followed */
+  /** visible seconds, and the time at the right edge; null to follow the newest steps */
   private length = 10;
   private end: number | null = null;
   private lanes: Lane[] = [];
@@ -73,7 +73,7 @@ export class TimelineView implements View {
     for (const end of this.unlisten) end();
   }
 
-  /** Steps of this executable stand out. */
+  /** Highlight the steps of an executable. */
   mark(executable: number): void {
     this.shown = executable;
   }
@@ -113,13 +113,13 @@ export class TimelineView implements View {
     this.empty.hidden = this.feed.log("timeline").length > 0 || this.feed.list("places").length > 0;
   }
 
-  /** Names of lanes get the room that they need, and keep it: nothing jumps. */
+  /** Give the names of lanes the room they need, and never less later, so that nothing jumps. */
   private makeRoom(context: CanvasRenderingContext2D, width: number): void {
     const needed = Math.max(...this.lanes.map((l) => context.measureText(l.label).width), 0) + 18;
     this.left = Math.min(Math.max(this.left, needed), LEFT[1], width / 3);
   }
 
-  /** What goes on: steps that have not ended, and waits. */
+  /** Unfinished steps, and open waits. */
   private places(): Place[] {
     return this.feed.list("places").map((row) => {
       const waits = this.feed.name(row, "doing") === "waits";
@@ -128,7 +128,7 @@ export class TimelineView implements View {
     });
   }
 
-  /** What is drawn, for readers of screens; and where arrows are, as pictures have no elements. */
+  /** Describe the drawing for screen readers; and give places of arrows, as a canvas has no elements. */
   private describe(scale: Scale): void {
     const { element } = this.canvas;
     const lanes = this.lanes.map((lane) => lane.label);
@@ -155,7 +155,7 @@ export class TimelineView implements View {
     const at = (part: number): string => seconds(percentile(times, part));
     const retraces = this.rows.traces(0, Infinity).filter((trace) => !trace.isFirst);
     const last = retraces[retraces.length - 1];
-    // of very many the first are forgotten
+    // the log forgets the first of very many
     const least = this.feed.log("retraces").length >= KEPT ? "at least " : "";
     const often = retraces.length === 1 ? "once" : `${least}${count(retraces.length)} times`;
     const traced = last ? ` · traced anew ${often}, last ${last.name}: ${last.reason}` : "";
@@ -165,14 +165,14 @@ export class TimelineView implements View {
 
   // --- moving ---
 
-  /** The time at the right edge. What is told is told late, so that near up it is the last step's end. */
+  /** The time at the right edge. News come late, so a close view ends at the last step instead. */
   private until(): number {
     if (this.end !== null) return this.end;
     const last = this.feed.log("timeline").at(-1);
     return this.length < NEAR && last ? number(last, "stop") + this.length * MARGIN : this.feed.now();
   }
 
-  /** Show all of something. */
+  /** Show all of a span. */
   private show(of: { start: number; stop: number }): void {
     this.length = Math.min(Math.max((of.stop - of.start) / (1 - 2 * MARGIN), SHORTEST), LONGEST);
     this.end = of.stop + this.length * MARGIN;
@@ -194,7 +194,7 @@ export class TimelineView implements View {
     this.draw();
   }
 
-  /** What lies under the pointer: the shortest span, else a transfer, else the steps of a second. */
+  /** The item under the pointer: the shortest span, else a transfer, else the steps of a second. */
   private at(event: MouseEvent): Span | Move | Trace | Busy | Absence | null {
     const box = this.canvas.element.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];

@@ -1,10 +1,10 @@
-/** What all views have: an element, and a word of when to draw. */
+/** The interface of views: an element, and notifications of when to draw. */
 
 export interface View {
   readonly element: HTMLElement;
-  /** The kernel has told something. */
+  /** The kernel has sent a message. */
   update(seen: boolean): void;
-  /** The size, or the theme, has changed, or it can be seen now. */
+  /** The size or the theme has changed, or the view has become visible. */
   resize(): void;
   dispose(): void;
 }

@@ -54,6 +54,6 @@ def hypot(b: LoopBuilder, x: int, y: int) -> int:
     result = b.apply("sqrt", w.fma(x, x, w.multiply(y, y)))
     infinite = w.number(math.inf)
     for side in (x, y):
-        found = b.apply("equal", b.apply("absolute", side), infinite)
-        result = w.select(found, infinite, result)
+        is_infinite = b.apply("equal", b.apply("absolute", side), infinite)
+        result = w.select(is_infinite, infinite, result)
     return result

@@ -248,14 +248,14 @@ class Emitter:
         self.line(f"{index}.go = icmp slt i64 {index}, {stop}")
         self.line(f"br i1 {index}.go, label %{inside}, label %{after}")
         self._begin(inside)
-        found = body(index)
+        hit = body(index)
         self.line(f"{index}.next = add i64 {index}, {step}")
-        self.line(f"{index}.on = icmp slt i64 {found}, 0")
+        self.line(f"{index}.on = icmp slt i64 {hit}, 0")
         self.line(f"br i1 {index}.on, label %{head}, label %{after}")
         last = self._block
         self.lines.insert(place, f"{index} = phi i64 [0, %{before}], [{index}.next, %{last}]")
         self._begin(after)
-        self.line(f"{result} = phi i64 [-1, %{head}], [{found}, %{last}]")
+        self.line(f"{result} = phi i64 [-1, %{head}], [{hit}, %{last}]")
         return result
 
     def return_if(self, condition: str) -> None:

@@ -157,16 +157,16 @@ class _Keeping:
 
     def _computed_again(self) -> list[int]:
         """Terms that a pass computes again as operands of its own terms."""
-        found: dict[int, None] = {}
+        repeated: dict[int, None] = {}
         for stage in range(1, self.last + 1):
             kept = self.kept_before(stage, self.places)
             for number in self.terms(stage, self.places):
                 for x in () if number in kept else self.loops.terms[number].operands:
                     term = self.loops.terms[x]
                     if term.inner and self.stages[x] < self.stages[number]:
-                        found[x] = None
+                        repeated[x] = None
         return [
-            x for x in found
+            x for x in repeated
             if x not in self.places and self.loops.terms[x].operation not in _CHEAP
         ]  # fmt: skip
 

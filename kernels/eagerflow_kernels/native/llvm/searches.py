@@ -25,7 +25,7 @@ def first_true(e: Emitter, width: int, count: str, vectors: Conditions) -> str:
     """
     size = width * COPIES
     of = type_of("bool", width)
-    found = e.slot("i64")
+    position = e.slot("i64")
 
     def some(first: str, *, masked: bool = False) -> str:
         places = [e.value(f"add i64 {first}, {k * width}") for k in range(COPIES)]
@@ -41,12 +41,12 @@ def first_true(e: Emitter, width: int, count: str, vectors: Conditions) -> str:
         return e.value(f"select i1 {none}, i64 -1, i64 {e.value(f'add i64 {first}, {at}')}")
 
     whole = e.value(f"and i64 {count}, {-size}")
-    e.line(f"store i64 {e.search(whole, size, some)}, ptr {found}, align 8")
-    none = e.value(f"icmp slt i64 {e.value(f'load i64, ptr {found}, align 8')}, 0")
+    e.line(f"store i64 {e.search(whole, size, some)}, ptr {position}, align 8")
+    none = e.value(f"icmp slt i64 {e.value(f'load i64, ptr {position}, align 8')}, 0")
     rest = e.value(f"icmp slt i64 {whole}, {count}")
 
     def last() -> None:
-        e.line(f"store i64 {some(whole, masked=True)}, ptr {found}, align 8")
+        e.line(f"store i64 {some(whole, masked=True)}, ptr {position}, align 8")
 
     e.when(e.value(f"and i1 {none}, {rest}"), last)
-    return e.value(f"load i64, ptr {found}, align 8")
+    return e.value(f"load i64, ptr {position}, align 8")
