@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import eagerflow as ef
@@ -188,6 +189,35 @@ def test_a_deadline_ends_a_wait_and_takes_nothing(cluster: ef.cluster.Cluster) -
     with pytest.raises(ef.errors.WaitTimeoutError), ef.deadline(60):
         queue.dequeue_many(2, timeout=0.01)
     assert left(queue) == [1]
+
+
+def test_many_waits_hold_no_threads(cluster: ef.cluster.Cluster) -> None:
+    """Neither here nor at the task; those of pools end when they are idle."""
+    queue = queue_of()
+    task = psutil.Process(cluster.tasks["ps:0"].pid)
+    take = ef.trace(lambda: queue.dequeue())
+    queue.enqueue(0.0)
+    take()
+    before, here = task.num_threads(), threading.active_count()
+    runners = [ef.spawn(take) for _ in range(50)]
+    assert comes(lambda: open_steps() == 50)
+    assert comes(lambda: task.num_threads() <= before)
+    assert comes(lambda: threading.active_count() <= here)
+    queue.enqueue_many([float(i) for i in range(20)])
+    assert comes(lambda: sum(runner.steps for runner in runners) == 20)
+    queue.close()
+    assert all(runner.join(30) for runner in runners)
+    assert open_steps() == 0
+
+
+def test_large_elements(cluster: ef.cluster.Cluster) -> None:
+    queue = ef.Queue(2, "f32[1048576]", device="ps:0")
+    x = np.arange(1 << 20, dtype=np.float32)
+    queue.enqueue(x)
+    x[:] = 0
+    queue.enqueue(ef.tensor(x, device="worker:0").to("ps:0"))
+    assert queue.dequeue().sum().item() == np.arange(1 << 20, dtype=np.float32).sum()
+    assert not queue.dequeue().numpy().any()
 
 
 # --- other clients -----------------------------------------------------------------------------
