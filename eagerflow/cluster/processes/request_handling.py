@@ -398,7 +398,7 @@ class TaskWork:
                 there are too many.
         """
         container = self._container(session, message.container)
-        others = [container] if message.container == _PRIVATE else self._shared.values()
+        others = [container] if message.container == _PRIVATE else list(self._shared.values())
         if container.find(message.name) is None and sum(map(len, others)) >= self._limits.resources:
             raise ResourceError(
                 f"{self._task} has as many variables, queues and their like as it takes",
