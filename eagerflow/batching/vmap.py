@@ -206,7 +206,7 @@ def _rows(xs: Sequence[Any], axes: Sequence[Any], names: Sequence[str], size: An
                 hint="say what all rows share: in_axes=(0, None)",
             )
     if rows is None:
-        raise ShapeError("vmap: nothing says how many rows there are", hint="pass axis_size=...")
+        raise ShapeError("vmap: the number of rows is not known", hint="pass axis_size=...")
     if type(rows) is int and rows < 1:
         raise ShapeError(
             "vmap: there are no rows", given=f"{rows} of {who}", expected="at least one"

@@ -51,7 +51,7 @@ def test_results_without_rows() -> None:
     ("call", "kind", "text"),
     [
         (lambda: ef.vmap(lambda a, b: a)(V, X[:2]), ShapeError, "the numbers of rows differ"),
-        (lambda: ef.vmap(lambda a: a, None)(V), ShapeError, "nothing says how many rows"),
+        (lambda: ef.vmap(lambda a: a, None)(V), ShapeError, "the number of rows"),
         (lambda: ef.vmap(lambda a: a)(ef.zeros((0, 2))), ShapeError, "there are no rows"),
         (lambda: ef.vmap(lambda a: a, 2)(X), AxisError, "argument[0] has no axis 2"),
         (lambda: ef.vmap(lambda a, b: a)(V, 3.0), AxisError, "argument[1] has no axis 0"),

@@ -237,7 +237,7 @@ def test_branches_on_different_devices_are_named_so():
     def named(p):
         return here * 2.0 if p else other * 2.0
 
-    for f, what in ((chosen, "cond: the result"), (named, "what `x if c else y` gives")):
+    for f, what in ((chosen, "cond: the result"), (named, "the result of `x if c else y`")):
         with pytest.raises(ef.errors.TraceError) as raised:
             f(ef.tensor(True))
         text = str(raised.value)

@@ -105,11 +105,11 @@ def test_what_is_refused() -> None:
     for wrong in (-2, 2.5, True):
         with pytest.raises(TensorValueError, match="scan: length is no int, or too small"):
             ef.scan(lambda c, _: (c, c), 0.0, None, length=wrong)
-    with pytest.raises(ShapeError, match="nothing says how many iterations"):
+    with pytest.raises(ShapeError, match="the number of iterations is not known"):
         ef.scan(lambda c, x: (c, x), 0, None)
     for iteration, words in (
         (lambda c, x: c, "does not give a pair"),
-        (lambda c, x: (c, "text"), "what cannot be stacked"),
+        (lambda c, x: (c, "text"), "a value that cannot be stacked"),
         (lambda c, x: (c.astype(ef.float64), x), "changes the type of the carry"),
         (lambda c, x: ((c, c), x), "changes the structure of the carry"),
     ):

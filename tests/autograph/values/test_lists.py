@@ -183,14 +183,14 @@ ERRORS = [
     (
         returned_filtered,
         (V,),
-        ["returns a list of which only the graph knows", "ef.stack(list)", "# here"],
+        ["returns a list whose length only the graph knows", "ef.stack(list)", "# here"],
     ),
     (filtered_dict, (V,), ["bool()", "# here", "ef.where(condition"]),
     (filtered_set, (V,), ["bool()", "# here", "a set"]),
     (conditional_generator, (V,), ["bool()", "# here", "filter()"]),
     (list_of_a_caller, (1.0,), ["is held elsewhere", "list_of_a_caller", "ef.stack(list)"]),
     (appends_a_string, (1.0,), ["names gets something other than tensors", "str", "# here"]),
-    (any_of_a_generator_with_draws, (V,), ["does something", "next_key", "# here", "any(f(x)"]),
+    (any_of_a_generator_with_draws, (V,), ["side effects", "next_key", "# here", "any(f(x)"]),
     (sorted_rows, (V,), ["bool()", "# here", "ef.sort"]),
     (in_a_list, (1.0,), ["bool()", "# here", "ef.where"]),
 ]
