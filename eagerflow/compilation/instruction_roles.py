@@ -162,9 +162,9 @@ def _role_of_state(program: Program, line: Line, node: Node, is_own: IsOwn) -> R
         return Role("read", space)
     given = space_at(program, line.inputs[0])
     if not all(type(size) is int for size in (*space, *given)):
-        return "the size of what it assigns is known only when it runs"
+        return "the size of the assigned value is known only when it runs"
     if op.updates is None and given != space:
-        return "what it assigns has another shape than the variable"
+        return "the assigned value has another shape than the variable"
     if KINDS[variable.dtype.name] == "bool" and op.updates is not None:
         return "it adds bools"
     return Role("update", space, op=op.updates or "")

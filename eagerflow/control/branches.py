@@ -237,7 +237,9 @@ class _Merged:
             spec: Any = leaf.value.spec
             if spec.dtype is not kind.dtype:
                 hint = "convert one: x.astype(...)"
-                if self._parts[0].said in ("the result of `and`", "the result of `or`"):
+                if (self._parts[0].said or "").startswith(
+                    ("the result of `and`", "the result of `or`")
+                ):
                     hint += "; to choose between two values, write `y if x else z`"
                 raise self._differ(i, other, "dtypes", hint, first)
             if spec.device is not kind.device:

@@ -80,7 +80,7 @@ def test_a_click_on_a_function_traced_anew_shows_its_graph(lab: Lab, browser: Br
     named.click()
     expect(view.locator(".ef-choice option:checked")).to_have_text("smooth")
     expect(canvas).to_contain_text("sqrt")
-    expect(graph.locator(".ef-fault")).to_have_text(re.compile("traced anew .*because of label"))
+    expect(graph.locator(".ef-fault")).to_have_text(re.compile("retraced .*because of label"))
     expect(canvas).to_have_class(re.compile(r"\bef-wrong\b"))
     expect(canvas).to_have_css("border-top-width", "2px")
     notebook.allow("clicked")

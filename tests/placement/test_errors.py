@@ -140,7 +140,7 @@ ROWS = {
     ),
     "no memory for all at once": Row(
         lambda at: placed({"encoder": "small:1"}, lambda x: _in_encoder(_keeps_three, x), X[:2]),
-        "matmul cannot run on small:1: with what is held there at that time it takes 112 bytes, "
+        "matmul cannot run on small:1: with the values held there at that time it takes 112 bytes, "
         f"of {ROOM}", ("&encoder/matmul at .*ef.matmul", RULES, CPUS, "place less there"),
     ),
     "no values there": Row(

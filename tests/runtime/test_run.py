@@ -131,8 +131,8 @@ def test_names_that_are_not_there() -> None:
     for fetches, feeds, hint in (
         (["tahn"], {"x": x}, "did you mean %tanh?"),
         (["tanh"], {"tahn": x}, "did you mean %tanh?"),
-        (["tanh"], {"w": x}, "@w is a variable; feed what is read from it: %read"),
-        (["tanh"], {"@w": x}, "is a variable; feed what is read from it: %read"),
+        (["tanh"], {"w": x}, "@w is a variable; feed the value read from it: %read"),
+        (["tanh"], {"@w": x}, "is a variable; feed the value read from it: %read"),
         (["tanh"], {"count": 1}, "@count is a variable, and not read here: assign it before"),
         (["tanh"], {"n": 3}, "trace with ef.tensor(3) in its place, which is an input"),
         (["tanh"], {"n": ef.tensor(3)}, ""),

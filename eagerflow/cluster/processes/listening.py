@@ -58,7 +58,7 @@ def doors_at(address: str, key: str = "") -> Doors:
     """
     host, port = _host_and_port(address)
     if port == _PORTS:
-        raise TensorValueError(f"{address}: tasks need the next port, too")
+        raise TensorValueError(f"{address}: a task needs the next port, too")
     return Doors(address, f"tcp://{host}:{port + 1 if port else 0}", key)
 
 

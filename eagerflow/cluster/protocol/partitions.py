@@ -96,8 +96,8 @@ def _place(name: str, resource: Any) -> tuple[str, str]:
         raise GraphError(
             f"@{name} cannot be used by another process",
             given=repr(resource),
-            expected="variables, generators, queues and their like",
-            hint="functions of Python run where they were made",
+            expected="variables, generators, queues and the like",
+            hint="a Python function runs in the process that made it",
         )
     return identity.container, identity.name
 
@@ -202,7 +202,7 @@ def _found(container: str, name: str, find: Find) -> Any:
     if resource is None:
         raise ResourceError(
             f"there is no {name!r} in the container {container!r}",
-            hint="its task may have been started anew since it was made",
+            hint="its task may have been restarted since it was made",
         )
     return resource
 

@@ -291,7 +291,9 @@ class ScheduledNodes:
         sources: dict[tuple[int, int], _Record] = {}  # without duplicates
         for port, value in enumerate(record.inputs):
             if self.frame(self.paths.values[value]) != frame:
-                raise GraphError(f"%{value.name} is taken in another loop than it is made in")
+                raise GraphError(
+                    f"%{value.name} is used in another loop than the one that makes it"
+                )
             if value.node is None:
                 continue
             maker = self.maker[value.node]

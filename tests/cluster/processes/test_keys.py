@@ -189,7 +189,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "alice" not in capsys.readouterr().out
     with pytest.raises(AuthenticationError, match="has no keys"):
         main(["serve", "--task", "ps:1", "--listen", "tcp://127.0.0.1:0", "--keys", folder])
-    with pytest.raises(AuthenticationError, match="whoever reaches"):
+    with pytest.raises(AuthenticationError, match="any process that reaches"):
         main(["serve", "--task", "ps:1", "--listen", "tcp://127.0.0.1:0"])
     with pytest.raises(SystemExit):
         main(["serve", "--task", "ps:1", "--folder", folder, "--plain-tcp"])

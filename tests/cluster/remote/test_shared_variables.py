@@ -124,7 +124,7 @@ def test_it_does_not_move(cluster: ef.cluster.Cluster) -> None:
 
 def test_it_is_made_anew_in_a_task_that_was_started_anew(cluster: ef.cluster.Cluster) -> None:
     v = counter(4.0, "ps:1", "again")
-    with pytest.warns(ClusterWarning, match="ps:1 was started anew"):
+    with pytest.warns(ClusterWarning, match="ps:1 was restarted"):
         cluster.restart("ps:1")
     w = counter(7.0, "ps:1", "again")
     assert v.resource is w.resource
