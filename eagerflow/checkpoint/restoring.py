@@ -207,7 +207,7 @@ def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
     lists = (("missing", missing), ("unexpected", unexpected), ("not fitting", misfits))
     wrong = [f"{title}: {first_names(names)}" for title, names in lists if names]
     if wrong:
-        take = "partial=True takes what is there" if partial is False else None
+        take = "partial=True takes the values that are there" if partial is False else None
         renamed = renaming(missing, unexpected)
         if renamed is not None and take is not None:
             take = f"rename={{{renamed[0]!r}: {renamed[1]!r}}}, if these are the same; or {take}"

@@ -114,7 +114,7 @@ def save_noted(
                 raise
             _settle(path, lock, before or (), [shard.file for shard in new[1]])
     except OSError as error:
-        kept = "nothing was saved" if before is None else "what was there is intact"
+        kept = "nothing was saved" if before is None else "the earlier checkpoint is intact"
         size = sum(x.nbytes for x in tensors.values())
         raise unwritable(error, "checkpoint.save", path, kept, size) from None
 

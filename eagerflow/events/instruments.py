@@ -96,7 +96,7 @@ def add_instrument(instrument: Instrument) -> None:
     """
     if not isinstance(instrument, Instrument):
         raise TensorValueError(
-            "add_instrument: this is no instrument",
+            "add_instrument: the argument is not an instrument",
             given=repr(instrument),
             expected="an object with the methods begin(event) and end(event)",
         )

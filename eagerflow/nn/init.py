@@ -57,7 +57,7 @@ def fans(shape: _Shape) -> tuple[int, int]:
     """
     if len(shape) < 2:
         raise ShapeError(
-            "a weight of this shape has no inputs and outputs to scale with",
+            "a weight of this shape has no inputs and outputs to scale by",
             given=str(tuple(shape)),
             expected="[out, in] or [out, in, *window]",
             hint="use ef.nn.init.normal or uniform with a scale of your own",

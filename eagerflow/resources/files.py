@@ -54,7 +54,7 @@ class FileSystem:
             raise PermissionError(errno.EACCES, f"it lies outside of {self.root}", path)
         *parts, name = inside.removeprefix(start).split("/")
         if not name or any(part in ("", ".", "..") for part in (*parts, name)):
-            raise PermissionError(errno.EACCES, "its name is no plain one", path)
+            raise PermissionError(errno.EACCES, "its name is not a plain file name", path)
         directory = os.open(self.root, _ENTER)
         try:
             for part in parts:

@@ -94,7 +94,9 @@ class _Names:
         if isinstance(key, Value):
             return key
         if not isinstance(key, str):
-            raise GraphError("this is no value", given=repr(key), expected="a Value or its name")
+            raise GraphError(
+                "a key is not a value", given=repr(key), expected="a Value or its name"
+            )
         if self._values is None:
             self._values = {v.name: v for v in self.graph.values()}
         name = key.removeprefix("%")

@@ -362,6 +362,6 @@ def test_a_recurrent_layer_in_a_sequence(traced: bool) -> None:
     wrong = r"Linear takes a tensor, and GRU gives a tuple\n.*\n  hint: .*lambda pair: pair\[0\]"
     with pytest.raises(TensorValueError, match=wrong):
         run(gru, nn.Linear(4, 2))
-    with pytest.raises(TensorValueError, match="and what comes before gives a tuple"):
+    with pytest.raises(TensorValueError, match="and the layer before gives a tuple"):
         run(gru, nn.Sequential(nn.Linear(4, 2)))
     assert run(gru, nn.Identity(), lambda pair: pair[0][:, -1], nn.Linear(4, 2)).shape == (2, 2)

@@ -282,7 +282,7 @@ class Pool:
             raise SettingError(
                 f"{self._name}: the function cannot be sent to another process",
                 given=f"{type(error).__name__}: {error}",
-                expected="a function that reads nothing that belongs to this process",
+                expected="a function that reads no state of this process",
                 hint="threads share everything: leave out processes=True",
                 source=self._source,
             ) from error

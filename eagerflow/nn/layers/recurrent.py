@@ -67,7 +67,9 @@ class AbstractRecurrent(Module):
         check_sequences(name, x, self.input_size, self.batch_first)
         alone = len(x.shape) == 2
         if alone and lengths is not None:
-            raise ShapeError(f"{name}: a single sequence has all its steps", given=f"x={x.type}")
+            raise ShapeError(
+                f"{name}: lengths= is for batches, not for a single sequence", given=f"x={x.type}"
+            )
         batch = () if alone else (x.shape[0 if self.batch_first else 1],)
         shapes = [(len(weights), *batch, size) for size in self._sizes]
         state = first_state(name, hx, x, shapes, ef.result_type(x.dtype, weights[0].ih.dtype))

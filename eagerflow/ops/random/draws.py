@@ -70,7 +70,7 @@ def _set_key_type(
 def draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
     """The type rule of draws."""
     if key.dtype is not _UINT64 or key.shape != (2,):
-        raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
+        raise DTypeError("the operand is not the key of a draw", expected="u64[2]: seed and ticket")
     return TensorType(dtype, shape)
 
 

@@ -99,12 +99,12 @@ def test_another_type_is_an_error_that_names_who_made_it(cluster: ef.cluster.Clu
 
 
 def test_what_cannot_be_shared(cluster: ef.cluster.Cluster) -> None:
-    with pytest.raises(ResourceError, match="in the process of a task"):
+    with pytest.raises(ResourceError, match="must be on a task"):
         ef.Variable(0.0, name="w", container="shared")
-    with pytest.raises(ResourceError, match="by its name"):
+    with pytest.raises(ResourceError, match="must have a name"):
         ef.Variable(0.0, device="ps:0", container="shared")
     for name in ("", "default", "&python"):
-        with pytest.raises(ResourceError, match="no container can be called so"):
+        with pytest.raises(ResourceError, match="the name of the container is not allowed"):
             ef.Variable(0.0, device="ps:0", name="w", container=name)
 
     @ef.trace

@@ -476,7 +476,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "lengths of one": (
         lambda: nn.GRU(2, 3)(X[:, 0], lengths=[1]), ShapeError,
-        "GRU: a single sequence has all its steps",
+        "GRU: lengths= is for batches",
     ),
 }  # fmt: skip
 
