@@ -73,7 +73,7 @@ def _hint(missing: list[str], unexpected: list[str]) -> str:
     """The advice for paths that do not match."""
     pair = renaming(missing, unexpected)
     meant = f"is {pair[0]!r} there {pair[1]!r} here? " if pair else ""
-    return f"{meant}strict=False leaves out what is missing or unexpected"
+    return f"{meant}strict=False skips missing and unexpected values"
 
 
 def _fitting(variable: ef.Variable, value: Any) -> ef.Tensor:

@@ -435,7 +435,7 @@ def whole_number(what: str, value: Any, least: int) -> int:
         raise TensorValueError(
             f"{what} is no int, or too small",
             given=repr(value),
-            expected=f"an int from {least} on",
+            expected=f"an int of at least {least}",
         )
     return number
 

@@ -61,7 +61,7 @@ class TensorArray:
             raise TensorValueError("TensorArray: the size is negative", given=str(count))
         kind = like if isinstance(like, (TensorSpec, TensorType)) else tensor_of(like).type
         if kind.dtype is LIST:
-            raise DTypeError("TensorArray: the elements are tensors", given=str(kind))
+            raise DTypeError("TensorArray: elements must be tensors", given=str(kind))
         device = as_device(kind.device if isinstance(kind, TensorSpec) else None)
         self._kind = TensorType(kind.dtype, kind.shape).on(device)
         self._count: Size | None = None if dynamic else count

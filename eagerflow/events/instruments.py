@@ -103,7 +103,7 @@ def add_instrument(instrument: Instrument) -> None:
     unknown = _kinds(instrument) - KINDS
     if unknown:
         raise TensorValueError(
-            "add_instrument: the instrument wants events that there are not",
+            "add_instrument: the instrument wants unknown kinds of events",
             given=f"kinds={sorted(map(repr, unknown))}",
             expected="classes of eagerflow.events, such as StepEvent",
         )

@@ -58,7 +58,11 @@ def test_results_without_rows() -> None:
         (lambda: ef.vmap(lambda a, b: a, (0,))(V, V), DTypeError, "in_axes is not one for each"),
         (lambda: ef.vmap(lambda a: a, out_axes=(0, 0))(V), DTypeError, "out_axes does not have"),
         (lambda: ef.vmap(lambda a: a, out_axes=None)(V), VmapError, "differs from row to row"),
-        (lambda: ef.vmap(lambda a: "text")(V), VmapError, "the function gives what is no tensor"),
+        (
+            lambda: ef.vmap(lambda a: "text")(V),
+            VmapError,
+            "the function gives a value that is not a tensor",
+        ),
         (lambda: ef.vmap(lambda a: a + ef.zeros(3))(X), ShapeError, "x1=f32[2]@cpu:0, x2=f32[3]"),
         (lambda: ef.vmap(3), DTypeError, "the first argument is not a function"),
         (lambda: ef.vmap(lambda a: a, randomness="some")(V), ValueError, "no such randomness"),

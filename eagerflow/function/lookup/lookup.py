@@ -335,7 +335,7 @@ def forget_moved(states: Collection[Any], text: str) -> None:
 def _forget_replaced(devices: Collection[Device]) -> None:
     kind = next(iter(devices)).kind
     for lookup in list(_all):
-        lookup.forget_devices(devices, f"the backend of {kind} was registered anew")
+        lookup.forget_devices(devices, f"the backend of {kind} was registered again")
 
 
 on_replaced(_forget_replaced)
