@@ -39,7 +39,7 @@ def put_state(
     """
     if not isinstance(state, Mapping):
         raise CheckpointError(
-            "load_state: the state is no mapping",
+            "load_state: the state is not a mapping",
             given=f"a value of type {type(state).__name__}",
             expected="values by path, as the state of a module",
             hint=f"of a module that has it: {owner.lower()}.load_state(other.state)",

@@ -161,7 +161,7 @@ def _hook_misfit(node: TreeNode) -> str:
     if _hook(node.value) is not None:
         return ""
     kind = type(node.value).__name__
-    return f"the state of a {kind} has values that are no variables, and it has no load_state"
+    return f"the state of a {kind} has values that are not variables, and it has no load_state"
 
 
 def _hook(owner: Any) -> Callable[[dict[str, Any]], None] | None:

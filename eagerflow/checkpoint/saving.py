@@ -65,7 +65,7 @@ def save(path: str | os.PathLike[str], tree: object, *, shard_bytes: int = GIGAB
     outside_traces("save")
     if not isinstance(path, str | os.PathLike):
         raise CheckpointError(
-            "save: the first argument is no path",
+            "save: the first argument is not a path",
             given=f"a {type(path).__name__}",
             expected="the path of a folder",
             hint="the path comes first: ef.checkpoint.save(path, tree)",

@@ -99,7 +99,7 @@ def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
         return "it steers what runs"
     op = find_op(node.op)
     if op is None:
-        return "it is no op on arrays"
+        return "it is not an op on arrays"
     wrong = _wrong_values(program, (*line.inputs, *line.outputs))
     if wrong:
         return wrong
@@ -175,7 +175,7 @@ def _role_of_rule(program: Program, line: Line, node: Node, rule: NativeOp) -> R
         return _role_of_pick(program, line, node, rule)
     kinds = [kind_at(program, r) for r in line.inputs]
     if rule.condition and kinds.pop(0) != "bool":
-        return "its condition is no bool"
+        return "its condition is not a bool"
     if len(set(kinds)) != 1 or computed_in(kinds[0]) not in rule.kinds:
         return f"its native kernel takes no {'/'.join(dict.fromkeys(kinds))}"
     made = kind_at(program, line.outputs[0])

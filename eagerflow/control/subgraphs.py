@@ -287,7 +287,7 @@ def check_callable(what: str, *functions: Any) -> None:
     for f in functions:
         if not callable(f):
             raise TraceError(
-                f"{what} is no function",
+                f"{what} is not a function",
                 given=str(f.type) if isinstance(f, AbstractArray) else repr(f),
                 hint="wrap it in a function: lambda: x",
             )
@@ -433,7 +433,7 @@ def whole_number(what: str, value: Any, least: int) -> int:
         number = None
     if number is None or number < least:
         raise TensorValueError(
-            f"{what} is no int, or too small",
+            f"{what} is not an int, or too small",
             given=repr(value),
             expected=f"an int of at least {least}",
         )

@@ -123,12 +123,14 @@ class TensorArray:
 
     def _index(self, index: TensorLike) -> Tensor:
         if isinstance(index, float) and not isinstance(index, AbstractArray):
-            raise DTypeError("TensorArray: the index is no integer", given=repr(index))
+            raise DTypeError("TensorArray: the index is not an integer", given=repr(index))
         device = None if isinstance(index, AbstractArray) else self._kind.device
         position = as_tensor(index, None, device)
         if not position.dtype.is_integer or position.shape:
             raise DTypeError(
-                "TensorArray: the index is no integer", given=str(position.type), expected="i64[]"
+                "TensorArray: the index is not an integer",
+                given=str(position.type),
+                expected="i64[]",
             )
         return position
 

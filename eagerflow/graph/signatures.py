@@ -232,7 +232,7 @@ def _constant(node: Node) -> Sequence[ValueSpec]:
 def _size(node: Node) -> Sequence[ValueSpec]:
     """The spec of a size of an enclosing shape, as a number."""
     if not isinstance(node.attrs.get("size"), (Dim, int)):
-        raise ShapeError("the attribute 'size' is no size", given=repr(node.attrs.get("size")))
+        raise ShapeError("the attribute 'size' is not a size", given=repr(node.attrs.get("size")))
     return (_INT,)
 
 

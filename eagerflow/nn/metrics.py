@@ -247,7 +247,7 @@ def auc(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
     >>> ef.nn.metrics.auc(ef.tensor([0.0, 1.0, 2.0]), ef.tensor([0.0, 1.0, 1.0]))
     Tensor(1.5, f64[]@cpu:0)
     """
-    x, y = _fitted("auc: the points are no curve", "two tensors [n]", axes=1, x=x, y=y)
+    x, y = _fitted("auc: the points are not a curve", "two tensors [n]", axes=1, x=x, y=y)
     x, y = x.astype(ef.float64), y.astype(ef.float64)
     return abs(((x[1:] - x[:-1]) * (y[1:] + y[:-1])).sum()) / 2
 

@@ -298,7 +298,7 @@ def _checked(p: Parameter, g: Any) -> Any:
     name, v = p.path or "the variable", p.variable
     if not isinstance(g, (ef.Tensor, ef.Variable, ef.IndexedSlices)):
         raise TensorValueError(
-            f"update: the gradient of {name} is no tensor",
+            f"update: the gradient of {name} is not a tensor",
             given=g.__class__.__name__,
             expected="a tensor, IndexedSlices or None",
         )

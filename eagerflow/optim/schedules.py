@@ -97,7 +97,7 @@ _KINDS: Final = {
     "pct_start": PROBABILITY._replace(wrong="is not a share of the updates"),
     "anneal_strategy": one_of("cos", "linear"),
     "milestones": OptionKind("are not milestones", "increasing positive ints", _rise),
-    "schedule": OptionKind("is no schedule", _PARTS, _is_part),
+    "schedule": OptionKind("is not a schedule", _PARTS, _is_part),
     "schedules": OptionKind(
         "are not all of them schedules", _PARTS, lambda parts: all(map(_is_part, parts))
     ),

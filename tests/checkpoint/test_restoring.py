@@ -159,7 +159,7 @@ def test_objects_with_a_state(path: Path) -> None:
 
 def test_a_state_that_nobody_can_restore(path: Path) -> None:
     ef.checkpoint.save(path, [Fixed()])
-    assert "0 (the state of a Fixed has values that are no variables" in refusal(path, [Fixed()])
+    assert "0 (the state of a Fixed has values that are not variables" in refusal(path, [Fixed()])
 
 
 def test_a_dataclass_with_a_field_called_state(path: Path) -> None:

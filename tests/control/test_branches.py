@@ -69,7 +69,7 @@ def test_what_is_no_function() -> None:
         (lambda: ef.map(x, x), "map: f"),
     ):
         for f in both(call):
-            with pytest.raises(TraceError, check=says(f"{what} is no function")):
+            with pytest.raises(TraceError, check=says(f"{what} is not a function")):
                 f()
 
 

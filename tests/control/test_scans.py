@@ -103,7 +103,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(ShapeError, match="a list is a tree of tensors"):
         ef.scan(lambda c, x: (c, x), 0, [1.0, 2.0])
     for wrong in (-2, 2.5, True):
-        with pytest.raises(TensorValueError, match="scan: length is no int, or too small"):
+        with pytest.raises(TensorValueError, match="scan: length is not an int, or too small"):
             ef.scan(lambda c, _: (c, c), 0.0, None, length=wrong)
     with pytest.raises(ShapeError, match="the number of iterations is not known"):
         ef.scan(lambda c, x: (c, x), 0, None)
@@ -191,7 +191,7 @@ def test_elements_of_one_type() -> None:
     with pytest.raises(ShapeError, match="there is no first axis"):
         array.unstack(ef.tensor(1.0))
     for index in (1.5, ef.tensor(1.0), ef.tensor([1])):
-        with pytest.raises(DTypeError, match="the index is no integer"):
+        with pytest.raises(DTypeError, match="the index is not an integer"):
             array.read(index)
     assert float(ef.TensorArray(1, ef.tensor(0.0)).write(0, 2).read(0)) == 2.0
 

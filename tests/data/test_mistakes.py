@@ -124,9 +124,9 @@ def test_a_smaller_last_batch_is_dropped_or_padded() -> None:
 @pytest.mark.parametrize(
     ("wrong", "call"),
     [
-        ("map: workers is no number of threads or processes", lambda d: d.map(abs, workers=-1)),
-        ("repeat: count is no number of times", lambda d: d.repeat(-1)),
-        ("batch: count is no number of elements", lambda d: d.batch(0)),
+        ("map: workers is not a number of threads or processes", lambda d: d.map(abs, workers=-1)),
+        ("repeat: count is not a number of times", lambda d: d.repeat(-1)),
+        ("batch: count is not a number of elements", lambda d: d.batch(0)),
     ],
 )
 def test_what_is_counted_is_named(wrong: str, call: Any) -> None:

@@ -207,7 +207,7 @@ def test_ipython_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
         ef.sum(ef.ones(3), dim=0)
     shell.handler(shell, TypeError, caught.value, caught.tb)
     assert shell.shown == [caught.value]
-    assert _note(caught.value).startswith("axis=")
+    assert _note(caught.value).startswith("use axis=")
 
 
 def test_what_is_named_is_there() -> None:

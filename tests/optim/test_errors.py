@@ -42,7 +42,7 @@ from tests.optim.common import CLASSES, content, make, some, two
             DeviceError,
             r"layer\.bias",
         ),
-        ({"layer.weight": ef.ones((1, 2)), "layer.bias": "g"}, TensorValueError, "no tensor"),
+        ({"layer.weight": ef.ones((1, 2)), "layer.bias": "g"}, TensorValueError, "not a tensor"),
         (
             {
                 "layer.weight": ef.ones((1, 2)),

@@ -298,7 +298,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "rate": (lambda: LBFGS([ef.Variable(1.0)], lr=-1), TensorValueError, "lr"),
     "times": (
         lambda: LBFGS([ef.Variable(1.0)], max_iter=0), TensorValueError,
-        r"max_iter is no count\n  got: max_iter=0\n  expected: an integer from 1",
+        r"max_iter is not a count\n  got: max_iter=0\n  expected: an integer from 1",
     ),
     "search": (
         lambda: LBFGS([ef.Variable(1.0)], line_search_fn="armijo"), TensorValueError,

@@ -65,7 +65,9 @@ def doors_at(address: str, key: str = "") -> Doors:
 def _host_and_port(address: str) -> tuple[str, int]:
     parts = _TCP.fullmatch(address)
     if parts is None or int(parts[2]) > _PORTS:
-        raise TensorValueError(f"{address!r} is no address", expected="such as tcp://10.0.0.1:7400")
+        raise TensorValueError(
+            f"{address!r} is not an address", expected="such as tcp://10.0.0.1:7400"
+        )
     return parts[1], int(parts[2])
 
 

@@ -117,7 +117,7 @@ def read_op(
     (node,) = graph.nodes
     op = find_op(node.op)
     if op is None:
-        raise GraphError(f"{node.op} is no op that could run by itself")
+        raise GraphError(f"{node.op} is not an op that could run by itself")
     return op, node.attrs
 
 
@@ -185,7 +185,7 @@ def _texts(frames: Sequence[Frame | None], limits: Limits) -> list[str]:
     try:
         return [bytes(frame).decode() for frame in whole]
     except UnicodeDecodeError as error:
-        raise ProtocolError(f"the text of a graph is no UTF-8: {error.reason}") from None
+        raise ProtocolError(f"the text of a graph is not UTF-8: {error.reason}") from None
 
 
 def _tensor(head: ArrayHead, frames: Iterator[Frame]) -> Tensor:

@@ -39,7 +39,7 @@ def count_of(method: str, name: str, value: int, least: int, what: str = "elemen
         count = None
     if count is None or count < least:
         raise TensorValueError(
-            f"{method}: {name} is no number of {what}",
+            f"{method}: {name} is not a number of {what}",
             given=repr(value),
             expected=f"an integer, at least {least}",
         )
@@ -96,7 +96,7 @@ def check_policy(method: str, on_error: OnError) -> None:
     """Refuse an ``on_error`` that is no policy."""
     if on_error not in ("raise", "skip") and not callable(on_error):
         raise TensorValueError(
-            f"{method}: on_error is no policy",
+            f"{method}: on_error is not a policy",
             given=repr(on_error),
             expected='"raise", "skip" or a function that takes the exception',
         )

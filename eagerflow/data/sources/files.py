@@ -154,7 +154,7 @@ class LineStage(_AbstractFiles):
 
     def _undecodable(self, error: UnicodeDecodeError, which: str) -> RecordError:
         return RecordError(
-            f"{which} is no {self._encoding}",
+            f"{which} is not {self._encoding}",
             given=f"{error.object[error.start : error.end]!r} at byte {error.start} of it",
             hint='from_lines(…, encoding=…) reads other encodings, on_error="skip" leaves it out',
         )

@@ -203,7 +203,9 @@ def _opened(path: str) -> Any:
     try:
         return parquet.ParquetFile(path)
     except invalid as error:
-        raise RecordError(f"from_parquet: {path} is no Parquet file", given=f"{error}") from error
+        raise RecordError(
+            f"from_parquet: {path} is not a Parquet file", given=f"{error}"
+        ) from error
 
 
 @final

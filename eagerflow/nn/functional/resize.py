@@ -139,7 +139,7 @@ def _picture(name: str, input: TensorLike, factor: int) -> ef.Tensor:
         )
     if tensor.ndim < 3:
         raise ShapeError(
-            f"{name}: the input is no picture",
+            f"{name}: the input is not a picture",
             given=f"input={tensor.type}",
             expected="[..., channels, height, width]",
         )

@@ -228,7 +228,7 @@ class LSTM(AbstractRecurrent):
         require("LSTM", SIZE, input_size=input_size, hidden_size=hidden_size)
         if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
             raise TensorValueError(
-                "LSTM: proj_size is no size below hidden_size",
+                "LSTM: proj_size is not a size below hidden_size",
                 given=f"proj_size={proj_size!r}, hidden_size={hidden_size!r}",
                 expected="0 for no projections, or an integer below hidden_size",
             )

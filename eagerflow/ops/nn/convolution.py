@@ -251,7 +251,7 @@ def _named_padding(name: str, padding: str, window: Shape, stride: Shape, dilati
         return ((0, 0),) * len(window)
     if padding != "same":
         raise TensorValueError(
-            f"{name}: {padding!r} is no padding", expected="'same', 'valid' or numbers"
+            f"{name}: {padding!r} is not a padding", expected="'same', 'valid' or numbers"
         )
     if any(type(s) is not int or s != 1 for s in stride):
         raise TensorValueError(

@@ -334,7 +334,7 @@ class ScheduledNodes:
             return
         maker = next((r for n, r in self.maker.items() if n.name == name), None)
         if maker is None or maker.kind != NEXT:
-            raise GraphError(f"&{node.name} goes back to &{name}, which is no NextIteration")
+            raise GraphError(f"&{node.name} goes back to &{name}, which is not a NextIteration")
         maker.edges.append((0, record, 1))
 
     def _is_gated(self, record: _Record) -> bool:

@@ -248,7 +248,7 @@ def test_a_list_outside_gets_no_length_that_depends_on_data() -> None:
     outside.clear()
     with pytest.raises(TraceError) as caught:
         ef.trace(fills_it_under_a_condition)(ef.tensor(V))
-    for words in ("outside gets a length that depends on data", "# here", "return what is"):
+    for words in ("outside gets a length that depends on data", "# here", "return the appended"):
         assert words in str(caught.value)
     assert type(outside) is list
     assert outside == []

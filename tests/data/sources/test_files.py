@@ -176,7 +176,7 @@ def test_a_torn_file_is_an_error(tmp_path: Path, cut: int) -> None:
 
 def test_what_is_no_record_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("just a text, but a long one")
-    with pytest.raises(RecordError, match="is no record"):
+    with pytest.raises(RecordError, match="is not a record"):
         list(Dataset.from_records(tmp_path / "x"))
 
 
@@ -235,7 +235,7 @@ def test_a_line_of_another_encoding_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"good\nb\xffd\nagain\n")
     iterator = iter(Dataset.from_lines(tmp_path / "a"))
     assert next(iterator) == "good"
-    with pytest.raises(RecordError, match=r"line 2 of .* is no utf-8"):
+    with pytest.raises(RecordError, match=r"line 2 of .* is not utf-8"):
         next(iterator)
     assert list(iterator) == ["again"]
 
@@ -308,7 +308,7 @@ def test_bytes_of_pictures_may_be_of_any_kind() -> None:
     data = png(np.full((2, 3, 3), 7))
     for kind in (bytes, bytearray, memoryview):
         assert decode_image(kind(data)).tolist() == np.full((2, 3, 3), 7).tolist()
-        with pytest.raises(RecordError, match="no picture"):
+        with pytest.raises(RecordError, match="not a picture"):
             decode_image(kind(b"junk"))
 
 
