@@ -32,7 +32,7 @@ def _number(fits: Callable[[float], bool]) -> Callable[[Any], bool]:
 
 
 NOT_NEGATIVE: Final = OptionKind(
-    "is negative or no number", "a number that is not negative", _number(lambda x: x >= 0)
+    "is negative or not a number", "a number that is not negative", _number(lambda x: x >= 0)
 )
 POSITIVE: Final = OptionKind("is not positive", "a positive number", _number(lambda x: x > 0))
 FRACTION: Final = OptionKind(

@@ -233,7 +233,7 @@ def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variabl
     number = option(path, variable) if callable(option) else option
     if not (isinstance(number, int | float) and number >= 0):
         raise TensorValueError(
-            f"{what} is negative or no number",
+            f"{what} is negative or not a number",
             given=repr(number) + (f" for {path}" if callable(option) else ""),
             expected="a number that is not negative, or a function of path and variable that "
             "gives one",

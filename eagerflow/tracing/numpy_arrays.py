@@ -225,7 +225,7 @@ class TracedArray(AbstractArrayOperators):
             f"{what} of an array of NumPy cannot become part of a graph"
             + (f": {why}" if why else ""),
             given=f"{self._name}, {self.tensor.type}",
-            hint=f"go on with a tensor, x = ef.asarray({self._name}), which has eagerflow's "
+            hint=f"continue with a tensor, x = ef.asarray({self._name}), which has eagerflow's "
             "functions, x[i] = v and x += v; or run NumPy in each step by ef.py_call",
         )
 

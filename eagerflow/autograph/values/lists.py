@@ -204,7 +204,7 @@ class Grown(AbstractStandIn, list[Any]):
             "a list whose length only the graph knows is used like a list of Python",
             given=f"{self.rows.type}, if it is stacked",
             expected="ef.stack(xs), xs[i], len(xs), xs.append(x), `for x in xs`, sum(xs), max(xs)",
-            hint="go on with x = ef.stack(xs), and x.shape[0] for its length",
+            hint="continue with x = ef.stack(xs), and x.shape[0] for its length",
         )
 
     __bool__ = __contains__ = __eq__ = __reversed__ = __mul__ = __rmul__ = __lt__ = __gt__ = _refuse

@@ -308,7 +308,7 @@ class Pool:
             f"worker process {process.name} ended while it worked on {_these(indices)} of "
             f"{self._name}",
             given=fate,
-            hint=f"reading goes on behind this, with a new process{cause}",
+            hint=f"reading goes on after this, with a new process{cause}",
             source=self._source,
         )
 

@@ -127,7 +127,7 @@ class Lookup:
                 f"{self.name} needs more than {self.options.max_traces} traces",
                 given=reason.text,
                 expected=f"max_traces={self.options.max_traces} to be enough",
-                hint="see f.explain() for what makes calls differ",
+                hint="see f.explain() for the reasons",
             )
         if not RetraceEvent.listeners:
             return self._trace_for(call, reason, runs)

@@ -255,7 +255,7 @@ def _named_padding(name: str, padding: str, window: Shape, stride: Shape, dilati
         )
     if any(type(s) is not int or s != 1 for s in stride):
         raise TensorValueError(
-            f"{name}: padding 'same' does not go with strides",
+            f"{name}: padding 'same' cannot be combined with strides",
             given=f"stride={stride}",
             hint="give the padding in numbers",
         )

@@ -93,7 +93,7 @@ def test_another_type_is_an_error_that_names_who_made_it(cluster: ef.cluster.Clu
     assert "as made by session" in str(told.value.expected)
     assert "process" in str(told.value.expected)
     mine = counter(name="mine")
-    with pytest.raises(ResourceError, match="is something else"):
+    with pytest.raises(ResourceError, match="is of another kind"):
         ef.Variable([1, 2], device="ps:0", name="mine", container="shared")
     assert mine.tolist() == [0.0]
 

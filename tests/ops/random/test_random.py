@@ -377,7 +377,7 @@ WRONG = [
     ),
     (lambda: ef.random.bernoulli((2,), 1.5), errors.TensorValueError, "not a probability"),
     (lambda: ef.random.categorical((2,), 1.0), errors.AxisError, "axis"),
-    (lambda: ef.random.bernoulli(p=ef.tensor([2.0, -1.0])), errors.TensorValueError, "no prob"),
+    (lambda: ef.random.bernoulli(p=ef.tensor([2.0, -1.0])), errors.TensorValueError, "not a prob"),
     (
         lambda: ef.random.bernoulli((2,), ef.tensor(float("nan"), dtype="bfloat16")),
         errors.TensorValueError,
