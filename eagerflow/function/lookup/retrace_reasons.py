@@ -72,7 +72,7 @@ class RetraceCounts:
         if count != (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
             return ""
         static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
-        return f"{name} was traced {count} times {reason.clause}{static}; f.explain() shows all reasons"
+        return f"{name} was traced {count} times {reason.clause}{static}; f.explain() shows all"
 
     def clear(self) -> None:
         """Count from the beginning."""
