@@ -185,7 +185,7 @@ def in_place_and_anew(x):
         (uses_locals, (x,), ["because it calls locals() at line", "# the culprit"]),
         (endless_python, (-x,), ["without a length in the graph", "while True"]),
         (truth_of_a_vector, (xs,), ["the truth of a tensor with axes", "# the culprit"]),
-        (in_place_and_anew, (x,), ["updates x in place and binds x", "x = x + …"]),
+        (in_place_and_anew, (x,), ["updates x in place and binds the", "x = x + …"]),
     ],
     ids=lambda p: getattr(p, "__name__", ""),
 )  # fmt: skip

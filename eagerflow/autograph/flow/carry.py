@@ -316,7 +316,7 @@ class Loop:
                 raise Again
             name = one.location.text
             raise TraceError(
-                f"a loop on tensors updates {name} in place and binds {name} to another tensor",
+                f"a loop on tensors updates {name} in place and binds the name to another tensor",
                 given=self._line_of(one.location),
                 hint=f"write {name} = {name} + … in the place of {name} += …",
             )

@@ -410,9 +410,7 @@ def test_it_learns_what_was_said_first() -> None:
 X = ef.zeros((4, 3, 2))
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "size": (lambda: nn.LSTM(0, 3), TensorValueError, r"LSTM: input_size is not a size"),
-    "layers": (
-        lambda: nn.GRU(2, 3, num_layers=0), TensorValueError, "GRU: num_layers is not a size",
-    ),
+    "layers": (lambda: nn.GRU(2, 3, num_layers=0), TensorValueError, "num_layers is not a size"),
     "dropout": (
         lambda: nn.RNN(2, 3, dropout=1.5), TensorValueError,
         r"RNN: dropout is not a probability\n  got: dropout=1.5\n  expected: a number from 0 to 1",
