@@ -74,7 +74,7 @@ def test_a_click_on_a_function_traced_anew_shows_its_graph(lab: Lab, browser: Br
     graph, canvas = view.locator(".ef-graph-view"), view.locator(".ef-graph-view .ef-canvas")
     view.locator(".ef-choice").select_option(label="train")
     named = view.locator(".ef-path").get_by_role("button")
-    expect(named).to_have_text("↻ smooth, traced anew")
+    expect(named).to_have_text("↻ smooth, retraced")
     expect(graph.locator(".ef-fault")).to_be_hidden()  # the step has no fault
     expect(canvas).not_to_have_class(re.compile(r"\bef-wrong\b"))
     named.click()
