@@ -95,7 +95,7 @@ class _Names:
             return key
         if not isinstance(key, str):
             raise GraphError(
-                "a key is not a value", given=repr(key), expected="a Value or its name"
+                "a fetch or a feed is not a value", given=repr(key), expected="a Value or its name"
             )
         if self._values is None:
             self._values = {v.name: v for v in self.graph.values()}

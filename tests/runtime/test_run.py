@@ -99,7 +99,7 @@ def test_what_can_be_fed(graph: Any) -> None:
         (["d"], {"k": 1.0, "x": [1.0, 1.0]}, GraphError, "%y is needed and not fed"),
         (["q"], {}, GraphError, "the graph has no value %q"),
         (["b"], {"q": 1}, GraphError, "the graph has no value %q"),
-        ([3], {}, GraphError, "a key is not a value"),
+        ([3], {}, GraphError, "a fetch or a feed is not"),
         ("b", {}, GraphError, "fetches is a list"),
         (["b"], {"x": [[1.0]]}, ShapeError, "the shape of %x is another"),
         (["c"], {"x": [1.0, 1.0], "y": [1.0]}, ShapeError, "the shape of %y is another"),

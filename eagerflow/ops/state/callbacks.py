@@ -175,7 +175,7 @@ def imported_call(call: str, listed: Mapping[str, Callable[..., Any]]) -> PyFunc
         )
     made = _result_tree(structure, len(outputs))
     if made is None:
-        raise ResourceError("the name is not that of a call of a function", given=repr(call))
+        raise ResourceError("the text is not a call of a function", given=repr(call))
     arguments = tree.flatten(tuple(range(len(inputs))))[1]
     template = [_Argument(spec, None) for spec in inputs]
     return PyFunction(listed[function], template, arguments, made, outputs)

@@ -187,7 +187,7 @@ class _Statements:
     def wait(self, node: Node, path: FramePath) -> None:
         whole = self.whole
         if whole.order.size_values.get(node):
-            raise GraphError(f"&{node.name} waits, and its attributes name sizes")
+            raise GraphError(f"&{node.name} waits, and names sizes that are not among its operands")
         given = tuple(map(whole.name, node.inputs))
         made = tuple(map(whole.new, node.outputs))
         self.put(Await(self.guard(path), node, whole.waits, given, made), path)
