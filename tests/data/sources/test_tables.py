@@ -90,11 +90,11 @@ def test_a_file_that_changes_under_the_dataset_is_an_error(tmp_path: Path) -> No
     dataset = Dataset.from_parquet(path)
     written(tmp_path, "x", {"x": [1.5, 2.5]})
     with pytest.raises(
-        TensorValueError, match=r"is not what it was\n  got: double; in the first file, int64"
+        TensorValueError, match=r"is not as before\n  got: double; in the first file, int64"
     ):
         list(dataset)
     written(tmp_path, "x", {"y": [1, 2]})
-    with pytest.raises(TensorValueError, match="is not what it was"):
+    with pytest.raises(TensorValueError, match="is not as before"):
         list(dataset)
     written(tmp_path, "x", {"x": [1, 2, 3]})
     with pytest.raises(TensorValueError, match="has changed"):
