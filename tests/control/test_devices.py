@@ -299,7 +299,7 @@ def _in_a_container(x, limit):
     [
         (_halved, 1.0, "x", "x = x"),
         (_repeated, 2, "x", "x = x"),
-        (_in_a_container, 1.0, "values", "what is in values, x"),
+        (_in_a_container, 1.0, "values", "each tensor x in values: x"),
     ],
 )
 def test_a_loop_of_python_that_may_move_its_carry_or_not_is_refused(f, argument, name, moved):
