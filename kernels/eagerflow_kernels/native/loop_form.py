@@ -215,7 +215,7 @@ def _kind(text: str) -> Kind:
     for kind in KINDS:
         if kind == text:
             return kind
-    raise ValueError(f"{text!r} is not a kind")
+    raise ValueError(f"{text!r} is no kind")
 
 
 @final

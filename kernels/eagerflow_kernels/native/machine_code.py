@@ -65,7 +65,7 @@ class Image:
         """
         text, separator, code = data.partition(b"\n\n")
         if not separator:
-            raise ValueError("this is not an image of machine code")
+            raise ValueError("this is no image of machine code")
         entries, heads = dict[str, int](), dict[str, str]()
         for line in text.decode().splitlines():
             offset, _, head = line.partition(" ")

@@ -48,7 +48,7 @@ def verify(loops: Loops) -> None:
         raise LoopError(f"{loops.name}: {len(loops.results)} results, {len(loops.outputs)} outputs")
     for x, array in zip(loops.results, loops.outputs, strict=True):
         if not 0 <= x < len(loops.terms) or loops.terms[x].kind != array.kind:
-            raise LoopError(f"{loops.name}: %{x} is not a result of kind {array.kind}")
+            raise LoopError(f"{loops.name}: %{x} is no result of kind {array.kind}")
         if loops.terms[x].inner and not array.inner:
             raise LoopError(f"{loops.name}: %{x} has elements, its output one place per row")
 

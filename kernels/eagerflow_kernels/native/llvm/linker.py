@@ -63,7 +63,7 @@ class _Object:
     @staticmethod
     def read(data: bytes) -> _Object:
         if data[:6] != b"\x7fELF\x02\x01":
-            raise LinkError("this is not a little-endian ELF file of 64 bits")
+            raise LinkError("this is no little-endian ELF file of 64 bits")
         (machine,) = struct.unpack_from("<H", data, 18)
         (start,) = struct.unpack_from("<Q", data, 40)
         size, count = struct.unpack_from("<HH", data, 58)
