@@ -145,7 +145,7 @@ def test_no_classes(shape: tuple[int, ...], traced: bool) -> None:
     assert float(found) == 0
     assert gradient.shape == shape
     if labels.size:
-        with pytest.raises(TensorIndexError, match="none, since there are not classes"):
+        with pytest.raises(TensorIndexError, match="none, since there are no classes"):
             loss(ef.zeros(shape), ef.zeros_like(labels))
 
 
@@ -233,7 +233,7 @@ def test_sampled_softmax_checks_its_arguments() -> None:
     x, weight = ef.ones((2, 4)), ef.ones((10, 4))
     with pytest.raises(TensorIndexError, match="label 10 is out of range for 10 classes"):
         F.sampled_softmax(x, weight, None, ef.tensor([1, 10]), 3)
-    with pytest.raises(TensorValueError, match="there are not classes to draw"):
+    with pytest.raises(TensorValueError, match="there are no classes to draw"):
         F.sampled_softmax(x, weight, None, ef.tensor([1, 1]), 0)
     with pytest.raises(DTypeError, match="the target is not a class for each sample"):
         F.sampled_softmax(x, weight, None, ef.tensor([1.0, 1.0]), 3)
