@@ -12,7 +12,7 @@ from contextvars import ContextVar, Token
 from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
-from eagerflow.resources.kind_words import kind_name
+from eagerflow.resources.kind_words import class_of, kind_name
 
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
@@ -96,7 +96,7 @@ def name_of(resource: Any, taken: Mapping[str, Any]) -> str:
         taken: the names of others.
     """
     base = (resource_names.get() or {}).get(id(resource)) or getattr(resource, "name", None)
-    base = base or kind_name(type(resource))
+    base = base or kind_name(class_of(resource))
     return free_name(base, taken)
 
 

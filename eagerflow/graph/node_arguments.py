@@ -18,7 +18,7 @@ from eagerflow.graph.signatures import NodeSignature, signatures
 from eagerflow.graph.value_types import Reference
 from eagerflow.hardware import as_device
 from eagerflow.hardware.device_rules import common_device
-from eagerflow.resources.kind_words import kind_name
+from eagerflow.resources.kind_words import class_of, kind_name
 from eagerflow_kernels import table
 
 
@@ -90,11 +90,13 @@ def _check_attributes(node: Node, arguments: _Arguments) -> None:
 
 def _check_resource(node: Node, op: Op) -> None:
     given = node.attrs.get("resource")
-    if op.resource is not None and not isinstance(given, (op.resource, Reference)):
+    if op.resource is None or isinstance(given, Reference):
+        return
+    if not issubclass(class_of(given), op.resource):
         kind = kind_name(op.resource)
         raise GraphError(
             f"&{node.name}: the resource of {node.op} is no {kind}",
-            expected=f"{kind}, not {kind_name(type(given))}",
+            expected=f"{kind}, not {kind_name(class_of(given))}",
         )
 
 

@@ -12,7 +12,7 @@ from eagerflow.graph.devices import device_text
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import is_transfer, kind_of, lead_of
 from eagerflow.graph.value_types import NumberType
-from eagerflow.resources.kind_words import kind_name
+from eagerflow.resources.kind_words import class_of, kind_name
 
 _STATE: Final = "where its state is"
 _OPERANDS: Final = "where its operands are"
@@ -48,7 +48,7 @@ def _general(node: Node) -> str:
     kind = kind_of(node.op)
     if "edge" in node.attrs:
         sends = lead_of(node.op) == "send"
-        return "where what it sends is" if sends else "where what it receives is needed"
+        return "where the value it sends is" if sends else "where the value it receives is needed"
     if node.outputs and all(isinstance(v.type, NumberType) for v in node.outputs):
         return "numbers are in the memory of the host"
     if kind in ("call", "branches", "loop"):
@@ -112,5 +112,5 @@ def _operand_text(value: Value) -> str:
 def resource_text(resource: Any) -> str:
     """The kind and name of a resource, in the words of users."""
     name = getattr(resource, "name", None)
-    text = f"the {kind_name(type(resource))}"
+    text = f"the {kind_name(class_of(resource))}"
     return text if name is None else f"{text} {name!r}"

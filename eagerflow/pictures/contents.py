@@ -19,7 +19,7 @@ from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
 from eagerflow.graph.value_types import Reference
 from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_move, is_on_several
-from eagerflow.resources.kind_words import kind_name
+from eagerflow.resources.kind_words import class_of, kind_name
 
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
@@ -464,5 +464,5 @@ def resource_type(resource: Any) -> str:
         return f"{resource.dtype.short}[{','.join(map(str, resource.shape))}]"
     if isinstance(resource, Reference):
         return resource.kind
-    words = [getattr(resource, "kind", ""), kind_name(type(resource))]
+    words = [getattr(resource, "kind", ""), kind_name(class_of(resource))]
     return " ".join(dict.fromkeys(filter(None, words)))  # such as "fifo queue"

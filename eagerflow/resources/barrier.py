@@ -160,15 +160,17 @@ class BarrierState:
         attempt.what = "take_many"
         return attempt
 
-    def close(self, cancel: bool = False) -> None:
+    def close(self, cancel: bool = False, failure: str | None = None) -> None:
         """Refuse new keys from now on.
 
         Args:
             cancel: refuse all parts, and drop incomplete elements.
+            failure: the failure of the producer, quoted in later errors.
 
         Raises:
             QueueClosedError: the barrier is closed already, unless this is the first cancellation.
         """
+        self.ready.failure = self.ready.failure or failure
         with self._told("close"):
             with self.lock:
                 if self.closed and (self.cancelled or not cancel):
@@ -191,9 +193,8 @@ class BarrierState:
             failure: the failure of the producer, quoted in later errors. It cancels: all parts are
                 refused, and incomplete elements dropped.
         """
-        self.ready.failure = self.ready.failure or failure
         with suppress(QueueClosedError):
-            self.close(cancel=failure is not None)
+            self.close(failure is not None, failure)
 
     def _finish(self) -> None:
         """Close the queue of ready elements once none is incomplete. The lock is held."""

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar, final
 from weakref import ref
 
@@ -160,7 +161,7 @@ class ResourceContainer:
                 return made
         if entry.what != what:
             raise ResourceError(
-                f"{name!r} in the container {self.name!r} is something else",
+                f"{name!r} in the container {self.name!r} is of another kind",
                 given=what,
                 expected=f"{entry.what}, as made by {entry.creator}",
                 hint="use another name, or another container",
@@ -192,6 +193,12 @@ class ResourceContainer:
         """Release a resource, if it exists. Its name is not given again."""
         with self._lock:
             self._entries.pop(name, None)
+
+    def latest(self, count: int) -> list[tuple[str, Any]]:
+        """The resources that were added last, at most ``count``, with their names."""
+        with self._lock:
+            last = list(islice(reversed(self._entries.items()), max(count, 0)))
+        return [(name, entry.get()) for name, entry in last]
 
     def names(self) -> list[str]:
         """All names, in their order."""

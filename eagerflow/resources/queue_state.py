@@ -293,8 +293,7 @@ class QueueState(AbstractMeeting):
         if failure is None:
             self.close().begin()
         else:
-            self.failure = self.failure or failure
-            self.cancel_and_close()
+            self.cancel_and_close(failure=failure)
 
     def explained(self, error: QueueClosedError) -> QueueClosedError:
         """The error with a note on the failure that closed the queue, if there was one."""
@@ -302,12 +301,14 @@ class QueueState(AbstractMeeting):
             error.add_note(f"  {self.failure}")
         return error
 
-    def cancel_and_close(self, drop: bool = False) -> None:
+    def cancel_and_close(self, drop: bool = False, failure: str | None = None) -> None:
         """Refuse new elements from now on, and cancel the attempts to put that wait.
 
         Args:
             drop: whether to drop the elements of the queue, too.
+            failure: the failure of the producer, quoted in later errors.
         """
+        self.failure = self.failure or failure
         if QueueEvent.listeners:
             tell_operation(self, "cancel_and_close")
         with self.lock:

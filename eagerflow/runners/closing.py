@@ -10,6 +10,7 @@ from typing import Any, Final, final
 from eagerflow.errors import TraceError
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 
 _lock: Final = threading.Lock()
 _users: Final[Counter[int]] = Counter()  # number of runners, by the identity of the object to close
@@ -34,9 +35,9 @@ class Closing:
         for one in held:
             if not callable(getattr(one, "close", None)):
                 raise TraceError(
-                    "spawn: closes has something that cannot be closed",
+                    "spawn: closes contains an object that cannot be closed",
                     given=repr(one),
-                    expected="queues, barriers, or anything that has a method close",
+                    expected="queues, barriers, or other objects with a method close",
                 )
         self._held = held
         with _lock:
@@ -59,7 +60,7 @@ class Closing:
             )
         for one in self.leave(error is not None):
             state = getattr(one, "resource", None)
-            if isinstance(state, (QueueState, BarrierState)):
+            if isinstance(state, (QueueState, BarrierState, ResourceAtTask)):
                 state.end(failure)  # it does not wait for pending puts of others
             else:
                 one.close()

@@ -19,6 +19,7 @@ from eagerflow.profiling.profiles import Profile
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.queue_levels import to_html
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.views.live import MOST_BOXES, LiveView
 from eagerflow.views.object_panels import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.views.panels import Probe, picture_svg
@@ -104,21 +105,28 @@ def show(obj: object, *, limit: int = MOST_BOXES) -> View:
         live = _panel("profile", partial(profile_panel, obj))
         return View(repr(obj), obj._repr_html_(), live=live)
     resource = getattr(obj, "resource", None)
-    if isinstance(resource, AbstractMeeting):
-        level = resource.level()
-        live = LiveView("queues", level.name, queues=(level.name,))
-        if isinstance(obj, _Drawn):
-            return View(repr(obj), obj._repr_html_(), live=live)
-        return View(f"{level.name}: {level}", to_html(level.name, [level]), live=live)
+    if isinstance(resource, (AbstractMeeting, ResourceAtTask)):
+        return _queue(obj, resource)
     if isinstance(obj, _Drawn) and not isinstance(obj, type):
         return _drawn(obj)
     if isinstance(resource, BarrierState):
         return _text(repr(obj))
     raise TensorValueError(
-        "show: there is nothing to be shown of this",
+        "show: there is no view for an object of this type",
         given=f"an object of the class {type(obj).__name__}",
         expected="a traced function, graph, tensor, variable, queue, dataset, profile or model",
     )
+
+
+def _queue(obj: object, resource: AbstractMeeting | ResourceAtTask) -> View:
+    """The view of a queue or its like; a task tells the level of one that it holds."""
+    live = LiveView("queues", resource.label, queues=(resource.label,))
+    if isinstance(obj, _Drawn):
+        return View(repr(obj), obj._repr_html_(), live=live)
+    if isinstance(resource, ResourceAtTask):
+        return View(repr(obj), preformatted(repr(obj)), live=live)
+    level = resource.level()
+    return View(f"{level.name}: {level}", to_html(level.name, [level]), live=live)
 
 
 def _text(text: str, html: str = "", svg: str = "") -> View:
@@ -206,7 +214,7 @@ def _function(function: TracedFunction[..., Any], limit: int) -> View:
     try:
         entry = function.latest()
     except TraceError:
-        return _text("\n".join([*lines, "  call it, and there is a graph to be shown"]))
+        return _text("\n".join([*lines, "  call it to get a graph"]))
     graph = _graph(entry.optimised, limit)
     numbers = [one.number for one in entry.executables()]
     lines += graph.text.split("\n") + list(_times(numbers))

@@ -31,7 +31,7 @@ REFUSED = (
     "hold as well: a loop on tensors decides",
     "holds as well: a condition decides",
     "hold as well: a condition decides",
-    "in place and gives the name to another one",
+    "in place and binds ",
 )
 
 

@@ -43,6 +43,7 @@ from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.client import ClientMachine, StepPart
 from eagerflow.errors import CancelledError, ClusterWarning, EagerflowError
 from eagerflow.resources.containers import PROCESS
+from eagerflow.resources.waiting_operations import interruptible
 from eagerflow.runtime.rendezvous.packets import Packet
 from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.threads.deadline import LATE, broken_off, moment
@@ -56,20 +57,20 @@ _LEFT: Final = 500
 _PRINTED: Final = 100
 
 
-_KEYS: Final = "eagerflow keys says which are; a file of before they were made anew is of no use"
+_KEYS: Final = "eagerflow keys lists them; a connection file older than the keys is of no use"
 #: errors for connections that do not exist, each with the event of the machine
 _ABSENT: Final = {
     "refused": ("refused", ErrorHead(
-        "AuthenticationError", "did not let this client in",
-        expected="a key that is on its list, and the key that the connection file has for it",
+        "AuthenticationError", "has refused this client",
+        expected="a client key on its list, and its own key in the connection file",
         hint=_KEYS,
     )),
     "cut": ("broken", ErrorHead(
         "TaskLost", "cannot be reached: each connection to it was cut in its handshake",
-        expected="its process behind the address, and the key that the connection file has for it",
-        hint=f"if it is up, another process may have its port, or it another key: {_KEYS}",
+        expected="its process at the address, and its own key in the connection file",
+        hint=f"if it runs, another process may have its port, or its key has changed: {_KEYS}",
     )),
-    "unreached": ("broken", ErrorHead("TaskLost", "is not there: nobody listens at its address")),
+    "unreached": ("broken", ErrorHead("TaskLost", "no process listens at its address")),
 }  # fmt: skip
 
 
@@ -91,6 +92,21 @@ class _Introduction:
     def failed(self, head: ErrorHead) -> None:
         lost = head.kind == "TaskLost"  # a loss is reported separately
         self._connections.introduced(self, None if lost else read_error(head))
+
+
+@final
+class _Stop:
+    """Ends the step for which a thread waits, as that thread is to stop."""
+
+    __slots__ = ("_connections", "_pending")
+
+    def __init__(self, connections: Connections, pending: Pending) -> None:
+        self._connections = connections
+        self._pending = pending
+
+    def interrupt(self) -> None:
+        """Abort the step on all its tasks."""
+        self._connections.abort(self._pending, CancelledError("the step was cancelled"))
 
 
 @final
@@ -191,18 +207,20 @@ class Connections:
         return pending
 
     def run(
-        self, parts: Mapping[str, StepPart], then: Callable[[ErrorHead], object] | None = None
-    ) -> tuple[Pending, int]:
+        self, parts: Mapping[str, StepPart], then: Callable[[ErrorHead], object] | None = None,
+        ended: Callable[[], object] | None = None,
+    ) -> tuple[Pending, int]:  # fmt: skip
         """Run a step.
 
         Args:
             parts: the part of the step for each task.
             then: called with the error if the step fails, in the thread that owns the sockets.
+            ended: called when the step has ended, in that thread.
 
         Returns:
             The request, and the number of the step.
         """
-        pending = self._new(then)
+        pending = self._new(then, ended)
         with self._lock:  # servers expect the numbers in ascending order
             step = step_number(self._session, next(self._steps))
             self._tell(("run", pending.request, step, dict(parts)))
@@ -238,16 +256,19 @@ class Connections:
         """Send a message without a waiter; called by finalisers."""
         self._inbox.append(("ask", self._new().request, task, message, []))
 
-    def wait(self, pending: Pending) -> dict[str, list[Any]]:
+    def wait(self, pending: Pending, patience: float = 0.0) -> dict[str, list[Any]]:
         """The results of a request; Ctrl-C and a deadline abort it on all tasks.
+
+        Args:
+            pending: the request.
+            patience: seconds after a deadline in which the tasks may answer by themselves.
 
         Raises:
             EagerflowError: the request has failed.
             DeadlineError: the request took longer than the `ef.deadline` of this thread allows.
         """
         try:
-            end = moment()
-            late = not pending.wait(None if end is None else max(0.0, end - monotonic()))
+            late = not self._await(pending, patience)
         except KeyboardInterrupt:
             self.abort(pending, CancelledError("the step was cancelled by Ctrl-C"))
             pending.wait(ABORT_SECONDS)
@@ -258,6 +279,17 @@ class Connections:
             raise broken_off(LATE)
         self.warn()
         return pending.results()
+
+    def _await(self, pending: Pending, patience: float) -> bool:
+        """Wait until a request is answered, or the deadline has passed; whether it is answered."""
+        end, holder = moment(), interruptible.holder
+        if holder is not None:
+            holder.watch(_Stop(self, pending))
+        try:
+            return pending.wait(None if end is None else max(0.0, end + patience - monotonic()))
+        finally:
+            if holder is not None:
+                holder.watch(None)
 
     def abort(self, pending: Pending, error: EagerflowError) -> None:
         """Abort a step on all its tasks."""
@@ -292,8 +324,11 @@ class Connections:
         """Show a line about a task, among the task's own lines."""
         self._printed.append((task, (text,), 0, True))
 
-    def _new(self, then: Callable[[ErrorHead], object] | None = None) -> Pending:
-        pending = Pending(next(self._requests), then)
+    def _new(
+        self, then: Callable[[ErrorHead], object] | None = None,
+        ended: Callable[[], object] | None = None,
+    ) -> Pending:  # fmt: skip
+        pending = Pending(next(self._requests), then, ended)
         self._pending[pending.request] = pending
         if self._over:
             self._end_pending()

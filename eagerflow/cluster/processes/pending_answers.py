@@ -37,29 +37,43 @@ class Unasked(Protocol):
 class Pending:
     """A request whose answer can be waited for.
 
-    Attributes:
+    Args:
         request: the number of the request.
+        then: called with the error if it fails.
+        ended: called when it is answered.
+
+    Attributes:
+        request: the same.
         head: its error, once it has failed.
     """
 
-    __slots__ = ("_bell", "_results", "_then", "head", "request")
+    __slots__ = ("_bell", "_ended", "_results", "_then", "head", "request")
 
-    def __init__(self, request: int, then: Callable[[ErrorHead], object] | None = None) -> None:
+    def __init__(
+        self, request: int, then: Callable[[ErrorHead], object] | None = None,
+        ended: Callable[[], object] | None = None,
+    ) -> None:  # fmt: skip
         self.request = request
         self.head: ErrorHead | None = None
         self._then = then
+        self._ended = ended
         self._bell = threading.Event()
         self._results: Mapping[str, tuple[Heads, list[Frame]]] = {}
 
     def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
         self._results = results
-        self._bell.set()
+        self._end()
 
     def failed(self, head: ErrorHead) -> None:
         self.head = head
         if self._then is not None:
             self._then(head)
+        self._end()
+
+    def _end(self) -> None:
         self._bell.set()
+        if self._ended is not None:
+            self._ended()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the answer; whether it has come."""

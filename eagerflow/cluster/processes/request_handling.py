@@ -1,4 +1,4 @@
-"""The requests that a task server handles: partitions, variables, steps, eager ops."""
+"""The requests that a task server handles: partitions, variables, queues, steps, eager ops."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     Eager,
     Look,
+    MakeResource,
     MakeVariable,
     Register,
     RunStep,
     TaskLoad,
 )
 from eagerflow.cluster.protocol.partitions import read_partition
+from eagerflow.cluster.protocol.recipes import read_recipe
 from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value, encode_value
-from eagerflow.cluster.relaying.news import encode
+from eagerflow.cluster.relaying.news import ToldLevel, encode
 from eagerflow.cluster.relaying.step_relay import StepRelay
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, ProtocolError, ResourceError
 from eagerflow.hardware import as_device, memory
+from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.containers import ResourceContainer
+from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.station import Station
@@ -43,6 +47,8 @@ from eagerflow.types import TensorType, as_dtype
 
 #: called with the outcome of a message: session, number, results, frames, error
 Did = Callable[[int, int, Heads, Sequence[Frame], ErrorHead | None], object]
+#: number of resources whose levels are sent to a client that watches
+_LEVELS: Final = 100
 _PRIVATE: Final = "default"
 #: prefix of containers that belong to no client: those of files and of functions
 _OWN: Final = "&"
@@ -163,6 +169,8 @@ class TaskWork:
             work = partial(self._run, session, held, message, frames)
         elif kind is MakeVariable:
             work = partial(self._make, session, held, message, frames)
+        elif kind is MakeResource:
+            work = partial(self._make_resource, session, message, frames)
         elif kind is Eager:
             work = partial(held.run, message, frames)
         else:
@@ -310,9 +318,22 @@ class TaskWork:
 
     def _look(self, session: int, message: Look) -> tuple[Heads, list[Frame]]:
         if message.on:
-            return encode(self._relay.look(session))
+            return encode(self._relay.look(session, self._levels(session)))
         self._relay.rest(session)
         return (), []
+
+    def _levels(self, session: int) -> list[ToldLevel]:
+        """The levels of the latest queues of a session, and of those that clients share."""
+        own = self._private.get(session)
+        levels: list[ToldLevel] = []
+        for container in (*([] if own is None else [own]), *self._shared.values()):
+            prefix = "" if container is own else f"{container.name}/"
+            for name, resource in container.latest(_LEVELS - len(levels)):
+                meeting = resource.ready if isinstance(resource, BarrierState) else resource
+                if isinstance(meeting, AbstractMeeting):
+                    level = meeting.level()._replace(name=f"{prefix}{name}")
+                    levels.append(ToldLevel(*level))
+        return levels
 
     # --- state ---
 
@@ -353,12 +374,37 @@ class TaskWork:
         codec.all_taken(left)
         where = self._devices.find(message.device).lanes[first.dtype]
         what = f"variable {TensorType(where.dtype, first.shape).on(where.device)}"
-        container = self._container(session, message.container)
-        container.join(
-            message.name, what, partial(_variable, first, where, message),
-            creator=self._who(session),
-        )  # fmt: skip
+        self._join(session, message, what, partial(_variable, first, where, message))
         return (), []
+
+    def _make_resource(
+        self, session: int, message: MakeResource, frames: list[Frame]
+    ) -> tuple[Heads, list[Frame]]:
+        codec.all_taken(iter(frames))
+        recipe = read_recipe(message)
+        device = self._devices.find(message.device)
+        what = f"{recipe.description} on {device}"
+        self._join(session, message, what, partial(recipe.build, device, message.name))
+        return (), []
+
+    def _join(
+        self, session: int, message: MakeVariable | MakeResource, what: str,
+        make: Callable[[], object],
+    ) -> None:  # fmt: skip
+        """Have a resource in a container, with room for one more there.
+
+        Raises:
+            ResourceError: the container has a resource of that name that is something else, or
+                there are too many.
+        """
+        container = self._container(session, message.container)
+        others = [container] if message.container == _PRIVATE else self._shared.values()
+        if container.find(message.name) is None and sum(map(len, others)) >= self._limits.resources:
+            raise ResourceError(
+                f"{self._task} has as many variables, queues and their like as it takes",
+                expected=f"at most {self._limits.resources}",
+            )
+        container.join(message.name, what, make, creator=self._who(session))
 
 
 def _begin_light(opened: _OpenStep, step: LightStep, feeds: Sequence[Any]) -> None:

@@ -15,7 +15,7 @@ from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, ShapeHead
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     DefineOp,
-    DropVariable,
+    DropResource,
     Eager,
     Fetch,
     FreeHandles,
@@ -190,7 +190,7 @@ class SessionWork:
                 self._templates[action.template] = write_error(error, self._task)
             else:
                 self._templates[action.template] = defined
-        elif type(action) is DropVariable:
+        elif type(action) is DropResource:
             for number in action.templates:
                 self._templates.pop(number, None)
             self._release(action.name)

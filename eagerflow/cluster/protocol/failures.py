@@ -7,6 +7,7 @@ from typing import Final
 from eagerflow import errors
 from eagerflow.cluster.protocol.message_heads import ErrorHead
 from eagerflow.errors import EagerflowError, TaskLost
+from eagerflow.resources.resources_at_tasks import TASK_NOTE
 
 #: by name, the classes that an error from another process can have here
 _KINDS: Final[dict[str, type[EagerflowError]]] = {
@@ -50,7 +51,7 @@ def read_error(head: ErrorHead) -> EagerflowError:
     for note in head.notes:
         error.add_note(note)
     if head.task:
-        error.add_note(f"  task: {head.task}")
+        error.add_note(f"{TASK_NOTE}{head.task}")
     return error
 
 

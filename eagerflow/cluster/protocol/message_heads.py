@@ -102,6 +102,14 @@ class ShapeHead(AbstractRecord, tag="shape", frozen=True):
 
 
 @final
+class TypeHead(AbstractRecord, tag="type", frozen=True):
+    """The type of a part of an element. A name stands for a size that may differ."""
+
+    dtype: Word
+    shape: Annotated[tuple[Size | Word, ...], Meta(max_length=64)]
+
+
+@final
 class NumberHead(AbstractRecord, tag="number", frozen=True):
     """A number of Python."""
 

@@ -20,6 +20,8 @@ class Limits:
         nodes: number of nodes of a graph, with its subgraphs.
         partitions: number of partitions that a session may register.
         steps: number of steps that a session may have open at once.
+        resources: number of variables, queues and their like that a session may own, and that all
+            clients may have in named containers.
         sessions: number of sessions that a server may have.
         unknown: number of messages without a session that are answered; further ones are dropped.
     """
@@ -32,6 +34,7 @@ class Limits:
     nodes: int = 1_000_000
     partitions: int = 10_000
     steps: int = 10_000
+    resources: int = 10_000
     sessions: int = 1_000
     unknown: int = 1_000
 

@@ -30,11 +30,12 @@ from eagerflow.cluster.protocol.message_heads import (
     Prose,
     Serial,
     Size,
+    TypeHead,
     Word,
 )
 
 #: version of these messages; peers of another version are refused when a connection begins
-PROTOCOL: Final = 6
+PROTOCOL: Final = 7
 #: version of the text form of graphs
 GRAPH_TEXT: Final = 2
 
@@ -120,6 +121,31 @@ class MakeVariable(AbstractMessage, tag="make", frozen=True):
     value: ArrayHead | HandleHead
     device: Word
     trainable: bool
+
+
+@final
+class MakeResource(AbstractMessage, tag="resource", frozen=True):
+    """Make a queue, an accumulator or a barrier, or join the one of that name.
+
+    Attributes:
+        container: its container, as for `MakeVariable`.
+        name: its name in the container.
+        kind: the kind (`eagerflow.resources.resources_at_tasks.ResourceRecipe`).
+        types: the types of the parts of an element.
+        device: its device.
+        capacity: the capacity of a queue; 0 for any number of elements.
+        least: of a shuffle queue, the number of elements that stay to choose from.
+        seed: of a shuffle queue; null for another order each time.
+    """
+
+    container: Word
+    name: Word
+    kind: Word
+    types: Annotated[tuple[TypeHead, ...], Meta(max_length=1_000)]
+    device: Word
+    capacity: Serial = 0
+    least: Serial = 0
+    seed: Serial | None = None
 
 
 @final
@@ -247,11 +273,11 @@ class FreeHandles(AbstractRecord, tag="free", frozen=True):
 
 
 @final
-class DropVariable(AbstractRecord, tag="drop", frozen=True):
-    """Drop a variable of the session, and the templates that name it.
+class DropResource(AbstractRecord, tag="drop", frozen=True):
+    """Drop a variable or another resource of the session, and the templates that name it.
 
     Attributes:
-        name: the name of the variable; empty if it is in a container that stays.
+        name: the name of the resource; empty if it is in a container that stays.
         templates: the numbers of the templates.
     """
 
@@ -259,7 +285,7 @@ class DropVariable(AbstractRecord, tag="drop", frozen=True):
     templates: Handles
 
 
-Action = DefineOp | IssueOp | PutValue | FreeHandles | DropVariable
+Action = DefineOp | IssueOp | PutValue | FreeHandles | DropResource
 
 
 @final
@@ -469,6 +495,7 @@ Request = (
     Hello
     | Peers
     | MakeVariable
+    | MakeResource
     | Fetch
     | Register
     | Release

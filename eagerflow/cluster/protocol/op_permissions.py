@@ -15,6 +15,7 @@ from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node
 from eagerflow.ops.state.callbacks import PyFunction
 from eagerflow.resources.files import FileSystem
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.resources.variable import VariableState
 
 #: prefix of the name of a function that a task lets clients call (`Welcome.allows`)
@@ -52,6 +53,8 @@ def may_be_sent(op: Op, allows: Collection[str], attrs: Mapping[str, Any]) -> bo
         function = attrs["resource"]
         known = function.import_name
         return known is not None and PYTHON + known in allows and function.identity is not None
+    if type(attrs.get("resource")) is ResourceAtTask:
+        return True
     return is_allowed(op, allows) and op.resource in (None, VariableState, FileSystem)
 
 
@@ -81,4 +84,4 @@ def check_op(node: Node, allows: Collection[str]) -> None:
         )
     kind = op.resource
     if kind is not None and not isinstance(node.attrs.get("resource"), kind):
-        raise GraphError(f"{node.op}: &{node.name} has not the resource that it needs")
+        raise GraphError(f"{node.op}: &{node.name} lacks the resource that it needs")

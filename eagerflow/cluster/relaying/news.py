@@ -112,6 +112,28 @@ class ToldPlace(NamedTuple):
     thread: int
 
 
+class ToldLevel(NamedTuple):
+    """The level of a queue or its like, as in `eagerflow.resources.queue_levels.Level`.
+
+    Attributes:
+        name: its name in its container, after that of a container that clients share.
+        kind: the kind of resource.
+        depth: the number of elements.
+        capacity: the greatest number of elements; 0 for any number.
+        producers: the number of attempts that wait to put something in.
+        consumers: the number of attempts that wait to take something out.
+        closed: whether new elements are refused.
+    """
+
+    name: str
+    kind: str
+    depth: int
+    capacity: int
+    producers: int
+    consumers: int
+    closed: int
+
+
 #: the tables in their order, each with the columns that hold texts
 _TABLES: Final[tuple[tuple[type[Any], tuple[str, ...]], ...]] = (
     (ToldRegion, ("device",)),
@@ -119,6 +141,7 @@ _TABLES: Final[tuple[tuple[type[Any], tuple[str, ...]], ...]] = (
     (ToldArrival, ("value",)),
     (ToldSum, ("origin", "device")),
     (ToldPlace, ("node", "frame")),
+    (ToldLevel, ("name", "kind")),
 )
 _NUMBERS: Final = {"start", "stop", "time", "seconds", "progress"}  # other columns hold integers
 
@@ -134,6 +157,7 @@ class News(NamedTuple):
         arrivals: the latest values that arrived.
         sums: totals of earlier transfers.
         places: the current nodes of threads.
+        levels: the levels of queues that have changed.
     """
 
     time: float
@@ -142,6 +166,7 @@ class News(NamedTuple):
     arrivals: Sequence[ToldArrival]
     sums: Sequence[ToldSum]
     places: Sequence[ToldPlace]
+    levels: Sequence[ToldLevel] = ()
 
 
 def encode(news: News) -> tuple[Heads, list[Frame]]:
@@ -180,7 +205,7 @@ def decode(values: Sequence[Any]) -> News:
         return News(float(time), *read)
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise ProtocolError(
-            "this is not what a task tells of what runs", given=str(error)
+            "a task has sent a malformed report of its steps", given=str(error)
         ) from None
 
 

@@ -13,6 +13,7 @@ from eagerflow.cluster.protocol.message_heads import STEPS
 from eagerflow.cluster.relaying.news import (
     News,
     ToldArrival,
+    ToldLevel,
     ToldMove,
     ToldPlace,
     ToldRegion,
@@ -42,6 +43,12 @@ class _Looker:
         self.moves: deque[ToldMove] = deque()
         self.arrivals: deque[ToldArrival] = deque(maxlen=_ARRIVED)
         self.sums: dict[tuple[int, str, str], ToldSum] = {}
+        self._levels: dict[str, ToldLevel] = {}
+
+    def changed(self, levels: Sequence[ToldLevel]) -> list[ToldLevel]:
+        """The levels that are others than at the last call."""
+        before, self._levels = self._levels, {level.name: level for level in levels}
+        return [level for level in levels if before.get(level.name) != level]
 
     def moved(self, move: ToldMove) -> None:
         """Add a transfer; beyond the limit, the oldest is only added to the sums."""
@@ -119,8 +126,13 @@ class StepRelay:
 
     # --- sessions, from the thread that owns the sockets ---
 
-    def look(self, session: int) -> News:
-        """News since the last call; none at first, when recording begins."""
+    def look(self, session: int, levels: Sequence[ToldLevel] = ()) -> News:
+        """News since the last call; at first, when recording begins, levels alone.
+
+        Args:
+            session: the session that watches.
+            levels: the current levels of its queues.
+        """
         if session not in self._lookers:
             self._lookers[session] = _Looker()
             events.add_instrument(self)
@@ -129,7 +141,7 @@ class StepRelay:
         looker = self._lookers[session]
         news = News(
             perf_counter(), list(looker.regions), list(looker.moves), list(looker.arrivals),
-            list(looker.sums.values()), self._places(session),
+            list(looker.sums.values()), self._places(session), looker.changed(levels),
         )  # fmt: skip
         for told in (looker.regions, looker.moves, looker.arrivals, looker.sums):
             told.clear()

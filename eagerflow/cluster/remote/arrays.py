@@ -81,7 +81,7 @@ class RemoteArray:
         return self.task.make_variable(variable, self)
 
     def __getitem__(self, key: Any) -> NoReturn:
-        raise TypeError("elements of another process are taken by ops")
+        raise TypeError("elements of an array in another process are read by ops")
 
     # --- reading, which waits ---
 
@@ -134,7 +134,7 @@ class RemoteVariable:
         self.dtype, self.shape = state.dtype.dtype, state.shape
 
     def __del__(self) -> None:
-        self.task.drop_variable(self.place)
+        self.task.drop_resource(self.place)
 
     @property
     def nbytes(self) -> int:

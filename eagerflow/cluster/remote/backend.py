@@ -10,6 +10,7 @@ import numpy as np
 
 from eagerflow.cluster.protocol.op_permissions import may_be_sent
 from eagerflow.cluster.remote.arrays import RemoteArray
+from eagerflow.cluster.remote.held_resources import HeldResource
 from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.core.op import Op, find_op
 from eagerflow.core.to_tensor import scalar
@@ -17,8 +18,14 @@ from eagerflow.errors import TaskLost
 from eagerflow.hardware import Device, MemoryStats
 from eagerflow.hardware.contract import HostArray, KernelCall, Ready
 from eagerflow.ops.state.callbacks import PyFunction
+from eagerflow.resources.accumulator import AccumulatorState
+from eagerflow.resources.barrier import BarrierState
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.resources.variable import VariableState
 
+#: classes of resources that a task can hold, besides variables
+_HELD: Final = (QueueState, AccumulatorState, BarrierState)
 #: bytes from which on values go directly between tasks, at the cost of more messages
 _DIRECT: Final = 1 << 12
 #: number of shapes and attributes whose output types a launcher remembers
@@ -45,7 +52,7 @@ class RemoteBackend:
     """The backend of one device of a task.
 
     The type rule checks an op here, and then the op is issued; it runs at the task in the order of
-    the issuing thread. Ops that belong to this process, such as queues, functions of Python and
+    the issuing thread. Ops that belong to this process, such as mutexes, functions of Python and
     files, run here, on copies.
 
     Attributes:
@@ -79,6 +86,8 @@ class RemoteBackend:
         assert op is not None
         if op.resource is PyFunction:  # depends on the function that is called
             return partial(self._call_python, op, _Launcher(self, call), self._here(call, index))
+        if op.resource in _HELD:
+            return partial(self._on_resource, op, call.several, self._here(call, index))
         if may_be_sent(op, self.task.allows, {}):
             return _Launcher(self, call).launch
         return self._here(call, index)
@@ -98,6 +107,26 @@ class RemoteBackend:
     ) -> Any:
         listed = may_be_sent(op, self.task.allows, attrs)
         return (there.launch if listed else here)(*arrays, **attrs)
+
+    def _on_resource(
+        self, op: Op, several: bool, here: Callable[..., Any], *arrays: Any, resource: Any,
+        **attrs: Any,
+    ) -> Any:  # fmt: skip
+        """Run an op on a queue or its like: at the task, if the task holds it."""
+        if type(resource) is not ResourceAtTask:
+            return here(*arrays, resource=resource, **attrs)
+        held: HeldResource = resource.hold
+        resource.check()  # before its operands are sent
+        operands = [x if type(x) is RemoteArray else self.put(np.asarray(x)) for x in arrays]
+        for x in operands:
+            if not x.is_at(self.task):
+                raise _gone(repr(x), x.task)
+        made = held.run(op, resource, operands, attrs)
+        return made if several else made[0]
+
+    def hold(self, state: ResourceAtTask) -> HeldResource:
+        """Make the resource that a stand-in stands for at the task, or join it."""
+        return HeldResource(self.task, state)
 
     # --- memory ---
 
@@ -255,9 +284,9 @@ class _Launcher:
 
 def _gone(what: str, task: RemoteTask) -> TaskLost:
     return TaskLost(
-        f"{task.task} was started anew, or its cluster was closed: what it held is lost",
+        f"{task.task} was restarted, or its cluster was closed: the values it held are lost",
         given=what,
-        hint="compute it again; a variable is made anew by an assignment",
+        hint="compute it again; an assignment makes a variable again",
     )
 
 

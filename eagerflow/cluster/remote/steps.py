@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
 from itertools import accumulate
 from typing import Any, Final, final
 
-from eagerflow import events
 from eagerflow.cluster.processes.client import Connections
-from eagerflow.cluster.processes.pending_answers import Pending
-from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Handles
 from eagerflow.cluster.protocol.messages import Release
 from eagerflow.cluster.protocol.op_permissions import may_be_sent
 from eagerflow.cluster.protocol.partitions import resources_of, write_partition
-from eagerflow.cluster.protocol.timeouts import ABORT_SECONDS
 from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.backend import RemoteBackend
 from eagerflow.cluster.remote.message_folding import fold
+from eagerflow.cluster.remote.running_steps import DetachedRemoteStep, RunningStep
 from eagerflow.cluster.remote.tasks import RemoteTask, streams
 from eagerflow.cluster.state_machines.client import StepPart
 from eagerflow.core.op import find_op
-from eagerflow.errors import CancelledError, EagerflowError, PlacementError
+from eagerflow.errors import EagerflowError, PlacementError
 from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node
@@ -34,6 +29,7 @@ from eagerflow.hardware import Device
 from eagerflow.hardware.registry import first_cpu
 from eagerflow.placement.cut import Partition, cut
 from eagerflow.placement.placed_graph import pinned
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.executable import run_tasks_by
 from eagerflow.runtime.generated.instructions import lane_of
@@ -43,14 +39,13 @@ from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.rendezvous.transport import StepEnd
 from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier, waits_nowhere
-from eagerflow.runtime.threads.workers import shared
 
 #: handle of an output that is sent, not kept at the task
 _SENT: Final = 0
 
 
 def _stays(node: Node) -> bool:
-    """Whether a node belongs to this process: a function of Python, a queue, a file."""
+    """Whether a node belongs to this process: a function of Python, its own queue, a file."""
     op = find_op(node.op)
     if op is None or op.moves:
         return False
@@ -66,7 +61,7 @@ class RemoteTier:
 
     The graph is cut once. Each task gets its partitions with the first step, and a message with its
     feeds for each further step. Results stay at the tasks. Nodes that belong to this process, such
-    as queues and functions of Python, run here.
+    as functions of Python and ops on its own queues, run here.
 
     Args:
         graph: the graph. It must not change afterwards.
@@ -75,6 +70,9 @@ class RemoteTier:
     Attributes:
         name: ``"remote"``.
         direct: None.
+        connections: the connections of this client.
+        here: the tier of the part of this process; None if there is none.
+        shares: the shares of the tasks.
 
     Raises:
         PlacementError: the devices are of several clusters, or several are of this process.
@@ -92,14 +90,14 @@ class RemoteTier:
         local = [p for p in self._cut.partitions if p.device.task is None]
         if len(local) > 1:
             raise PlacementError(
-                "a graph that uses tasks has one device of this process",
+                "a graph that uses tasks may use only one device of this process",
                 given=", ".join(str(p.device) for p in local),
             )
         places = fold(self._cut, local[0] if local else None)
         if local and not local[0].graph.nodes and not local[0].graph.outputs:
             local = []
-        self._connections = _connections(graph)
-        name = self._connections.name
+        self.connections = _connections(graph)
+        name = self.connections.name
         self._routes = {
             edge: Route(*[_qualified(node.device, name) for node in ends])
             for edge, ends in self._cut.pairs.items()
@@ -108,18 +106,18 @@ class RemoteTier:
         for node in () if self._local is None else self._local.graph.nodes:
             if node.op == "Send":  # a value is packed here before it is sent
                 node.attrs = {**node.attrs, "to": here}
-        self._tier = None if self._local is None else ScheduledTier(
+        self.here = None if self._local is None else ScheduledTier(
             self._local.graph, number, routes=self._routes,
-            transport=_Values(self._connections.station),
+            transport=_Values(self.connections.station),
         )  # fmt: skip
         by_task: dict[str | None, list[Partition]] = {}
         for p in remote:
             by_task.setdefault(p.device.task, []).append(p)
-        self._shares: Final = [_Share(partitions) for partitions in by_task.values()]
-        whose = {p: share for share in self._shares for p in share.partitions}
+        self.shares: Final = [TaskShare(partitions) for partitions in by_task.values()]
+        whose = {p: share for share in self.shares for p in share.partitions}
         #: of each output the share of the task that gives it, None if it is computed here, and its
         #: index among the outputs of that share
-        self._places: list[tuple[_Share | None, int]] = []
+        self._places: list[tuple[TaskShare | None, int]] = []
         for (partition, i), lane in zip(places, self._lanes, strict=True):
             share = whose.get(partition)
             number = i if share is None else share.first_output[partition] + i
@@ -128,7 +126,7 @@ class RemoteTier:
                 share.kept[number] = False  # this process needs the value
 
     def __del__(self) -> None:
-        for share in getattr(self, "_shares", ()):
+        for share in getattr(self, "shares", ()):
             if share.registered is not None:
                 task, number = share.registered
                 task.connections.executables.pop(number, None)
@@ -149,51 +147,63 @@ class RemoteTier:
             TaskLost: a task has ended meanwhile.
             EagerflowError: as eager code would raise.
         """
-        if not self._shares:
-            assert self._tier is not None
-            return self._tier.run(self._given(inputs))
-        tasks = {share: share.task for share in self._shares}
-        parts = {share: self._part(share, task, inputs) for share, task in tasks.items()}
-        step = _Running(self._connections)
+        if not self.shares:
+            assert self.here is not None
+            return self.here.run(self.given(inputs))
+        step = RunningStep(self.connections)
         try:
-            step.begin({tasks[share].task: part for share, part in parts.items()})
-            mine = None if self._tier is None else self._run_here(step, inputs)
-            results = step.results()
+            self.begin(step, inputs)
+            return self.results(step, self._run_here(step, inputs))
         except BaseException as error:
-            for share, (*_, keep, _stream) in parts.items():
-                for handle in filter(None, keep):  # a task that has not failed has kept its values
-                    tasks[share].free(handle)
-            if isinstance(error, EagerflowError):
-                self._locate(error, step.head)
+            self.failed(step, error)
             raise
+
+    def begin(self, step: RunningStep, inputs: Sequence[Any]) -> None:
+        """Begin a step at its tasks."""
+        step.tasks = {share: share.task for share in self.shares}
+        parts = {share: self._part(share, task, inputs) for share, task in step.tasks.items()}
+        step.keep = {share: part[3] for share, part in parts.items()}
+        step.begin({step.tasks[share].task: part for share, part in parts.items()})
+
+    def results(self, step: RunningStep, mine: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs of a step, from those of its tasks and those of this process."""
+        results = step.results()
         made = []
         for (giver, i), lane in zip(self._places, self._lanes, strict=True):
             if giver is None:
-                assert mine is not None
                 made.append(mine[i])
                 continue
-            task = tasks[giver]
+            task = step.tasks[giver]
             value = results[task.task][i]
-            handle = parts[giver][3][i]
+            handle = step.keep[giver][i]
             if handle:
                 assert lane is not None
                 value = RemoteArray(task, handle, lane.device, value.dtype, value.shape)
             made.append(value)
         return tuple(made)
 
-    def _given(self, inputs: Sequence[Any]) -> list[Any]:
+    def failed(self, step: RunningStep, error: BaseException) -> None:
+        """Free what tasks have kept that have not failed, and find the line of the error."""
+        for share, keep in step.keep.items():
+            for handle in filter(None, keep):
+                step.tasks[share].free(handle)
+        if isinstance(error, EagerflowError):
+            self._locate(error, step.head)
+
+    def given(self, inputs: Sequence[Any]) -> list[Any]:
         """The feeds of this process's partition."""
         assert self._local is not None
         given = [inputs[i] for i in self._local.inputs]
         return [x.read() if type(x) is RemoteArray else x for x in given]
 
-    def _run_here(self, step: _Running, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run the partition of this process."""
-        assert self._tier is not None
-        given = self._given(inputs)
+    def _run_here(self, step: RunningStep, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run the partition of this process, if there is one."""
+        if self.here is None:
+            return ()
+        given = self.given(inputs)
         around, step_of.step = step_of.step, step.number
         try:
-            running = self._tier.step()
+            running = self.here.step()
             step.let_fail(running.cancel)
             return running.run(given)
         except BaseException as error:
@@ -202,7 +212,7 @@ class RemoteTier:
         finally:
             step_of.step = around
 
-    def _part(self, share: _Share, task: RemoteTask, inputs: Sequence[Any]) -> StepPart:
+    def _part(self, share: TaskShare, task: RemoteTask, inputs: Sequence[Any]) -> StepPart:
         """The part of a task in a step."""
         task.check()
         known = share.registered
@@ -223,27 +233,29 @@ class RemoteTier:
             keep = tuple([task.new_handle() if kept else _SENT for kept in share.kept])
         return known[1], tuple(feeds), frames, keep, streams.number
 
-    def _register(self, share: _Share, task: RemoteTask) -> tuple[RemoteTask, int]:
+    def _register(self, share: TaskShare, task: RemoteTask) -> tuple[RemoteTask, int]:
         graphs = [partition.graph for partition in share.partitions]
         for state in (state for graph in graphs for state in resources_of(graph).values()):
             if isinstance(state, VariableState):
                 state._data.task.check()
-        number = next(self._connections.partitions)
+            elif type(state) is ResourceAtTask:
+                state.check()
+        number = next(self.connections.partitions)
         routes = {edge: (route.source, route.destination) for edge, route in self._routes.items()}
         nodes = [node for graph in graphs for node in graph.nodes]
         crossing = [n for n in nodes if lead_of(n.op) in ("send", "receive")]
         own = {node.attrs["edge"] for node in crossing}
         routes = {edge: route for edge, route in routes.items() if edge in own}
         message, frames = write_partition(graphs, 0, number, routes)
-        self._connections.wait(self._connections.ask(task.task, message, frames))
+        self.connections.wait(self.connections.ask(task.task, message, frames))
         if share.registered is not None:
-            self._connections.executables.pop(share.registered[1], None)
-        self._connections.executables[number] = self._number
+            self.connections.executables.pop(share.registered[1], None)
+        self.connections.executables[number] = self._number
         known = share.registered = task, number
         return known
 
     def _locate(self, error: EagerflowError, head: ErrorHead | None) -> None:
-        for share in self._shares:
+        for share in self.shares:
             task = share.task
             if head is not None and head.task == task.task:
                 task.locate(error, head)
@@ -251,13 +263,13 @@ class RemoteTier:
     def detached(
         self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,
         runner: str,
-    ) -> _Detached:  # fmt: skip
+    ) -> DetachedRemoteStep:  # fmt: skip
         """A step whose caller does not wait (see `eagerflow.runtime.executable.Detach`)."""
-        return _Detached(self, done, event)
+        return DetachedRemoteStep(self, done, event, runner)
 
 
 @final
-class _Share:
+class TaskShare:
     """The share of one task in a step: the partitions of its devices, as one.
 
     Args:
@@ -304,103 +316,6 @@ class _Values:
         if type(value) is RemoteArray:
             value = value.read()
         self._station.send(rendezvous, route, key, value, dead, sent)
-
-
-@final
-class _Running:
-    """The part of a step that runs at tasks.
-
-    Attributes:
-        number: the number of the step.
-        head: the error of the step, once it has failed.
-    """
-
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-        self._cancel: Callable[[str], object] | None = None
-        self._pending: Pending | None = None
-        self.number = 0
-        self.head: ErrorHead | None = None
-
-    def begin(self, parts: dict[str, StepPart]) -> None:
-        """Begin the step at the tasks."""
-        self._pending, self.number = self._connections.run(parts, self._failed)
-
-    def let_fail(self, cancel: Callable[[str], object]) -> None:
-        """Set the function that cancels the local part when the step has failed at the tasks."""
-        self._cancel = cancel
-        if self.head is not None:
-            cancel(self.head.wrong)
-
-    def _failed(self, head: ErrorHead) -> None:
-        """Cancel the local part after a failure; called by the thread that owns the sockets."""
-        self.head = head
-        if self._cancel is not None:
-            self._cancel(head.wrong)
-
-    def abort(self, error: BaseException) -> None:
-        """Abort the step at the tasks: the local part has failed, or was interrupted.
-
-        Raises:
-            EagerflowError: a task has failed before.
-        """
-        assert self._pending is not None
-        wrong = error if isinstance(error, EagerflowError) else CancelledError(repr(error))
-        self._connections.abort(self._pending, wrong)
-        with suppress(KeyboardInterrupt):
-            self._pending.wait(ABORT_SECONDS)
-        if isinstance(error, CancelledError) and self.head is not None:
-            raise read_error(self.head) from None  # the reason of the cancellation
-
-    def results(self) -> dict[str, list[Any]]:
-        """Wait for the tasks, and give their results."""
-        assert self._pending is not None
-        return self._connections.wait(self._pending)
-
-
-@final
-class _Detached:
-    """A step for which a thread of the pool waits.
-
-    Attributes:
-        thread: the thread that runs it: 0, since the tasks do.
-    """
-
-    thread = 0
-
-    def __init__(
-        self, tier: RemoteTier, done: Callable[[Result], object], event: StepEvent | None
-    ) -> None:
-        self._tier = tier
-        self._done = done
-        self._event = event
-
-    def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin the step."""
-        if self._event is not None:
-            events.begin(self._event)
-        shared.submit(partial(self._run, inputs))
-
-    def cancel(self, reason: str) -> None:
-        """Do nothing: the step ends by itself."""
-
-    def _run(self, inputs: Sequence[Any]) -> None:
-        try:
-            made = self._tier.run(inputs)
-            result: Result = partial(_given, made)
-        except BaseException as error:
-            result = partial(_raised, error)
-        if self._event is not None:
-            events.end(self._event)
-        self._done(result)
-
-
-def _given(made: tuple[Any, ...]) -> tuple[Any, ...]:
-    return made
-
-
-def _raised(error: BaseException) -> tuple[Any, ...]:
-    raise error
 
 
 def _backend(device: Device) -> RemoteBackend:

@@ -17,7 +17,7 @@ from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Heads
 from eagerflow.cluster.protocol.messages import (
     Action,
-    DropVariable,
+    DropResource,
     Fetch,
     FreeHandles,
     IssueOp,
@@ -25,11 +25,13 @@ from eagerflow.cluster.protocol.messages import (
     PutValue,
 )
 from eagerflow.cluster.protocol.partitions import write_op
+from eagerflow.cluster.protocol.recipes import write_recipe
 from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.cluster.remote.arrays import RemoteArray, RemoteVariable
 from eagerflow.errors import EagerflowError, TaskLost, relocate
 from eagerflow.hardware import Device
 from eagerflow.resources.containers import DEFAULT
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.source import Source, position
 from eagerflow_kernels import strides
 
@@ -84,8 +86,8 @@ class RemoteTask:
         self._handles = count(1, _BLOCK)
         self._templates: dict[Any, int] = {}
         self._numbers = count(1)
-        self._of_variable: dict[tuple[str, str], list[Any]] = {}
-        self._variables: dict[tuple[str, str], str] = {}
+        self._of_resource: dict[tuple[str, str], list[Any]] = {}
+        self._resources: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
         #: the lines of ops that are not acknowledged, by their first handles
         self._lines: dict[int, tuple[CodeType | None, int]] = {}
@@ -122,7 +124,7 @@ class RemoteTask:
                 self.connections.eager(self, action, frames)
                 self._templates[key] = number
                 for place in action.resources.values():
-                    self._of_variable.setdefault(place, []).append(key)
+                    self._of_resource.setdefault(place, []).append(key)
         return number
 
     def issue(
@@ -223,20 +225,25 @@ class RemoteTask:
             self.locate(error, pending.head)
             raise
 
-    # --- variables ---
+    # --- variables, queues and their like ---
 
     def make_variable(self, state: Any, first: RemoteArray) -> RemoteVariable:
         """Make the variable of a state, with a first value."""
         made = RemoteVariable(self, first.device, state)
         head = HandleHead(first.handle)
         self._ask(MakeVariable(0, *made.place, head, first.device.name, state.trainable))
-        self._variables[made.place] = repr(state)
+        self._resources[made.place] = repr(state)
         return made
+
+    def make_resource(self, state: ResourceAtTask) -> None:
+        """Make the resource that a stand-in stands for, or join it."""
+        self._ask(write_recipe(state.recipe, state.identity, state.device.name))
+        self._resources[state.identity.container, state.identity.name] = repr(state)
 
     @property
     def held(self) -> str | None:
-        """The names of this client's variables at the task, for messages."""
-        every = list(self._variables.copy().values())  # finalisers remove some
+        """The names of this client's variables and queues at the task, for messages."""
+        every = list(self._resources.copy().values())  # finalisers remove some
         more = f" and {len(every) - _TOLD} more" if len(every) > _TOLD else ""
         return f"{', '.join(every[:_TOLD])}{more}" if every else None
 
@@ -252,15 +259,15 @@ class RemoteTask:
         attrs = {"resource": variable, "device": variable.device}
         return self.template(("read", variable.place), "read", attrs)
 
-    def drop_variable(self, place: tuple[str, str]) -> None:
-        """Drop a variable; called by finalisers."""
-        self._variables.pop(place, None)
+    def drop_resource(self, place: tuple[str, str]) -> None:
+        """Drop a variable or another resource; called by finalisers."""
+        self._resources.pop(place, None)
         if self.lost is None:
             templates = []
-            for key in self._of_variable.pop(place, ()):
+            for key in self._of_resource.pop(place, ()):
                 templates.append(self._templates.pop(key))
             own = place[1] if place[0] == DEFAULT.name else ""  # others stay, for other clients
-            self.connections.later(self, DropVariable(own, tuple(templates)))
+            self.connections.later(self, DropResource(own, tuple(templates)))
 
     # --- outcomes ---
 

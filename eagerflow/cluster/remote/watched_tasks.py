@@ -157,7 +157,11 @@ class _Watched:
                       ((told.frame, told.iteration),) if told.frame else (), told.progress)
             for told in news.places if told.partition in known
         ]  # fmt: skip
-        return TaskNews(self.process.task, regions, moves, sums, places)
+        task, now = self.process.task, news.time - ahead
+        levels = [
+            (f"{task}/{told.name}", *told[1:6], bool(told.closed), now) for told in news.levels
+        ]
+        return TaskNews(task, regions, moves, sums, places, levels)
 
     def _move(self, told: ToldMove, executable: int, ahead: float) -> TransferEvent:
         shown = self._connections.shown

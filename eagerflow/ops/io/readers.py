@@ -13,7 +13,7 @@ from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import unknown
-from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.errors import DTypeError, ResourceError, TensorValueError
 from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
 from eagerflow.ops.state.counts_and_timeouts import (
     bind_wait,
@@ -32,6 +32,7 @@ from eagerflow.resources.reader import (
     RecordFormat,
     WholeFormat,
 )
+from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.types import BYTES, Shape, TensorType
 
 # --- ops --------------------------------------------------------------------------------------
@@ -47,7 +48,7 @@ _read_up_to: Final = waiting_op(
     "reader_read_up_to",
     ReaderState,
     lambda reader, count=None: _records(
-        (unknown("k", "how many records are left depends on the files"),)
+        (unknown("k", "the number of records left depends on the files"),)
     ),
     counted=True,
     reaches="files",
@@ -83,6 +84,13 @@ class AbstractReader:
                 f"{type(self).__name__}: the queue is not one of names of files",
                 given=repr(files),
                 expected='ef.Queue(capacity, "bytes[]")',
+            )
+        if isinstance(state, ResourceAtTask):
+            raise ResourceError(
+                f"{type(self).__name__}: the queue of names is at a task",
+                given=repr(files),
+                expected="a queue of this process, which reads the files",
+                hint="take names from that queue and put them into one of this process",
             )
         self.resource = ReaderState(state, form, skip_damaged, name)
 

@@ -15,7 +15,7 @@ from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device
 from eagerflow.hardware.device_rules import common_device
-from eagerflow.resources.kind_words import kind_name
+from eagerflow.resources.kind_words import class_of, kind_name
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:
         return common_device(*devices, **attrs)
     for device in devices:
         if device is not None and device != where:
-            kind, made = kind_name(type(resource)), getattr(resource, "made", None)
+            kind, made = kind_name(class_of(resource)), getattr(resource, "made", None)
             raise DeviceError(
                 f"the {kind} is on {where}, the value is not",
                 expected=None if made is None else f"a value where the {kind} is, made at {made}",
@@ -79,6 +79,13 @@ def count_type(*, resource: Any, device: Device | None = None) -> TensorType:
 
 def nothing_type(*, resource: Any, device: Device | None = None) -> tuple[TensorType, ...]:
     """The type rule of ops that only change a resource, without outputs."""
+    return ()
+
+
+def cancelled_type(
+    *, resource: Any, failure: str | None = None, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    """The type of an op that closes a resource, perhaps for a failure that later errors quote."""
     return ()
 
 

@@ -26,6 +26,7 @@ from eagerflow.ops.state.counts_and_timeouts import (
 from eagerflow.ops.state.queue_elements import Elements, check_part, checked, part_of
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.barrier import BarrierState
+from eagerflow.resources.resources_at_tasks import ResourceAtTask, ResourceRecipe, resource_on
 from eagerflow.types import BYTES, DTYPES, INT64, DTypeLike, TensorType, as_dtype
 from eagerflow.unknown_names import hint_at
 
@@ -61,7 +62,7 @@ def _taken_types(resource: AccumulatorState, count: int | None = None) -> tuple[
         return tuple(resource.types)
     types = []
     for kind in resource.types:
-        rows = unknown("rows", "how many rows there are depends on what was added")
+        rows = unknown("rows", "the number of rows depends on the slices added")
         types.append(TensorType(INT64, (rows,)))
         types.append(kind.like(shape=(rows, *kind.shape[1:])))
     return tuple(types)
@@ -101,12 +102,15 @@ class Accumulator:
             or complex dtypes. A string such as ``"f32[8,3]"`` may stand for a tensor.
         sparse: whether values are `IndexedSlices` of such tensors. The mean of a row is then over
             the values that have this row, as in TensorFlow.
-        device: device of the sum; by default that of ``like``.
-        name: name for display.
+        device: device of the sum; by default that of ``like``. On a device of a task
+            (`eagerflow.cluster`) the accumulator is in the process of that task.
+        name: name for display, and for other clients in a container.
+        container: name of a container of the task, as for `eagerflow.Queue`.
 
     Raises:
         DTypeError: ``like`` is neither floating nor complex, or is no tensor.
         ShapeError: a size is not known; or, if ``sparse``, a tensor has no axes.
+        ResourceError: the container has another resource of that name.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §4.4.
 
@@ -123,7 +127,7 @@ class Accumulator:
 
     def __init__(
         self, like: object, *, sparse: bool = False, device: DeviceLike = None,
-        name: str | None = None,
+        name: str | None = None, container: str | None = None,
     ) -> None:  # fmt: skip
         self._elements = elements = Elements("Accumulator", like, device)
         for kind in elements.specs:
@@ -137,12 +141,19 @@ class Accumulator:
                 raise ShapeError("Accumulator: a tensor without axes has no rows", given=str(kind))
             if any(type(size) is not int for size in kind.shape):
                 raise ShapeError("Accumulator: all sizes must be known", given=str(kind))
-        self.resource = AccumulatorState(elements.types, sparse, elements.device, name)
+        types, where = elements.types, elements.device
+        what = "sparse accumulator" if sparse else "accumulator"
+        self.resource: AccumulatorState | ResourceAtTask = resource_on(
+            where, ResourceRecipe(what, types), name, container,
+            lambda: AccumulatorState(types, sparse, where, name),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         state = self.resource
         types = ", ".join(map(str, state.specs))
         sparse = ", sparse" if state.sparse else ""
+        if isinstance(state, ResourceAtTask):
+            return f"Accumulator({named(state)}{types}{sparse})"
         return f"Accumulator({named(state)}{types}{sparse}, {state.count} at step {state.step})"
 
     def add(self, value: object, step: TensorLike) -> Tensor:
@@ -184,7 +195,7 @@ class Accumulator:
                     expected=f"IndexedSlices of {kind}",
                 )
             if len(slices.shape) != kind.ndim or not may_equal(slices.shape[0], kind.shape[0]):
-                raise ShapeError("add: slices of another array", given=repr(slices),
+                raise ShapeError("add: the slices are of another array", given=repr(slices),
                                  expected=str(kind))  # fmt: skip
             parts += [slices.indices, part_of("add", slices.values, kind, holder=self.resource)]
         return parts
@@ -257,15 +268,16 @@ def _insert_type(
 def _joined_types(
     resource: BarrierState, count: int | None = None, small: bool = False
 ) -> tuple[TensorType, ...]:
-    left = "how many elements are left depends on the barrier"
+    left = "the number of elements left depends on the barrier"
     size = unknown("k", left) if small else size_of(count)
     keys = TensorType(resource.key_dtype, (size,))
     return (keys, *[kind.like(shape=(size, *kind.shape)) for kind in resource.types])
 
 
 def _close_type(
-    *, resource: BarrierState, cancel: bool, device: Device | None = None
-) -> tuple[TensorType, ...]:
+    *, resource: BarrierState, cancel: bool, failure: str | None = None,
+    device: Device | None = None,
+) -> tuple[TensorType, ...]:  # fmt: skip
     return ()
 
 
@@ -294,12 +306,15 @@ class Barrier:
     Args:
         like: a tuple of components: tensors, or strings such as ``"f32[3]"``.
         key_dtype: dtype of the keys: int64, or bytes.
-        device: device of the elements; by default that of ``like``.
-        name: name for display.
+        device: device of the elements; by default that of ``like``. On a device of a task
+            (`eagerflow.cluster`) the barrier is in the process of that task.
+        name: name for display, and for other clients in a container.
+        container: name of a container of the task, as for `eagerflow.Queue`.
 
     Raises:
         DTypeError: ``like`` is no tuple of tensors or types.
         ShapeError: a size is not known.
+        ResourceError: the container has another resource of that name.
 
     Source: TensorFlow's ``Barrier``.
 
@@ -317,7 +332,7 @@ class Barrier:
 
     def __init__(
         self, like: object, *, key_dtype: DTypeLike = "int64", device: DeviceLike = None,
-        name: str | None = None,
+        name: str | None = None, container: str | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(like, (tuple, list)):
             raise DTypeError(
@@ -332,11 +347,18 @@ class Barrier:
         keys = as_dtype(key_dtype)
         if keys not in (INT64, BYTES):
             raise DTypeError(f"Barrier: key_dtype={keys.name}", expected="int64 or bytes")
-        self.resource = BarrierState(elements.types, elements.device, name, keys)
+        types, where = elements.types, elements.device
+        kind = "barrier" if keys is INT64 else "bytes barrier"
+        self.resource: BarrierState | ResourceAtTask = resource_on(
+            where, ResourceRecipe(kind, types), name, container,
+            lambda: BarrierState(types, where, name, keys),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         state = self.resource
         types = ", ".join(map(str, state.specs))
+        if isinstance(state, ResourceAtTask):
+            return f"Barrier({named(state)}({types}))"
         closed = ", closed" if state.closed else ""
         ready, incomplete = state.ready_size(), state.incomplete_size()
         return f"Barrier({named(state)}({types}), {ready} ready, {incomplete} incomplete{closed})"

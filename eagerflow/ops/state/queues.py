@@ -22,9 +22,10 @@ from eagerflow.errors import (
     TensorValueError,
     TraceError,
 )
+from eagerflow.formatting import escape
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import DeviceLike
-from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
+from eagerflow.ops.rules.type_rules import cancelled_type, count_type, effect_op
 from eagerflow.ops.state.counts_and_timeouts import (
     WAITING,
     bind_wait,
@@ -47,6 +48,12 @@ from eagerflow.ops.state.queue_elements import (
 from eagerflow.resources.queue_kinds import KINDS
 from eagerflow.resources.queue_levels import to_html
 from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.resources_at_tasks import (
+    TASK_NOTE,
+    ResourceAtTask,
+    ResourceRecipe,
+    resource_on,
+)
 from eagerflow.types import DTYPES, INT64, TensorType
 from eagerflow.unknown_names import hint_at
 
@@ -114,7 +121,7 @@ _dequeue_up_to = waiting_op(
     "queue_dequeue_up_to",
     QueueState,
     lambda queue, count=None: _stacked(
-        queue, unknown("k", "how many elements are left depends on the queue")
+        queue, unknown("k", "the number of elements left depends on the queue")
     ),
     counted=True,
 )
@@ -122,7 +129,7 @@ _size = effect_op("queue_size", QueueState, count_type, "fence")
 _closed = effect_op("queue_closed", QueueState, _closed_type, "fence")
 _close = waiting_op("queue_close", QueueState, lambda queue: (), raises=())
 _cancel_and_close = effect_op(
-    "queue_cancel_and_close", QueueState, nothing_type, "fence", outputs=None
+    "queue_cancel_and_close", QueueState, cancelled_type, "fence", outputs=None
 )
 
 
@@ -154,12 +161,17 @@ class Queue:
         min_after_dequeue: for a shuffle queue, the number of elements that remain to choose from,
             until the queue is closed.
         seed: for a shuffle queue, a seed for reproducible order; random by default.
-        device: device of the elements; by default that of ``like``.
-        name: name for display.
+        device: device of the elements; by default that of ``like``. A queue on a device of a task
+            (`eagerflow.cluster`) is in the process of that task.
+        name: name for display, and for other clients in a container.
+        container: name of a container of the task. All clients that name the same container, queue,
+            kind, type and capacity have the same queue. By default a queue is private.
 
     Raises:
         TensorValueError: the capacity, the kind or an option is not valid.
         DTypeError: ``like`` is no tensor and no type, or a number is no integer.
+        ResourceError: the container has another resource of that name, or the device belongs to no
+            task.
 
     Source: Abadi et al., TensorFlow: A System for Large-Scale Machine Learning, OSDI 2016, §3.1.
 
@@ -184,6 +196,7 @@ class Queue:
         seed: int | None = None,
         device: DeviceLike = None,
         name: str | None = None,
+        container: str | None = None,
     ) -> None:
         room = _checked_capacity(capacity)
         if kind not in [*KINDS]:  # it may be unhashable
@@ -205,8 +218,11 @@ class Queue:
         named = any(isinstance(size, Dim) for shape in shapes for size in shape)
         #: shapes that need no further check
         self._shapes: list[Any] | None = None if named else shapes
-        store = self._kind.store(min_after_dequeue, seed)
-        self.resource = QueueState(room, store, kind, elements.types, elements.device, name)
+        types, where = elements.types, elements.device
+        self.resource: QueueState | ResourceAtTask = resource_on(
+            where, ResourceRecipe(kind, types, room, least, seed), name, container,
+            lambda: QueueState(room, self._kind.store(least, seed), kind, types, where, name),
+        )  # fmt: skip
 
     @property
     def capacity(self) -> int | None:
@@ -237,13 +253,23 @@ class Queue:
         (True, Tensor(0, i64[]@cpu:0))
         """
         state = self.resource
+        if isinstance(state, ResourceAtTask):
+            closed: Any = bind(_closed, resource=state, device=state.device)
+            return closed if is_traced() else bool(closed)
         return told(_closed, state, bool(state.closed))
 
     def __repr__(self) -> str:
-        return f"Queue({self._heading()}, {self.resource.level()})"
+        state = self.resource
+        if isinstance(state, ResourceAtTask):
+            room = "" if self.capacity is None else f", at most {self.capacity}"
+            return f"Queue({self._heading()}{room})"
+        return f"Queue({self._heading()}, {state.level()})"
 
     def _repr_html_(self) -> str:
-        return to_html(f"Queue({self._heading()})", [self.resource.level()])
+        state = self.resource
+        if isinstance(state, ResourceAtTask):
+            return f"<code>{escape(repr(self))}</code>"
+        return to_html(f"Queue({self._heading()})", [state.level()])
 
     def _heading(self) -> str:
         state = self.resource
@@ -319,6 +345,8 @@ class Queue:
         timeout: TensorLike | None,
     ) -> None:
         state, seconds = self.resource, timeout_of(what, timeout)
+        if isinstance(state, ResourceAtTask):
+            state.check()  # before the elements are sent
         inputs = self._elements.split(what, element, many=op is _enqueue_many, holder=state)
         if self._kind.has_priorities != (priority is not None):
             raise TensorValueError(
@@ -379,8 +407,9 @@ class Queue:
             try:
                 element = self.dequeue()
             except QueueClosedError as error:
-                if getattr(error, "__notes__", ()):  # the runner that fills the queue failed
-                    raise
+                notes = getattr(error, "__notes__", ())
+                if any(not note.startswith(TASK_NOTE) for note in notes):
+                    raise  # the runner that fills the queue failed
                 return
             yield element
 

@@ -34,7 +34,7 @@ from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import NUMERIC, check_kind, of_state, repeats_to
-from eagerflow.resources.shared_variables import join_variable
+from eagerflow.resources.shared_resources import join_variable
 from eagerflow.resources.variable import Companions, VariableState
 from eagerflow.types import DType, DTypeLike, Shape, TensorType, may_be_same_shape
 

@@ -90,7 +90,7 @@ def ends_at(moment: float) -> Iterator[None]:
     token = _moment.set(end)
     _count(1)
     try:
-        with limited(lambda: end - monotonic(), _waited_too_long):
+        with limited(lambda: end - monotonic(), _late):
             yield
     finally:
         _count(-1)
@@ -117,8 +117,13 @@ def _count(change: int) -> None:
         blocks.count += change
 
 
-def _waited_too_long(attempt: Any) -> DeadlineError:
-    return DeadlineError(f"{attempt.what}: it still waits, and {LATE}", given=attempt.owner.state())
+def _late(attempt: Any) -> DeadlineError:
+    return waited_too_long(attempt.what, attempt.owner.state())
+
+
+def waited_too_long(what: str, state: str | None) -> DeadlineError:
+    """The error of an operation that waited for a resource in this state."""
+    return DeadlineError(f"{what}: it still waits, and {LATE}", given=state)
 
 
 def active() -> bool:

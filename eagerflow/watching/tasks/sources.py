@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, final
 
-from eagerflow.events import TransferEvent
+from eagerflow.events import BriefLevel, TransferEvent
 
 Health = Literal["ready", "suspect", "lost", "gone"]
 
@@ -90,6 +90,7 @@ class TaskNews(NamedTuple):
         moves: transfers from the task that have ended.
         sums: sums of further transfers.
         places: the current places of its threads.
+        levels: the levels of its queues that have changed.
     """
 
     task: str
@@ -97,6 +98,7 @@ class TaskNews(NamedTuple):
     moves: Sequence[TransferEvent] = ()
     sums: Sequence[TaskTransfers] = ()
     places: Sequence[TaskPlace] = ()
+    levels: Sequence[BriefLevel] = ()
 
 
 class Subscriber(Protocol):

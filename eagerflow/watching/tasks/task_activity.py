@@ -106,6 +106,8 @@ class TaskActivity:
             self.told += len(news.regions)
             for move in news.moves:
                 self._activity.end(move)
+            for level in news.levels:
+                self._activity.brief_level(level)
             for sums in news.sums:
                 self._activity.add_transfers(*sums)
             self._places[news.task] = perf_counter(), news.places

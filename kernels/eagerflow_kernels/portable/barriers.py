@@ -37,9 +37,11 @@ def barrier_take_many(
 
 
 @portable("barrier_close")
-def barrier_close(xp: Any, *, resource: Any, cancel: bool) -> tuple[Array, ...]:
-    """Refuse new keys from now on; with ``cancel``, all components."""
-    resource.close(cancel)
+def barrier_close(
+    xp: Any, *, resource: Any, cancel: bool, failure: str | None = None
+) -> tuple[Array, ...]:  # fmt: skip
+    """Refuse new keys from now on; with ``cancel``, all components. A failure is quoted later."""
+    resource.close(cancel, failure)
     return ()
 
 

@@ -88,9 +88,11 @@ def queue_close(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
 
 
 @portable("queue_cancel_and_close")
-def queue_cancel_and_close(xp: Any, *, resource: Any) -> tuple[Array, ...]:
-    """Close a queue to new elements, and cancel waiting producers."""
-    resource.cancel_and_close()
+def queue_cancel_and_close(
+    xp: Any, *, resource: Any, failure: str | None = None
+) -> tuple[Array, ...]:  # fmt: skip
+    """Close a queue to new elements, and cancel waiting producers; a failure is quoted there."""
+    resource.cancel_and_close(failure=failure)
     return ()
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.request_handling import TaskWork
 from eagerflow.cluster.processes.server_grants import ServerGrants
-from eagerflow.cluster.protocol.message_heads import ErrorHead, step_number
-from eagerflow.cluster.protocol.message_limits import LIMITS
-from eagerflow.cluster.protocol.messages import Eager, Register, RunStep
+from eagerflow.cluster.protocol.message_heads import ErrorHead, TypeHead, step_number
+from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
+from eagerflow.cluster.protocol.messages import Eager, MakeResource, Register, RunStep
 from eagerflow.cluster.protocol.values import encode_value
 from eagerflow.runtime.rendezvous.station import Station
 
@@ -110,3 +111,72 @@ def test_an_abort_may_come_while_a_step_begins(
     error = told.get(timeout=30)[-1]
     assert "enough" in error.wrong
     assert not work._steps
+
+
+# --- queues ------------------------------------------------------------------------------------
+
+
+def queue(number: int, name: str, container: str = "default", **other: Any) -> MakeResource:
+    given = {"kind": "fifo", "types": (TypeHead("float32", (2,)),), "capacity": 3} | other
+    kind, types = given.pop("kind"), given.pop("types")
+    return MakeResource(number, container, name, kind, types, "cpu:0", **given)
+
+
+def asked(work: TaskWork, told: SimpleQueue[tuple[Any, ...]], message: Any, session: int) -> Any:
+    """The error of a request; None if it was done."""
+    work.do(session, message, [])
+    return told.get(timeout=30)[-1]
+
+
+@pytest.mark.parametrize(
+    ("other", "kind"),
+    [
+        ({"kind": "mutex"}, "TensorValueError"),
+        ({"kind": "__class__"}, "TensorValueError"),
+        ({"types": ()}, "TensorValueError"),
+        ({"types": (TypeHead("object", ()),)}, "ProtocolError"),
+        ({"types": (TypeHead("list", ()),)}, "ProtocolError"),
+        ({"types": (TypeHead("float32", ("os.system()",)),)}, "DimError"),
+        ({"kind": "shuffle", "least": 3}, "TensorValueError"),
+        ({"container": "&files"}, "ResourceError"),
+    ],
+)
+def test_a_queue_that_cannot_be_is_refused(
+    other: dict[str, Any], kind: str, work: TaskWork, told: SimpleQueue[tuple[Any, ...]]
+) -> None:
+    error = asked(work, told, queue(2, "q", **other), SESSION)
+    assert error.kind == kind
+    assert asked(work, told, queue(3, "q"), SESSION) is None
+
+
+def test_a_device_that_the_task_has_not_announced_has_no_queue(
+    work: TaskWork, told: SimpleQueue[tuple[Any, ...]]
+) -> None:
+    error = asked(work, told, replace(queue(2, "q"), device="gpu:0"), SESSION)
+    assert error.kind == "DeviceError"
+
+
+@pytest.mark.parametrize("container", ["default", "shared"])
+def test_resources_are_limited(
+    container: str, work: TaskWork, told: SimpleQueue[tuple[Any, ...]]
+) -> None:
+    work._limits = Limits(resources=2)
+    for i in range(2):
+        assert asked(work, told, queue(2, f"q{i}", container), SESSION + i) is None
+        assert asked(work, told, queue(3, f"q{i}", container), SESSION + i) is None  # joins
+    error = asked(work, told, queue(4, "q2", container), SESSION)
+    assert (error is None) == (container == "default")
+    error = asked(work, told, queue(5, "q3", "another"), SESSION)
+    assert (error is None) == (container == "default")
+    work.free(SESSION)
+    assert asked(work, told, queue(2, "q3"), SESSION) is None
+
+
+def test_a_queue_belongs_to_its_session(work: TaskWork, told: SimpleQueue[tuple[Any, ...]]) -> None:
+    assert asked(work, told, queue(2, "q"), SESSION) is None
+    for session in (SESSION, SESSION + 1):
+        size = '%x = queue_size() {resource=@q, device=device("cpu:0")} : i64[]'
+        text = f'graph "f"() {{ {size} return %x }}'
+        work.do(session, Register(3, 1, {}, {"q": ("default", "q")}, {}), [text.encode()])
+        error = told.get(timeout=30)[-1]
+        assert (error is None) == (session == SESSION)

@@ -23,6 +23,7 @@ from eagerflow.cluster.protocol.messages import (
     AnyMessage,
     Done,
     Eager,
+    MakeResource,
     MakeVariable,
     PacketMessage,
     Register,
@@ -31,8 +32,10 @@ from eagerflow.cluster.protocol.messages import (
 )
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.partitions import read_partition
+from eagerflow.cluster.protocol.recipes import read_recipe
 from eagerflow.cluster.protocol.values import ArrayHead, decode_array, decode_values, encode_value
 from eagerflow.errors import EagerflowError, ProtocolError, relocate
+from eagerflow.hardware import as_device
 from eagerflow.runtime.rendezvous.packets import Message, Packet
 from tests.cluster.protocol.traffic import Frames, Training, find, messages, registrations
 from tests.exploring import examples
@@ -61,6 +64,9 @@ def take(frames: Frames) -> Any:
             value = decode_array(message.value, left)
         codec.all_taken(left)
         return value
+    if isinstance(message, MakeResource):
+        codec.all_taken(iter(rest))
+        return read_recipe(message).build(as_device("cpu:0"), message.name)
     if isinstance(message, Eager):
         try:
             return _session().run(message, rest)

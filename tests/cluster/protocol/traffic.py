@@ -9,13 +9,13 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.message_heads import ArrayHead, HandleHead, step_number
+from eagerflow.cluster.protocol.message_heads import ArrayHead, HandleHead, TypeHead, step_number
 from eagerflow.cluster.protocol.messages import (
     PROTOCOL,
     Abort,
     AnyMessage,
     Done,
-    DropVariable,
+    DropResource,
     Eager,
     Failed,
     Fetch,
@@ -24,6 +24,7 @@ from eagerflow.cluster.protocol.messages import (
     Hello,
     IssueOp,
     Look,
+    MakeResource,
     MakeVariable,
     Peers,
     Printed,
@@ -92,7 +93,7 @@ def eager() -> tuple[Eager, Frames]:
     defined, frames = write_op("sum", {"axis": (0,), "keepdims": False}, 1)
     put = PutValue(1, encode_value(np.arange(6.0).reshape(2, 3), frames), "cpu:0")
     op = IssueOp(1, 1, (1,), 16385)
-    return Eager(3, (defined, put, op, FreeHandles((1, 16385)), DropVariable("w", (1,)))), frames
+    return Eager(3, (defined, put, op, FreeHandles((1, 16385)), DropResource("w", (1,)))), frames
 
 
 def messages() -> list[Frames]:
@@ -112,6 +113,12 @@ def messages() -> list[Frames]:
             [np.ones(3).tobytes()],
         ),
         (MakeVariable(2, "", "w", HandleHead(5), "cpu:0", True), []),
+        (
+            MakeResource(
+                2, "", "q", "shuffle", (TypeHead("float32", ("n", 3)),), "cpu:0", 10, 2, 7
+            ),
+            [],
+        ),
         (Fetch(2, 5, 1), []),
         eager(),
         (RunStep(4, step_number(77, 1), 1, (HandleHead(3),), (0, 16385), 2), []),

@@ -11,6 +11,7 @@ from eagerflow.cluster.protocol.values import decode_values
 from eagerflow.cluster.relaying.news import (
     News,
     ToldArrival,
+    ToldLevel,
     ToldMove,
     ToldPlace,
     ToldRegion,
@@ -27,6 +28,7 @@ NEWS = News(
     [ToldArrival(3, "y -> cpu:1 while:2", 1.125)],
     [ToldSum(1, "ps:0/cpu:0", "worker:0/cpu:0", 900, 2**50, 3.5)],
     [ToldPlace(2, "net/äx", "while", 7, 0.25, 2**47)],
+    [ToldLevel("shared/q", "fifo", 3, 10, 0, 2, 1)],
 )
 
 
@@ -35,7 +37,7 @@ def values(news: News) -> list[Any]:
     return decode_values(heads, iter(frames))
 
 
-@pytest.mark.parametrize("news", [NEWS, News(0.0, [], [], [], [], [])])
+@pytest.mark.parametrize("news", [NEWS, News(0.0, [], [], [], [], [], [])])
 def test_there_and_back(news: News) -> None:
     assert decode(values(news)) == news
 
@@ -52,5 +54,5 @@ def test_there_and_back(news: News) -> None:
     lambda v: [None] * len(v),
 ])  # fmt: skip
 def test_what_is_damaged_is_refused(change: Any) -> None:
-    with pytest.raises(ProtocolError, match="not what a task tells"):
+    with pytest.raises(ProtocolError, match="a malformed report of its steps"):
         decode(change(values(NEWS)))

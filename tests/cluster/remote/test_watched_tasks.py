@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from time import perf_counter
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,33 @@ def test_regions_and_transfers_of_two_processes(cluster, ear, step) -> None:
     }
     read = [move for move in moves if move.device == "worker:0/cpu:0"]
     assert (len(read), {move.nbytes for move in read}) == (STEPS, {32})
+
+
+def test_levels_of_queues_that_have_changed(cluster, ear) -> None:
+    queue = ef.Queue(4, "f32[]", device="ps:0", name="depths")
+    barrier = ef.Barrier(("f32[]",), device="ps:0", name="pairs", container="shared")
+    queue.enqueue_many([1.0, 2.0, 3.0])
+
+    def levels() -> dict[str, tuple[Any, ...]]:
+        begin = perf_counter()
+        told = [level for news in ear.ask(cluster) for level in news.levels]
+        assert all(begin <= level[-1] <= perf_counter() for level in told)
+        return {level[0]: level[1:-1] for level in told}
+
+    assert levels() == {
+        "ps:0/depths": ("fifo", 3, 4, 0, 0, False),
+        "ps:0/shared/pairs": ("barrier", 0, 0, 0, 0, False),
+    }
+    assert levels() == {}
+    queue.dequeue()
+    barrier.insert_many(0, [7], [0.5])
+    queue.close()
+    assert levels() == {
+        "ps:0/depths": ("fifo", 2, 4, 0, 0, True),
+        "ps:0/shared/pairs": ("barrier", 1, 0, 0, 0, False),
+    }
+    assert ef.show(queue).live.queues == ("ps:0/depths",)
+    assert ef.show(barrier).live.queues == ("ps:0/shared/pairs",)
 
 
 def test_a_view_gets_lanes_links_and_health(cluster, step) -> None:

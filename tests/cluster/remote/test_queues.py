@@ -1,0 +1,464 @@
+"""Queues that live at a task: who waits there, who shares them, and when they end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import (
+    ClusterWarning,
+    DeadlineError,
+    QueueClosedError,
+    ResourceError,
+    TaskLost,
+    TensorIndexError,
+)
+from eagerflow.runtime.threads import workers
+from tests.cluster.remote.waiting import Waiting, open_steps, watching
+from tests.cluster.test_clusters import ENVIRONMENT, comes
+from tests.cluster.warm import warm
+from tests.ctrl_c import ctrl_c_raises
+from tests.resources.queues.modes import until
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ef.cluster.Cluster]:
+    with ef.cluster.local({"ps": 2, "worker": 2}) as made, watching(made):
+        warm(made)
+        yield made
+
+
+def queue_of(*values: float, capacity: int = 3, **how: Any) -> ef.Queue:
+    queue = ef.Queue(capacity, "f32[]", device="ps:0", **how)
+    for value in values:
+        queue.enqueue(value)
+    return queue
+
+
+def left(queue: ef.Queue) -> list[float]:
+    return [queue.dequeue().item() for _ in range(int(queue.size()))]
+
+
+def other_client(folder: Path, program: str) -> subprocess.Popen[str]:
+    code = f"""
+import sys, eagerflow as ef
+with ef.cluster.connect(sys.argv[1]) as cluster:
+    queue = ef.Queue(3, "f32[]", device="ps:0", name="both", container="shared")
+{program}
+"""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)], env=ENVIRONMENT, text=True,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+
+
+# --- where they are ----------------------------------------------------------------------------
+
+
+def test_its_elements_are_at_the_task(cluster: ef.cluster.Cluster) -> None:
+    queue = ef.Queue(4, {"x": "f32[2]", "n": "i64[]"}, device="ps:0", name="pairs")
+    queue.enqueue({"x": [1.0, 2.0], "n": 3})
+    taken = queue.dequeue()
+    assert str(taken["x"].device) == "ps:0/cpu:0"
+    assert (taken["x"].tolist(), taken["n"].item()) == ([1, 2], 3)
+    assert repr(queue) == "Queue(fifo 'pairs', i64[]@ps:0/cpu:0, f32[2]@ps:0/cpu:0, at most 4)"
+    assert "pairs" in queue._repr_html_()
+    assert (queue.capacity, queue.kind, queue.name, queue.closed) == (4, "fifo", "pairs", False)
+
+
+def test_it_is_on_the_device_of_the_task_that_is_named(cluster: ef.cluster.Cluster) -> None:
+    queue = ef.Queue(1, ef.ones(2, device="worker:1"))
+    queue.enqueue([1.0, 2.0])
+    assert str(queue.dequeue().device) == "worker:1/cpu:0"
+
+
+def test_each_kind_gives_what_it_gives_here(cluster: ef.cluster.Cluster) -> None:
+    def program(device: str) -> list[Any]:
+        shuffle = ef.Queue(9, "i64[]", kind="shuffle", seed=7, min_after_dequeue=2, device=device)
+        shuffle.enqueue_many(list(range(8)))
+        first = ef.Queue(9, "i64[]", kind="priority", device=device)
+        first.enqueue_many([10, 20, 30], priority=[2, 1, 1])
+        padding = ef.Queue(9, "f32[n,2]", kind="padding", device=device)
+        for n in (2, 0, 1):
+            padding.enqueue(ef.full((n, 2), n + 0.5, device=device))
+        some = padding.dequeue_many(2)
+        return [shuffle.dequeue_many(6).tolist(), first.dequeue_many(3).tolist(), some.tolist(),
+                padding.dequeue().tolist()]  # fmt: skip
+
+    assert program("ps:0") == program("cpu:0")
+
+
+def test_in_a_step_its_ops_are_at_its_task(cluster: ef.cluster.Cluster) -> None:
+    queue, total = queue_of(), ef.Variable(0.0, device="ps:0")
+
+    @ef.trace
+    def step(x: ef.Tensor) -> ef.Tensor:
+        with ef.device("worker:0"):
+            y = x * 2
+        queue.enqueue(y.to("ps:0"))
+        with ef.device("ps:0"):
+            total.assign_add(queue.dequeue())
+        return queue.size()
+
+    assert step(ef.tensor(1.5)).item() == 0
+    assert total.item() == 3
+    graph = step.graph(ef.tensor(1.5))
+    where = {str(node.device) for node in graph.nodes if node.op.startswith("queue_")}
+    assert where == {"ps:0/cpu:0"}
+
+
+# --- waits -------------------------------------------------------------------------------------
+
+
+def test_a_wait_holds_up_its_own_thread_alone(cluster: ef.cluster.Cluster) -> None:
+    queue, v = queue_of(), ef.Variable(0.0, device="ps:0")
+    add = ef.trace(lambda: v.assign_add(1.0))
+    waiting = [Waiting(queue.dequeue, queue), Waiting(ef.trace(lambda: queue.dequeue()), queue)]
+    for _ in range(100):
+        add()
+        v.assign_add(1.0)
+    assert v.item() == 200
+    done = other_client(cluster.folder, "    print(ef.ones(2, device='ps:0').tolist())")
+    assert done.communicate()[0] == "[1.0, 1.0]\n"
+    assert all(one.waits for one in waiting)
+    queue.enqueue_many([5.0, 6.0])
+    assert [one.result().item() for one in waiting] == [5, 6]
+
+
+def test_an_earlier_failure_of_the_thread_is_raised_first(cluster: ef.cluster.Cluster) -> None:
+    queue = queue_of(1.0)
+    with ef.device("ps:0"):
+        ef.take(ef.arange(3), [7])
+    with pytest.raises(TensorIndexError, match="index 7") as caught:
+        queue.dequeue()
+    assert "ef.take(ef.arange(3), [7])" in str(caught.value)
+    assert left(queue) == [1]
+
+
+def test_an_error_names_the_line_of_the_call(cluster: ef.cluster.Cluster) -> None:
+    queue = queue_of(1.0)
+    queue.close()
+    for _ in range(2):
+        with pytest.raises(QueueClosedError, match="enqueue: the queue is closed") as caught:
+            queue.enqueue(2.0)  # here
+    assert "# here" in str(caught.value)
+    assert caught.value.__notes__ == ["  task: ps:0"]
+    assert [x.item() for x in queue] == [1]
+
+
+def test_ctrl_c_ends_a_wait_and_takes_nothing(cluster: ef.cluster.Cluster) -> None:
+    queue = queue_of()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def press() -> None:
+        until(lambda: open_steps() > 0)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    for wait in (queue.dequeue, ef.trace(lambda: queue.dequeue())):
+        thread = threading.Thread(target=press)
+        with ctrl_c_raises():
+            thread.start()
+            with pytest.raises(KeyboardInterrupt):
+                wait()
+        thread.join()
+        assert comes(lambda: open_steps() == 0)
+        queue.enqueue(1.0)
+        assert left(queue) == [1]
+
+
+def test_a_deadline_ends_a_wait_and_takes_nothing(cluster: ef.cluster.Cluster) -> None:
+    queue = queue_of(1.0)
+    for wait in (lambda: queue.dequeue_many(2), ef.trace(lambda: queue.dequeue_many(2))):
+        with pytest.raises(DeadlineError) as caught, ef.deadline(0.05):
+            wait()
+        assert caught.value.wrong.endswith("its deadline has passed")
+        assert open_steps() == 0
+    with pytest.raises(ef.errors.WaitTimeoutError), ef.deadline(60):
+        queue.dequeue_many(2, timeout=0.01)
+    assert left(queue) == [1]
+
+
+def test_many_waits_hold_no_threads(cluster: ef.cluster.Cluster) -> None:
+    """Neither here nor at the task; those of pools end when they are idle."""
+    queue = queue_of()
+    task = psutil.Process(cluster.tasks["ps:0"].pid)
+    take = ef.trace(lambda: queue.dequeue())
+    queue.enqueue(0.0)
+    take()
+    before, here = task.num_threads(), threading.active_count()
+    runners = [ef.spawn(take) for _ in range(50)]
+    assert comes(lambda: open_steps() == 50)
+    assert comes(lambda: task.num_threads() <= before)
+    assert comes(lambda: threading.active_count() <= here)
+    queue.enqueue_many([float(i) for i in range(20)])
+    assert comes(lambda: sum(runner.steps for runner in runners) == 20)
+    queue.close()
+    assert all(runner.join(30) for runner in runners)
+    assert open_steps() == 0
+
+
+def test_large_elements(cluster: ef.cluster.Cluster) -> None:
+    queue = ef.Queue(2, "f32[1048576]", device="ps:0")
+    x = np.arange(1 << 20, dtype=np.float32)
+    queue.enqueue(x)
+    x[:] = 0
+    queue.enqueue(ef.tensor(x, device="worker:0").to("ps:0"))
+    assert queue.dequeue().sum().item() == np.arange(1 << 20, dtype=np.float32).sum()
+    assert not queue.dequeue().numpy().any()
+
+
+# --- other clients -----------------------------------------------------------------------------
+
+
+def test_two_processes_share_a_queue(cluster: ef.cluster.Cluster) -> None:
+    queue = queue_of(name="both", container="shared")
+    answers = ef.Queue(9, "f32[]", device="ps:0", name="answers", container="shared")
+    other = other_client(
+        cluster.folder,
+        "    answers = ef.Queue(9, 'f32[]', device='ps:0', name='answers', container='shared')\n"
+        "    for x in queue: answers.enqueue(x * 2)\n"
+        "    answers.close()",
+    )
+    queue.enqueue_many([1.0, 2.0, 3.0, 4.0])
+    queue.close()
+    assert [x.item() for x in answers] == [2, 4, 6, 8]
+    assert other.wait(30) == 0
+    other.communicate()
+
+
+def test_a_shared_queue_outlives_who_made_it(cluster: ef.cluster.Cluster) -> None:
+    program = """
+    kept = ef.Queue(3, "f32[]", device="ps:0", name="kept", container="shared")
+    kept.enqueue(7.0)
+    own = ef.Queue(3, "f32[]", device="ps:0", name="own")
+    own.enqueue(8.0)"""
+    assert other_client(cluster.folder, program).communicate()[0] == ""
+    assert left(queue_of(name="kept", container="shared")) == [7]
+    assert queue_of(name="own").size().item() == 0
+    a, b = (queue_of(name="kept", container="shared") for _ in range(2))
+    assert a.resource is b.resource
+
+
+@pytest.mark.parametrize(
+    ("capacity", "like", "kind"),
+    [(4, "f32[]", "fifo"), (3, "f32[2]", "fifo"), (3, "f32[]", "padding")],
+)
+def test_another_queue_of_that_name_is_an_error_that_names_who_made_it(
+    capacity: int, like: str, kind: Any, cluster: ef.cluster.Cluster
+) -> None:
+    program = "    ef.Queue(3, 'f32[]', device='ps:0', name='taken', container='shared')"
+    other_client(cluster.folder, program).communicate()
+    with pytest.raises(ResourceError, match="'taken' in the container 'shared'") as caught:
+        ef.Queue(capacity, like, kind=kind, device="ps:0", name="taken", container="shared")
+    assert caught.value.expected is not None
+    assert "fifo queue of f32[] for 3 on cpu:0, as made by session" in caught.value.expected
+
+
+def test_a_container_has_one_thing_of_a_name(cluster: ef.cluster.Cluster) -> None:
+    v = ef.Variable(0.0, device="ps:0", name="thing", container="shared")
+    with pytest.raises(ResourceError, match="is of another kind"):
+        queue_of(name="thing", container="shared")
+    assert v.item() == 0
+    with pytest.raises(ResourceError, match="must be on a task"):
+        ef.Queue(1, "f32[]", name="here", container="shared")
+
+
+@pytest.mark.parametrize("end", ["kill", "goodbye"])
+def test_the_waits_of_a_client_end_with_it(end: str, cluster: ef.cluster.Cluster) -> None:
+    queue = ef.Queue(3, "f32[]", device="ps:0", name="both", container="left")
+    program = """
+    queue = ef.Queue(3, "f32[]", device="ps:0", name="both", container="left")
+    own = ef.Queue(3, "f32[]", device="ps:0")
+    import threading
+    threading.Thread(target=queue.dequeue, daemon=True).start()
+    threading.Thread(target=own.dequeue, daemon=True).start()
+    while cluster.tasks["ps:0"].steps < 2: pass
+    print("waits", flush=True)
+    sys.stdin.readline()"""
+    if end == "goodbye":
+        program += "\n    import os\n    cluster.close(); os._exit(0)"
+    before = cluster.tasks["ps:0"].variables
+    other = subprocess.Popen(
+        [sys.executable, "-c", "import sys, eagerflow as ef\n"
+         f"with ef.cluster.connect(sys.argv[1]) as cluster:{program}", str(cluster.folder)],
+        env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stdin=subprocess.PIPE,
+    )  # fmt: skip
+    with other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "waits\n"
+        assert cluster.tasks["ps:0"].variables == before + 1
+        if end == "kill":
+            other.kill()
+        else:
+            other.communicate("\n")
+        assert comes(lambda: open_steps() == 0)
+    queue.enqueue(1.0)
+    assert left(queue) == [1]
+    assert cluster.tasks["ps:0"].variables == before
+
+
+# --- their end ---------------------------------------------------------------------------------
+
+
+def test_what_nobody_refers_to_is_freed(cluster: ef.cluster.Cluster) -> None:
+    gc.collect()
+    ef.hardware.synchronize("ps:0")
+    before = cluster.tasks["ps:0"]
+    for _ in range(20):
+        queue = queue_of(1.0, 2.0)
+        queue.dequeue()
+        del queue
+    gc.collect()
+    ef.hardware.synchronize("ps:0")
+    after = cluster.tasks["ps:0"]
+    assert (after.variables, after.values, after.partitions) == (
+        before.variables, before.values, before.partitions
+    )  # fmt: skip
+
+
+def test_a_task_that_dies_is_named_with_its_queue(cluster: ef.cluster.Cluster) -> None:
+    cluster.add("gone:0")
+    pid = cluster.tasks["gone:0"].pid
+    assert pid is not None
+    own = ef.Queue(2, "f32[]", device="gone:0", name="own")  # made here
+    both = ef.Queue(2, "f32[]", device="gone:0", name="both", container="shared")
+    step = ef.trace(lambda: own.dequeue())
+    waiting = [Waiting(own.dequeue, own), Waiting(step, own)]
+    os.kill(pid, signal.SIGKILL)
+    for one in waiting:
+        with pytest.raises(TaskLost, match="gone:0 is lost"):
+            one.result()
+    with pytest.raises(TaskLost, match="gone:0 is lost") as caught:
+        own.enqueue(1.0)
+    assert "fifo queue 'own' of f32[]@gone:0/cpu:0, made at" in str(caught.value.given)
+    assert "# made here" in str(caught.value.given)
+    assert "own.enqueue(1.0)" in str(caught.value.source)
+    with pytest.warns(ClusterWarning, match="gone:0 was restarted"):
+        cluster.restart("gone:0")
+    for use in (own.size, lambda: own.enqueue(1.0), step):
+        with pytest.raises(TaskLost, match="gone:0 is lost") as caught:
+            use()
+        assert "fifo queue 'own'" in str(caught.value.given)
+    again = ef.Queue(2, "f32[]", device="gone:0", name="both", container="shared")
+    again.enqueue(4.0)
+    assert both.dequeue().item() == 4
+    cluster.remove("gone:0")
+
+
+# --- use ---------------------------------------------------------------------------------------
+
+
+def test_a_runner_fills_a_queue_that_a_step_drains(cluster: ef.cluster.Cluster) -> None:
+    numbers, squares = queue_of(), queue_of(capacity=2)
+
+    @ef.trace
+    def square() -> None:
+        x = numbers.dequeue()
+        with ef.device("worker:0"):
+            y = x * x
+        squares.enqueue(y.to("ps:0"))
+
+    drain = ef.trace(lambda: squares.dequeue())
+    with ef.spawn(square, closes=squares) as runner:
+        numbers.enqueue_many([1.0, 2.0, 3.0])
+        assert [drain().item() for _ in range(3)] == [1, 4, 9]
+        until(lambda: open_steps() > 0 and workers.shared._waiting == len(workers.shared))
+    assert not runner.running
+    assert squares.closed
+    assert comes(lambda: open_steps() == 0)
+
+
+def test_a_runner_of_python_stops_in_a_wait(cluster: ef.cluster.Cluster) -> None:
+    queue, out = queue_of(), queue_of()
+    with ef.spawn(lambda: out.enqueue(queue.dequeue()), closes=out) as runner:
+        queue.enqueue(1.0)
+        assert out.dequeue().item() == 1
+        until(lambda: open_steps() > 0)
+    assert runner.steps == 1
+    assert out.closed
+    queue.enqueue(2.0)
+    assert left(queue) == [2]
+
+
+def test_the_failure_of_a_runner_is_quoted_where_its_queue_is_read(
+    cluster: ef.cluster.Cluster,
+) -> None:
+    queue = queue_of()
+    runner = ef.spawn(lambda: 1 / 0, closes=queue)
+    with pytest.raises(ZeroDivisionError):
+        runner.join()
+    with pytest.raises(QueueClosedError) as caught:
+        list(queue)
+    assert any("ended with ZeroDivisionError" in note for note in caught.value.__notes__)
+
+
+def test_a_runner_waits_for_both_processes(cluster: ef.cluster.Cluster) -> None:
+    """A step with functions of Python holds no thread either, and stops in either part."""
+    queue, here = queue_of(), ef.Queue(3, "f32[]")
+
+    @ef.trace
+    def step() -> None:
+        x = queue.dequeue()
+        here.enqueue(ef.py_call(lambda v: v + 1, "f32[]", x.to("cpu:0")))
+
+    with ef.spawn(step) as runner:
+        queue.enqueue_many([1.0, 2.0, 3.0, 4.0])
+        assert [here.dequeue().item() for _ in range(4)] == [2, 3, 4, 5]
+        until(lambda: runner.steps == 4 and open_steps() > 0)
+    assert open_steps() == 0
+
+
+def test_synchronous_training_through_queues(cluster: ef.cluster.Cluster) -> None:
+    """Each worker gives one gradient for a token of its own; their sum is plain training."""
+    data = np.random.default_rng(1).normal(size=(8, 3)).astype(np.float32)
+    target = data @ np.array([1.0, -2.0, 0.5], np.float32)
+    w = ef.Variable(ef.zeros(3), device="ps:0", name="w")
+    gradients = ef.Queue(4, "f32[3]", device="ps:0", name="gradients")
+    tokens = [ef.Queue(4, "i64[]", device="ps:0", name=f"tokens-{i}") for i in range(2)]
+
+    def worker(i: int) -> Any:
+        with ef.device(f"worker:{i}"):
+            x, y = ef.tensor(data[i::2]), ef.tensor(target[i::2])
+
+        @ef.trace
+        def step() -> None:
+            tokens[i].dequeue()
+            with ef.device(f"worker:{i}"):
+                g = ef.grad(lambda v: ((x @ v - y) ** 2).sum())(w.value)
+            gradients.enqueue(g.to("ps:0"))
+
+        return step
+
+    @ef.trace
+    def update() -> None:
+        with ef.device("ps:0"):
+            w.assign_sub(gradients.dequeue_many(2).sum(0) * 0.02)
+
+    with ef.spawn(worker(0)), ef.spawn(worker(1)):
+        for _ in range(20):
+            for queue in tokens:
+                queue.enqueue(0)
+            update()
+    v = np.zeros(3, np.float32)
+    for _ in range(20):
+        v -= 0.02 * 2 * data.T @ (data @ v - target)
+    np.testing.assert_allclose(w.numpy(), v, rtol=1e-3, atol=1e-4)
+
+
+def test_a_reader_takes_names_from_a_queue_of_this_process(cluster: ef.cluster.Cluster) -> None:
+    names = ef.Queue(3, "bytes[]", device="ps:0")
+    with pytest.raises(ResourceError, match="queue of names is at a task"):
+        ef.io.TextLineReader(names)
