@@ -95,7 +95,7 @@ def replaced(
     there = os.path.exists(target)
     direct = there and not (os.path.isfile(target) or os.path.isdir(target))
     part = target if direct else os.path.join(folder, f".{name}.{os.urandom(4).hex()}.part")
-    kept = "what was there is intact" if there and not direct else "nothing was written"
+    kept = "the earlier file is intact" if there and not direct else "nothing was written"
 
     def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
         try:

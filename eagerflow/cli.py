@@ -67,19 +67,23 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--task", required=True, help="its name, such as ps:0")
+    parser.add_argument("--task", required=True, help="name of the task, such as ps:0")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--folder", type=Path, help="where to listen, for this user alone")
+    where.add_argument("--folder", type=Path, help="folder of the sockets, for this user alone")
     where.add_argument(
-        "--listen", metavar="tcp://HOST:PORT", help="to clients; to other tasks on the next port"
+        "--listen",
+        metavar="tcp://HOST:PORT",
+        help="address for clients; other tasks use the next port",
     )
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--keys", type=Path, metavar="DIR", help="made by eagerflow keys")
+    who.add_argument(
+        "--keys", type=Path, metavar="DIR", help="folder of keys, made by eagerflow keys"
+    )
     who.add_argument(
         "--plain-tcp",
         action="store_true",
-        help="encrypt nothing, and let everybody in who reaches the port: they run ops, and read"
-        " and change what is there",
+        help="do not encrypt, and accept every client that reaches the port: it may run ops, and"
+        " read and change values",
     )
     parser.add_argument(
         "--allow-files", type=Path, metavar="DIR",
@@ -89,30 +93,32 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "--allow-python", action="append", default=[], metavar="MODULE:FUNCTION",
         help="let ef.py_call of clients call that function here; may be given again",
     )  # fmt: skip
-    parser.add_argument("--cpu-devices", type=_positive, default=1, help="how many it has")
+    parser.add_argument(
+        "--cpu-devices", type=_positive, default=1, help="number of its CPU devices"
+    )
     parser.add_argument(
         "--kernels", choices=("auto", "native", "portable"), default="auto",
         help="the library that computes, as of ef.config(kernels=)",
     )  # fmt: skip
     parser.add_argument(
         "--with-parent", type=Path, metavar="DIR",
-        help="end when nothing more comes from its input; if that was unforeseen, DIR goes",
+        help="end when standard input ends, and delete DIR if this was unexpected",
     )  # fmt: skip
     parser.set_defaults(run=_serve)
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="where they lie, for this user alone")
+    parser.add_argument("folder", type=Path, help="folder of the keys, for this user alone")
     parser.add_argument(
         "--task", action="append", default=[], metavar="NAME=tcp://HOST:PORT",
-        help="make the keys of a task that will listen there",
+        help="make the keys of the task that will listen at this address",
     )  # fmt: skip
     parser.add_argument(
         "--client", action="append", default=[], metavar="NAME",
         help="make a connection file, for ef.cluster.connect",
     )  # fmt: skip
     parser.add_argument(
-        "--revoke", action="append", default=[], metavar="NAME", help="let somebody in no more"
+        "--revoke", action="append", default=[], metavar="NAME", help="revoke a key"
     )
     parser.set_defaults(run=_keys)
 
@@ -146,7 +152,7 @@ def _serve(options: argparse.Namespace) -> None:
     credentials = None
     if options.folder is not None:
         if options.keys is not None or options.plain_tcp:
-            sys.exit("--folder needs no keys: nobody else enters it")
+            sys.exit("--folder needs no keys: no other user can enter it")
         listening.check_folder(options.folder)
         where = listening.doors_in(options.folder.resolve(), task)  # clients may use another path
     else:

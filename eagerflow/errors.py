@@ -143,7 +143,7 @@ class DataDependentError(ShapeError):
 
     >>> ef.nonzero(ef.tensor([0, 2, 3], device="null:0"))
     Traceback (most recent call last):
-    eagerflow.errors.DataDependentError: nonzero: how many elements are not zero depends on the data
+    eagerflow.errors.DataDependentError: nonzero: the number of nonzero elements depends on the data
     ...
     """
 

@@ -32,17 +32,17 @@ def _number(fits: Callable[[float], bool]) -> Callable[[Any], bool]:
 
 
 NOT_NEGATIVE: Final = OptionKind(
-    "is negative or no number", "a number that is not negative", _number(lambda x: x >= 0)
+    "is negative or not a number", "a number that is not negative", _number(lambda x: x >= 0)
 )
 POSITIVE: Final = OptionKind("is not positive", "a positive number", _number(lambda x: x > 0))
 FRACTION: Final = OptionKind(
-    "is no fraction", "a number from 0 to 1, 1 excluded", _number(lambda x: 0 <= x < 1)
+    "is not a fraction", "a number from 0 to 1, 1 excluded", _number(lambda x: 0 <= x < 1)
 )
 PROBABILITY: Final = OptionKind(
-    "is no probability", "a number from 0 to 1", _number(lambda x: 0 <= x <= 1)
+    "is not a probability", "a number from 0 to 1", _number(lambda x: 0 <= x <= 1)
 )
-SIZE: Final = OptionKind("is no size", "an integer from 1", lambda x: type(x) is int and x > 0)
-COUNT: Final = SIZE._replace(wrong="is no count")
+SIZE: Final = OptionKind("is not a size", "an integer from 1", lambda x: type(x) is int and x > 0)
+COUNT: Final = SIZE._replace(wrong="is not a count")
 
 
 def one_of(*choices: Any) -> OptionKind:
@@ -73,7 +73,7 @@ def require(who: str, kind: OptionKind, **options: Any) -> None:
     ...     require("Linear", SIZE, n_in=3, n_out=-1)
     ... except ef.errors.TensorValueError as error:
     ...     print(error.wrong)
-    Linear: n_out is no size
+    Linear: n_out is not a size
     """
     for name, value in options.items():
         if not kind.fits(value):

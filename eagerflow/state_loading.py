@@ -39,7 +39,7 @@ def put_state(
     """
     if not isinstance(state, Mapping):
         raise CheckpointError(
-            "load_state: the state is no mapping",
+            "load_state: the state is not a mapping",
             given=f"a value of type {type(state).__name__}",
             expected="values by path, as the state of a module",
             hint=f"of a module that has it: {owner.lower()}.load_state(other.state)",
@@ -73,7 +73,7 @@ def _hint(missing: list[str], unexpected: list[str]) -> str:
     """The advice for paths that do not match."""
     pair = renaming(missing, unexpected)
     meant = f"is {pair[0]!r} there {pair[1]!r} here? " if pair else ""
-    return f"{meant}strict=False leaves out what is missing or unexpected"
+    return f"{meant}strict=False skips missing and unexpected values"
 
 
 def _fitting(variable: ef.Variable, value: Any) -> ef.Tensor:

@@ -37,7 +37,7 @@ settings.register_profile(
 settings.register_profile(
     "slow",
     settings.get_profile("default"),
-    max_examples=1000,
+    max_examples=500,
     derandomize=False,
     database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
 )

@@ -123,7 +123,7 @@ def test_each_call_may_fail(
         write(b"after")
     monkeypatch.undo()
     assert caught.value.hint is not None
-    assert caught.value.hint.endswith("; what was there is intact")
+    assert caught.value.hint.endswith("; the earlier file is intact")
     assert ("bytes free" in str(caught.value)) is (code == errno.ENOSPC)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
     assert path.read_bytes() == b"before"

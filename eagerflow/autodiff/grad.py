@@ -70,7 +70,7 @@ def _inputs_of(what: str, name: str, argument: Any) -> tuple[list[Tensor], tree.
             raise GradientError(
                 f"{what}: {name}{_paths(treedef)[i]} is not an array",
                 given=type(leaf).__name__,
-                hint="pass what is not differentiated as another argument",
+                hint="pass values that are not differentiated as other arguments",
             ) from None
         if not x.dtype.is_inexact:
             check_inexact(what, name + _paths(treedef)[i], x)

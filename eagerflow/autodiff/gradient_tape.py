@@ -170,7 +170,7 @@ class GradientTape:
             raise GradientError(
                 f"GradientTape.gradient: no derivative flows into {name()}",
                 given=str(x.type),
-                hint="it depends on what is watched only through an op without derivative; "
+                hint="it depends on watched values only through an op without derivative; "
                 "watch it itself, with tape.watch(...) before it is used",
             )
         return () if slot == UNKNOWN else (slot,)

@@ -90,7 +90,7 @@ def _as_lists(result: Any, function: Any) -> Any:
     code = getattr(function, "__code__", None)
     return as_lists(
         result,
-        "a traced function returns a list of which only the graph knows how long it is",
+        "a traced function returns a list whose length only the graph knows",
         "return ef.stack(list)",
         None if code is None else _returning(code),
     )

@@ -98,7 +98,7 @@ class Way(AbstractInterpreter):
         if x.dtype is LIST:
             raise VmapError(
                 "under ef.vmap, rows that go different ways fill lists of different lengths",
-                given="a TensorArray, or what the gradient of the loop keeps of its iterations",
+                given="a TensorArray, or the values that the gradient of the loop keeps",
                 hint=f"take the gradient outside: ef.grad of ef.vmap; or {ROWS}",
             )
         entry = self._kept.get(id(x._data))

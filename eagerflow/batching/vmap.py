@@ -135,7 +135,7 @@ def _prefix(axes: Any, value: Any, what: str) -> list[Any]:
     whole, parts = tree.children(axes), tree.children(value)
     if whole is None or parts is None or len(whole) != len(parts):
         raise DTypeError(
-            f"vmap: {what} does not have the structure of what it is for",
+            f"vmap: {what} does not have the structure of its values",
             given=f"{axes!r} for {tree.show(tree.flatten(value)[1])}",
             expected="an int, None, or a tree of them like its upper part",
         )
@@ -203,10 +203,10 @@ def _rows(xs: Sequence[Any], axes: Sequence[Any], names: Sequence[str], size: An
                 "vmap: the numbers of rows differ",
                 given=f"{rows} of {who}, {own} of {name}",
                 expected="as many of each",
-                hint="say what all rows share: in_axes=(0, None)",
+                hint="mark arguments that all rows share: in_axes=(0, None)",
             )
     if rows is None:
-        raise ShapeError("vmap: nothing says how many rows there are", hint="pass axis_size=...")
+        raise ShapeError("vmap: the number of rows is not known", hint="pass axis_size=...")
     if type(rows) is int and rows < 1:
         raise ShapeError(
             "vmap: there are no rows", given=f"{rows} of {who}", expected="at least one"
@@ -222,7 +222,7 @@ def _value(vmap: Vmap, y: Any) -> tuple[bool, Any]:
         x = as_tensor(y)
     else:
         raise VmapError(
-            "vmap: the function gives what is no tensor", given=type(y).__name__,
+            "vmap: the function gives a value that is not a tensor", given=type(y).__name__,
             expected="a tree of tensors and numbers",
         )  # fmt: skip
     return vmap.holds(x), vmap.inside(x)

@@ -264,7 +264,7 @@ def _set_attribute(owner: Any, name: str, value: Any) -> None:
 def _delete(kind: str, owner: Any, key: Any) -> None:
     if kind == "item":
         if not isinstance(owner, dict):
-            raise TypeError("items of sequences are not taken away one by one")
+            raise TypeError("single items of sequences are not deleted")
         kind_of(owner).pop(owner, key, None)
     elif kind == "cell":
         with suppress(ValueError):  # nothing is bound

@@ -169,7 +169,7 @@ class Attributes:
     def _doubt(self, member: Any, text: str) -> None:
         source = Source(member.__code__, 0) if isinstance(member, FunctionType) else None
         self._visitor.found.findings.append(Finding(
-            "unwatched", text, "decides what attributes are: changes that it makes are not seen",
+            "unwatched", text, "decides the values of attributes: changes by it are not seen",
             "use __getattr__ or a property", source,
         ))  # fmt: skip
 

@@ -172,8 +172,8 @@ class Escapes:
         if self._too_many:
             reads.findings.append(Finding(
                 "unwatched", reads.root.text or "the function",
-                f"passes on what holds more than {MOST:,} objects: changes in the others are not "
-                "seen", "pass on what it needs of them", None,
+                f"passes on values that hold more than {MOST:,} objects: changes in the others are "
+                "not seen", "pass on only the objects needed", None,
             ))  # fmt: skip
 
     def _is_exact(self, path: AccessPath) -> bool:

@@ -38,7 +38,7 @@ from eagerflow.source import Source
 _ONCE: Final = "runs only while tracing"
 _TRACING: Final = "has an effect only while tracing"
 _EMPTY: Final = "runs only while tracing, and would show no values of tensors"
-_FROZEN: Final = "gives what it gave while tracing"
+_FROZEN: Final = "gives the value it had while tracing"
 _UNSEEN: Final = "cannot be followed: changes are not seen"
 _ARGUMENT: Final = "compute it outside and pass it as an argument, or use ef.py_call"
 _OUTSIDE: Final = "do it outside, or use ef.py_call"
@@ -70,7 +70,7 @@ _FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
         "numpy": "set_printoptions seterr seterrcall", "signal": "signal",
         "sys": "setprofile settrace",
     }),
-    (_UNSEEN, "write what it does as code", {
+    (_UNSEEN, "write its effect as plain code", {
         "builtins": "eval exec globals __import__", "importlib": "import_module",
         "inspect": "currentframe stack", "sys": "_getframe modules",
     }),

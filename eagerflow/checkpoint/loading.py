@@ -62,9 +62,7 @@ def load(
     """
     outside_traces("load")
     if like is None and (partial is not False or rename is not None):
-        raise CheckpointError(
-            "load: partial= and rename= say how a checkpoint fits like=, which is not given"
-        )
+        raise CheckpointError("load: partial= and rename= need like=, which is not given")
     folder = Path(path)
     try:
         return read_into(folder, like, partial, rename)[1]

@@ -171,7 +171,7 @@ class Manager:
     def _values(self, metrics: Mapping[str, Any] | None) -> dict[str, float]:
         if self._metric is not None and self._metric not in (metrics or {}):
             raise CheckpointError(
-                f"Manager.save: the metrics lack {self._metric!r}, which says what is best",
+                f"Manager.save: the metrics lack {self._metric!r}, by which checkpoints are ranked",
                 given=", ".join(metrics or ()) or "none",
                 expected=f"metrics={{{self._metric!r}: ...}} with every save",
                 hint="a manager without best_by= needs no metrics",

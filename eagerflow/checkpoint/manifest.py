@@ -97,7 +97,9 @@ def read_manifest(folder: Path) -> Manifest:
             kind = f"has no {MANIFEST}: no checkpoint, or one that was not finished"
             raise Damaged(folder, kind if folder.exists() else "does not exist") from None
         except (NotADirectoryError, IsADirectoryError):
-            raise Damaged(folder, "is no checkpoint: that is a folder with files") from None
+            raise Damaged(
+                folder, "is not a checkpoint: a checkpoint is a folder with files"
+            ) from None
     return _parsed(text, path)
 
 

@@ -131,7 +131,7 @@ def _container(x: Any, keys: tuple[Any, ...]) -> TreeNode:
     for kind in (list, tuple):
         if isinstance(x, kind):
             return TreeNode(kind.__name__, x, _children(enumerate(x), keys))
-    raise _cannot("this cannot be saved", type(x).__name__, keys)
+    raise _cannot("an object of this type cannot be saved", type(x).__name__, keys)
 
 
 def _children(
@@ -150,7 +150,7 @@ def _fields(x: Any) -> tuple[str, ...] | None:
 def _check_key(key: Any, keys: tuple[Any, ...]) -> None:
     parts = key if type(key) is tuple else (key,)
     if not all(type(part) in _PLAIN for part in parts):
-        raise _cannot("this cannot be a key of a dict that is saved", repr(key), keys)
+        raise _cannot("an object of this type cannot be a key of a saved dict", repr(key), keys)
 
 
 def _cannot(wrong: str, given: str, keys: tuple[Any, ...]) -> CheckpointError:

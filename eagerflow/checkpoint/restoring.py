@@ -161,7 +161,7 @@ def _hook_misfit(node: TreeNode) -> str:
     if _hook(node.value) is not None:
         return ""
     kind = type(node.value).__name__
-    return f"the state of a {kind} has values that are no variables, and it has no load_state"
+    return f"the state of a {kind} has values that are not variables, and it has no load_state"
 
 
 def _hook(owner: Any) -> Callable[[dict[str, Any]], None] | None:
@@ -207,7 +207,7 @@ def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
     lists = (("missing", missing), ("unexpected", unexpected), ("not fitting", misfits))
     wrong = [f"{title}: {first_names(names)}" for title, names in lists if names]
     if wrong:
-        take = "partial=True takes what is there" if partial is False else None
+        take = "partial=True takes the values that are there" if partial is False else None
         renamed = renaming(missing, unexpected)
         if renamed is not None and take is not None:
             take = f"rename={{{renamed[0]!r}: {renamed[1]!r}}}, if these are the same; or {take}"

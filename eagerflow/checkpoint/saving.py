@@ -65,7 +65,7 @@ def save(path: str | os.PathLike[str], tree: object, *, shard_bytes: int = GIGAB
     outside_traces("save")
     if not isinstance(path, str | os.PathLike):
         raise CheckpointError(
-            "save: the first argument is no path",
+            "save: the first argument is not a path",
             given=f"a {type(path).__name__}",
             expected="the path of a folder",
             hint="the path comes first: ef.checkpoint.save(path, tree)",
@@ -114,7 +114,7 @@ def save_noted(
                 raise
             _settle(path, lock, before or (), [shard.file for shard in new[1]])
     except OSError as error:
-        kept = "nothing was saved" if before is None else "what was there is intact"
+        kept = "nothing was saved" if before is None else "the earlier checkpoint is intact"
         size = sum(x.nbytes for x in tensors.values())
         raise unwritable(error, "checkpoint.save", path, kept, size) from None
 

@@ -213,12 +213,12 @@ class Cluster:
     def _restart(self, member: TaskDevices) -> None:
         task = member.task.task
         why = ErrorHead(
-            "TaskLost", f"{task} was started anew: what it held is lost", member.task.held,
-            hint="make it again, or bring back what a checkpoint has", task=task,
+            "TaskLost", f"{task} was restarted: the values it held are lost", member.task.held,
+            hint="make it again, or restore it from a checkpoint", task=task,
         )  # fmt: skip
         with self._lock:
             if self._member(task) is not member:
-                raise ResourceError(f"another task is called {task} meanwhile")
+                raise ResourceError(f"another task has taken the name {task} meanwhile")
             member.task.lose(why)
             self._provisioner.end(task)
             self._start(task)
@@ -296,7 +296,7 @@ class Cluster:
         if not self._owned:
             raise ResourceError(
                 "the tasks of this cluster were not started here",
-                hint="whoever has started them starts, ends and logs them",
+                hint="the program that started them starts, ends and logs them",
             )
 
     def _open(self) -> Connections:
@@ -392,7 +392,7 @@ def _device_options(function: str, cpu_devices: int) -> list[str]:
     """The options of ``eagerflow serve`` for that many devices; errors name ``function``."""
     if not isinstance(cpu_devices, int) or isinstance(cpu_devices, bool) or cpu_devices < 1:
         raise TensorValueError(
-            f"{function}: how many devices has a task?", given=f"cpu_devices={cpu_devices!r}",
+            f"{function}: wrong number of devices of a task", given=f"cpu_devices={cpu_devices!r}",
             expected="a positive int",
         )  # fmt: skip
     return ["--cpu-devices", str(cpu_devices)]
@@ -430,7 +430,9 @@ def task_names(function: str, jobs: Mapping[str, int]) -> list[str]:
     if not isinstance(jobs, Mapping) or not all(
         isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in jobs.values()
     ):
-        raise TensorValueError(f"{function}: how many tasks?", given=repr(jobs), expected=_JOBS)
+        raise TensorValueError(
+            f"{function}: wrong numbers of tasks", given=repr(jobs), expected=_JOBS
+        )
     names = [checked_name(f"{job}:{i}") for job, number in jobs.items() for i in range(number)]
     if not names:
         raise TensorValueError(f"{function}: there is no task", given=repr(jobs), expected=_JOBS)
@@ -481,8 +483,8 @@ def _elsewhere(
             raise AuthenticationError(
                 "tasks on ports need keys",
                 given=f"{dict(target)}",
-                hint="give the connection file that eagerflow keys wrote, or plain_tcp=True, with"
-                " which everybody on the way can read and change what is sent",
+                hint="pass the connection file that eagerflow keys wrote, or plain_tcp=True, with"
+                " which anyone on the network can read and change messages",
             )
         doors: Mapping[str, Doors] = {task: doors_at(where) for task, where in target.items()}
         return ExistingTasks(doors, listen=listen), doors

@@ -99,7 +99,7 @@ def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
         return "it steers what runs"
     op = find_op(node.op)
     if op is None:
-        return "it is no op on arrays"
+        return "it is not an op on arrays"
     wrong = _wrong_values(program, (*line.inputs, *line.outputs))
     if wrong:
         return wrong
@@ -162,9 +162,9 @@ def _role_of_state(program: Program, line: Line, node: Node, is_own: IsOwn) -> R
         return Role("read", space)
     given = space_at(program, line.inputs[0])
     if not all(type(size) is int for size in (*space, *given)):
-        return "the size of what it assigns is known only when it runs"
+        return "the size of the assigned value is known only when it runs"
     if op.updates is None and given != space:
-        return "what it assigns has another shape than the variable"
+        return "the assigned value has another shape than the variable"
     if KINDS[variable.dtype.name] == "bool" and op.updates is not None:
         return "it adds bools"
     return Role("update", space, op=op.updates or "")
@@ -175,7 +175,7 @@ def _role_of_rule(program: Program, line: Line, node: Node, rule: NativeOp) -> R
         return _role_of_pick(program, line, node, rule)
     kinds = [kind_at(program, r) for r in line.inputs]
     if rule.condition and kinds.pop(0) != "bool":
-        return "its condition is no bool"
+        return "its condition is not a bool"
     if len(set(kinds)) != 1 or computed_in(kinds[0]) not in rule.kinds:
         return f"its native kernel takes no {'/'.join(dict.fromkeys(kinds))}"
     made = kind_at(program, line.outputs[0])

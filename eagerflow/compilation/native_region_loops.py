@@ -213,9 +213,9 @@ class _Writer:
         """Append a pick of rows of a table; both operands are arguments, checked before use."""
         table, places = line.inputs
         if table in self._made or places in self._made:
-            raise UnfitError("what it picks, or by what, is computed beside it", "pick")
+            raise UnfitError("its table or its indices are computed in the same region", "pick")
         if self._program.constants.keys() & {table, places}:
-            raise UnfitError("what it picks, or by what, is a constant", "pick")
+            raise UnfitError("its table or its indices are constant", "pick")
         self._repeats = True
         whole = KernelArgument(table, "table", places=places)
         numbers = KernelArgument(places, self._form(places, True))
@@ -304,7 +304,7 @@ class _Writer:
             return self._form_by_rows(shape)
         if shape in self._rows:
             return "row"
-        raise UnfitError("what it reduces is repeated along some axes", "reduction")
+        raise UnfitError("its operand is repeated along some axes", "reduction")
 
     def _form_by_rows(self, shape: Space) -> Form:
         assert self._layout is not None
@@ -314,7 +314,7 @@ class _Writer:
             return "whole" if count == 1 else "flat"
         if len(shape) > count and all(n == 1 for n in shape[-count:]):
             return "row"
-        raise UnfitError("what it reduces is repeated along some axes", "reduction")
+        raise UnfitError("its operand is repeated along some axes", "reduction")
 
     # --- the kernel ---
 
@@ -331,11 +331,11 @@ class _Writer:
                 results.append(self._result(register))
                 sources.append(self._made[register])
         if not results:
-            raise UnfitError("nothing reads what it makes")
+            raise UnfitError("its results are not read")
         if any(s[0] == "constant" and r.kind in LOW for s, r in zip(sources, results, strict=True)):
             raise UnfitError("it is a constant")
         if self._layout is not None and self._assigned:
-            raise UnfitError("it reduces what variables are assigned", "reduction", "along")
+            raise UnfitError("its region also assigns variables", "reduction", "along")
         if (self._reduces or self._repeats) and not self._assigned and not self._has_shape(results):
             raise UnfitError("no value has all its elements", *_REPEATING)
         return Kernel(

@@ -129,7 +129,7 @@ def plan_of(
             reasons[position] = reason
     inside = {x for positions, *_ in choice.regions for x in positions}
     alone = {
-        position: reasons.get(position, "nothing beside it runs through the same elements")
+        position: reasons.get(position, "no neighbour runs through the same elements")
         for position, line in enumerate(lines)
         if position not in inside and line.single is not None and kind_of(line.single.op) == "op"
     }
@@ -178,7 +178,7 @@ class _Finder:
         for position in members:
             role = roles[position]
             if role.what == "repeat" and self._escapes(position, inside):
-                choice.refused[position] = "what it repeats is read as an array"
+                choice.refused[position] = "its repeated value is read as an array"
         if any(position in choice.refused for position in members):
             return
         computing = sum(roles[x].what not in _FREE for x in members)
@@ -206,7 +206,7 @@ class _Finder:
             choice.refused.update((x, str(error)) for x in blamed)
             return
         if kernel.layout is not None and _count_terms(kernel) > _LONGEST[kernel.layout[0]]:
-            why = "what it goes along is computed faster before"
+            why = "it is faster to compute its operand first"
             choice.refused.update((x, why) for x in reducing)
             return
         makes = [r for x in members if roles[x].what not in _FREE for r in self._lines[x].outputs]

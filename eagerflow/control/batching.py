@@ -91,7 +91,7 @@ class _Rows:
             raise VmapError(
                 f"{self.whole.op}: under ef.vmap, rows that go different ways fill lists of "
                 "different lengths",
-                given="a TensorArray, or what the gradient of the loop keeps of its iterations",
+                given="a TensorArray, or the values that the gradient of the loop keeps",
                 hint=f"take the gradient outside: ef.grad of ef.vmap; or {ROWS}",
             )
         if any(type(x) is not Tensor for x in items):

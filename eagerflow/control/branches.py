@@ -176,8 +176,8 @@ class _Merged:
                     f"{op}: the branches give different structures",
                     given=f"{tree.show(first.treedef)} from {first.where}\n"
                     f"    and {tree.show(other.treedef)} from {other.where}",
-                    hint="let all branches give the same; what only one of them makes needs a "
-                    "value in the others too, such as zeros",
+                    hint="let all branches give the same structure; a value of only one of them "
+                    "needs a counterpart in the others, such as zeros",
                 )
         self.common: list[tuple[Any] | None] = []
         self.kinds: list[ValueSpec] = []
@@ -237,7 +237,9 @@ class _Merged:
             spec: Any = leaf.value.spec
             if spec.dtype is not kind.dtype:
                 hint = "convert one: x.astype(...)"
-                if (self._parts[0].said or "").startswith(("what `and`", "what `or`")):
+                if (self._parts[0].said or "").startswith(
+                    ("the result of `and`", "the result of `or`")
+                ):
                     hint += "; to choose between two values, write `y if x else z`"
                 raise self._differ(i, other, "dtypes", hint, first)
             if spec.device is not kind.device:

@@ -110,7 +110,7 @@ def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: s
     return TraceError(
         f"{op}: an iteration changes the structure of the carry",
         given=f"{tree.show(after)} from {where}",
-        expected=f"{tree.show(before)}, as what the loop starts with",
+        expected=f"{tree.show(before)}, as at the start of the loop",
     )
 
 
@@ -132,11 +132,11 @@ def changed(
     before, after = specs
     what, hint = "type", (
         "start with a value of the type that an iteration gives (0.0 for a float, "
-        "x.astype(...), ef.zeros(...)), or convert what the iteration gives"
+        "x.astype(...), ef.zeros(...)), or convert the result of the iteration"
     )  # fmt: skip
     tensors = isinstance(before, TensorSpec) and isinstance(after, TensorSpec)
     if tensors and before.dtype is after.dtype and len(before.shape) == len(after.shape):
-        what, hint = "device", f"move what the iteration gives: x.to({str(before.device)!r})"
+        what, hint = "device", f"move the result of the iteration: x.to({str(before.device)!r})"
     path = tree.paths(treedef)[i]
     return TraceError(
         f"{op}: an iteration changes the {what} of the carry{' at ' + path if path else ''}",

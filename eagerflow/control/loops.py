@@ -282,7 +282,7 @@ class _Scan:
     def _length(self, length: Any) -> Any:
         for x in self.xs:
             if not x.shape:
-                wrong = f"{self.op}: there is no first axis to go along"
+                wrong = f"{self.op}: there is no first axis to iterate over"
                 listed = "a list is a tree of tensors: for one tensor write ef.tensor(xs)"
                 hint = listed if len(self.xs) > 1 else None
                 raise ShapeError(wrong, given=str(x.type), hint=hint)
@@ -290,7 +290,7 @@ class _Scan:
                 length = x.shape[0]
         if length is None:
             raise ShapeError(
-                f"{self.op}: nothing says how many iterations there are",
+                f"{self.op}: the number of iterations is not known",
                 hint="pass length=..." if self.op == "scan" else None,
             )
         if type(length) is not Dim:
@@ -332,7 +332,7 @@ class _Scan:
                 raise TraceError(
                     f"{self.op}: iterations give different structures",
                     given=f"{tree.show(row_tree)} from {line_of(self.users)}",
-                    expected=f"{tree.show(y_tree)}, as at first",
+                    expected=f"{tree.show(y_tree)}, as in the first iteration",
                 )
             y_tree = row_tree
             return after, [_row(self.op, y) for y in row]
@@ -448,7 +448,7 @@ def _row(op: str, y: Any) -> Tensor:
 
 def _no_tensor(op: str, y: Any, where: str | None) -> TraceError:
     return TraceError(
-        f"{op}: an iteration gives what cannot be stacked",
+        f"{op}: an iteration gives a value that cannot be stacked",
         given=type(y).__name__ + (f" from {where}" if where else ""),
         expected="tensors and numbers",
     )

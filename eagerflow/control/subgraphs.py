@@ -244,7 +244,7 @@ def trace_subgraph(
             if parent.parent is not None:
                 raise
             raise TraceError(
-                "branches and loops are too deep in each other",
+                "branches and loops are nested too deeply",
                 given=line_of(users),
                 hint="a function that calls itself in a branch has no end when it is traced, as "
                 "all branches are: write it as a loop, or let Python values decide where it ends",
@@ -269,8 +269,8 @@ def _refuse_changes(before: Reachable, where: str) -> None:
         raise TraceError(
             "a branch or a loop of a traced function changes something outside",
             given=f"{changed[0].text}, in {where}",
-            hint="return what it makes: what iterations change is the carry (init), and state "
-            "is kept in an ef.Variable",
+            hint="return the values it makes: values that iterations change are the carry (init), "
+            "and state is kept in an ef.Variable",
         )
 
 
@@ -287,9 +287,9 @@ def check_callable(what: str, *functions: Any) -> None:
     for f in functions:
         if not callable(f):
             raise TraceError(
-                f"{what} is no function",
+                f"{what} is not a function",
                 given=str(f.type) if isinstance(f, AbstractArray) else repr(f),
-                hint="put it in one: lambda: x",
+                hint="wrap it in a function: lambda: x",
             )
 
 
@@ -433,9 +433,9 @@ def whole_number(what: str, value: Any, least: int) -> int:
         number = None
     if number is None or number < least:
         raise TensorValueError(
-            f"{what} is no int, or too small",
+            f"{what} is not an int, or too small",
             given=repr(value),
-            expected=f"an int from {least} on",
+            expected=f"an int of at least {least}",
         )
     return number
 

@@ -61,7 +61,7 @@ class TensorArray:
             raise TensorValueError("TensorArray: the size is negative", given=str(count))
         kind = like if isinstance(like, (TensorSpec, TensorType)) else tensor_of(like).type
         if kind.dtype is LIST:
-            raise DTypeError("TensorArray: the elements are tensors", given=str(kind))
+            raise DTypeError("TensorArray: elements must be tensors", given=str(kind))
         device = as_device(kind.device if isinstance(kind, TensorSpec) else None)
         self._kind = TensorType(kind.dtype, kind.shape).on(device)
         self._count: Size | None = None if dynamic else count
@@ -123,12 +123,14 @@ class TensorArray:
 
     def _index(self, index: TensorLike) -> Tensor:
         if isinstance(index, float) and not isinstance(index, AbstractArray):
-            raise DTypeError("TensorArray: the index is no integer", given=repr(index))
+            raise DTypeError("TensorArray: the index is not an integer", given=repr(index))
         device = None if isinstance(index, AbstractArray) else self._kind.device
         position = as_tensor(index, None, device)
         if not position.dtype.is_integer or position.shape:
             raise DTypeError(
-                "TensorArray: the index is no integer", given=str(position.type), expected="i64[]"
+                "TensorArray: the index is not an integer",
+                given=str(position.type),
+                expected="i64[]",
             )
         return position
 

@@ -59,7 +59,7 @@ def _as_bytes(x: Any) -> bytes:
             "these sequences do not make an array", expected="bytes, nested to equal lengths"
         )
     raise DTypeError(
-        "this is no array of bytes",
+        "the elements are not all bytes",
         given=f"a {type(x).__name__} among the elements",
         expected="a tensor, a number, bytes, an array, or nested sequences of one kind",
     )

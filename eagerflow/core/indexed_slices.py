@@ -155,7 +155,7 @@ class IndexedSlices:
         # unknown shapes are taken for different: no later check would notice
         if not same_shape(other.shape, self.shape) and other.shape != self.shape:
             raise ShapeError(
-                "IndexedSlices: two of different arrays are added",
+                "IndexedSlices: the slices to be added are of different arrays",
                 given=f"{self.type} and {other.type}",
             )
         values = functions["concat"]([self.values, other.values], axis=0)

@@ -392,7 +392,7 @@ def explain(
     except Exception as failure:  # of a type rule, or of the repr of an attribute
         explained = KernelError(f"{op.base}: the kernel raised {_named(error)}")
         explained.__cause__ = error
-        explained.add_note(f"  and what words the error raised {_named(failure)}")
+        explained.add_note(f"  and the description of the error raised {_named(failure)}")
     line = None if isinstance(error, EagerflowError) else user_line(error)
     if line is not None and explained is not error:
         explained.__cause__ = error

@@ -263,7 +263,7 @@ def _refusal(
         f'{whole}: an operand is not on {home}, and ef.config(moves="error") refuses to move it',
         given=describe(op, [s.type for s in specs], attrs, [s.device for s in specs]),
         expected=f"all on {home}, by the scope {here.scope}{line}",
-        hint=f"move it where you want that to be done: x.to({str(home)!r}), from {x.device}",
+        hint=f"move it explicitly: x.to({str(home)!r}), from {x.device}",
     )
 
 

@@ -269,7 +269,7 @@ def define(
     op = declare(name)
     if op.infer is not None and not replace:
         raise OpDefinitionError(
-            f"an op named {name!r} exists", hint="pass replace=True to define it anew"
+            f"an op named {name!r} exists", hint="pass replace=True to redefine it"
         )
     if (vjp is None) != nondifferentiable:
         raise OpDefinitionError(

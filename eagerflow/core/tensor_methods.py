@@ -198,8 +198,8 @@ class AbstractMethods(ABC):
         # for two axes the identity order is surely a mistake: PyTorch swaps them by (0, 1)
         if axes == (0, 1) and len(self.shape) == 2:
             warn(
-                "x.transpose(0, 1) puts the axes in this order, in which they are; the two are "
-                "swapped by x.T or x.swapaxes(0, 1)",
+                "x.transpose(0, 1) keeps the axes in their order; to swap the two, write x.T or "
+                "x.swapaxes(0, 1)",
                 UserWarning,
             )
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes

@@ -269,7 +269,7 @@ def check_holds(device: Device, dtype: DType) -> None:
     if dtype is BYTES and not device.backend.holds_bytes:
         raise DeviceError(
             f"{device} cannot hold bytes",
-            hint="keep them on the CPU, and move what is made of them: .to(...)",
+            hint="keep them on the CPU, and move the values made of them: .to(...)",
         )
 
 

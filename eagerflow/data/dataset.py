@@ -240,7 +240,7 @@ class Dataset:
         for dataset in datasets:
             if not isinstance(dataset, Dataset):
                 raise TensorValueError(
-                    "zip: this is no dataset", given=f"a {type(dataset).__name__}",
+                    "zip: an argument is not a dataset", given=f"a {type(dataset).__name__}",
                     hint="Dataset.from_tensors and Dataset.from_iterable make one",
                 )  # fmt: skip
         if not datasets:

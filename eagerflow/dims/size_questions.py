@@ -111,7 +111,7 @@ def unknown(name: str, why: str, hint: str | None = None) -> Any:
 
     >>> from eagerflow.dims import resolving, unknown
     >>> with resolving(lambda dim, why: 0, fresh=ef.Dim):
-    ...     size = unknown("k", "how many are not zero depends on the data")
+    ...     size = unknown("k", "the number of nonzero elements depends on the data")
     >>> size
     k
     """

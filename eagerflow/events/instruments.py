@@ -96,14 +96,14 @@ def add_instrument(instrument: Instrument) -> None:
     """
     if not isinstance(instrument, Instrument):
         raise TensorValueError(
-            "add_instrument: this is no instrument",
+            "add_instrument: the argument is not an instrument",
             given=repr(instrument),
             expected="an object with the methods begin(event) and end(event)",
         )
     unknown = _kinds(instrument) - KINDS
     if unknown:
         raise TensorValueError(
-            "add_instrument: the instrument wants events that there are not",
+            "add_instrument: the instrument wants unknown kinds of events",
             given=f"kinds={sorted(map(repr, unknown))}",
             expected="classes of eagerflow.events, such as StepEvent",
         )

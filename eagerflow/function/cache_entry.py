@@ -272,7 +272,7 @@ class CacheEntry:
         if self.first is not None:
             self.first.drop()
         raise TraceError(
-            f"{name} keeps what it makes in objects that a trace cannot follow",
+            f"{name} keeps values in objects that a trace cannot follow",
             given=what,
             hint=f"call {name} once before, or keep tensors in names, attributes, lists or dicts",
         )

@@ -93,7 +93,7 @@ def move(tree: object, device: Device | str) -> None:
 def _target(device: Any) -> Device:
     if device is None or (isinstance(device, str) and "*" in device):
         raise PlacementError(
-            "move: this is not one device", given=repr(device), expected=f"one of {here()}"
+            "move: the target is not one device", given=repr(device), expected=f"one of {here()}"
         )
     try:
         return as_device(device)

@@ -149,7 +149,7 @@ def eval_shape(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         raise TraceError(
             "eval_shape within a traced function",
             given="a trace",
-            hint="nothing is computed there: f(x).shape is known as it is",
+            hint="a trace computes nothing: f(x).shape is known without eval_shape",
         )
     args, kwargs = tree.map(_stand_in, (args, kwargs))
     traced = f if isinstance(f, TracedFunction) else trace(f)

@@ -48,7 +48,7 @@ def _general(node: Node) -> str:
     kind = kind_of(node.op)
     if "edge" in node.attrs:
         sends = lead_of(node.op) == "send"
-        return "where what it sends is" if sends else "where what it receives is needed"
+        return "where the value it sends is" if sends else "where the value it receives is needed"
     if node.outputs and all(isinstance(v.type, NumberType) for v in node.outputs):
         return "numbers are in the memory of the host"
     if kind in ("call", "branches", "loop"):

@@ -232,7 +232,7 @@ def _constant(node: Node) -> Sequence[ValueSpec]:
 def _size(node: Node) -> Sequence[ValueSpec]:
     """The spec of a size of an enclosing shape, as a number."""
     if not isinstance(node.attrs.get("size"), (Dim, int)):
-        raise ShapeError("the attribute 'size' is no size", given=repr(node.attrs.get("size")))
+        raise ShapeError("the attribute 'size' is not a size", given=repr(node.attrs.get("size")))
     return (_INT,)
 
 
@@ -310,7 +310,7 @@ def _branches(node: Node) -> Sequence[ValueSpec]:
     if not branches or (node.op == "cond" and len(branches) != 2):
         raise GraphError(f"{node.op} has {len(branches)} branches")
     if not node.inputs:
-        raise GraphError(f"{node.op} takes what chooses a branch first, and has no operands")
+        raise GraphError(f"{node.op} has no operands: the first one chooses a branch")
     predicate, *operands = [v.spec for v in node.inputs]
     kinds = ("bool",) if node.op == "cond" else ("signed integer", "unsigned integer")
     if (
@@ -353,7 +353,7 @@ def _scan(node: Node) -> Sequence[ValueSpec]:
     slices = []
     for kind in xs:
         if not isinstance(kind, TensorSpec) or not kind.shape or not same(kind.shape[0], length):
-            raise ShapeError(f"scan goes along a first axis of size {length}", given=str(kind))
+            raise ShapeError(f"scan iterates over a first axis of size {length}", given=str(kind))
         slices.append(kind.like(shape=kind.shape[1:]))
     body = _body(node, "body")
     results = _apply(body, [*carry, *slices])

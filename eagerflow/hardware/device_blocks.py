@@ -175,9 +175,9 @@ class colocate(AbstractScopeBlock):
         where = getattr(x, "device", None) or getattr(getattr(x, "resource", None), "device", None)
         if not isinstance(where, Device):
             raise DeviceError(
-                "colocate: this is on no device",
+                "colocate: the object is on no device",
                 given=repr(x) if isinstance(x, str) else f"an object of type {type(x).__name__}",
-                expected="a tensor, a variable, or something else that has a device",
+                expected="a tensor, a variable, or another object that has a device",
                 hint="ef.device(name) names a device" if isinstance(x, str) else None,
             )
         symbolic = getattr(getattr(x, "_lane", None), "symbolic", False)

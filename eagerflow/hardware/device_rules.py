@@ -36,9 +36,9 @@ def _apart(one: Any, other: Any) -> DeviceError:
             hint=f"move one with .to('{one}')",
         )
     return DeviceError(
-        f"operands sit on two devices called {one}: its backend was registered anew",
+        f"operands sit on two devices called {one}: its backend was registered again",
         expected=ONE_DEVICE,
-        hint=f"x.to('{one}') brings what was made before to the device that there is now",
+        hint=f"x.to('{one}') moves the earlier tensors to the present device",
     )
 
 

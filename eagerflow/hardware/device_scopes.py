@@ -347,7 +347,7 @@ def beside(x: Any) -> AbstractContextManager[Any]:
     `colocate` moves operands in any case. This is for libraries, for values that belong to state.
 
     Args:
-        x: a tensor, a variable, or something else that has a device.
+        x: a tensor, a variable, or another object that has a device.
 
     >>> with ef.config(cpu_devices=2), ef.device("cpu:1"), ef.hardware.beside(ef.zeros(2)):
     ...     ef.ones(2).device

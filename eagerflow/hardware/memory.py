@@ -45,7 +45,7 @@ def limit_memory(nbytes: int | None, device: Device | str | None = None) -> None
     """
     target = as_device(device)
     if nbytes is not None and nbytes < 0:
-        raise DeviceError(f"{nbytes} bytes are no limit", expected="None, or 0 and more")
+        raise DeviceError(f"{nbytes} bytes are not a limit", expected="None, or 0 and more")
     try:
         target.backend.limit_memory(nbytes, target.index)
     except ValueError as error:

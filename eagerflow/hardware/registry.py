@@ -166,7 +166,7 @@ def _check(backend: Any) -> None:
     kind = getattr(backend, "kind", None)
     if hint or not isinstance(kind, str) or not re.fullmatch(r"[a-z]\w*", kind):
         raise DeviceError(
-            "this is not a backend",
+            "the object is not a backend",
             given=repr(backend),
             expected="an object with the members of ef.hardware.Backend, and a kind such as 'tpu'",
             hint=hint,

@@ -104,7 +104,7 @@ ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "nelem
 #: of queues
 QUEUES: Final = by_name(
     {
-        "queue.enqueue(x); at the end, queue.close(): then dequeue gives what is left, and raises "
+        "queue.enqueue(x); at the end, queue.close(): then dequeue gives the rest, and raises "
         "ef.errors.QueueClosedError": "append push put",
         "queue.size() == 0": "empty",
         "queue.size() == queue.capacity": "full",

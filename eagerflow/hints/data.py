@@ -20,7 +20,7 @@ DATASETS: Final = {
     "cache": "read it into memory once: " + _MADE.format("list(data)"),
     "cardinality": "len(data)",
     "concatenate": _MADE.format("lambda: itertools.chain(first, second)"),
-    "dataset": "keep the one before .batch(): len(data) counts elements, here batches",
+    "dataset": "keep the dataset before .batch(): len(data) counts elements, here batches",
     "enumerate": "for i, x in enumerate(data): ...",
     "flat_map": "a generator function that reads the dataset: " + _MADE.format("rows"),
     "from_generator": _MADE.format("function") + " calls the function for each epoch",

@@ -111,7 +111,7 @@ FUNCTIONS: Final = {
     "gather_nd": "x[i, j]",
     **dict.fromkeys(
         ["get_rng_state", "set_rng_state"],
-        "generator = ef.random.default_generator() is what has the state; "
+        "generator = ef.random.default_generator() has the state; "
         "ef.checkpoint.save(path, {'rng': generator, ...}) keeps it, and load(path, like=...) "
         "puts it back",
     ),
@@ -135,7 +135,7 @@ FUNCTIONS: Final = {
     "shape": "x.shape",
     "size": "x.size",
     "use_deterministic_algorithms": "ef.config(deterministic=True)",
-    "watch": "ef.dashboard() shows what runs; ef.show(f) one function; tape.watch(x) is of a tape",
+    "watch": "ef.dashboard() shows running functions, ef.show(f) one; tape.watch(x) is of a tape",
     "special": "ef itself has these functions: ef.erf, ef.gammainc, ef.lgamma, ef.logsumexp",
     "stats": "ef.distributions has densities, as ef.distributions.Normal(0, 1).log_prob(x)",
     "trim_zeros": "x[ef.nonzero(x)[0].min() : ef.nonzero(x)[0].max() + 1]",
@@ -146,8 +146,8 @@ FUNCTIONS: Final = {
 #: of modules within ``torch`` that eagerflow lacks
 FUNCTIONS_OF_MODULES: Final = {
     "Function": "ef.custom_vjp(f) of a plain function f; "
-    "f.defvjp(lambda x: (f(x), x), lambda x, g: (g * derivative(x),)): what the first gives beside "
-    "the value is what ctx.save_for_backward would keep",
+    "f.defvjp(lambda x: (f(x), x), lambda x, g: (g * derivative(x),)): the second result of the "
+    "first function takes the place of ctx.save_for_backward",
     "ProfilerActivity": "leave it out: ef.profile() takes no arguments",
     "gradcheck": "ef.check_grads(f, (x,))",
     "detect_anomaly": "with ef.config(check_nan=True): ...",

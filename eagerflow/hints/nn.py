@@ -10,7 +10,9 @@ from eagerflow.hints.function_names import SPELLINGS, TRAINING, by_name
 _SET: Final = "set it as an attribute: self.name"
 _PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
 _SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
-_FREEZE: Final = "net.freeze() and net.unfreeze(); net.trainable has what is not frozen"
+_FREEZE: Final = (
+    "net.freeze() and net.unfreeze(); net.trainable has the variables that are not frozen"
+)
 
 #: of ``ef.nn``, names that are no classes here
 NN: Final = {
@@ -58,7 +60,7 @@ DRAWS: Final = by_name(
         "scipy.stats has it, of p.mean.numpy()": "cdf icdf",
         "p.log_prob(x).sum(-1) takes an axis as one event": "event_shape",
         "parameters broadcast: p.sample(shape)": "expand",
-        "p.sample(shape); gradients flow through draws of what is continuous":
+        "p.sample(shape); gradients flow through continuous draws":
             "has_rsample rsample",
         "p.log_prob(x)": "logpdf",
         "ef.exp(p.log_prob(x))": "pdf pmf",

@@ -83,7 +83,7 @@ NOT_HERE: Final = by_name(
     {
         ASKED: "requires_grad",
         VALUES: "inplace out",
-        "ef.where(mask, x, neutral) first: what is not meant becomes an element that changes "
+        "ef.where(mask, x, neutral) first: excluded elements become neutral ones, which change "
         "nothing": "where mask",
         "combine it with the result: x.sum() + initial, ef.maximum(x.max(), initial)": "initial",
         "x.astype(dtype) converts": "dtype",
@@ -92,20 +92,20 @@ NOT_HERE: Final = by_name(
         "ef.tril(x) + ef.tril(x, -1).mT makes it": "UPLO",
         "ef.tensor(x) copies, ef.asarray(x) shares memory": "copy",
         _COMMON: "order memory_format layout pin_memory non_blocking subok",
-        "logits= is what a net gives, without a softmax; of probabilities, logits=ef.log(probs) "
-        "or, of one, ef.logit(p)": "probs",
+        "logits= is the output of a net, without a softmax; for probabilities, "
+        "logits=ef.log(probs) or, for one, ef.logit(p)": "probs",
         "a value without a dtype of its own takes that of its neighbours: x.astype(dtype) says "
         "which": "casting",
-        "the loop is written out, and what it prints with it": "verbose",
+        "the loop is written out, with its prints": "verbose",
         "correction=1 divides by n - 1": "unbiased",
         "optimiser.lr may be set at any time; a schedule is the learning rate: "
         "lr=ef.optim.CosineSchedule(0.1, steps=100)": "lr_scheduler",
         "an initial value is assigned: layer.weight = ef.Variable(value)": "kernel_initializer "
         "weight_init bias_initializer",
-        "name scopes name what is made within: with ef.name_scope(name): ...": "name",
+        "name scopes name the nodes made within: with ef.name_scope(name): ...": "name",
         "a function of its own: ef.nn.functional.relu(layer(x))": "activation",
-        "mask= is what src_mask= and tgt_mask= are elsewhere; in a boolean one True means that a "
-        "position is seen": "src_mask tgt_mask attn_mask",
+        "mask= stands for src_mask= and tgt_mask=; in a boolean mask True means that a position "
+        "is seen": "src_mask tgt_mask attn_mask",
         "mask=(tokens != padding)[:, None, None, :] hides padding; in a boolean mask True means "
         "that a position is seen": "src_key_padding_mask tgt_key_padding_mask key_padding_mask "
         "memory_key_padding_mask",
@@ -120,8 +120,8 @@ NOT_HERE: Final = by_name(
 COUNTS: Final = {
     **dict.fromkeys(
         ("Bernoulli", "Categorical"),
-        "logits= is what a net gives, without a softmax; of probabilities, logits=ef.log(probs) "
-        "or, of one, ef.logit(p)",
+        "logits= is the output of a net, without a softmax; for probabilities, "
+        "logits=ef.log(probs) or, for one, ef.logit(p)",
     ),
     **dict.fromkeys(
         [
@@ -143,16 +143,16 @@ EXAMPLES: Final = {
     "Queue": "ef.Queue(10, ef.tensor(0.0)), where like gives dtype and shape of an element",
 }
 #: hint for functions whose first parameter is a shape
-SHAPES: Final = "the shape is one tuple, such as (2, 3), and what follows has names"
+SHAPES: Final = "the shape is one tuple, such as (2, 3), and later arguments have names"
 
 #: functions that return a pair elsewhere, and the hint
 PAIRS: Final = ("max", "min", "sort")
 PAIR: Final = "values and indices are two calls: ef.{name}(x, axis), ef.arg{name}(x, axis)"
 #: modules that are functions elsewhere, with hints
 CALLED_MODULES: Final = {
-    "checkpoint": "ef.remat(f) computes again what gradients need; ef.checkpoint.save(path, tree) "
+    "checkpoint": "ef.remat(f) recomputes values for gradients; ef.checkpoint.save(path, tree) "
     "writes files",
-    "data": "ef.data.Dataset is what data comes from",
+    "data": "ef.data.Dataset is the source of data",
     "function": "@ef.trace makes a graph of a function",
     "profiling": "ef.profile() is the block that measures",
 }

@@ -55,7 +55,7 @@ def remedy(error: TypeError) -> str | None:
     ...     ef.sum(ef.ones(3), dim=0)
     ... except TypeError as error:
     ...     print(ef.hints.refused_calls.remedy(error))
-    axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)
+    use axis= instead of dim=: sum(x, /, axis=None, dtype=None, *, keepdims=False)
     """
     trace = _last(error.__traceback__)
     if trace is None:
@@ -82,7 +82,7 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
         name: the name of the function in the text.
 
     >>> ef.hints.refused_calls.of_argument(ef.random.uniform, "size", "uniform").partition(":")[0]
-    'shape= is what size= is elsewhere'
+    'use shape= instead of size='
     >>> ef.hints.refused_calls.of_argument(ef.stack, "arrays", "stack")
     'arrays is given by position: stack(arrays, /, axis=0)'
     """
@@ -97,7 +97,7 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
     known = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
     counterpart = next((p for p in NAMES.get(keyword, ()) if p in known), None)
     if counterpart is not None:
-        return f"{counterpart}= is what {keyword}= is elsewhere: {form}"
+        return f"use {counterpart}= instead of {keyword}=: {form}"
     if keyword in NOT_HERE:
         return NOT_HERE[keyword]
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
@@ -120,7 +120,7 @@ def of_call(
         name: the name of the function in the text.
 
     >>> ef.hints.refused_calls.of_call(ef.zeros, 3, [], "zeros").partition(":")[0]
-    'the shape is one tuple, such as (2, 3), and what follows has names'
+    'the shape is one tuple, such as (2, 3), and later arguments have names'
     >>> ef.hints.refused_calls.of_call(ef.zeros, 1, ["dtype"], "zeros")
     """
     parameters = _parameters(function)

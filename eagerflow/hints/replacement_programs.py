@@ -125,10 +125,10 @@ PROGRAMS: Final = {
             "ef.tensor(data, dtype=ef.int64)": "LongTensor",
             "ef.tensor(data, dtype=ef.bool)": "BoolTensor",
             "a tuple: x.shape": "Size TensorShape",
-            "ef.grad, ef.GradientTape and their like are in ef itself; ef.custom_vjp makes a "
+            "ef.grad, ef.GradientTape and the like are in ef itself; ef.custom_vjp makes a "
             "function with a derivative of its own, as torch.autograd.Function, "
             "ef.check_grads checks it, and ef.config(check_nan=True) finds NaN": "autograd",
-            "ef.grad, ef.vmap, ef.jvp and their like are in ef itself": "func",
+            "ef.grad, ef.vmap, ef.jvp and the like are in ef itself": "func",
             "ef.devices() lists them, ef.device chooses one": "backends",
             "ef.cluster": "distributed distribute",
             "ef.profile()": "profiler",

@@ -54,7 +54,7 @@ def check_one(layer: Any, x: Any, before: Any) -> None:
     if name in ("Identity", "Sequential"):
         return
     kinds = ", ".join(str(part.type) if isinstance(part, ef.Tensor) else "(...)" for part in x)
-    giver = "what comes before" if before is None else type(before).__name__
+    giver = "the layer before" if before is None else type(before).__name__
     raise TensorValueError(
         f"Sequential: {name} takes a tensor, and {giver} gives a tuple",
         given=f"({kinds})",

@@ -57,7 +57,7 @@ def fans(shape: _Shape) -> tuple[int, int]:
     """
     if len(shape) < 2:
         raise ShapeError(
-            "a weight of this shape has no inputs and outputs to scale with",
+            "a weight of this shape has no inputs and outputs to scale by",
             given=str(tuple(shape)),
             expected="[out, in] or [out, in, *window]",
             hint="use ef.nn.init.normal or uniform with a scale of your own",
@@ -221,7 +221,7 @@ def glorot_normal(
 def _he_variance(shape: _Shape, negative_slope: float, mode: Mode) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise TensorValueError(
-            f"{mode!r} is no mode", given=repr(mode), expected="'fan_in' or 'fan_out'",
+            f"{mode!r} is not a mode", given=repr(mode), expected="'fan_in' or 'fan_out'",
             hint="'fan_in' keeps the variance of signals, 'fan_out' that of gradients",
         )  # fmt: skip
     return 2.0 / (1.0 + negative_slope**2) * _per(fans(shape)[mode == "fan_out"])

@@ -65,10 +65,10 @@ def _classes(name: str, predictions: ef.Tensor, labels: ef.Tensor) -> tuple[ef.T
     for what, x in (("predictions", predictions), ("labels", labels)):
         if x.dtype.is_inexact:
             raise DTypeError(
-                f"{name}: the {what} are no classes",
+                f"{name}: the {what} are not classes",
                 given=f"{what}={x.type}",
                 expected="integers, or for predictions scores with one axis more than the labels",
-                hint="of one score per element: (scores > 0.5).astype(ef.int64)",
+                hint="for one score per element: (scores > 0.5).astype(ef.int64)",
             )
     return predictions.astype(ef.int64).reshape(-1), labels.astype(ef.int64).reshape(-1)
 
@@ -179,7 +179,7 @@ def _out_of_range(
     if "binary" in name:
         hint = 'average="macro", "micro", "weighted" or None takes more than two classes'
     if low < 0:
-        hint = "leave out what does not count, such as padding"
+        hint = "leave out elements that do not count, such as padding"
     return TensorIndexError(
         f"{name}: class {wrong} is out of range",
         given=f"classes from {low} to {high}",
@@ -247,7 +247,7 @@ def auc(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
     >>> ef.nn.metrics.auc(ef.tensor([0.0, 1.0, 2.0]), ef.tensor([0.0, 1.0, 1.0]))
     Tensor(1.5, f64[]@cpu:0)
     """
-    x, y = _fitted("auc: the points are no curve", "two tensors [n]", axes=1, x=x, y=y)
+    x, y = _fitted("auc: the points are not a curve", "two tensors [n]", axes=1, x=x, y=y)
     x, y = x.astype(ef.float64), y.astype(ef.float64)
     return abs(((x[1:] - x[:-1]) * (y[1:] + y[:-1])).sum()) / 2
 

@@ -17,7 +17,7 @@ def check_sequences(name: str, x: ef.Tensor, size: int, batch_first: bool) -> No
         return
     order = "batch, time" if batch_first else "time, batch"
     raise ShapeError(
-        f"{name}: the input is no sequence of rows of {size} elements",
+        f"{name}: the input is not a sequence of rows of {size} elements",
         given=f"x={x.type}",
         expected=f"[{order}, {size}], or [time, {size}] of a single sequence",
     )
@@ -101,7 +101,7 @@ def mask_of(name: str, lengths: TensorLike, x: ef.Tensor) -> ef.Tensor:
     steps, batch = x.shape[:2]
     counts = ef.asarray(lengths)
     if not counts.dtype.is_integer:
-        raise DTypeError(f"{name}: the lengths are no integers", given=f"lengths={counts.type}")
+        raise DTypeError(f"{name}: the lengths are not integers", given=f"lengths={counts.type}")
     wrong = f"{name}: there is not one length for each sequence"
     given = f"lengths={counts.type}, {batch} sequences"
     if len(counts.shape) != 1 or not may_equal(counts.shape[0], batch):

@@ -136,7 +136,7 @@ def _coalesced(what: str, g: Any) -> Any:
         return g.coalesce()
     if not isinstance(g, (ef.Tensor, ef.Variable)):
         raise TensorValueError(
-            f"{what}: a leaf is no tensor",
+            f"{what}: a leaf is not a tensor",
             given=type(g).__name__,
             expected="a tree of tensors, IndexedSlices and None",
         )

@@ -178,7 +178,7 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
     for path, leaf in zip(_names(treedef), leaves, strict=True):
         if not isinstance(leaf, ef.Variable):
             raise TensorValueError(
-                f"{what}: {path or 'the argument'} is no variable",
+                f"{what}: {path or 'the argument'} is not a variable",
                 given=f"{type(leaf).__name__}",
                 expected="a tree of variables: a list, a dict, …",
                 hint=_hint_about(path, leaf),
@@ -186,28 +186,28 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
         if id(leaf) in seen:
             raise TensorValueError(
                 f"{what}: {seen[id(leaf)]} and {path} are the same variable",
-                hint="give it once: an update would change it twice",
+                hint="pass it once: an update would change it twice",
             )
         if not leaf.dtype.is_inexact:
             raise DTypeError(
                 f"{what}: {path or 'the variable'} is not of a floating dtype",
                 given=str(leaf.type),
-                hint="give only what is trained: model.trainable",
+                hint="pass the trainable variables only: model.trainable",
             )
         seen[id(leaf)] = path
         named[path] = leaf
     if not named:
-        raise TensorValueError(f"{what}: there are no variables", hint="is all of it frozen?")
+        raise TensorValueError(f"{what}: there are no variables", hint="are all parameters frozen?")
     return named, treedef
 
 
 def _hint_about(path: str, leaf: object) -> str | None:
     """A hint for a leaf that is no variable: the argument to pass instead."""
     if hasattr(leaf, "trainable"):
-        return "give model.trainable"
+        return "pass model.trainable"
     if path.rpartition(".")[2] in _OF_GROUPS:
         return (
-            "there are no groups of parameters: give all variables as one dict, net.trainable; "
+            "there are no groups of parameters: pass all variables as one dict, net.trainable; "
             "lr_scale= and weight_decay= may be functions of (path, variable)"
         )
     return None
@@ -233,7 +233,7 @@ def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variabl
     number = option(path, variable) if callable(option) else option
     if not (isinstance(number, int | float) and number >= 0):
         raise TensorValueError(
-            f"{what} is negative or no number",
+            f"{what} is negative or not a number",
             given=repr(number) + (f" for {path}" if callable(option) else ""),
             expected="a number that is not negative, or a function of path and variable that "
             "gives one",
@@ -251,7 +251,7 @@ def _mismatch(
     if len(leaves) == 1 and leaves[0] is gradients:  # no container at all
         array = isinstance(gradients, (ef.Tensor, ef.Variable))
         return TensorValueError(
-            "update: these are no gradients of the variables",
+            "update: the argument is not a tree of gradients",
             given=str(gradients.type) if array else f"a {type(gradients).__name__}",
             expected=_shown(treedef),
             hint="loss, grads = ef.value_and_grad(loss_fn, wrt=model.trainable)(...); "
@@ -266,10 +266,10 @@ def _mismatch(
         if paths
     ]
     return TensorValueError(
-        "update: the gradients have not the structure of the variables",
+        "update: the gradients do not have the structure of the variables",
         given="; ".join(parts) or tree.show(given),
         expected=_shown(treedef),
-        hint=_part_of_tuple(treedef, gradients) or "None stands for a gradient that is not there",
+        hint=_part_of_tuple(treedef, gradients) or "None stands for a missing gradient",
     )
 
 
@@ -298,7 +298,7 @@ def _checked(p: Parameter, g: Any) -> Any:
     name, v = p.path or "the variable", p.variable
     if not isinstance(g, (ef.Tensor, ef.Variable, ef.IndexedSlices)):
         raise TensorValueError(
-            f"update: the gradient of {name} is no tensor",
+            f"update: the gradient of {name} is not a tensor",
             given=g.__class__.__name__,
             expected="a tensor, IndexedSlices or None",
         )

@@ -94,10 +94,10 @@ _KINDS: Final = {
     **dict.fromkeys(("lr", "gamma", "power", "final", "max_lr"), NOT_NEGATIVE),
     **dict.fromkeys(("steps", "step_size", "total_steps"), COUNT),
     **dict.fromkeys(("div_factor", "final_div_factor"), POSITIVE),
-    "pct_start": PROBABILITY._replace(wrong="is no part of the updates"),
+    "pct_start": PROBABILITY._replace(wrong="is not a share of the updates"),
     "anneal_strategy": one_of("cos", "linear"),
-    "milestones": OptionKind("are no milestones", "positive ints that rise", _rise),
-    "schedule": OptionKind("is no schedule", _PARTS, _is_part),
+    "milestones": OptionKind("are not milestones", "increasing positive ints", _rise),
+    "schedule": OptionKind("is not a schedule", _PARTS, _is_part),
     "schedules": OptionKind(
         "are not all of them schedules", _PARTS, lambda parts: all(map(_is_part, parts))
     ),
@@ -110,7 +110,7 @@ def _checked(schedule: AbstractSchedule) -> None:
         if hasattr(value, "lr") and hasattr(value, "update"):
             kind, taker = type(schedule).__name__, type(value).__name__
             raise TensorValueError(
-                f"{kind}: a schedule takes no optimiser, which takes it as its rate",
+                f"{kind}: a schedule takes no optimiser; pass the schedule to the optimiser",
                 given=f"{name}={taker}",
                 hint=f"ef.optim.{taker}(net.trainable, lr=ef.optim.{kind}(0.1, ...))",
             )

@@ -154,7 +154,7 @@ class _Placer:
     ) -> None:
         """Leave some nodes of one device where the program says: followers first."""
         wishes = {node: self.wishes.of(node) for node in moved.values()}
-        why = f"with what is held there at that time it takes {peak.bytes:,} bytes, of {limit:,}"
+        why = f"with the values held there at that time it takes {peak.bytes:,} bytes, of {limit:,}"
         following = [node for node, wish in wishes.items() if wish is None or wish.leader]
         if following:
             self.left.update(dict.fromkeys(following, why))
@@ -163,7 +163,7 @@ class _Placer:
         wish = wishes[node]
         assert wish is not None
         if not self.rules.soft:
-            hint = "place less there, or where there is more memory"
+            hint = "place less there, or use a device with more memory"
             raise self.impossible(node, wish, Obstacle(why, hint), peak.bytes)
         self.left.update(dict.fromkeys(moved.values() if every else [node], why))
 

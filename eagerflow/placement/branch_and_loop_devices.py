@@ -227,7 +227,7 @@ def _put(nodes: Sequence[Node], lists: Sequence[Value], device: Device) -> None:
     for node in nodes:
         if node.device != device:
             node.device = device
-            node.because = "with what the list holds"
+            node.because = "with the elements of the list"
             if "device" in node.attrs:
                 node.attrs["device"] = device
     for value in lists:

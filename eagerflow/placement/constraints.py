@@ -97,7 +97,7 @@ class Constraints:
             return None
         return Obstacle(
             f"operands and results take {need:,} bytes, and {device} may hold {limit:,}",
-            "place it where there is more memory, or compute with less at a time",
+            "place it on a device with more memory, or compute with less at a time",
         )
 
 

@@ -34,7 +34,7 @@ def verify_cut(cut: Cut) -> None:
     for node, level in levels_of(cut).items():
         if has_level(node) and node.attrs.get("level", 0) != level:
             raise GraphError(
-                f"&{node.name} on {node.device} says another level than it has",
+                f"&{node.name} on {node.device} states a wrong level",
                 given=str(node.attrs.get("level", 0)), expected=str(level),
             )  # fmt: skip
 
@@ -76,10 +76,10 @@ def _check_pairs(cut: Cut) -> None:
         edges = Counter(node.attrs["edge"] for node in nodes if node.op == op)
         alone = edges.keys() ^ cut.pairs.keys()
         if alone:
-            raise GraphError(f"{sorted(alone)[0]!r} is sent or received, and not both")
+            raise GraphError(f"{sorted(alone)[0]!r} is only sent or only received")
         twice = [edge for edge, count in edges.items() if count > 1]
         if twice:
-            raise GraphError(f"{op} of {twice[0]!r} is there twice")
+            raise GraphError(f"{op} of {twice[0]!r} occurs twice")
         ends = {pair[end] for pair in cut.pairs.values()}
         if ends != {node for node in nodes if node.op == op}:
             raise GraphError(f"a {op} belongs to no pair")

@@ -118,7 +118,10 @@ def as_rules(given: Any, *, soft: bool, source: Source | None) -> Rules | None:
         return Rules(targets, None, soft, source) if targets else None
     if not callable(given):
         raise PlacementError(
-            "place: these are no rules", given=repr(given), expected=_FORMS, source=source
+            "place: the argument is not a form of rules",
+            given=repr(given),
+            expected=_FORMS,
+            source=source,
         )
     return Rules({}, given, soft, source)
 
@@ -127,7 +130,7 @@ def _checked_pattern(pattern: Any, source: Source | None) -> str:
     if isinstance(pattern, str) and parts_of(pattern):
         return pattern
     raise PlacementError(
-        "place: this is no pattern",
+        "place: a key is not a pattern",
         given=repr(pattern),
         expected="names of scopes and nodes, such as 'encoder/*', 'encoder/layer?' or 'matmul*'",
         hint=None if pattern else "'*' is the pattern of all nodes",

@@ -161,7 +161,7 @@ class ResourceContainer:
                 return made
         if entry.what != what:
             raise ResourceError(
-                f"{name!r} in the container {self.name!r} is something else",
+                f"{name!r} in the container {self.name!r} is of another kind",
                 given=what,
                 expected=f"{entry.what}, as made by {entry.creator}",
                 hint="use another name, or another container",

@@ -54,7 +54,7 @@ class FileSystem:
             raise PermissionError(errno.EACCES, f"it lies outside of {self.root}", path)
         *parts, name = inside.removeprefix(start).split("/")
         if not name or any(part in ("", ".", "..") for part in (*parts, name)):
-            raise PermissionError(errno.EACCES, "its name is no plain one", path)
+            raise PermissionError(errno.EACCES, "its name is not a plain file name", path)
         directory = os.open(self.root, _ENTER)
         try:
             for part in parts:
@@ -63,7 +63,7 @@ class FileSystem:
                 except OSError as error:
                     if error.errno not in (errno.ELOOP, errno.ENOTDIR):
                         raise OSError(error.errno, error.strerror, path) from None
-                    text = f"{part} is no directory, or a link, which is not followed"
+                    text = f"{part} is a link, which is not followed, or not a directory"
                     raise PermissionError(errno.EACCES, text, path) from None
                 os.close(directory)
                 directory = inner
@@ -82,7 +82,7 @@ class FileSystem:
             raise PermissionError(errno.EACCES, "it is a link", path) from None
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise PermissionError(errno.EACCES, "it is no regular file", path)
+            raise PermissionError(errno.EACCES, "it is not a regular file", path)
         return descriptor
 
     def __repr__(self) -> str:

@@ -341,7 +341,7 @@ class ReaderState(AbstractMeeting):
             return False
         raise RecordError(
             which,
-            hint="reading goes on behind it; skip_damaged=True leaves out what is damaged",
+            hint="reading goes on after it; skip_damaged=True leaves out damaged records",
         )
 
     def _note(self, event: AbstractEvent) -> None:

@@ -41,16 +41,16 @@ def join_shared(
     task = device.task
     if task is None:
         raise ResourceError(
-            "a container that clients share is in the process of a task",
+            "a container that clients share must be on a task",
             given=f"container={container!r} on {device}",
             expected="a device such as 'ps:0'",
             hint="without container= a resource is this process's own",
         )
     if not container or container == DEFAULT.name or container.startswith("&"):
-        raise ResourceError("no container can be called so", given=repr(container))
+        raise ResourceError("the name of the container is not allowed", given=repr(container))
     if not name:
         raise ResourceError(
-            "clients that share a resource know it by its name",
+            "a resource that clients share must have a name",
             given=f"container={container!r} without a name",
             hint="name='w', for instance",
         )

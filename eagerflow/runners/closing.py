@@ -35,9 +35,9 @@ class Closing:
         for one in held:
             if not callable(getattr(one, "close", None)):
                 raise TraceError(
-                    "spawn: closes has something that cannot be closed",
+                    "spawn: closes contains an object that cannot be closed",
                     given=repr(one),
-                    expected="queues, barriers, or anything that has a method close",
+                    expected="queues, barriers, or other objects with a method close",
                 )
         self._held = held
         with _lock:

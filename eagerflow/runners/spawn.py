@@ -169,7 +169,7 @@ def spawn(
             "spawn: within a traced function", hint="spawn runners outside, where they are started"
         )
     if not callable(fn):
-        raise TraceError("spawn: this is no function", given=repr(fn))
+        raise TraceError("spawn: the argument is not a function", given=repr(fn))
     runner = Runner(fn, name, Closing(closes))
     ending.before(runner, Runner.at_exit)
     _start(runner, fn, args, kwargs)

@@ -455,7 +455,7 @@ class Executable:
 
 def _no_tasks(graph: Graph, number: int) -> Tier:
     """Placeholder that `run_tasks_by` replaces."""
-    raise AssertionError("devices of tasks are made by what runs graphs on them")
+    raise AssertionError("no function is registered that runs graphs on tasks")
 
 
 _tier_of_tasks: Callable[[Graph, int], Tier] = _no_tasks

@@ -76,7 +76,7 @@ def _check_places(graph: Graph) -> None:
             raise PlacementError(
                 f"run: {resource_text(state)} was moved after the graph was made",
                 given=f"&{node.name} on {node.device}, and the variable on {state.device}",
-                hint="trace again: f.graph(...) gives a graph for where it is now; or move it back",
+                hint="trace again: f.graph(...) gives a graph for the new device; or move it back",
                 source=node.source,
             )
 
@@ -94,7 +94,9 @@ class _Names:
         if isinstance(key, Value):
             return key
         if not isinstance(key, str):
-            raise GraphError("this is no value", given=repr(key), expected="a Value or its name")
+            raise GraphError(
+                "a fetch or a feed is not a value", given=repr(key), expected="a Value or its name"
+            )
         if self._values is None:
             self._values = {v.name: v for v in self.graph.values()}
         name = key.removeprefix("%")
@@ -123,7 +125,7 @@ class _Names:
         mine = [n for n in self.graph.nodes if _is_of(n, name)]
         reads = [f"%{n.outputs[0].name}" for n in mine if is_read(n.op)]
         if reads:
-            return f"@{name} is a variable; feed what is read from it: {', '.join(reads)}"
+            return f"@{name} is a variable; feed the value read from it: {', '.join(reads)}"
         return f"@{name} is a variable, and not read here: assign it before" if mine else None
 
     def feeds(self, feeds: Mapping[Any, Any]) -> dict[Value, Any]:

@@ -116,8 +116,8 @@ class ResultRoot(AbstractRoot):
             given=f"{self.value!r} in {self.tracer.function}, which {what}"
             + (f", at {source}" if source is not None else ""),
             hint="compute with it, compare it, or index a tensor with it; these stay in the graph, "
-            "and so do rows of a number that it says: x[ef.arange(x.shape[0]) < n]. For Python's "
-            "own use of it, call the function eagerly",
+            "and so does a choice of n rows: x[ef.arange(x.shape[0]) < n]. If Python itself needs "
+            "the number, call the function eagerly",
         )
 
 

@@ -225,7 +225,7 @@ class TracedArray(AbstractArrayOperators):
             f"{what} of an array of NumPy cannot become part of a graph"
             + (f": {why}" if why else ""),
             given=f"{self._name}, {self.tensor.type}",
-            hint=f"go on with a tensor, x = ef.asarray({self._name}), which has eagerflow's "
+            hint=f"continue with a tensor, x = ef.asarray({self._name}), which has eagerflow's "
             "functions, x[i] = v and x += v; or run NumPy in each step by ef.py_call",
         )
 
@@ -327,7 +327,7 @@ class TracedArray(AbstractArrayOperators):
 
     def _computed(self, what: str, name: str, *operands: Any, **options: Any) -> Tensor:
         if not _SILENT.issuperset(np.geterr().values()):
-            raise self.refusal(what, "np.errstate or np.seterr makes errors of what no op tells")
+            raise self.refusal(what, "np.errstate or np.seterr asks for errors that no op raises")
         for x in operands:
             if isinstance(x, Tensor) and x.dtype.dtype.char in REFUSED.get(name, ""):
                 raise self.refusal(what, f"no op computes it with {x.dtype.dtype} as NumPy does")

@@ -122,9 +122,9 @@ def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedT
     return LeakedTensorError(
         f"{what}: this tensor belongs to a trace{'' if alive else ' which has ended'}",
         given=f"{value!r} of {function}{made}",
-        hint="return it from the traced function, or keep it in an ef.Variable; of what else a "
-        "function does outside, names, attributes and items that are set, and appends to lists "
-        "are repeated in each run",
+        hint="return it from the traced function, or keep it in an ef.Variable; the other "
+        "changes outside that each run repeats are names, attributes and items that are set, and "
+        "appends to lists",
     )
 
 

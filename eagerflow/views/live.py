@@ -76,7 +76,7 @@ class LiveView:
         try:
             return open_view(self)
         except ImportError as error:  # a checkout in which the front-end was not built
-            warnings.warn(f"views stand still: {error}", stacklevel=2)
+            warnings.warn(f"views are not updated: {error}", stacklevel=2)
             return None
 
     def close(self) -> None:

@@ -112,7 +112,7 @@ def show(obj: object, *, limit: int = MOST_BOXES) -> View:
     if isinstance(resource, BarrierState):
         return _text(repr(obj))
     raise TensorValueError(
-        "show: there is nothing to be shown of this",
+        "show: there is no view for an object of this type",
         given=f"an object of the class {type(obj).__name__}",
         expected="a traced function, graph, tensor, variable, queue, dataset, profile or model",
     )
@@ -214,7 +214,7 @@ def _function(function: TracedFunction[..., Any], limit: int) -> View:
     try:
         entry = function.latest()
     except TraceError:
-        return _text("\n".join([*lines, "  call it, and there is a graph to be shown"]))
+        return _text("\n".join([*lines, "  call it to get a graph"]))
     graph = _graph(entry.optimised, limit)
     numbers = [one.number for one in entry.executables()]
     lines += graph.text.split("\n") + list(_times(numbers))

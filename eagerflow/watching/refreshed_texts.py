@@ -70,5 +70,5 @@ class Panels:
         stop = self._clock()
         asked.due = stop + max(_PAUSE, _REST * (stop - start))
         if len(text) > TEXT_CHARACTERS:
-            return json.dumps({"title": "", "alarm": "There is too much to be shown."})
+            return json.dumps({"title": "", "alarm": "The view is too large to be shown."})
         return text

@@ -147,7 +147,7 @@ def decode(data: bytes) -> TableMessage:
         raise ValueError(f"a message has at least {_HEAD} bytes, this has {len(data)}")
     magic, flags, sequence, count = np.frombuffer(data, "<u4", 4).tolist()
     if magic != MAGIC:
-        raise ValueError(f"this is no message: it begins with {data[:4]!r}")
+        raise ValueError(f"this is not a message: it begins with {data[:4]!r}")
     (time,) = np.frombuffer(data, "<f8", 1, 16).tolist()
     position, tables = _HEAD, {}
     for _ in range(count):

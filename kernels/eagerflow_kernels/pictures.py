@@ -122,7 +122,7 @@ def pixels(
     except FileNotFoundError:
         raise
     except pillow.UnidentifiedImageError:
-        raise DamagedError("this is no picture of a known format") from None
+        raise DamagedError("this is not a picture of a known format") from None
     except (OSError, SyntaxError, ValueError, EOFError, pillow.DecompressionBombError) as error:
         raise DamagedError(f"this picture cannot be read: {error}") from error
 

@@ -35,7 +35,7 @@ def read_record(file: IO[bytes]) -> tuple[bytes, str | None]:
     if len(head) < _HEAD.size or masked(head[:8]) != check:
         file.seek(0, os.SEEK_END)  # where the next record starts is unknown
         short = len(head) < _HEAD.size
-        return b"", "is torn" if short else "has a damaged length, or is no record"
+        return b"", "is torn" if short else "has a damaged length, or is not a record"
     data, tail = file.read(size), file.read(_TAIL.size)
     if len(tail) < _TAIL.size:
         return b"", "is torn"

@@ -93,7 +93,7 @@ def test_lanes_of_tasks_and_a_task_that_is_lost(lab: Lab, browser: Browser) -> N
 
     notebook.allow("kill")
     expect(sentence).to_contain_text("worker:1 is lost")
-    expect(dashboard.locator(".ef-faults")).to_contain_text("what it held is gone")
+    expect(dashboard.locator(".ef-faults")).to_contain_text("its values are gone")
     expect(lanes).to_have_attribute("data-away", "worker:1/cpu:0 lost")
     assert "worker:1/cpu:0 lost" in str(lanes.get_attribute("aria-label"))
     picture(notebook, dashboard, "lost")

@@ -18,7 +18,7 @@ READ = {
     Fault("slow op", 2): "tanh_1 in .*blocks.1 on cpu:1 takes",
     Fault("starving queue", 1): "^augmented runs empty: augment, which fills it",
     Fault("straggling device", 3): "^cpu:3 takes .* times as long as other devices",
-    Fault("retrace per call", 2): "^smooth is traced anew again and again",
+    Fault("retrace per call", 2): "^smooth is retraced again and again",
     Fault("NaN", 2): "^NaN: rsqrt_2 in .*blocks.2/norm on cpu:2 makes NaN",
     Fault("deadlocked runner", 0): "^read is stuck: enqueue of 'read_audit' has waited",
     Fault(): "^Nothing stands out",

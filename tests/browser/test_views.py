@@ -83,7 +83,7 @@ def test_the_depth_of_a_queue_and_who_waits(notebook: Notebook, dashboard: Locat
     notebook.start(AT["queues"])
     letters = panel.locator('[data-queue="letters"]')
     expect(letters).to_contain_text("3 of 4")
-    expect(letters).to_contain_text("nobody waits")
+    expect(letters).to_contain_text("no waits")
     answers = panel.locator('[data-queue="answers"]')
     expect(answers).to_contain_text("1 waits to take, for")
     expect(dashboard.locator(".ef-faults")).to_contain_text("dequeue of 'answers' has waited")
@@ -93,7 +93,7 @@ def test_the_depth_of_a_queue_and_who_waits(notebook: Notebook, dashboard: Locat
     notebook.allow("queues")
     notebook.wait_for_end(AT["queues"])
     assert notebook.printed(AT["queues"]) == "read\n"
-    expect(answers).to_contain_text("nobody waits")
+    expect(answers).to_contain_text("no waits")
 
 
 def test_groups_open_and_close(graph: Locator) -> None:

@@ -45,9 +45,12 @@ produced = numbers()
     ("f", "text"),
     [
         (lambda x: print(x), "print runs only while tracing (use ef.print)"),
-        (lambda: time.time(), "time.time gives what it gave while tracing"),
+        (lambda: time.time(), "time.time gives the value it had while tracing"),
         (lambda: time.perf_counter(), "time.perf_counter gives"),
-        (lambda: random.random(), "random.random gives what it gave while tracing (use ef.random"),
+        (
+            lambda: random.random(),
+            "random.random gives the value it had while tracing (use ef.random",
+        ),
         (lambda: np.random.normal(), "np.random.normal gives"),
         (lambda: np.random.default_rng(0), "np.random.default_rng gives"),
         (lambda: logger.info("x"), "logger.info runs only while tracing"),

@@ -74,7 +74,7 @@ def test_what_a_flag_leaves_out_is_told_when_it_runs(
     monkeypatch.setitem(globals(), "VERBOSE", True)
     CONFIG.verbose, CONFIG.level = True, 1
     (text,) = told(lambda: f(ef.ones(2)))
-    assert "while tracing" in text or "gives what it gave" in text
+    assert "while tracing" in text or "gives the value it had" in text
     capsys.readouterr()
 
 

@@ -113,7 +113,7 @@ def test_a_first_save_that_fails_leaves_nothing(
 
 
 def test_the_error_says_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kept in ("nothing was saved", "what was there is intact"):
+    for kept in ("nothing was saved", "the earlier checkpoint is intact"):
         _let_write(monkeypatch, Disk(3, full))
         with pytest.raises(FileError, match="No space left") as caught:
             _save(tmp_path / "c", NEW)

@@ -129,7 +129,9 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 def test_a_file(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(bytes(range(256)))
-    assert "is no checkpoint: that is a folder with files" in damage(tmp_path / "model.pt")
+    assert "is not a checkpoint: a checkpoint is a folder with files" in damage(
+        tmp_path / "model.pt"
+    )
 
 
 def test_safetensors_of_others(tmp_path: Path) -> None:

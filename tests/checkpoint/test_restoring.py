@@ -159,7 +159,7 @@ def test_objects_with_a_state(path: Path) -> None:
 
 def test_a_state_that_nobody_can_restore(path: Path) -> None:
     ef.checkpoint.save(path, [Fixed()])
-    assert "0 (the state of a Fixed has values that are no variables" in refusal(path, [Fixed()])
+    assert "0 (the state of a Fixed has values that are not variables" in refusal(path, [Fixed()])
 
 
 def test_a_dataclass_with_a_field_called_state(path: Path) -> None:
@@ -248,7 +248,7 @@ def test_nothing_is_changed_when_an_object_refuses(path: Path) -> None:
 def test_what_is_there(path: Path) -> None:
     ef.checkpoint.save(path, {"body": ef.Variable(1.0), "head": ef.Variable(2.0)})
     like = {"body": ef.Variable(0.0), "tail": ef.Variable(0.0)}
-    assert "hint: partial=True takes what is there" in refusal(path, like)
+    assert "hint: partial=True takes the values that are there" in refusal(path, like)
     with pytest.warns(CheckpointWarning) as caught:
         ef.checkpoint.load(path, like=like, partial=True)
     text = "was loaded in part; left as it was: tail; not used of the checkpoint: head"
@@ -366,7 +366,7 @@ def test_slices_in_like(path: Path) -> None:
     [
         ({"net": {"w": 1.0}}, {"nett": {"w": 1.0}}, "rename={'net': 'nett'}"),
         ({"w": {"wieght": 1.0}}, {"w": {"weight": 1.0}}, "rename={'w.wieght': 'w.weight'}"),
-        ({"encoder": 1.0}, {"z": 1.0}, "partial=True takes what is there"),
+        ({"encoder": 1.0}, {"z": 1.0}, "partial=True takes the values that are there"),
     ],
 )
 def test_the_nearest_path_is_named(path: Path, saved: object, like: object, hint: str) -> None:

@@ -219,10 +219,10 @@ def test_a_task_that_is_killed_is_lost_soon_and_comes_back(cluster: ef.cluster.C
         assert caught.value.given == "variable 'weights' f32[2]@gone:0/cpu:0"
     assert ef.ones(2, device="ps:0").tolist() == [1, 1]
 
-    with pytest.warns(ClusterWarning, match="gone:0 was started anew"):
+    with pytest.warns(ClusterWarning, match="gone:0 was restarted"):
         cluster.restart("gone:0")
     assert ef.ones(2, device="gone:0").tolist() == [1, 1]
-    with pytest.raises(TaskLost, match="what it held is lost"):
+    with pytest.raises(TaskLost, match="the values it held are lost"):
         v.numpy()
     v.assign([7.0, 8.0])
     v.assign_add([1.0, 1.0])

@@ -183,7 +183,7 @@ def test_reasons() -> None:
         "lgamma0": "it has no native kernel",
         "cast1": "a cast to integers is NumPy's",
         "cast2": "it is rounded to float32 first, which NumPy's cast is not",
-        "exp3": "nothing beside it runs through the same elements",
+        "exp3": "no neighbour runs through the same elements",
         "cast4": "native kernels have no int8",
     }
 

@@ -69,7 +69,7 @@ def test_what_is_no_function() -> None:
         (lambda: ef.map(x, x), "map: f"),
     ):
         for f in both(call):
-            with pytest.raises(TraceError, check=says(f"{what} is no function")):
+            with pytest.raises(TraceError, check=says(f"{what} is not a function")):
                 f()
 
 
@@ -80,7 +80,7 @@ def test_a_function_that_calls_itself_in_a_branch() -> None:
         return ef.cond(n <= 1, lambda: ef.ones_like(n), lambda: n * factorial(n - 1))
 
     assert int(factorial(ef.tensor(5))) == 120
-    with pytest.raises(TraceError, match="branches and loops are too deep in each other"):
+    with pytest.raises(TraceError, match="branches and loops are nested too deeply"):
         ef.trace(factorial)(ef.tensor(5))
 
 

@@ -237,7 +237,7 @@ def test_branches_on_different_devices_are_named_so():
     def named(p):
         return here * 2.0 if p else other * 2.0
 
-    for f, what in ((chosen, "cond: the result"), (named, "what `x if c else y` gives")):
+    for f, what in ((chosen, "cond: the result"), (named, "the result of `x if c else y`")):
         with pytest.raises(ef.errors.TraceError) as raised:
             f(ef.tensor(True))
         text = str(raised.value)
@@ -299,7 +299,7 @@ def _in_a_container(x, limit):
     [
         (_halved, 1.0, "x", "x = x"),
         (_repeated, 2, "x", "x = x"),
-        (_in_a_container, 1.0, "values", "what is in values, x"),
+        (_in_a_container, 1.0, "values", "each tensor x in values: x"),
     ],
 )
 def test_a_loop_of_python_that_may_move_its_carry_or_not_is_refused(f, argument, name, moved):

@@ -50,9 +50,9 @@ def test_at_most_so_many_iterations() -> None:
         for g in both(lambda x, most=most: f(x, most)):
             assert float(g(ef.tensor(1.0))) == expected
     for wrong in (-1, True, 2.5, "3"):
-        with pytest.raises(TensorValueError, match="max_iterations is no int, or too small"):
+        with pytest.raises(TensorValueError, match="max_iterations is not an int, or too small"):
             f(ef.tensor(1.0), wrong)
-    with pytest.raises(TensorValueError, match="parallel_iterations is no int, or too small"):
+    with pytest.raises(TensorValueError, match="parallel_iterations is not an int, or too small"):
         ef.while_loop(lambda x: x < 1, lambda x: x + 1, 0, parallel_iterations=0)
 
 

@@ -103,13 +103,13 @@ def test_what_is_refused() -> None:
     with pytest.raises(ShapeError, match="a list is a tree of tensors"):
         ef.scan(lambda c, x: (c, x), 0, [1.0, 2.0])
     for wrong in (-2, 2.5, True):
-        with pytest.raises(TensorValueError, match="scan: length is no int, or too small"):
+        with pytest.raises(TensorValueError, match="scan: length is not an int, or too small"):
             ef.scan(lambda c, _: (c, c), 0.0, None, length=wrong)
-    with pytest.raises(ShapeError, match="nothing says how many iterations"):
+    with pytest.raises(ShapeError, match="the number of iterations is not known"):
         ef.scan(lambda c, x: (c, x), 0, None)
     for iteration, words in (
         (lambda c, x: c, "does not give a pair"),
-        (lambda c, x: (c, "text"), "what cannot be stacked"),
+        (lambda c, x: (c, "text"), "a value that cannot be stacked"),
         (lambda c, x: (c.astype(ef.float64), x), "changes the type of the carry"),
         (lambda c, x: ((c, c), x), "changes the structure of the carry"),
     ):
@@ -191,7 +191,7 @@ def test_elements_of_one_type() -> None:
     with pytest.raises(ShapeError, match="there is no first axis"):
         array.unstack(ef.tensor(1.0))
     for index in (1.5, ef.tensor(1.0), ef.tensor([1])):
-        with pytest.raises(DTypeError, match="the index is no integer"):
+        with pytest.raises(DTypeError, match="the index is not an integer"):
             array.read(index)
     assert float(ef.TensorArray(1, ef.tensor(0.0)).write(0, 2).read(0)) == 2.0
 

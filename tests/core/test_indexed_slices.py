@@ -93,7 +93,7 @@ def test_what_does_not_fit(rows) -> None:
         ef.IndexedSlices(1.0, 0, ())
     with pytest.raises(DTypeError, match="the indices must be integers"):
         ef.IndexedSlices([[1.0]], [0.5], (4, 1))
-    with pytest.raises(ShapeError, match="two of different arrays"):
+    with pytest.raises(ShapeError, match="are of different arrays"):
         rows + ef.IndexedSlices([[1.0, 1.0]], [0], (5, 2))
     with pytest.raises(ShapeError, match="more axes than the array"):
         rows * ef.ones((1, 4, 2))

@@ -103,7 +103,7 @@ def test_a_damaged_example_names_its_element(records: str) -> None:
     path = Path(records).with_name("broken.records")
     write_records(path, broken)
     dataset = Dataset.from_records(path).map(parser())
-    with pytest.raises(ef.errors.RecordError, match="no example") as caught:
+    with pytest.raises(ef.errors.RecordError, match="not an example") as caught:
         list(dataset)
     assert any("in element 3 of map(" in note for note in caught.value.__notes__)
     assert len(list(Dataset.from_records(path).map(parser(), on_error="skip"))) == 6

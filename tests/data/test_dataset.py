@@ -337,7 +337,7 @@ def test_a_position_behind_the_end_of_an_iterable_is_refused() -> None:
 def test_an_iterator_lasts_for_one_epoch() -> None:
     dataset = Dataset.from_iterable(i * i for i in range(3))
     assert values(dataset) == [0, 1, 4]
-    with pytest.raises(TensorValueError, match="gives its elements once"):
+    with pytest.raises(TensorValueError, match="gives its elements only once"):
         iter(dataset)
     twice = Dataset.from_iterable(i for i in range(2)).repeat(2)
     with pytest.raises(TensorValueError, match="pass from_iterable the function"):

@@ -124,9 +124,9 @@ def test_a_smaller_last_batch_is_dropped_or_padded() -> None:
 @pytest.mark.parametrize(
     ("wrong", "call"),
     [
-        ("map: workers is no number of threads or processes", lambda d: d.map(abs, workers=-1)),
-        ("repeat: count is no number of times", lambda d: d.repeat(-1)),
-        ("batch: count is no number of elements", lambda d: d.batch(0)),
+        ("map: workers is not a number of threads or processes", lambda d: d.map(abs, workers=-1)),
+        ("repeat: count is not a number of times", lambda d: d.repeat(-1)),
+        ("batch: count is not a number of elements", lambda d: d.batch(0)),
     ],
 )
 def test_what_is_counted_is_named(wrong: str, call: Any) -> None:
@@ -163,7 +163,7 @@ def test_elements_that_do_not_stack_are_named() -> None:
         ([1, 1.5], DTypeError, "elements 0 and 1 of it differ in dtype"),
         ([{"x": 1}, {"y": 1}], TensorValueError, "elements 0 and 1 of it differ in structure"),
         ([b"", True], DTypeError, "element 0 of it has no tensor"),
-        ([np.ones(1, bool), np.ones(2, bool)], TensorValueError, "bool has no such value"),
+        ([np.ones(1, bool), np.ones(2, bool)], TensorValueError, "bool cannot hold the fill value"),
     ],
 )
 def test_the_method_that_pads_is_named(
@@ -190,13 +190,13 @@ def test_lists_of_numbers_are_told_apart_from_tensors() -> None:
 @pytest.mark.parametrize("method", ["from_lines", "from_records", "from_parquet"])
 @pytest.mark.parametrize("paths", [3, None, b"a.txt", ["a.txt", 4]], ids=repr)
 def test_what_is_no_path_is_refused(method: str, paths: Any) -> None:
-    with pytest.raises(TensorValueError, match=f"^{method}: this is no path"):
+    with pytest.raises(TensorValueError, match=f"^{method}: the argument is not a path"):
         getattr(Dataset, method)(paths)
 
 
 def test_lengths_that_nobody_knows() -> None:
     unknown = numbers(4).filter(lambda x: True)
-    with pytest.raises(LengthError, match="nobody knows"):
+    with pytest.raises(LengthError, match="is not known before its end"):
         len(unknown)
     with pytest.raises(LengthError, match="endless"):
         len(numbers(4).repeat())

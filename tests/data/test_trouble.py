@@ -280,7 +280,7 @@ def test_damaged_parquet_files(prefetched: bool, tmp_path: Path) -> None:
     assert f"row group 2 of {path}, elements 20 to 29, is damaged" in str(error)
     assert "# <- line" in str(error)
     path.write_bytes(whole[:-20])
-    with pytest.raises(RecordError, match=re.escape(f"{path} is no Parquet file")):
+    with pytest.raises(RecordError, match=re.escape(f"{path} is not a Parquet file")):
         Dataset.from_parquet(path)
 
 

@@ -250,7 +250,7 @@ def test_what_cannot_be_traced() -> None:
     ]:
         with pytest.raises(errors.TraceError, check=says(words)):
             ef.trace(wrong)
-    with pytest.raises(errors.TraceError, match="static='k' is no parameter"):
+    with pytest.raises(errors.TraceError, match="static='k' is not a parameter"):
         ef.trace(static="k")(lambda x: x)
     with pytest.raises(errors.TraceError, match="compile='later'"):
         ef.trace(lambda x: x, compile="later")

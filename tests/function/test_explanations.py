@@ -88,7 +88,7 @@ with warnings.catch_warnings(record=True) as found:
 print(*[w.message for w in found])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "np.random.rand gives what it gave while tracing" in done.stdout, done.stderr
+    assert "np.random.rand gives the value it had while tracing" in done.stdout, done.stderr
 
 
 def test_traces_that_went_with_an_object() -> None:
@@ -96,7 +96,7 @@ def test_traces_that_went_with_an_object() -> None:
     f(ef.ones(2), type("Mode", (), {})())
     gc.collect()
     f(ef.ones(2), "b")
-    assert f.traces[-1].reason == "earlier traces went with objects that they were for"
+    assert f.traces[-1].reason == "earlier traces were dropped with the objects that they were for"
 
 
 def test_static_values_of_one_reason_are_one_line() -> None:

@@ -123,7 +123,7 @@ WRONG = {
     "number of numbers": ("numbers", "python_abs(%z)", "python_abs(%z, %z)",
                           "python_abs takes 1 operand, and has 2"),
     "int power": ("numbers", "python_pow(%k, %k)", "python_pow(%z, %k)", "types of &c"),
-    "size": ("numbers", "size=2*n", "size=0.5", "is no size"),
+    "size": ("numbers", "size=2*n", "size=0.5", "is not a size"),
     "tensor of number": ("numbers", "%t = python_tensor(%b) {dtype=f32} : f32[]",
                          "%t = python_tensor(%b) {dtype=f32} : f32[1]", "without axes"),
     "tensor op of numbers": ("numbers", "multiply(%x, %t)", "multiply(%x, %b)",

@@ -464,7 +464,7 @@ def test_a_limit_refuses_what_does_not_fit_and_says_what_is_held(hand) -> None:
     assert (z * z).sum().item() == 64.0  # there is room again
     hardware.limit_memory(None, "hand:0")
     assert ef.memory("hand:0").limit is None
-    with pytest.raises(errors.DeviceError, match="-1 bytes are no limit"):
+    with pytest.raises(errors.DeviceError, match="-1 bytes are not a limit"):
         hardware.limit_memory(-1, "hand:0")
 
 

@@ -394,7 +394,7 @@ def test_a_kind_registered_again_gets_new_devices(fake) -> None:
     assert isinstance(new.device, Device)
     with pytest.raises(errors.DeviceError, match="two devices called fake:0") as caught:
         old + new
-    assert "x.to('fake:0') brings what was made before" in str(caught.value)
+    assert "x.to('fake:0') moves the earlier tensors" in str(caught.value)
     assert (old.to("fake:0") + new).device is new.device
 
 
@@ -434,7 +434,7 @@ def test_traces_do_not_outlive_their_devices(fake) -> None:
     make(), other(ef.ones(2))
     hardware.register_backend(FakeBackend())
     assert make().device is as_device("fake:0")
-    assert make.traces[-1].reason == "the backend of fake was registered anew"
+    assert make.traces[-1].reason == "the backend of fake was registered again"
     other(ef.ones(2))
     assert len(other.traces) == 1
 

@@ -132,7 +132,7 @@ def test_colocation_with_a_queue_is_where_that_is() -> None:
 
 @pytest.mark.parametrize("x", ["cpu:0", 3, None, [1], ef.Mutex()])
 def test_colocation_needs_a_device(x) -> None:
-    with pytest.raises(errors.DeviceError, match="colocate: this is on no device") as caught:
+    with pytest.raises(errors.DeviceError, match="colocate: the object is on no device") as caught:
         ef.colocate(x)
     assert ("ef.device(name)" in str(caught.value)) == isinstance(x, str)
 

@@ -128,8 +128,8 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: X.max(1, True), "keepdims= is given by name"),  # type: ignore[call-arg] - is refused
     (lambda: ef.min(X, 1, True), "keepdims= is given by name"),  # type: ignore[call-arg] - is refused
     (lambda: OP(X), r"bind\(OP, x, axis=0\) applies an op"),  # type: ignore[operator] - is refused
-    (lambda: ef.triu(X, diagonal=1), "k= is what diagonal= is"),  # type: ignore[call-arg] - is refused
-    (lambda: ef.nn.TransformerEncoderLayer(4, 2)(X, src_mask=X), "mask= is what src_mask="),  # type: ignore[call-arg] - is refused
+    (lambda: ef.triu(X, diagonal=1), "use k= instead of diagonal="),  # type: ignore[call-arg] - is refused
+    (lambda: ef.nn.TransformerEncoderLayer(4, 2)(X, src_mask=X), "mask= stands for src_mask="),  # type: ignore[call-arg] - is refused
 ]
 
 

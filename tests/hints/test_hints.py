@@ -73,7 +73,7 @@ def test_a_class_tells_as_its_objects_do() -> None:
     with pytest.raises(UnknownNameError, match="Dataset has no 'from_tensor_slices'") as caught:
         ef.data.Dataset.from_tensor_slices([1, 2])
     assert caught.value.hint == "Dataset.from_tensors(tensors): its elements are the rows"
-    with pytest.raises(TensorValueError, match="elements do not make one") as refused:
+    with pytest.raises(TensorValueError, match="not made by its constructor") as refused:
         ef.data.Dataset([1, 2])
     assert "Dataset.from_iterable(elements)" in str(refused.value.hint)
 

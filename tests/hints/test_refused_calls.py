@@ -79,20 +79,23 @@ def test_each_method_of_tensors() -> None:
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
-        ("ef.sum(x, dim=0)", "axis= is what dim= is elsewhere"),
-        ("x.sum(dim=0)", "axis= is what dim= is elsewhere"),
-        ("ef.exp(x).mean(0, keepdim=True)", "keepdims= is what keepdim= is elsewhere"),
-        ("(x + x).mean(0, keepdim=True)", "keepdims= is what keepdim= is elsewhere"),
-        ("ef.random.normal(size=(2,))", "shape= is what size= is elsewhere"),
+        ("ef.sum(x, dim=0)", "use axis= instead of dim="),
+        ("x.sum(dim=0)", "use axis= instead of dim="),
+        ("ef.exp(x).mean(0, keepdim=True)", "use keepdims= instead of keepdim="),
+        ("(x + x).mean(0, keepdim=True)", "use keepdims= instead of keepdim="),
+        ("ef.random.normal(size=(2,))", "use shape= instead of size="),
         ("ef.tensor(1.0, requires_grad=True)", "ef.grad(f)"),
         ("ef.nn.functional.relu(x, inplace=True)", "tensors are values"),
-        ("ef.clip(x, a_min=0)", "min= is what a_min= is elsewhere"),
+        ("ef.clip(x, a_min=0)", "use min= instead of a_min="),
         ("ef.matmul(x, other=x)", "x2 is given by position"),
         ("ef.stack(arrays=[x])", "arrays is given by position"),
-        ("ef.optim.Adam([v], learning_rate=1)", "lr= is what learning_rate= is elsewhere"),
-        ("ef.nn.Linear(2, units=3)", "out_features= is what units= is elsewhere"),
+        ("ef.optim.Adam([v], learning_rate=1)", "use lr= instead of learning_rate="),
+        ("ef.nn.Linear(2, units=3)", "use out_features= instead of units="),
         ("ef.nn.Linear(2, 3, biass=True)", "did you mean bias="),
-        ("ef.random.normal(3, 4)", "such as (2, 3), and what follows has names: normal(shape=()"),
+        (
+            "ef.random.normal(3, 4)",
+            "such as (2, 3), and later arguments have names: normal(shape=()",
+        ),
         ("ef.broadcast_to(x)", "the call is broadcast_to(x, /, shape"),
         ("x.size(0)", "x.shape[i]"),
         ("v.size(0)", "x.shape[i]"),
@@ -121,7 +124,7 @@ def test_it_is_there_when_the_error_has_passed_eagerflow() -> None:
         with pytest.raises(TypeError) as caught:
             run(ef.ones((2, 3)))
         assert [n.partition(":")[2] for n in caught.value.__notes__] == [
-            " axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)"
+            " use axis= instead of dim=: sum(x, /, axis=None, dtype=None, *, keepdims=False)"
         ]
 
 
@@ -167,7 +170,7 @@ def test_a_search_that_fails_leaves_the_error(monkeypatch: pytest.MonkeyPatch) -
 def test_python_shows_it_and_other_hooks_stay() -> None:
     program = "import eagerflow as ef\nx = ef.ones(3)\nef.sum(x, dim=0)\n"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "axis= is what dim= is elsewhere" in shown.stderr
+    assert "use axis= instead of dim=" in shown.stderr
     other = (
         "import sys\nsys.excepthook = hook = lambda *error: None\n"
         "import eagerflow\nassert sys.excepthook is hook\n"
@@ -204,7 +207,7 @@ def test_ipython_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
         ef.sum(ef.ones(3), dim=0)
     shell.handler(shell, TypeError, caught.value, caught.tb)
     assert shell.shown == [caught.value]
-    assert _note(caught.value).startswith("axis=")
+    assert _note(caught.value).startswith("use axis=")
 
 
 def test_what_is_named_is_there() -> None:
@@ -215,5 +218,5 @@ def test_what_is_named_is_there() -> None:
     taken = {p for f in functions if callable(f) for p in inspect.signature(f).parameters}
     assert {p for ours in NAMES.values() for p in ours} <= taken
     assert refused_calls.of_argument(ef.sum, "dim", "sum") == (
-        "axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)"
+        "use axis= instead of dim=: sum(x, /, axis=None, dtype=None, *, keepdims=False)"
     )

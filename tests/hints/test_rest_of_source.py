@@ -53,7 +53,7 @@ def test_each_line_of_a_program_of_pytorch(path: Path, monkeypatch: Any, tmp_pat
         ("ef.cuda.synchronize()", "line 3: ef.cuda: ef.devices()"),
         ("x.pow(2)", "line 3: x.pow: x ** y"),
         ("ef.nn.utils.clip_grad_norm_(p, 1)", "line 3: ef.nn.utils.clip_grad_norm_: grads, norm ="),
-        ("f(x).mean(dim=1)", "line 3: f(x).mean: axis= is what dim= is elsewhere"),
+        ("f(x).mean(dim=1)", "line 3: f(x).mean: use axis= instead of dim="),
         ("ef.ones(len(x), 3)", "line 3: ef.ones: the shape is one tuple"),
         ("ef.randn(2, requires_grad=True)", "line 3: ef.randn: leave it out: ef.grad(f)"),
         ("net = ef.nn.Linear(2, 3); net.to('cuda')", "line 3: net.to: make it where"),

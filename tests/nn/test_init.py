@@ -100,5 +100,5 @@ def test_what_has_no_fans() -> None:
 
 
 def test_an_unknown_mode() -> None:
-    with pytest.raises(TensorValueError, match="'fan' is no mode"):
+    with pytest.raises(TensorValueError, match="'fan' is not a mode"):
         init.he_normal((3, 3), mode="fan")

@@ -78,14 +78,14 @@ def test_wrong_inputs(name: str) -> None:
 
 
 WRONG_SETTINGS: dict[str, tuple[Callable[[], Any], str]] = {
-    "size": (lambda: nn.Linear(0, 3), r"Linear: in_features is no size\n  got: in_features=0"),
+    "size": (lambda: nn.Linear(0, 3), r"Linear: in_features is not a size\n  got: in_features=0"),
     "float": (lambda: nn.Linear(3, 2.0), "out_features=2.0"),
     "groups": (lambda: nn.Conv2d(4, 6, 3, groups=3), "groups does not divide in_channels"),
     "kernel": (lambda: nn.Conv2d(4, 6, (3, 3, 3)), "an integer, or 2 of them"),
     "kernel size": (lambda: nn.Conv1d(4, 6, 0), "kernel_size=0"),
     "channels": (lambda: nn.GroupNorm(4, 6), "num_groups=4, num_channels=6"),
-    "probability": (lambda: nn.Dropout(1.5), "Dropout: p is no probability"),
-    "padding row": (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx is no row"),
+    "probability": (lambda: nn.Dropout(1.5), "Dropout: p is not a probability"),
+    "padding row": (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx is not a row"),
     "shards": (lambda: nn.ShardedEmbedding(3, 2, 4), "more shards than rows"),
     "heads": (lambda: nn.MultiHeadAttention(6, 4), "num_heads does not divide embed_dim"),
     "layers": (lambda: nn.Sequential([nn.Identity()]), r"Sequential\(\*layers\)"),
@@ -362,6 +362,6 @@ def test_a_recurrent_layer_in_a_sequence(traced: bool) -> None:
     wrong = r"Linear takes a tensor, and GRU gives a tuple\n.*\n  hint: .*lambda pair: pair\[0\]"
     with pytest.raises(TensorValueError, match=wrong):
         run(gru, nn.Linear(4, 2))
-    with pytest.raises(TensorValueError, match="and what comes before gives a tuple"):
+    with pytest.raises(TensorValueError, match="and the layer before gives a tuple"):
         run(gru, nn.Sequential(nn.Linear(4, 2)))
     assert run(gru, nn.Identity(), lambda pair: pair[0][:, -1], nn.Linear(4, 2)).shape == (2, 2)

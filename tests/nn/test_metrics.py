@@ -138,12 +138,12 @@ def test_perplexity_of_what_is_no_class(label: int, traced: bool) -> None:
 def test_what_does_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"predictions=i64\[3\]@cpu:0, labels=i64\[2\]@cpu:0"):
         metrics.accuracy(ef.tensor([0, 1, 1]), ef.tensor([0, 1]))
-    with pytest.raises(DTypeError, match=r"the predictions are no classes(.|\n)*> 0.5"):
+    with pytest.raises(DTypeError, match=r"the predictions are not classes(.|\n)*> 0.5"):
         metrics.accuracy(ef.tensor([0.2, 0.7]), ef.tensor([0, 1]))
     for function in (metrics.top_k_accuracy, metrics.perplexity, metrics.roc_auc):
         with pytest.raises(ShapeError, match="do not fit"):
             function(ef.zeros((3, 2)), ef.tensor([0, 1]))
-    with pytest.raises(ShapeError, match="no curve"):
+    with pytest.raises(ShapeError, match="not a curve"):
         metrics.auc(ef.zeros(3), ef.zeros(2))
     with pytest.raises(TensorValueError, match="average has no such value"):
         metrics.f1_score(ef.tensor([0]), ef.tensor([0]), "mean")

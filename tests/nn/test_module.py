@@ -291,7 +291,7 @@ def test_load_state_refuses_two_values_of_a_shared_variable() -> None:
 
 @pytest.mark.parametrize("state", [[1], None, 1.0])
 def test_load_state_of_what_is_no_state(state: Any) -> None:
-    with pytest.raises(CheckpointError, match="the state is no mapping") as caught:
+    with pytest.raises(CheckpointError, match="the state is not a mapping") as caught:
         Scale().load_state(state)
     assert f"got: a value of type {type(state).__name__}" in str(caught.value)
     with pytest.raises(CheckpointError, match="unexpected: 1"):

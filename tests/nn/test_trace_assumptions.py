@@ -146,7 +146,7 @@ CHANGES: dict[Callable[[Any], None], str] = {
     _pop: "net.layers.1 is gone",
     _rename: "net.heads.c is new; net.heads.a is gone",
     _rename_in_place: "net.heads.c is new; net.heads.b is gone",
-    _reorder: "net: what it holds has another order",
+    _reorder: "net: its parts have another order",
     _move: "net.layers.1.more is new; net.layers.0.weight is gone",
     _other_key: "net.tables.1 is new",
     _for_a_count: "net.count is new",

@@ -60,7 +60,7 @@ def test_refused() -> None:
     v = ef.Variable([1.0])
     with pytest.raises(TensorValueError, match="ExponentialMovingAverage: decay"):
         ef.optim.ExponentialMovingAverage([v], decay=1.0)
-    with pytest.raises(TensorValueError, match="is no variable"):
+    with pytest.raises(TensorValueError, match="is not a variable"):
         ef.optim.ExponentialMovingAverage([1.0])  # type: ignore[list-item] - refused
     with pytest.raises(CheckpointError):
         ef.optim.ExponentialMovingAverage([v]).load_state({"0": ef.zeros(2)})

@@ -42,7 +42,7 @@ from tests.optim.common import CLASSES, content, make, some, two
             DeviceError,
             r"layer\.bias",
         ),
-        ({"layer.weight": ef.ones((1, 2)), "layer.bias": "g"}, TensorValueError, "no tensor"),
+        ({"layer.weight": ef.ones((1, 2)), "layer.bias": "g"}, TensorValueError, "not a tensor"),
         (
             {
                 "layer.weight": ef.ones((1, 2)),
@@ -168,7 +168,7 @@ def test_errors_of_schedules_say_what_was_given(make_schedule: Any) -> None:
     ("gradients", "given"), [(ef.nn.Linear(2, 1), "a Linear"), (ef.tensor(0.5), "f32[]@cpu:0")]
 )
 def test_what_is_no_gradient_at_all(gradients: Any, given: str) -> None:
-    with pytest.raises(TensorValueError, match="these are no gradients") as caught:
+    with pytest.raises(TensorValueError, match="the argument is not a tree of gradients") as caught:
         make("SGD", two()).update(gradients)
     assert caught.value.given == given
     assert "ef.value_and_grad" in str(caught.value.hint)
@@ -181,14 +181,14 @@ def test_gradients_in_the_result_of_another_function() -> None:
     for given, at in (
         (value_and_gradients, 1), (ef.optim.clip_by_global_norm(value_and_gradients[1], 1.0), 0),
     ):  # fmt: skip
-        with pytest.raises(TensorValueError, match="have not the structure") as caught:
+        with pytest.raises(TensorValueError, match="do not have the structure") as caught:
             ef.optim.SGD(variables).update(given)
         assert str(caught.value.hint).startswith(f"the gradients are [{at}] of this tuple")
 
 
 def test_the_structure_of_many_variables_is_shortened() -> None:
     layers = ef.nn.Sequential(*[ef.nn.Linear(1, 1) for _ in range(20)])
-    with pytest.raises(TensorValueError, match="have not the structure") as caught:
+    with pytest.raises(TensorValueError, match="do not have the structure") as caught:
         ef.optim.SGD(layers.trainable).update([ef.ones(1)])
     assert str(caught.value.expected).startswith("a tree like that of the 40 variables: layers.0")
 
@@ -199,7 +199,7 @@ def test_wrong_variables() -> None:
         ef.optim.SGD({"a": v, "b": v})
     with pytest.raises(TensorValueError, match="no variables"):
         ef.optim.SGD([])
-    with pytest.raises(TensorValueError, match="1 is no variable"):
+    with pytest.raises(TensorValueError, match="1 is not a variable"):
         ef.optim.SGD([v, ef.ones(1)])
     with pytest.raises(DTypeError, match="floating"):
         ef.optim.SGD([ef.Variable([1])])

@@ -292,13 +292,13 @@ def test_an_optimiser_is_freed() -> None:
 
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no variables": (lambda: LBFGS([]), TensorValueError, "LBFGS: there are no variables"),
-    "no variable": (lambda: LBFGS([ef.ones(2)]), TensorValueError, "LBFGS: 0 is no variable"),
+    "no variable": (lambda: LBFGS([ef.ones(2)]), TensorValueError, "LBFGS: 0 is not a variable"),
     "integers": (lambda: LBFGS([ef.Variable([1])]), DTypeError, "not of a floating dtype"),
     "complex": (lambda: LBFGS([ef.Variable([1j])]), DTypeError, "LBFGS: 0 is complex"),
     "rate": (lambda: LBFGS([ef.Variable(1.0)], lr=-1), TensorValueError, "lr"),
     "times": (
         lambda: LBFGS([ef.Variable(1.0)], max_iter=0), TensorValueError,
-        r"max_iter is no count\n  got: max_iter=0\n  expected: an integer from 1",
+        r"max_iter is not a count\n  got: max_iter=0\n  expected: an integer from 1",
     ),
     "search": (
         lambda: LBFGS([ef.Variable(1.0)], line_search_fn="armijo"), TensorValueError,

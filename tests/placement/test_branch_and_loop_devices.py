@@ -168,7 +168,7 @@ def test_what_a_loop_keeps_for_its_gradient_stays_with_it() -> None:
     assert lists(f, X) == {"cpu:1"}
     assert each_time(f) == []
     why = {n.reason for n in f.graph(X).nodes if n.op == "list_new"}
-    assert why == {"with what the list holds"}
+    assert why == {"with the elements of the list"}
 
 
 def test_under_a_tape_as_well() -> None:

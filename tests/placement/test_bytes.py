@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
@@ -265,6 +265,17 @@ def check(graph: Graph, inputs: Sequence[Any], reset: Callable[[], object] = lam
 
 @given(programs(), calls(1, 2, 3, count=1), st.integers(0, 3))
 @settings(max_examples=examples(15))
+@example(
+    program=Program(
+        body=[
+            ("add_in_place", 0, 0, 0),
+            ("branch", 0, 1, 0, [("append", 0, 0, 0)], [("with_number", 0, 0, 0)]),
+        ],
+        python=True,
+    ),
+    made=[Call(1, 1, 0.0, 0, 0, 0.0)],
+    salt=0,
+)
 def test_random_programs(program: Program, made: list[Call], salt: int) -> None:
     with ef.config(cpu_devices=4), np.errstate(all="ignore"):
         try:

@@ -60,8 +60,8 @@ def test_what_is_sent_and_received_says_why() -> None:
     with ef.config(cpu_devices=2):
         first, second = cut(lower(f.graph(ef.ones(2)))).partitions
         reasons = {n.op: n.reason for n in (*first.graph.nodes, *second.graph.nodes)}
-    assert reasons["Send"] == "where what it sends is: x -> cpu:1"
-    assert reasons["Recv"] == "where what it receives is needed: x -> cpu:1"
+    assert reasons["Send"] == "where the value it sends is: x -> cpu:1"
+    assert reasons["Recv"] == "where the value it receives is needed: x -> cpu:1"
 
 
 def test_constants_and_numbers_are_copied() -> None:

@@ -85,13 +85,13 @@ ROWS = {
                         ("asks for 'cpu:\\*'", CPUS)),
     "no device at all": Row(lambda at: placed({"*": 3}), "3 is not a device name",
                             ("asks for 3", CPUS)),
-    "no pattern": Row(lambda at: placed({"": "cpu:1"}), "this is no pattern",
+    "no pattern": Row(lambda at: placed({"": "cpu:1"}), "a key is not a pattern",
                       ("'encoder/\\*'", "is the pattern of all nodes")),
-    "a pattern that is no text": Row(lambda at: placed({0: "cpu:1"}), "this is no pattern",
+    "a pattern that is no text": Row(lambda at: placed({0: "cpu:1"}), "a key is not a pattern",
                                      ("got: 0", "'encoder/\\*'")),
-    "no rules": Row(lambda at: placed("cpu:1"), "these are no rules",
+    "no rules": Row(lambda at: placed("cpu:1"), "the argument is not a form of rules",
                     ("got: 'cpu:1'", "a dict from patterns to devices")),
-    "automatic": Row(lambda at: placed("automatic"), "these are no rules",
+    "automatic": Row(lambda at: placed("automatic"), "the argument is not a form of rules",
                      ("got: 'automatic'", "or None, 'auto', or None")),
     # patterns without matches
     "nothing of that name": Row(
@@ -140,7 +140,7 @@ ROWS = {
     ),
     "no memory for all at once": Row(
         lambda at: placed({"encoder": "small:1"}, lambda x: _in_encoder(_keeps_three, x), X[:2]),
-        "matmul cannot run on small:1: with what is held there at that time it takes 112 bytes, "
+        "matmul cannot run on small:1: with the values held there at that time it takes 112 bytes, "
         f"of {ROOM}", ("&encoder/matmul at .*ef.matmul", RULES, CPUS, "place less there"),
     ),
     "no values there": Row(
@@ -156,7 +156,7 @@ ROWS = {
     # moves
     "a move to no device": Row(lambda at: ef.move(at.w, "cpu:7"), "there is no device cpu:7",
                                (CPUS,)),
-    "a move to many devices": Row(lambda at: ef.move(at.w, "cpu:*"), "this is not one device",
+    "a move to many devices": Row(lambda at: ef.move(at.w, "cpu:*"), "the target is not one device",
                                   (CPUS,)),
     "a move that loses values": Row(
         lambda at: ef.move({"a": at.w}, "null:0"), "null:0 holds no values, so the variable 'w'",

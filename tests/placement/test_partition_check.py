@@ -65,11 +65,11 @@ def lose_a_level(made: Cut) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lose_a_send, "is sent or received, and not both"),
-        (send_twice, "is there twice"),
+        (lose_a_send, "is only sent or only received"),
+        (send_twice, "occurs twice"),
         (put_a_node_elsewhere, "is in the partition of cpu:1"),
         (wait_for_what_comes_later, "on cpu:0 waits for &q on cpu:0, which comes later"),
-        (lose_a_level, "another level than it has"),
+        (lose_a_level, "states a wrong level"),
     ],
 )
 def test_a_defect_is_refused(damage: Callable[[Cut], None], message: str) -> None:

@@ -49,12 +49,15 @@ class Column(NamedTuple):
         around: a context of the eager run, too.
         inner: `run` is applied before the derivative is taken, not after; derivatives agree with
             eager ones up to rounding, as in all columns.
+        skips: the class of errors of ops that only eager code runs, since graphs have no op whose
+            result nothing needs: another op may be the first to fail, or none.
     """
 
     run: Callable[[Function], Function] = ef.trace
     within: Context = nullcontext
     around: Context = nullcontext
     inner: bool = False
+    skips: type[Exception] | tuple[()] = ()
 
 
 @contextmanager
@@ -185,7 +188,9 @@ COLUMNS: dict[str, Column] = {
     "placed by a rule": Column(ruled, within=on_several_devices),
     "placed by a rule inside": Column(ruled, within=on_several_devices, inner=True),
     "replayed": Column(around=lambda: monitored(SeesAllOps())),
-    "checked for NaN": Column(around=lambda: ef.config(check_nan=True)),
+    "checked for NaN": Column(
+        around=lambda: ef.config(check_nan=True), skips=ef.errors.NonFiniteError
+    ),
     "under a tape": Column(around=ef.GradientTape),  # a tape follows variables
 }
 

@@ -108,4 +108,8 @@ def graph_of(program: Program, call: Call, **names: Any) -> tuple[ef.Graph, list
 
     known = {"x": tensors["x"], "y": y, "z": z, "flags": flags, "s": s}
     graph = ef.trace(carried).graph(*known.values())
-    return graph, [known.get(v.name, state.weight) for v in graph.inputs], state
+    outside = {
+        "state_weight": state.weight, "state_rate": state.rate, "state_count": state.count,
+        "numbers_rate": numbers["rate"], "numbers_more_0": numbers["more"][0],
+    }  # fmt: skip
+    return graph, [{**known, **outside}[v.name] for v in graph.inputs], state

@@ -31,7 +31,7 @@ REFUSED = (
     "hold as well: a loop on tensors decides",
     "holds as well: a condition decides",
     "hold as well: a condition decides",
-    "in place and gives the name to another one",
+    "in place and binds ",
 )
 
 
@@ -157,6 +157,9 @@ def check(
                     got = history(run, state, made)
             if isinstance(got[-1], TraceError) and any(w in str(got[-1]) for w in REFUSED):
                 return
+            if isinstance(want[-1], column.skips):
+                want = want[:-1] if isinstance(got[-1], column.skips) else first[: len(got)]
+                got = got[: len(want)]
             try:
                 compare(got, want)
             except AssertionError as error:
@@ -240,6 +243,40 @@ _PARTS = [tuple(COLUMNS)] if EXPLORES else [tuple(COLUMNS)[i::2] for i in range(
 
 @given(programs(), calls(0, 1, 2, 3, 5), st.sampled_from(_PARTS))
 @settings(max_examples=examples(12))
+@example(
+    program=Program(
+        body=[
+            ("reshaped", 0, 0, 0),
+            ("gradient", 3, 0, 0, [("append", 0, 0, 0), ("binary", 0, 0, 9)]),
+        ],
+        python=True,
+    ),
+    made=[Call(0, 0, 0.0, 0, 0, 0.0), Call(0, 0, 0.0, 0, 0, 0.0), Call(0, 0, 0.0, 0, 0, 0.0)],
+    names=(
+        "converted",
+        "traced",
+        "traced inside",
+        "not optimised",
+        "prune",
+        "fold",
+        "simplify",
+        "cse",
+        "share",
+        "donate",
+        "read again from text",
+        "scheduled",
+        "scheduled node by node",
+        "partitioned",
+        "partitioned, by the scheduler",
+        "partitioned, by the worst network",
+        "partitioned, late and in pieces",
+        "placed by a rule",
+        "placed by a rule inside",
+        "replayed",
+        "checked for NaN",
+        "under a tape",
+    ),
+)
 def test_results(program: Program, made: list[Call], names: tuple[str, ...]) -> None:
     check(program, made, names)
 

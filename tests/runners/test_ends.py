@@ -200,7 +200,7 @@ def test_a_runner_that_never_began_closes_nothing() -> None:
         ef.spawn(ef.trace(lambda x: x + ef.zeros(3)), ef.zeros(2), closes=out)
     with pytest.raises(errors.TraceError, match="cannot be closed"):
         ef.spawn(lambda: None, closes=[out, 3])
-    with pytest.raises(errors.TraceError, match="no function"):
+    with pytest.raises(errors.TraceError, match="not a function"):
         ef.spawn(None, closes=out)
     assert not out.closed
     assert not _users

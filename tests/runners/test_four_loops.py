@@ -207,7 +207,7 @@ def one_after_the_other(seed: int, rows: int) -> list[tuple[int, bytes, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("seconds", [1.0, pytest.param(300.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(120.0, marks=pytest.mark.slow)])
 def test_four_loops_over_one_graph(seconds: float, tmp_path: Path) -> None:
     """Totals are exact, no row is lost, no loop is blocked, and the scheduler's logs replay."""
     loops = Loops(7, seconds, tmp_path)

@@ -154,7 +154,7 @@ def test_handles_are_dropped_after_their_last_use() -> None:
 
 def test_what_cannot_be_replayed() -> None:
     graph = Graph.parse("graph f(%x: f32[]) { %y = assign(%x) {resource=@w} : f32[] return %y }")
-    with pytest.raises(GraphError, match="&y refers to what was not given"):
+    with pytest.raises(GraphError, match="&y refers to an object that was not given"):
         replay(graph, [ef.ones(())])
     graph = Graph.parse(
         "graph f() { %y = constant() {value=tensor(f32[99], $a)} : f32[99] return %y }"

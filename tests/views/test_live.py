@@ -94,6 +94,6 @@ def test_a_front_end_that_was_not_built_leaves_what_stands_still(monkeypatch) ->
     monkeypatch.setattr(live, "_KERNELS", ("sys",))
     monkeypatch.setattr(live, "entry_points", lambda g: [SimpleNamespace(load=lambda: opens)])
     view = ef.show(ef.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    with pytest.warns(UserWarning, match="views stand still: .* run `make widgets`"):
+    with pytest.warns(UserWarning, match="views are not updated: .* run `make widgets`"):
         bundle = view._repr_mimebundle_()
     assert {"text/plain", "text/html", "image/svg+xml"} == set(bundle)

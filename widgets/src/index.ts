@@ -95,7 +95,7 @@ function toggleFull(root: HTMLElement): void {
 
 function stateText(feed: Feed): string {
   if (feed.trouble) return feed.trouble;
-  if (feed.status === "lost") return "The kernel is gone: this is what it told last. Run the cell again.";
+  if (feed.status === "lost") return "The kernel is gone: this is its last state. Run the cell again.";
   return feed.status === "waiting" ? "waiting for the kernel" : "";
 }
 

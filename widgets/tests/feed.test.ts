@@ -23,7 +23,7 @@ test("a message that begins anywhere in a buffer is read", () => {
 });
 
 test("what is no message is refused", () => {
-  expect(() => decode(new DataView(new ArrayBuffer(8)), [])).toThrow("no message");
+  expect(() => decode(new DataView(new ArrayBuffer(8)), [])).toThrow("not a message");
 });
 
 test("rows replace those of the same key, a log grows, a list is replaced", () => {

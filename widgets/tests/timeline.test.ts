@@ -102,7 +102,7 @@ test("a first call is told from a retrace", () => {
     [true, "first call of read, traced in 250 ms"],
   ]);
   expect(rows.traces(2, 4).map((t) => [t.isFirst, rows.text(t)])).toEqual([
-    [false, "read traced anew in 500 ms: label: another text"],
+    [false, "read retraced in 500 ms: label: another text"],
   ]);
 });
 

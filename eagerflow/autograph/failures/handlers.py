@@ -40,7 +40,7 @@ _OUTSIDE: Final = "put the `try` around the call of the traced function"
 _HINTS: Final[dict[type[BaseException], str]] = {
     TensorIndexError: f"{_OUTSIDE}, or test the index: `if i < x.shape[0]`, ef.where(...)",
     TensorValueError: f"{_OUTSIDE}, or test the matrix before",
-    QueueClosedError: f"{_OUTSIDE}, or take what is left with dequeue_up_to(n)",
+    QueueClosedError: f"{_OUTSIDE}, or take the remaining elements with dequeue_up_to(n)",
     CancelledError: _OUTSIDE,
     WaitTimeoutError: _OUTSIDE,
 }
@@ -173,7 +173,7 @@ def refuse_caught(error: BaseException) -> None:
     raise TraceError(
         "an exception is raised under a condition on a tensor, and caught",
         given=f"{type(error).__name__}{raised}\n    and caught at {handler.line}",
-        hint="do in the `if` what the handler does",
+        hint="put the code of the handler into the `if`",
     )
 
 
@@ -212,7 +212,7 @@ class leaving:
         failing = next(_that_may_fail(self._nodes[self._before : self._end]), None)
         if failing is not None:
             _note(
-                f"what follows a block does not happen in runs that fail in it: {left_out.op} at "
+                f"code after a block does not run if the block raises: {left_out.op} at "
                 f"{left_out.source}\n    and {_said(failing)} at {failing.source}\n    (put the "
                 "`try` or `with` around the call of the traced function)"
             )
@@ -264,4 +264,4 @@ def _checks(node: Node) -> bool:
 
 
 def _said(node: Node) -> str:
-    return "what is raised" if _checks(node) else node.op
+    return "an exception" if _checks(node) else node.op

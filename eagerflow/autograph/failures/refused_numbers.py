@@ -39,9 +39,9 @@ def refused_number(error: TypeError) -> TraceError | None:
     if last is None or not (_STAND_IN.search(message) or message in _UNTYPED or _has_number(last)):
         return None
     return TraceError(
-        "a function needs a number, and gets what stands for one while it is traced",
+        "a function needs a Python number, and gets a number of the trace",
         given=_STAND_IN.sub("traced number", message),
-        hint="pass the number itself: int(n) or float(n). Another number is another trace then",
+        hint="pass a plain number, int(n) or float(n): then each number has a trace of its own",
         source=source,
     )
 

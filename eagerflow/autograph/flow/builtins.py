@@ -84,7 +84,7 @@ def _refuse_effects(nodes: Iterable[Node]) -> None:
     late = next((node for node in nodes if effect_of(node) != "pure"), None)
     if late is not None:
         raise TraceError(
-            "any() or all() of a generator that does something, and a tensor decides where it ends",
+            "any() or all() of a generator with side effects, and a tensor decides where it ends",
             given=f"{late.op}, at {late.source}",
             hint="write the generator in the call, any(f(x) for x in xs), or a loop",
         )
@@ -250,12 +250,12 @@ def _id(x: Any, /) -> int:
         root = tracer_here().root
         if any(one is x for one in root.stand_ins):
             note(
-                "id() of an argument is that of what stands for it while traced",
+                "id() of an argument is that of its stand-in in the trace",
                 "pass id(...) as an argument of its own, or a name",
             )
         elif issubclass(type(x), AbstractAsked):
             note(
-                "id() of a number is that of what stands for it while traced",
+                "id() of a number is that of its stand-in in the trace",
                 "compare numbers by ==, and use them as keys themselves",
             )
     return id(x)

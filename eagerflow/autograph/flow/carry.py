@@ -67,7 +67,7 @@ def until_known(
                 continue
             except NeedsArray as need:
                 grown += need.satisfied(functions)
-        raise TraceError(f"{what} does something else each time that it is traced")
+        raise TraceError(f"{what} is traced to another graph each time")
     except BaseException:
         for location, owner in grown:
             location.set(owner)
@@ -316,7 +316,7 @@ class Loop:
                 raise Again
             name = one.location.text
             raise TraceError(
-                f"a loop on tensors updates {name} in place and gives the name to another one",
+                f"a loop on tensors updates {name} in place and binds the name to another tensor",
                 given=self._line_of(one.location),
                 hint=f"write {name} = {name} + … in the place of {name} += …",
             )
@@ -356,7 +356,7 @@ class Loop:
     def _changes_kind(self, one: _Carried, value: Any) -> NoReturn:
         location, code = one.location, self._code
         raise TraceError(
-            f"{location.text} becomes something else in a loop on tensors",
+            f"{location.text} changes its structure or type in a loop on tensors",
             given=f"{kind_text(one.start)} before {line_text(code, code.co_firstlineno)}\n"
             f"    and {kind_text(value)} after {self._line_of(location)}",
             hint="start with a value of the same structure and type, such as ef.zeros(...)",
@@ -368,17 +368,17 @@ class Loop:
         updated += [one.start for one in self._carried if one.in_place]
         if any(x is row for x in updated for row in self._over):
             raise TraceError(
-                "a loop on tensors updates in place the tensor that it goes over",
+                "a loop on tensors updates in place the tensor that it iterates over",
                 given=line_text(self._code, self._code.co_firstlineno),
-                expected="rows that are as they were before the loop",
-                hint="go over a range: `for i in range(xs.shape[0])`, and read xs[i]",
+                expected="rows that the loop does not change",
+                hint="iterate over a range: `for i in range(xs.shape[0])`, and read xs[i]",
             )
 
     def _unbinds(self, location: Location) -> NoReturn:
         raise TraceError(
             f"an iteration of a loop on tensors leaves {location.text} unbound",
             given=self._line_of(location),
-            hint="bind it whatever happens in the iteration",
+            hint="bind it on every path through the iteration",
         )
 
     def _leave(self, result: dict[str, Any]) -> None:
@@ -413,7 +413,7 @@ class Loop:
                 continue
             name, code = one.location.text, self._code
             alone = type(one.start) is Tensor
-            moved = f"{name} = {name}" if alone else f"what is in {name}, x"
+            moved = f"{name} = {name}" if alone else f"each tensor x in {name}: x"
             raise TraceError(
                 f"an iteration of a loop on tensors leaves {name} on another device",
                 given=f"{type_of(before)} before {line_text(code, code.co_firstlineno)}\n"
@@ -448,7 +448,7 @@ class Loop:
 
 
 def _unreachable(carry: Any) -> NoReturn:
-    raise AssertionError("what follows a loop without an end was run")
+    raise AssertionError("code after an endless loop was run")
 
 
 def _arrays_as(like: Any, values: Any) -> Any:

@@ -67,7 +67,7 @@ def choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any
     predicate = as_test(test)
     if predicate is None:
         return body() if test else orelse()
-    return Branches(predicate, (body, orelse), (), said="what `x if c else y` gives").run()
+    return Branches(predicate, (body, orelse), (), said="the result of `x if c else y`").run()
 
 
 @operator
@@ -96,7 +96,7 @@ def _first(said: str, wanted: bool, first: Any, rest: Sequence[Callable[[], Any]
     code = code_of(rest[0])
     functions = [UserCode(code, lambda: first), UserCode(code, others)]
     ordered = functions if wanted else functions[::-1]
-    return Branches(predicate, ordered, (), rest, f"what {said} gives").run()
+    return Branches(predicate, ordered, (), rest, f"the result of {said}").run()
 
 
 @operator
@@ -120,8 +120,8 @@ def flag(x: Any) -> Any:
     """The operand ``x`` in ``x is True``; refused if it is a flag that only the graph knows."""
     if type(x) is Tensor and x.dtype.kind == "bool" and x.ndim == 0 and as_test(x) is not None:
         raise TraceError(
-            "`is True` and `is False` of what is known only when the graph runs",
-            given="what is a bool tensor then, and neither True nor False itself",
+            "`is True` and `is False` of a value that is known only when the graph runs",
+            given="a bool tensor, which is neither True nor False itself",
             hint="write `if x:` or `if not x:`, or compare by ==",
         )
     return x
@@ -411,7 +411,7 @@ class Branches:
         lines = self._lines(location.key)
         if location.get() is not GONE:  # as before the `if`
             lines.reverse()
-            done, hint = "deleted", "set it to a value that tells that it is not there"
+            done, hint = "deleted", "set it to a value that marks it as missing"
         else:
             done, hint = "bound", "bind it in both branches, or before the `if`"
         return TraceError(
@@ -424,12 +424,12 @@ class Branches:
     def _different(self, location: Location, a: Any, b: Any) -> TraceError:
         lines = self._lines(location.key)
         if location.key == RESULT:
-            what, hint = "the function returns", "return the same structure everywhere"
+            what, hint = "the function returns", "return the same structure on every path"
         else:
             what, hint = f"{location.text} is", "give it the same structure in both"
         hint += ": None or an object cannot be chosen by a tensor"
         if a is None or b is None:
-            hint += ". For None keep a tensor, such as zeros, and beside it whether it counts"
+            hint += ". For None keep a tensor, such as zeros, and a flag for whether it counts"
         both = isinstance(a, str) and isinstance(b, str)
         return TraceError(
             f"{what} something else in each branch of an `if` on a tensor",

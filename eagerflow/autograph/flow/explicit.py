@@ -109,7 +109,7 @@ def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any)
 
     def run() -> NoReturn:
         switch(index, list(itertools.starmap(told, enumerate(branches))), *operands)
-        raise TraceError("a branch does something else each time that it is traced")
+        raise TraceError("a branch is traced to another graph each time")
 
     which: int = _tried(
         branches, run, lambda error: isinstance(error, Raised), lambda raised: raised.branch
@@ -120,7 +120,7 @@ def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any)
 def _branches(test: Tensor, body: _Function, orelse: _Function) -> Any:
     """The branches as those of an `if`, of which one may raise."""
     functions = [UserCode(_code(f), f) for f in (body, orelse)]
-    return Branches(test, functions, (), (body, orelse), "what the branches give").run()
+    return Branches(test, functions, (), (body, orelse), "the result of the branches").run()
 
 
 def _with(function: _Function, operands: Sequence[Any]) -> _Function:

@@ -27,7 +27,7 @@ def is_(a: Any, b: Any) -> bool:
         return False
     if kind is int and bool(a >= _FIRST) and bool(a <= _LAST):
         return True
-    note("`is` of equal numbers gives what it gave while tracing", "compare them by ==")
+    note("`is` of equal numbers gives the answer it had while tracing", "compare them by ==")
     a, b = (x.ask("is") if issubclass(type(x), AbstractAsked) else x for x in (a, b))
     return a is b
 

@@ -143,9 +143,9 @@ def _shortest(lengths: Sequence[Any]) -> Any:
     if all(type(n) is int or is_askable(n) for n in lengths):
         return min(asked(tuple(lengths), "zip()"))
     raise TraceError(
-        "a loop in a graph goes over things of which it is not known which one is shorter",
+        "a loop in a graph iterates over a zip whose shortest part is not known",
         given=f"lengths {', '.join(map(str, lengths))}",
-        hint="cut them to one length: zip(a[:n], b[:n])",
+        hint="cut the parts to one length: zip(a[:n], b[:n])",
     )
 
 

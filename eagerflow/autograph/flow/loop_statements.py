@@ -70,7 +70,7 @@ class _Unrolled:
     def warning(self) -> str:
         """The warning for a large loop."""
         return (
-            f"{self}; to make it one loop of the graph, go over a tensor (`for x in xs`, "
+            f"{self}; to make it one loop of the graph, iterate over a tensor (`for x in xs`, "
             "`for i in ef.arange(1000)`) or `range(x.shape[0])`, and index no Python list in it"
         )
 
@@ -284,7 +284,7 @@ def endless(body: FunctionType, names: Names) -> None:
             body()
             iterations.add()
     raise TraceError(
-        "a loop that only an exception ends does in its iterations what only Python can repeat",
+        "a loop that only an exception ends has iterations that only Python can repeat",
         given=f"{iterations.count:,} iterations, {iterations.line}\n    {reason.wrong}",
         hint=reason.hint or "carry tensors and numbers only, or end it with `break`",
         source=reason.source,
@@ -435,10 +435,10 @@ class _For:
                     continue
                 if endless and iterations.count > _MOST:
                     raise TraceError(
-                        "a loop that a tensor ends goes over something that has no length for the "
+                        "a loop that a tensor ends iterates over an object without a length in the "
                         "graph",
                         given=f"more than {_MOST:,} iterations, {iterations.line}",
-                        hint="go over a range or a tensor, or write `while True`",
+                        hint="iterate over a range or a tensor, or write `while True`",
                     )
                 branches = UserCode(code, partial(self._body, item)), UserCode(code, lambda: None)
                 Branches(condition, branches, lines, (self._body,)).run()

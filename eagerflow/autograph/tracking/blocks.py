@@ -126,7 +126,7 @@ def refuse_reached(iterator: Any, what: str) -> None:
             f"{what} takes items of an iterator under a condition, or in a loop, on tensors",
             given=f"a {type(iterator).__name__}, of which Python takes items only while tracing, "
             f"in {block.line}",
-            hint="go over a tensor, or take its items before: items = ef.stack(list(iterator))",
+            hint="iterate over a tensor, or take items before: items = ef.stack(list(iterator))",
         )
 
 

@@ -113,7 +113,7 @@ def _without_texts(function: Any, wrong: str, hint: str) -> Callable[..., Any]:
 
 #: for `int`, `float` and `complex`
 _number: Final = partial(
-    _without_texts, wrong="a number is made of a text that shows a value",
+    _without_texts, wrong="a text that shows a value is converted to a number",
     hint="compute with the value itself, or use ef.py_call",
 )  # fmt: skip
 #: for functions of paths

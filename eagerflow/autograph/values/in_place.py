@@ -80,8 +80,8 @@ def pin_choice(
         holder, note = " and ".join(names) or "the caller or a container", ""
         if not names and followed:
             holder = "the caller, a container or a debugger"
-            note = "; or trace it without the debugger, which holds what it has shown of variables"
-        shown = "what the function returns" if name == RESULT else name
+            note = "; or trace it without the debugger, which holds the values that it has shown"
+        shown = "the result of the function" if name == RESULT else name
         own = next(iter(names), "x") if variable in (None, RESULT) else variable
         return TraceError(
             f"{shown} is updated in place, and it may be a tensor that {holder} "

@@ -123,7 +123,7 @@ class Appended(AbstractStandIn, list[Any]):
             f"{self._text or 'a list'} is read in a loop of the graph that appends to it",
             given="a list of another length in each iteration",
             expected="append() and extend() alone",
-            hint="keep what the next iteration needs in a variable of its own, or go over "
+            hint="keep values for the next iteration in a variable of their own, or iterate over "
             "range(n) with an int, which unrolls the loop",
         )
 
@@ -201,10 +201,10 @@ class Grown(AbstractStandIn, list[Any]):
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TraceError(
-            "a list whose length only the graph knows is used as Python uses lists",
+            "a list whose length only the graph knows is used like a list of Python",
             given=f"{self.rows.type}, if it is stacked",
             expected="ef.stack(xs), xs[i], len(xs), xs.append(x), `for x in xs`, sum(xs), max(xs)",
-            hint="go on with x = ef.stack(xs), and x.shape[0] for its length",
+            hint="continue with x = ef.stack(xs), and x.shape[0] for its length",
         )
 
     __bool__ = __contains__ = __eq__ = __reversed__ = __mul__ = __rmul__ = __lt__ = __gt__ = _refuse
@@ -263,8 +263,8 @@ def _from_outside(text: str, where: str, line: str) -> TraceError:
     return TraceError(
         f"{text} gets a length that depends on data, and is held elsewhere as well",
         given=f"a list that is made {where}",
-        hint="make the list in the traced function, and return what is appended: ef.stack(list); "
-        "what holds the list elsewhere can append that after the call",
+        hint="make the list in the traced function, and return the appended items: ef.stack(list); "
+        "the other holder of the list can append them after the call",
         source=line,
     )
 
@@ -314,7 +314,7 @@ def _no_tensor(text: str, x: Any) -> TraceError:
     return TraceError(
         f"{text or 'a list'} gets something other than tensors in a loop of the graph",
         given=type(x).__name__,
-        hint="go over range(n) with an int, which unrolls the loop",
+        hint="iterate over range(n) with an int, which unrolls the loop",
     )
 
 

@@ -246,7 +246,7 @@ def _too_long(one: _Container, reads: Reads) -> Finding:
     length = len(contents(one.value))
     return Finding(
         "unwatched", f"{one.path.text}: a {type(one.value).__name__} of {length:,} items",
-        "is too long to be compared at each call: of changes only that of its length is seen",
+        "is too long to be compared at each call: only changes of its length are seen",
         "pass it as an argument, or as a tensor", reads.line_of(one.path),
     )  # fmt: skip
 
@@ -254,6 +254,6 @@ def _too_long(one: _Container, reads: Reads) -> Finding:
 def _set_of_objects(one: _Container, reads: Reads) -> Finding:
     return Finding(
         "unwatched", f"{one.path.text}: a set of objects",
-        "is compared, what its objects hold is not", "use a list or a dict",
+        "is compared, but not the attributes of its objects", "use a list or a dict",
         reads.line_of(one.path),
     )  # fmt: skip

@@ -161,7 +161,7 @@ class Collector:
                 self.found.findings.append(Finding(
                     "unwatched", self.found.root.text or "the function",
                     f"reaches more than {MOST:,} values: changes in the others are not seen",
-                    "pass what it needs as arguments", None,
+                    "pass the values that it needs as arguments", None,
                 ))  # fmt: skip
                 return False
             self._look(*self._pending.popleft())

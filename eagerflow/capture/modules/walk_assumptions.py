@@ -232,16 +232,16 @@ class _Structure:
     def differences(self) -> list[str]:
         """Descriptions of the changes; of nested equal ones the outermost only."""
         if self._changes:
-            return [f"{self._name}: the function changes what it holds, and asks for it"]
+            return [f"{self._name}: the function itself changes its parts, and walks over them"]
         root = self._root()
         if root is None:
             return []
         try:
             differences = dict(self._differences({p: v for p, v, _ in walk(root, self._kind)}))
         except Exception as error:
-            return [f"{self._name}: it cannot be looked at, {type(error).__name__}"]
+            return [f"{self._name}: it cannot be inspected, {type(error).__name__}"]
         if not differences and not self._same_parts():
-            return [f"{self._name}: what it holds has another order"]
+            return [f"{self._name}: its parts have another order"]
         return [
             f"{self._at(path)} {what}"
             for path, what in differences.items()

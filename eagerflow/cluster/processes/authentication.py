@@ -76,7 +76,7 @@ class Authenticator:
                 key = z85.encode(raw).decode()
                 user = self._allowed.user(domain.decode("ascii", "replace"), key)
         if user is None:
-            self._log(f"let nobody in from {where.decode('ascii', 'replace')}: unknown key")
+            self._log(f"refused a connection from {where.decode('ascii', 'replace')}: unknown key")
         return user, key
 
     def close(self) -> None:

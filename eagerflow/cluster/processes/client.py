@@ -57,20 +57,20 @@ _LEFT: Final = 500
 _PRINTED: Final = 100
 
 
-_KEYS: Final = "eagerflow keys says which are; a file of before they were made anew is of no use"
+_KEYS: Final = "eagerflow keys lists them; a connection file older than the keys is of no use"
 #: errors for connections that do not exist, each with the event of the machine
 _ABSENT: Final = {
     "refused": ("refused", ErrorHead(
-        "AuthenticationError", "did not let this client in",
-        expected="a key that is on its list, and the key that the connection file has for it",
+        "AuthenticationError", "has refused this client",
+        expected="a client key on its list, and its own key in the connection file",
         hint=_KEYS,
     )),
     "cut": ("broken", ErrorHead(
         "TaskLost", "cannot be reached: each connection to it was cut in its handshake",
-        expected="its process behind the address, and the key that the connection file has for it",
-        hint=f"if it is up, another process may have its port, or it another key: {_KEYS}",
+        expected="its process at the address, and its own key in the connection file",
+        hint=f"if it runs, another process may have its port, or its key has changed: {_KEYS}",
     )),
-    "unreached": ("broken", ErrorHead("TaskLost", "is not there: nobody listens at its address")),
+    "unreached": ("broken", ErrorHead("TaskLost", "no process listens at its address")),
 }  # fmt: skip
 
 

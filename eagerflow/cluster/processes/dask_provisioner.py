@@ -107,13 +107,13 @@ class DaskProvisioner:
         address = str(client.scheduler.address)
         if not _SAFE.fullmatch(address):
             raise AuthenticationError(
-                "a Dask cluster in plain words, which others can use as well",
+                "a Dask cluster without encryption, which others can use as well",
                 given=f"a scheduler at {address}",
                 expected="one on this host, or under TLS",
                 hint="see https://distributed.dask.org/en/stable/tls.html",
             )
         if client.asynchronous:
-            raise ResourceError("on_dask: the client of Dask is an asynchronous one")
+            raise ResourceError("on_dask: the client of Dask is asynchronous")
         self._dask = client
         self._options = tuple(options)
         self._hosts: dict[str, Any] = {}

@@ -58,14 +58,16 @@ def doors_at(address: str, key: str = "") -> Doors:
     """
     host, port = _host_and_port(address)
     if port == _PORTS:
-        raise TensorValueError(f"{address}: tasks need the next port, too")
+        raise TensorValueError(f"{address}: a task needs the next port, too")
     return Doors(address, f"tcp://{host}:{port + 1 if port else 0}", key)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
     parts = _TCP.fullmatch(address)
     if parts is None or int(parts[2]) > _PORTS:
-        raise TensorValueError(f"{address!r} is no address", expected="such as tcp://10.0.0.1:7400")
+        raise TensorValueError(
+            f"{address!r} is not an address", expected="such as tcp://10.0.0.1:7400"
+        )
     return parts[1], int(parts[2])
 
 

@@ -108,7 +108,7 @@ class TaskServer:
             check_folder(self._folder)
         elif credentials is None and not plain:
             raise AuthenticationError(
-                f"{task} has no keys, so whoever reaches {doors.client} could use it",
+                f"{task} has no keys, so any process that reaches {doors.client} could use it",
                 hint="eagerflow keys makes some",
             )
         grants = grants or ServerGrants()
@@ -320,7 +320,7 @@ class TaskServer:
         """Take a packet for the station, if it may come by this connection."""
         wrong = self._machine.wrong_of_packet(received.role, message)
         if self._credentials is not None and not self._may_send(received.user, message.sender):
-            wrong = "a packet that says that it is another task's"
+            wrong = "a packet in the name of another task"
         if wrong is not None:
             self._machine.counts[wrong] += 1
             self._count(wrong)

@@ -269,14 +269,14 @@ class Slabs:
         known = self._to.get(name)
         if known is None:
             if name in self._to:
-                raise OSError(errno.EPERM, "it is another user's")
+                raise OSError(errno.EPERM, "the socket is another user's")
             known = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             known.setblocking(False)
             try:
                 known.connect(self._places[name])
                 if not _is_ours(known):
                     self._to[name] = None
-                    raise OSError(errno.EPERM, "it is another user's")
+                    raise OSError(errno.EPERM, "the socket is another user's")
             except OSError:
                 known.close()
                 raise
@@ -323,7 +323,7 @@ class Slabs:
         try:
             token = bytes.fromhex(head.token)
         except ValueError:
-            raise ProtocolError("a slab with a name that is none") from None
+            raise ProtocolError("a slab with a malformed token") from None
         known = self._from.get(token) or self._accept(token)
         slab = None if known is None else known.take(head.slab)
         if slab is None:
@@ -336,9 +336,13 @@ class Slabs:
         last, end = -1, 0
         for i, start, size in head.places:
             if not (last < i < len(taken) and end <= start and start + size <= head.size):
-                raise ProtocolError("the places in a slab do not fit", given=str(head.places))
+                raise ProtocolError(
+                    "the places of frames in a slab do not fit", given=str(head.places)
+                )
             if len(taken[i]):
-                raise ProtocolError("a frame is there twice", given=str(head.places))
+                raise ProtocolError(
+                    "a frame is both in a message and in its slab", given=str(head.places)
+                )
             taken[i] = whole[start : start + size]
             last, end = i, start + size
         return taken
@@ -355,7 +359,7 @@ class Slabs:
             if _is_ours(one) and len(self._new) + len(self._from) < _CONNECTIONS:
                 self._new.append(_Bringer(one))
             else:
-                self._log("let nobody of another user bring slabs")
+                self._log("refused a connection for slabs: of another user, or too many")
                 one.close()
         for bringer in list(self._new):
             there = bringer.receive()
@@ -470,7 +474,9 @@ def _mapped(slab: int, size: int, limits: Limits) -> np.ndarray[Any, np.dtype[np
     there = os.fstat(slab).st_size
     if there != size or not 0 < size <= limits.frame:
         raise ProtocolError(
-            "a slab has another size than was said", given=f"{there} bytes", expected=f"{size}"
+            "a slab has another size than its message says",
+            given=f"{there} bytes",
+            expected=f"{size}",
         )
     where = _mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, slab, 0)
     if where is None or where == _FAILED:

@@ -72,7 +72,7 @@ def bind(socket: Any, address: str) -> str:
     try:
         socket.bind(address)
     except zmq.ZMQError as error:
-        raise ResourceError(f"nobody can listen at {address}: {error.strerror}") from None
+        raise ResourceError(f"cannot listen at {address}: {error.strerror}") from None
     return str(socket.last_endpoint.decode().rstrip("\0"))
 
 

@@ -84,4 +84,4 @@ def check_op(node: Node, allows: Collection[str]) -> None:
         )
     kind = op.resource
     if kind is not None and not isinstance(node.attrs.get("resource"), kind):
-        raise GraphError(f"{node.op}: &{node.name} has not the resource that it needs")
+        raise GraphError(f"{node.op}: &{node.name} lacks the resource that it needs")

@@ -96,8 +96,8 @@ def _place(name: str, resource: Any) -> tuple[str, str]:
         raise GraphError(
             f"@{name} cannot be used by another process",
             given=repr(resource),
-            expected="variables, generators, queues and their like",
-            hint="functions of Python run where they were made",
+            expected="variables, generators, queues and the like",
+            hint="a Python function runs in the process that made it",
         )
     return identity.container, identity.name
 
@@ -117,7 +117,7 @@ def read_op(
     (node,) = graph.nodes
     op = find_op(node.op)
     if op is None:
-        raise GraphError(f"{node.op} is no op that could run by itself")
+        raise GraphError(f"{node.op} is not an op that could run by itself")
     return op, node.attrs
 
 
@@ -185,7 +185,7 @@ def _texts(frames: Sequence[Frame | None], limits: Limits) -> list[str]:
     try:
         return [bytes(frame).decode() for frame in whole]
     except UnicodeDecodeError as error:
-        raise ProtocolError(f"the text of a graph is no UTF-8: {error.reason}") from None
+        raise ProtocolError(f"the text of a graph is not UTF-8: {error.reason}") from None
 
 
 def _tensor(head: ArrayHead, frames: Iterator[Frame]) -> Tensor:
@@ -202,7 +202,7 @@ def _found(container: str, name: str, find: Find) -> Any:
     if resource is None:
         raise ResourceError(
             f"there is no {name!r} in the container {container!r}",
-            hint="its task may have been started anew since it was made",
+            hint="its task may have been restarted since it was made",
         )
     return resource
 

@@ -205,7 +205,7 @@ def decode(values: Sequence[Any]) -> News:
         return News(float(time), *read)
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise ProtocolError(
-            "this is not what a task tells of what runs", given=str(error)
+            "a task has sent a malformed report of its steps", given=str(error)
         ) from None
 
 

@@ -81,7 +81,7 @@ class RemoteArray:
         return self.task.make_variable(variable, self)
 
     def __getitem__(self, key: Any) -> NoReturn:
-        raise TypeError("elements of another process are taken by ops")
+        raise TypeError("elements of an array in another process are read by ops")
 
     # --- reading, which waits ---
 

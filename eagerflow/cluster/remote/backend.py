@@ -284,9 +284,9 @@ class _Launcher:
 
 def _gone(what: str, task: RemoteTask) -> TaskLost:
     return TaskLost(
-        f"{task.task} was started anew, or its cluster was closed: what it held is lost",
+        f"{task.task} was restarted, or its cluster was closed: the values it held are lost",
         given=what,
-        hint="compute it again; a variable is made anew by an assignment",
+        hint="compute it again; an assignment makes a variable again",
     )
 
 

@@ -90,7 +90,7 @@ class RemoteTier:
         local = [p for p in self._cut.partitions if p.device.task is None]
         if len(local) > 1:
             raise PlacementError(
-                "a graph that uses tasks has one device of this process",
+                "a graph that uses tasks may use only one device of this process",
                 given=", ".join(str(p.device) for p in local),
             )
         places = fold(self._cut, local[0] if local else None)

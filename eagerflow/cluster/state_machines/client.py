@@ -254,7 +254,7 @@ class ClientMachine:
         self._lose(task, "its process has ended, or the connection was closed")
 
     def _malformed(self, task: str, error: ErrorHead) -> None:
-        self._lose(task, f"it has sent what is no message: {error.wrong}")
+        self._lose(task, f"it has sent a malformed message: {error.wrong}")
 
     def _silent(self, task: str) -> None:
         link = self.links[task]
@@ -291,7 +291,7 @@ class ClientMachine:
             if link.lost_at <= self._now and link.broken is not None:
                 self._refused(task, link.broken)
             elif link.lost_at <= self._now:
-                self._lose(task, "nothing was heard of it for too long")
+                self._lose(task, "it has sent nothing for too long")
             if link.again_at <= self._now:
                 self._out.append(("again", task))
                 self._greet(task, link)
@@ -329,7 +329,7 @@ class ClientMachine:
             if link is None or not link.usable:
                 self._out.append(("failed", request, ErrorHead(
                     "TaskLost", f"{task} is {'absent' if link is None else link.state}",
-                    hint="start it again, and what it held", task=task,
+                    hint="start it again, and make its values again", task=task,
                 )))  # fmt: skip
                 return False
         if tasks:
@@ -366,7 +366,7 @@ class ClientMachine:
         if link.state in ("absent", "lost"):
             return  # the message was on its way
         if not isinstance(message, _FROM_SERVERS) or message.number != link.heard + 1:
-            self._lose(task, "it has sent a message that does not come next")
+            self._lose(task, "it has sent a message out of order")
             return
         link.heard += 1
         self._heard(task)
@@ -380,7 +380,7 @@ class ClientMachine:
         elif isinstance(message, Failed) and message.answers == 0:
             self._lose(task, message.error.wrong)
         elif message.answers not in link.asked:
-            self._lose(task, "it has answered what it was not asked")
+            self._lose(task, "it has answered a request that was not sent")
         else:
             request = link.asked.pop(message.answers)
             if isinstance(message, Failed):
@@ -392,7 +392,7 @@ class ClientMachine:
         if not isinstance(message, Welcome):
             if isinstance(message, Failed):
                 self._out.append(("refused", task, message.error))
-            self._lose(task, "it has not let this client in")
+            self._lose(task, "it has refused this client")
             return
         ours, theirs = self._versions, message.versions
         for field in ("eagerflow", "kernels", "python", "numpy"):
@@ -400,7 +400,7 @@ class ClientMachine:
             if here != there:
                 self._out.append(("warn", f"{task} has {field} {there}, this process {here}"))
         if link.incarnation not in (0, message.incarnation):
-            text = f"{task} was started anew: what it held is lost"
+            text = f"{task} was restarted: the values it held are lost"
             self._out.append(("warn", text))
         link.settle()
         link.state = "ready"

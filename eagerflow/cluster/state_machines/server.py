@@ -198,7 +198,7 @@ class ServerMachine:
         session = self._sessions.get(number) or self._ending.get(number)
         if session is None or not session.waits_for(answers):
             raise ProtocolError(
-                "something has ended that was not to be done",
+                "a request has ended that was not under way",
                 given=f"message {answers} of session {number}",
             )
         partition = session.ends(answers)
@@ -245,7 +245,9 @@ class ServerMachine:
     def _tick(self) -> None:
         for session in [s for s in self._sessions.values() if s.lease <= self._now]:
             self._count("a lease that is over")
-            self._end(session, self._failure(f"nothing was heard for {self._lease:g} seconds"))
+            self._end(
+                session, self._failure(f"the client has sent nothing for {self._lease:g} seconds")
+            )
         self._soonest = min((s.lease for s in self._sessions.values()), default=inf)
 
     # --- sessions ---
@@ -355,7 +357,7 @@ class ServerMachine:
         for task, (address, incarnation, key) in message.tasks.items():
             known = self._peers.get(task, -1)
             if is_client(task) and task != client_name(session.number):
-                self._count("a client that told of another one")
+                self._count("a client that announced another client")
             elif task != self._task and incarnation > known:
                 if not self._allows_peer(session.peer, task, address, key):
                     self._count("a task that is not on the list")
@@ -367,7 +369,7 @@ class ServerMachine:
                 self._out.append(("connect", task, address, incarnation, key))
         error = None if not refused else ErrorHead(
             "AuthenticationError", f"{self._task} sends nothing to {', '.join(refused)}",
-            expected="what its own list says: the same address and key; or its own directory",
+            expected="the address and the key in its own list, or its own directory",
             hint=f"copy the list of keys to the host of {self._task} again", task=self._task,
         )  # fmt: skip
         self._answer(session, message.number, error=error)
@@ -407,7 +409,7 @@ class ServerMachine:
         elif message.partition not in session.partitions:
             error = self._failure(
                 f"there is no partition {message.partition}",
-                hint="the task may have been started anew since it was registered",
+                hint="the task may have been restarted since it was registered",
             )
         elif len(session.steps) >= self._limits.steps:
             error = self._failure("too many steps", expected=f"at most {self._limits.steps}")

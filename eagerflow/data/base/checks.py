@@ -17,7 +17,7 @@ def check_stage(stage: AbstractStage) -> AbstractStage:
     """Refuse an argument of `Dataset` that is no stage."""
     if not isinstance(stage, AbstractStage):
         raise TensorValueError(
-            "Dataset: elements do not make one by themselves",
+            "Dataset: a dataset is not made by its constructor",
             given=f"a {type(stage).__name__}",
             hint="Dataset.from_iterable(elements), or Dataset.from_tensors(tensors) for their rows",
         )
@@ -27,7 +27,7 @@ def check_stage(stage: AbstractStage) -> AbstractStage:
 def unknown(length: float | None) -> str:
     """The reason why a dataset has no length, in words."""
     if length is None:
-        return "nobody knows the length of this dataset before its end"
+        return "the length of this dataset is not known before its end"
     return "this dataset is endless"
 
 
@@ -39,7 +39,7 @@ def count_of(method: str, name: str, value: int, least: int, what: str = "elemen
         count = None
     if count is None or count < least:
         raise TensorValueError(
-            f"{method}: {name} is no number of {what}",
+            f"{method}: {name} is not a number of {what}",
             given=repr(value),
             expected=f"an integer, at least {least}",
         )
@@ -53,7 +53,7 @@ def buckets_of(bounds: Sequence[int], count: int | Sequence[int]) -> tuple[list[
     sizes = [count_of("bucket_by_length", "count", each, 1) for each in given]
     if edges != sorted(set(edges)) or len(sizes) != len(edges) + 1:
         raise TensorValueError(
-            "bucket_by_length: these are no buckets",
+            "bucket_by_length: bounds and counts do not make buckets",
             given=f"bounds {edges}, counts {sizes}",
             expected="ascending bounds, and a count for each bucket: one more than bounds",
         )
@@ -68,7 +68,7 @@ def length_of(value: SupportsIndex) -> int:
         length = None
     if length is None or length < 0:
         raise (DTypeError if length is None else TensorValueError)(
-            "bucket_by_length: this is no length",
+            "bucket_by_length: the length of an element is not valid",
             given=f"a {type(value).__name__}: {value!r}",
             expected="an integer, at least 0",
         )
@@ -87,7 +87,7 @@ def check_map(workers: int, processes: bool, on_error: OnError) -> None:
         raise SettingError(
             "map: there are no worker processes on this system",
             given=f"processes=True on {sys.platform}",
-            hint="leave it out for threads",
+            hint="leave out processes= to use threads",
         )
     check_policy("map", on_error)
 
@@ -96,7 +96,7 @@ def check_policy(method: str, on_error: OnError) -> None:
     """Refuse an ``on_error`` that is no policy."""
     if on_error not in ("raise", "skip") and not callable(on_error):
         raise TensorValueError(
-            f"{method}: on_error is no policy",
+            f"{method}: on_error is not a policy",
             given=repr(on_error),
-            expected='"raise", "skip" or a function that is told the exception',
+            expected='"raise", "skip" or a function that takes the exception',
         )

@@ -92,7 +92,7 @@ class Fill:
     def __post_init__(self) -> None:
         if not isinstance(self.value, int | float | complex | bytes | np.generic):
             raise TensorValueError(
-                f"{self.method}: value is nothing to fill with",
+                f"{self.method}: value cannot fill arrays",
                 given=f"a {type(self.value).__name__}: {self.value!r}",
                 expected="a number, or bytes",
             )
@@ -129,7 +129,7 @@ class Fill:
             fits = False
         if not fits:
             raise TensorValueError(
-                f"{self.method}: {like.dtype} has no such value to fill with",
+                f"{self.method}: {like.dtype} cannot hold the fill value",
                 given=f"value={self.value!r}",
                 expected=f"a value of {like.dtype}",
             )
@@ -186,7 +186,7 @@ def _check(
                 f"{method}: element {i} of it has no tensor{_at(treedef, index)}",
                 given=f"a {type(x).__name__}",
                 expected="a tensor, an array or a number",
-                hint="map it to one, or to what can do without it, before batch",
+                hint="map it to a tensor, or drop it, before batch",
             )
         fits = x.ndim == first.ndim if axes is None else x.shape[axes:] == first.shape[axes:]
         if x.dtype is not first.dtype or not fits:

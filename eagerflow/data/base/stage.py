@@ -328,7 +328,7 @@ class AbstractSourceStage(AbstractStage, AbstractRandomAccess):
         return self
 
     def cursor(self, epoch: int) -> AbstractCursor:
-        raise AssertionError("what has random access needs no cursor")
+        raise AssertionError("a stage with random access needs no cursor")
 
 
 def collected(count: int, read: Callable[[int], tuple[Any, int]]) -> tuple[Any, int]:

@@ -65,7 +65,7 @@ class UserCall:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TensorValueError(
-                f"{self.method}: this is no function",
+                f"{self.method}: the argument is not a function",
                 given=f"a {type(self.function).__name__}: {self.function!r}",
                 expected="a function that takes an element",
             )

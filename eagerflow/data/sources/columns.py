@@ -63,7 +63,7 @@ def form(name: str, kind: Any) -> Any:
         if not isinstance(inner, dict):
             return (inner, kind.list_size if types.is_fixed_size_list(kind) else None)
     raise DTypeError(
-        f"column {name!r} holds what tensors and texts cannot",
+        f"column {name!r} has a type that tensors and texts cannot hold",
         given=str(kind),
         expected="booleans, numbers, texts, bytes, lists of them, structs of these",
         hint="cast it: table.set_column, column.cast",

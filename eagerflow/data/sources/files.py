@@ -52,7 +52,7 @@ def _each(method: str, paths: Paths) -> list[str]:
     for name in names:
         if not isinstance(name, str | os.PathLike):
             raise TensorValueError(
-                f"{method}: this is no path",
+                f"{method}: the argument is not a path",
                 given=f"a {type(name).__name__}: {name!r}",
                 expected="a file, several of them, or a pattern",
             )
@@ -62,10 +62,10 @@ def _each(method: str, paths: Paths) -> list[str]:
 def _files_of(method: str, folder: str, suffix: str | None) -> list[str]:
     if suffix is None:
         raise TensorValueError(
-            f"{method}: this is a folder",
+            f"{method}: the path is that of a folder",
             given=repr(folder),
             expected="files",
-            hint=f"a pattern names those in it: {os.path.join(folder, '*')!r}",
+            hint=f"a pattern names the files in it: {os.path.join(folder, '*')!r}",
         )
     names = sorted(glob.glob(os.path.join(glob.escape(folder), f"*{suffix}")))
     if not names:
@@ -154,7 +154,7 @@ class LineStage(_AbstractFiles):
 
     def _undecodable(self, error: UnicodeDecodeError, which: str) -> RecordError:
         return RecordError(
-            f"{which} is no {self._encoding}",
+            f"{which} is not {self._encoding}",
             given=f"{error.object[error.start : error.end]!r} at byte {error.start} of it",
             hint='from_lines(…, encoding=…) reads other encodings, on_error="skip" leaves it out',
         )
@@ -183,7 +183,7 @@ def _record(file: IO[bytes], which: str) -> tuple[bytes, RecordError | None]:
     data, wrong = read_record(file)
     if wrong is None:
         return data, None
-    hint = 'from_records(…, on_error="skip") leaves out what is damaged'
+    hint = 'from_records(…, on_error="skip") leaves out damaged records'
     return data, RecordError(f"{which} {wrong}", given=f"bytes from {start} on", hint=hint)
 
 
@@ -267,7 +267,7 @@ def write_records(path: str | os.PathLike[str], records: Iterable[bytes]) -> int
     target = Path(path)
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise TensorValueError(
-            "write_records: this is no file that could be replaced",
+            "write_records: the path is not that of a file that can be replaced",
             given=f"{target}, a device or a pipe",
             expected="a name that is free, or that of a file",
         )

@@ -109,7 +109,7 @@ def iterable_stage(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Abstr
         return SequenceStage(items)
     if not (hasattr(source, "__iter__") or hasattr(source, "__getitem__") or callable(source)):
         raise TensorValueError(
-            "from_iterable: this cannot be iterated",
+            "from_iterable: the argument is not iterable",
             given=f"a {type(source).__name__}: {source!r}",
             expected="an iterable, or a function that gives one",
         )
@@ -180,8 +180,8 @@ class IterableStage(AbstractStage):
         if made is source:
             if self._read:
                 raise TensorValueError(
-                    f"this {type(source).__name__} gives its elements once, they are gone",
-                    hint="pass from_iterable the function that makes it, not what it gave",
+                    f"this {type(source).__name__} gives its elements only once",
+                    hint="pass from_iterable the function that makes it, not its result",
                 )
             self._read = True
         return _IterableCursor(made, self)

@@ -49,7 +49,7 @@ class TableStage(AbstractSourceStage):
             table = table.read_all()
         if not isinstance(table, pyarrow.Table):
             raise TensorValueError(
-                "from_arrow: this is no table",
+                "from_arrow: the argument is not a table",
                 given=f"a {type(table).__name__}",
                 expected="a pyarrow.Table, RecordBatch or RecordBatchReader",
             )
@@ -112,7 +112,7 @@ class ParquetStage(AbstractSourceStage):
         if forms == self._form:
             return
         name = next(x for x in [*self._form, *forms] if forms.get(x) != self._form.get(x))
-        first = "what it was" if path == self._paths[0] else f"that of {self._paths[0]}"
+        first = "as before" if path == self._paths[0] else f"as in {self._paths[0]}"
         raise TensorValueError(
             f"from_parquet: column {name!r} of {path} is not {first}",
             given=f"{kinds.get(name, 'none')}; in the first file, {self._kinds.get(name, 'none')}",
@@ -203,7 +203,9 @@ def _opened(path: str) -> Any:
     try:
         return parquet.ParquetFile(path)
     except invalid as error:
-        raise RecordError(f"from_parquet: {path} is no Parquet file", given=f"{error}") from error
+        raise RecordError(
+            f"from_parquet: {path} is not a Parquet file", given=f"{error}"
+        ) from error
 
 
 @final

@@ -148,9 +148,9 @@ def _rebuilt(kind: Any, args: tuple[Any, ...], state: dict[str, Any]) -> Any:
 
 def _unsendable(leaf: Any, path: str, error: Exception) -> DTypeError:
     return DTypeError(
-        "this cannot be sent to another process",
+        "an object cannot be sent to another process",
         given=f"a {type(leaf).__qualname__}{f' at {path}' if path else ''}: {error}",
-        expected="tensors, arrays, numbers, texts, or what can be pickled",
+        expected="tensors, arrays, numbers, texts, or objects that can be pickled",
         hint="threads share everything: leave out processes=True",
     )
 

@@ -282,7 +282,7 @@ class Pool:
             raise SettingError(
                 f"{self._name}: the function cannot be sent to another process",
                 given=f"{type(error).__name__}: {error}",
-                expected="a function that reads nothing that belongs to this process",
+                expected="a function that reads no state of this process",
                 hint="threads share everything: leave out processes=True",
                 source=self._source,
             ) from error
@@ -308,7 +308,7 @@ class Pool:
             f"worker process {process.name} ended while it worked on {_these(indices)} of "
             f"{self._name}",
             given=fate,
-            hint=f"reading goes on behind this, with a new process{cause}",
+            hint=f"reading goes on after this, with a new process{cause}",
             source=self._source,
         )
 

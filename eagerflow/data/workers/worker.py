@@ -198,7 +198,7 @@ def _work(wire: Wire) -> None:
         try:
             wire.send([0, 0], answer)
         except DTypeError as error:  # nothing was sent
-            error.add_note("  of what the function gave")
+            error.add_note("  in the result of the function")
             wire.send([3, 0], _failure(error))
 
 

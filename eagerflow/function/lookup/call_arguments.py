@@ -140,7 +140,7 @@ class Signature:
         for name in static:
             if name not in names:
                 raise TraceError(
-                    f"trace: static={name!r} is no parameter of the function",
+                    f"trace: static={name!r} is not a parameter of the function",
                     given=f"{getattr(function, '__name__', function)}{self._signature or '(...)'}",
                 )
         self._paths: dict[tree.TreeDef, list[str]] = {}

@@ -127,7 +127,7 @@ class Lookup:
                 f"{self.name} needs more than {self.options.max_traces} traces",
                 given=reason.text,
                 expected=f"max_traces={self.options.max_traces} to be enough",
-                hint="see f.explain() for what makes calls differ",
+                hint="see f.explain() for the reasons",
             )
         if not RetraceEvent.listeners:
             return self._trace_for(call, reason, runs)
@@ -335,7 +335,7 @@ def forget_moved(states: Collection[Any], text: str) -> None:
 def _forget_replaced(devices: Collection[Device]) -> None:
     kind = next(iter(devices)).kind
     for lookup in list(_all):
-        lookup.forget_devices(devices, f"the backend of {kind} was registered anew")
+        lookup.forget_devices(devices, f"the backend of {kind} was registered again")
 
 
 on_replaced(_forget_replaced)

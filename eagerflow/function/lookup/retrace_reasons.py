@@ -72,7 +72,7 @@ class RetraceCounts:
         if count != (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
             return ""
         static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
-        return f"{name} was traced {count} times {reason.clause}{static}; f.explain() tells more"
+        return f"{name} was traced {count} times {reason.clause}{static}; f.explain() shows all"
 
     def clear(self) -> None:
         """Count from the beginning."""
@@ -90,7 +90,7 @@ def reason_of(call: Call, cache: Cache) -> Reason:
         return Reason(f"the device scope: now {now}, before {before}")  # intended: no culprit
     records = [entry.leaf_records for entry in cache.entries()]
     if not records:
-        return Reason("earlier traces went with objects that they were for")
+        return Reason("earlier traces were dropped with the objects that they were for")
     return _arguments_differ(call, min(records, key=lambda before: _distance(call, before)))
 
 
@@ -110,7 +110,7 @@ def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
         text = "an argument that is also read from outside is not the same as before"
         return Reason(text, text)
     texts = entry.guards.explain()
-    text = "; ".join(texts[:_SHOWN]) or "what it reads from outside"
+    text = "; ".join(texts[:_SHOWN]) or "the values that it reads from outside"
     if len(texts) > _SHOWN:  # as when a model of a hundred layers changes its mode
         text += f"; and {len(texts) - _SHOWN} more"
     return Reason(text, text.partition(":")[0].partition("; ")[0])
@@ -153,7 +153,7 @@ def _arguments_differ(call: Call, before: Sequence[LeafRecord]) -> Reason:
     for a, b in zip(now, before, strict=True):
         # sizes alone are no part of the key
         if a.token != b.token or (a.text != b.text and not keys_differ):
-            what = f"{a.text} once more another object" if a.text == b.text else a.text
+            what = f"{a.text}, again another object" if a.text == b.text else a.text
             parts.append(f"{a.name}: now {what}, before {b.text}")
             culprits.append(a.name)
     if not parts:

@@ -133,7 +133,7 @@ def _texts(kept: Sequence[Value]) -> list[str]:
     """A text for each line whose values are kept: no trace can follow that."""
     sources = dict.fromkeys(None if v.node is None else v.node.source for v in kept)
     lines = ["" if source is None else f" made at {source}" for source in sources]
-    return [f"something keeps a value{line} and no trace can follow it" for line in lines]
+    return [f"an object keeps a value{line}, and no trace can follow it" for line in lines]
 
 
 def _handles_of(symbols: list[Symbol], holders: Holders) -> list[Tensor]:
@@ -227,7 +227,7 @@ def _put_all(kept_in: list[Any], new: dict[int, Any], depth: int) -> tuple[list[
             raise TraceError(
                 f"a {type(holder).__name__} keeps a number of the trace",
                 given=f"the number {value!r}" if depth == 0 else f"in {value!r}",
-                hint="give it the number itself: int(k) or float(k), which makes k static",
+                hint="give it a plain number: int(k) or float(k), which makes k static",
             )
     return tuples, [_made_anew(x, new) for x in tuples]
 

@@ -66,10 +66,9 @@ def _known(x: Any) -> Any:
         return int(x)
     if type(x) is Tensor and x._lane.symbolic:
         raise TraceError(
-            "a function with a cache gets a tensor of the trace, of which only the graph knows "
-            "the value",
+            "a function with a cache gets a tensor of the trace, whose value only the graph knows",
             given=str(x.type),
-            hint="call the function without its cache, f.__wrapped__(x), or compute what it gives "
+            hint="call the function without its cache, f.__wrapped__(x), or compute its result "
             "outside and pass it as an argument",
         )
     return x
@@ -80,12 +79,12 @@ def _call(outside: Outside, function: Any, args: Any, kwargs: Any) -> Any:
     before = list(outside.changes())
     read = _changed_before(outside, before, function)
     if read is not None:
-        raise _refused(name, f"reads what the traced function has changed: {read}")
+        raise _refused(name, f"reads state that the traced function has changed: {read}")
     with outside.suspended(), use(BASE):
         value = function(*args, **kwargs)
     new = [change for change in outside.changes() if str(change) not in set(map(str, before))]
     if new:
-        raise _refused(name, f"changes what the traced function uses: {new[0]}")
+        raise _refused(name, f"changes state that the traced function uses: {new[0]}")
     key = (id(function), args, tuple(kwargs.items()))
     holds = _kind(value) == "identity" and not isinstance(value, AbstractArray)
     if holds:

@@ -215,7 +215,7 @@ class Outputs:
             if not self._has_made_parts(x):
                 return Output("constant", x)
             if not stored:
-                text = f"the result{path} is a {type(x).__name__} that holds what the function made"
+                text = f"the result{path} is a {type(x).__name__} of values that the function made"
                 self._outside.note_unrepeated(text, None)
                 return Output("constant", None)
         raise TraceError(
@@ -300,7 +300,7 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
     """
     return as_lists(
         value,
-        f"{text} keeps a list of which only the graph knows how long it is",
+        f"{text} keeps a list whose length only the graph knows",
         "keep ef.stack(list), or return it",
         source,
     )

@@ -297,7 +297,7 @@ class Outside:
             now._data, now._lane, now._mark = handle._data, handle._lane, None
             read = self._tensors.get(id(handle))
             if read is None:
-                self._note("a tensor is updated that no name leads to", self.unrepeated)
+                self._note("a tensor is updated that no access path reaches", self.unrepeated)
             else:
                 yield make("update", read.path, now)
         for _, container in self.reads.containers:

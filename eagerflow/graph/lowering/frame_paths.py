@@ -79,7 +79,7 @@ class FramePaths:
         if "back" in node.attrs:
             return first
         if not first or first[-1][0] == "frame":
-            raise GraphError(f"&{node.name} merges what comes from no branch")
+            raise GraphError(f"&{node.name} merges values that come from no branch")
         return first[:-1]
 
     def _after(self, node: Node, path: FramePath, port: int) -> FramePath:

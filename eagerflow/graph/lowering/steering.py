@@ -87,4 +87,8 @@ def _alike(node: Node, got: ValueSpec, want: ValueSpec) -> None:
     same_rank = len(got.shape) == len(want.shape)
     dtypes = [getattr(k, "dtype", k) for k in (got, want)]
     if not same_rank or dtypes[0] != dtypes[1] or not is_together(got, want):
-        raise DTypeError(f"{node.op} gives what it takes", given=str(got), expected=str(want))
+        raise DTypeError(
+            f"the output of {node.op} does not have the type of its input",
+            given=str(got),
+            expected=str(want),
+        )

@@ -45,7 +45,7 @@ class _Pruner:
         rewriter.ends = taken, [graph.outputs[i] for i in live.outputs]
         for node in graph.nodes:
             if node not in live.nodes:
-                rewriter.drop(node, (), f"dropped {shown(node)} = {node.op}, which nothing needs")
+                rewriter.drop(node, (), f"dropped {shown(node)} = {node.op}, which is not needed")
             elif node in live.inside:
                 self._inside(rewriter, node, live.inside[node])
         return rewriter.finish()
@@ -60,7 +60,7 @@ class _Pruner:
         unread = len(node.outputs) - len(inside.outputs)
         if unread:
             what = "result" if unread == 1 else "results"
-            rewriter.note(f"&{node.name} = {node.op} lost {unread} {what}, read by nothing", node)
+            rewriter.note(f"&{node.name} = {node.op} lost {unread} unread {what}", node)
         made: dict[int, Graph] = {}
         for live in inside.parts:
             seen = id(live.graph) in made

@@ -73,7 +73,7 @@ def _shares(scores: ef.Tensor, mask: TensorLike | None, is_causal: bool) -> ef.T
     if is_causal:
         raise TensorValueError(
             "scaled_dot_product_attention: a mask and is_causal exclude each other",
-            hint="make one mask of both",
+            hint="combine both into one mask",
         )
     return _masked(scores, ef.asarray(mask))
 
@@ -100,7 +100,7 @@ def _masked(scores: ef.Tensor, mask: ef.Tensor) -> ef.Tensor:
         raise ShapeError(
             "scaled_dot_product_attention: the mask does not fit the scores",
             given=f"attn_mask={mask.type}, scores {scores.type}",
-            expected="[..., queries, keys], or what broadcasts to it",
+            expected="[..., queries, keys], or a shape that broadcasts to it",
             hint="to hide the padding of each sequence: attn_mask[:, None, None, :]",
             source=error.source,
         ) from None

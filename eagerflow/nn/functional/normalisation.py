@@ -186,7 +186,7 @@ def _by_input(
             raise VariableError(
                 f"{name}: the running mean and variance must be variables in training",
                 given=type(running).__name__,
-                expected="ef.Variable, or None for none",
+                expected="ef.Variable, or None to keep no statistics",
             )
     out, mean, var = ef.standardize(x, axes, eps=eps, least=2)
     count = math.prod(x.shape[a] for a in sorted({0, *axes}))
@@ -210,7 +210,7 @@ def _by_running(
     if mean is None or var is None:
         raise ShapeError(
             f"{name}: the running mean and variance are missing",
-            expected="both, if those of the batch are not used",
+            expected="both, unless the statistics of the batch are used",
         )
     ndim = len(x.shape)
     centre, spread = _by_channel(mean, ndim), _by_channel(var, ndim)

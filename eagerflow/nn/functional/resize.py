@@ -83,7 +83,7 @@ def interpolate(
     kind = _checked_mode(tensor, mode, align_corners)
     if (size is None) == (scale_factor is None):
         raise TensorValueError(
-            "interpolate: the new sizes are not clear",
+            "interpolate: either size or scale_factor must be given",
             given=f"size={size}, scale_factor={scale_factor}",
             expected="one of the two",
         )
@@ -139,7 +139,7 @@ def _picture(name: str, input: TensorLike, factor: int) -> ef.Tensor:
         )
     if tensor.ndim < 3:
         raise ShapeError(
-            f"{name}: the input is no picture",
+            f"{name}: the input is not a picture",
             given=f"input={tensor.type}",
             expected="[..., channels, height, width]",
         )

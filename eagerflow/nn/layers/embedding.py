@@ -53,7 +53,7 @@ class Embedding(Module):
         require("Embedding", SIZE, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise TensorValueError(
-                "Embedding: padding_idx is no row",
+                "Embedding: padding_idx is not a row",
                 given=f"padding_idx={padding_idx}, num_embeddings={num_embeddings}",
                 expected="a row of the table",
             )

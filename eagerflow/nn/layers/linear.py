@@ -104,7 +104,7 @@ class Sequential(Module):
                     "Sequential: a layer cannot be called",
                     given=f"layer {i}: {layer!r}",
                     expected="modules or functions",
-                    hint="of a list of layers: Sequential(*layers)",
+                    hint="for a list of layers: Sequential(*layers)",
                 )
         self.layers = list(layers)
 

@@ -67,7 +67,9 @@ class AbstractRecurrent(Module):
         check_sequences(name, x, self.input_size, self.batch_first)
         alone = len(x.shape) == 2
         if alone and lengths is not None:
-            raise ShapeError(f"{name}: a single sequence has all its steps", given=f"x={x.type}")
+            raise ShapeError(
+                f"{name}: lengths= is for batches, not for a single sequence", given=f"x={x.type}"
+            )
         batch = () if alone else (x.shape[0 if self.batch_first else 1],)
         shapes = [(len(weights), *batch, size) for size in self._sizes]
         state = first_state(name, hx, x, shapes, ef.result_type(x.dtype, weights[0].ih.dtype))
@@ -226,7 +228,7 @@ class LSTM(AbstractRecurrent):
         require("LSTM", SIZE, input_size=input_size, hidden_size=hidden_size)
         if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
             raise TensorValueError(
-                "LSTM: proj_size is no size below hidden_size",
+                "LSTM: proj_size is not a size below hidden_size",
                 given=f"proj_size={proj_size!r}, hidden_size={hidden_size!r}",
                 expected="0 for no projections, or an integer below hidden_size",
             )

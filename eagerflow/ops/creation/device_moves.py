@@ -29,7 +29,9 @@ def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorTy
 
 def _destination(x: Any, *, device: Device, source: Any = None) -> tuple[Device]:
     if x is not None and source is not None and x != source:
-        raise DeviceError("what is moved is not where it is moved from", expected=str(source))
+        raise DeviceError(
+            "the tensor is not on the source device of the move", expected=str(source)
+        )
     return (device,)
 
 

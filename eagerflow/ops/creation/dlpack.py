@@ -214,7 +214,7 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InterchangeError(
             f"from_dlpack: a {type(x).__name__} cannot be exchanged: {error}",
-            hint="ef.asarray copies what has __array__",
+            hint="ef.asarray copies objects that have __array__",
         ) from None
     if producer.dtype is not None:
         array = array.view(producer.dtype.dtype)

@@ -21,7 +21,7 @@ _KEYS: Final = {"STORE_SUBSCR": 1, "STORE_SLICE": 2}
 _MAKERS: Final = ("BINARY_", "CALL", "LOAD_ATTR")
 _HINT: Final = (
     "write into the tensor itself, x[i, j] = v instead of x[i][j] = v; "
-    "what x.T, x.reshape(...) or a call gives needs a name first"
+    "the result of x.T, x.reshape(...) or a call needs a name first"
 )
 
 
@@ -53,7 +53,7 @@ def check_held(x: Any, frame: FrameType) -> None:
     """
     if _is_made(frame.f_code, frame.f_lasti):
         raise TensorValueError(
-            "a write into a tensor that nothing holds would be lost",
+            "a write into a tensor without a name would be lost",
             given=str(x.type),
             hint=_HINT,
             source=Source(frame.f_code, frame.f_lasti),

@@ -24,8 +24,8 @@ __all__ = ["dynamic_partition", "dynamic_stitch"]
 
 
 def _zeros_for_type(indices: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
-    why = "how many rows there are depends on the largest index"
-    count = unknown_size(why, "the indices", "say how many, with size=...")
+    why = "the number of rows depends on the largest index"
+    count = unknown_size(why, "the indices", "give the number: size=...")
     return indices.like(shape=(count, *shape), dtype=dtype)
 
 
@@ -45,7 +45,9 @@ def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
     given = f"{type_of(x)} with {type_of(indices)}"
     wrong = f"{name}: there must be one integer for each row"
     if len(x.shape) < lead:
-        raise ShapeError(wrong, given=given, expected="a shape that the rows' begins with")
+        raise ShapeError(
+            wrong, given=given, expected="integers whose shape begins that of the rows"
+        )
     x = matched(x, x.shape[:lead], indices.shape, wrong, given)
     if lead == 1:
         return x

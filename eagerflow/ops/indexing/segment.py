@@ -90,8 +90,8 @@ def _ids(name: str, segment_ids: TensorLike, like: AbstractArray | None) -> Tens
 def _counted_type(ids: TensorType, *, least: int, natural: bool) -> tuple[TensorType, TensorType]:
     size = unknown(
         "segments",
-        "how many segments there are depends on the data",
-        "say how many: num_segments=...",
+        "the number of segments depends on the data",
+        "give the number: num_segments=...",
     )
     return ids, ids.like(shape=(size,))
 
@@ -121,7 +121,7 @@ def _counted(ids: Tensor, least: int = 0, *, natural: bool = False) -> tuple[Ten
 
 def _fitted(name: str, tensor: Tensor, ids: Tensor) -> Tensor:
     """``tensor``, checked that its first axes have the sizes of the ids, as far as known."""
-    wrong = f"{name}: the shape of the ids is not the front of that of the values"
+    wrong = f"{name}: the shape of the values does not begin with that of the ids"
     given = f"values={type_of(tensor)}, segment_ids={type_of(ids)}"
     front = tensor.shape[: len(ids.shape)]
     if len(front) != len(ids.shape):

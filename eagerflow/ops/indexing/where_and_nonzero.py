@@ -119,7 +119,7 @@ def select(
 
 
 def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
-    count = unknown_size("how many elements are not zero depends on the data", "x", WITH_WHERE)
+    count = unknown_size("the number of nonzero elements depends on the data", "x", WITH_WHERE)
     return tuple([x.like(shape=(count,), dtype=DTYPES["int64"])] * x.ndim)
 
 

@@ -29,7 +29,7 @@ def _parse_type(
     check_kind(x, BYTE_STRINGS)
     types = []
     for name, dtype, shape in zip(names, dtypes, shapes, strict=True):
-        why = f"how many values {name!r} has depends on the example"
+        why = f"the number of values of {name!r} depends on the example"
         sizes: Any = [unknown("k", why) if size is None else size for size in shape]
         types.append(x.like(shape=(*x.shape, *sizes), dtype=dtype))
     return tuple(types)
@@ -103,7 +103,7 @@ def _feature_type(name: str, kind: Any, x: Tensor) -> TensorSpec:
         )
     if sum(isinstance(size, Dim) for size in spec.shape) > 1:
         raise ShapeError(
-            f"parse_example: {name!r}: examples keep no shapes, so one size at most may be any",
+            f"parse_example: {name!r}: examples keep no shapes, so at most one size may vary",
             given=str(spec),
         )
     return spec

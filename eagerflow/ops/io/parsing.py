@@ -49,7 +49,7 @@ def length(x: TensorLike, /) -> Tensor:
 @of_family(MOVING)
 def _raw_type(x: TensorType, *, dtype: DType, big_endian: bool) -> TensorType:
     check_kind(x, BYTE_STRINGS)
-    size = unknown("k", "how many elements there are depends on the lengths of the bytes")
+    size = unknown("k", "the number of elements depends on the lengths of the bytes")
     return x.like(shape=(*x.shape, size), dtype=dtype)
 
 
@@ -98,7 +98,7 @@ def _written_dtype(what: str, dtype: DTypeLike) -> DType:
     number_type = number_dtype(dtype)
     if not (number_type.is_integer or number_type.is_floating):
         raise DTypeError(
-            f"{what}: {number_type.name} is not written out",
+            f"{what}: {number_type.name} has no written form",
             expected="an integer or floating dtype",
         )
     return number_type
@@ -179,7 +179,7 @@ def decode_csv(
     values: Sequence[Any] = [None] * len(column_types) if defaults is None else list(defaults)
     if not column_types or len(values) != len(column_types):
         raise TensorValueError(
-            "decode_csv: there is one dtype, and one default if any, for each column",
+            "decode_csv: each column needs one dtype, and one default if there are any",
             given=f"{len(column_types)} dtypes, {len(values)} defaults",
         )
     if len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 0xFF:

@@ -48,7 +48,7 @@ _read_up_to: Final = waiting_op(
     "reader_read_up_to",
     ReaderState,
     lambda reader, count=None: _records(
-        (unknown("k", "how many records are left depends on the files"),)
+        (unknown("k", "the number of records left depends on the files"),)
     ),
     counted=True,
     reaches="files",

@@ -36,7 +36,7 @@ def block_diag(*blocks: TensorLike) -> Tensor:
     parts = []
     for x in promote(*map(tensor_of, blocks)):
         if len(x.shape) > 2:
-            raise ShapeError("block_diag: a block is no matrix", given=str(type_of(x)))
+            raise ShapeError("block_diag: a block is not a matrix", given=str(type_of(x)))
         parts.append(x if len(x.shape) == 2 else reshape(x, (1, -1)))
     width, before = sum(x.shape[1] for x in parts), 0
     rows = []

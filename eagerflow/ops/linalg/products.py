@@ -311,7 +311,7 @@ def _contracted(
     if isinstance(axes, Sequence):
         if len(axes) != 2:
             raise ShapeError(
-                "tensordot: axes does not name those of two arrays",
+                "tensordot: axes must be those of two arrays",
                 given=given(),
                 expected="a number, or one sequence for each array",
             )

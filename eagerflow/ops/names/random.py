@@ -117,7 +117,7 @@ class Generator:
     def state(self, value: dict[str, int]) -> None:
         if not isinstance(value, dict) or set(value) != {"seed", "ticket"}:
             raise TensorValueError(
-                "this is not the state of a generator",
+                "the value is not the state of a generator",
                 given=repr(value),
                 expected="{'seed': …, 'ticket': …}",
             )

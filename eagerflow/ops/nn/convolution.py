@@ -251,11 +251,11 @@ def _named_padding(name: str, padding: str, window: Shape, stride: Shape, dilati
         return ((0, 0),) * len(window)
     if padding != "same":
         raise TensorValueError(
-            f"{name}: {padding!r} is no padding", expected="'same', 'valid' or numbers"
+            f"{name}: {padding!r} is not a padding", expected="'same', 'valid' or numbers"
         )
     if any(type(s) is not int or s != 1 for s in stride):
         raise TensorValueError(
-            f"{name}: padding 'same' does not go with strides",
+            f"{name}: padding 'same' cannot be combined with strides",
             given=f"stride={stride}",
             hint="give the padding in numbers",
         )

@@ -46,7 +46,7 @@ def _windows(
             raise TensorValueError(
                 f"{name}: some windows would see padding alone",
                 given=f"kernel_size={kernel}, padding={around}, dilation={every}",
-                expected="a padding of at most half of what a window spans, dilation included",
+                expected="a padding of at most half the span of a window, dilation included",
             )
     steps = kernel if stride is None else per_axis(name, "stride", stride, axes)
     return {"kernel": kernel, "stride": steps, "padding": around, "dilation": every}
@@ -264,7 +264,7 @@ def avg_pool(
 def _check_shares(size: Shape, counts: Shape) -> None:
     if any(same(n, 0) for n in (*size, *counts)):
         raise ShapeError(
-            "there is nothing to share out", expected="at least one element and position"
+            "there are no elements to distribute", expected="at least one element and position"
         )
 
 

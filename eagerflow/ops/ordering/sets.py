@@ -89,7 +89,7 @@ _FACTS: Final[OpFacts] = {
 
 @of_family(_FACTS)
 def _values_type(x: TensorType) -> TensorType:
-    why = "how many distinct values there are depends on the data"
+    why = "the number of distinct values depends on the data"
     count = unknown_size(why, "x", "call it in eager mode on a device that holds data")
     return x.like(shape=(count,))
 

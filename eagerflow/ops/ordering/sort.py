@@ -197,7 +197,7 @@ def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> T
 
 def _search_type(x1: TensorType, x2: TensorType, *, side: str) -> TensorType:
     if x1.ndim != 1:
-        raise ShapeError("what is searched in must have one axis")
+        raise ShapeError("the sorted sequence must have one axis")
     return x2.like(dtype=INT64)
 
 

@@ -98,7 +98,7 @@ def randint(
     """
     out_dtype = as_dtype(dtype)
     if not out_dtype.is_integer:
-        raise DTypeError(f"randint: {out_dtype.name} is no integer dtype")
+        raise DTypeError(f"randint: {out_dtype.name} is not an integer dtype")
     if isinstance(high, tuple):  # NumPy and PyTorch take the shape last
         raise ShapeError("randint: a bound is a tuple", given=f"{high=}", hint=_ORDER)
     tensors = [
@@ -168,7 +168,7 @@ def bernoulli(
     Tensor([ True,  True,  True], bool[3]@cpu:0)
     """
     shape, dtype, where, (p,) = parameters("bernoulli", shape, None, device, p)
-    refusal = "bernoulli: p is no probability"
+    refusal = "bernoulli: p is not a probability"
     p = in_range(p, "probability", refusal, p, dtype=dtype, on=where)
     if dtype.itemsize < 4:
         dtype = FLOAT32

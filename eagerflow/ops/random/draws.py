@@ -70,7 +70,7 @@ def _set_key_type(
 def draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
     """The type rule of draws."""
     if key.dtype is not _UINT64 or key.shape != (2,):
-        raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
+        raise DTypeError("the operand is not the key of a draw", expected="u64[2]: seed and ticket")
     return TensorType(dtype, shape)
 
 
@@ -121,7 +121,7 @@ def key_of(generator: Generator | None, device: Device) -> Tensor:
     """The key of a draw, taken from the generator."""
     state = default_state if generator is None else getattr(generator, "_state", None)
     if not isinstance(state, GeneratorState):
-        raise DTypeError("generator is no ef.random.Generator", given=type(generator).__name__)
+        raise DTypeError("generator is not an ef.random.Generator", given=type(generator).__name__)
     return bind(_NEXT_KEY, resource=state, device=device)
 
 
@@ -159,7 +159,7 @@ def _floating(name: str, dtype: DTypeLike, tensors: list[Tensor]) -> DType:
     if dtype is not None:
         out_dtype = as_dtype(dtype)
         if not out_dtype.is_floating:
-            raise DTypeError(f"{name}: {out_dtype.name} is no real floating dtype")
+            raise DTypeError(f"{name}: {out_dtype.name} is not a real floating dtype")
         return out_dtype
     common = promote_dtypes(*(t.dtype for t in tensors)) if tensors else FLOAT32
     return common if common.is_floating else FLOAT32

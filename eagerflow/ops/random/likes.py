@@ -84,7 +84,7 @@ def randint_like(
     like = tensor_of(x)
     if not like.dtype.is_integer:
         raise DTypeError(
-            f"randint_like: {like.dtype.name} is no integer dtype",
+            f"randint_like: {like.dtype.name} is not an integer dtype",
             given=f"x={type_of(like)}",
             hint="whole numbers of that dtype are ef.random.randint(x.shape, low, high)"
             ".astype(x.dtype)",

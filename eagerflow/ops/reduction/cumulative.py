@@ -131,9 +131,9 @@ def _running(
     tensor = tensor_of(x)
     if axis is None and len(tensor.shape) != 1:
         raise AxisError(
-            f"{op.name}: which axis is meant?",
+            f"{op.name}: axis is missing",
             given=f"x={tensor.type}",
-            expected="axis=..., unless there is exactly one",
+            expected="an axis, unless x has exactly one",
         )
     one = axis_of(op.name, tensor, 0 if axis is None else axis)
     if dtype is None:

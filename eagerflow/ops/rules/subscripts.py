@@ -214,7 +214,7 @@ def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
     if not all(map(_mask_fits, mask.shape, shape)):
         raise TensorIndexError(f"the mask does not fit where the shape is {shape}")
     count = unknown_size(
-        "how many elements a mask selects depends on the data", "the mask", WITH_WHERE
+        "the number of elements a mask selects depends on the data", "the mask", WITH_WHERE
     )
     return tuple([mask.like(shape=(count,), dtype=INT64)] * mask.ndim)
 

@@ -169,7 +169,7 @@ def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> Tenso
     size, count = x.shape[axis], repeats.shape[0]
     if repeats.ndim != 1 or not (may_equal(count, size) or may_equal(count, 1)):
         raise ShapeError("there must be a number for each position on the axis, or one for all")
-    total = unknown_size("how many elements the result has depends on the data", "repeats")
+    total = unknown_size("the size of the result depends on the data", "repeats")
     return x.like(shape=with_size(x.shape, axis, total))
 
 

@@ -62,7 +62,7 @@ def _taken_types(resource: AccumulatorState, count: int | None = None) -> tuple[
         return tuple(resource.types)
     types = []
     for kind in resource.types:
-        rows = unknown("rows", "how many rows there are depends on what was added")
+        rows = unknown("rows", "the number of rows depends on the slices added")
         types.append(TensorType(INT64, (rows,)))
         types.append(kind.like(shape=(rows, *kind.shape[1:])))
     return tuple(types)
@@ -195,7 +195,7 @@ class Accumulator:
                     expected=f"IndexedSlices of {kind}",
                 )
             if len(slices.shape) != kind.ndim or not may_equal(slices.shape[0], kind.shape[0]):
-                raise ShapeError("add: slices of another array", given=repr(slices),
+                raise ShapeError("add: the slices are of another array", given=repr(slices),
                                  expected=str(kind))  # fmt: skip
             parts += [slices.indices, part_of("add", slices.values, kind, holder=self.resource)]
         return parts
@@ -268,7 +268,7 @@ def _insert_type(
 def _joined_types(
     resource: BarrierState, count: int | None = None, small: bool = False
 ) -> tuple[TensorType, ...]:
-    left = "how many elements are left depends on the barrier"
+    left = "the number of elements left depends on the barrier"
     size = unknown("k", left) if small else size_of(count)
     keys = TensorType(resource.key_dtype, (size,))
     return (keys, *[kind.like(shape=(size, *kind.shape)) for kind in resource.types])

@@ -175,7 +175,7 @@ def imported_call(call: str, listed: Mapping[str, Callable[..., Any]]) -> PyFunc
         )
     made = _result_tree(structure, len(outputs))
     if made is None:
-        raise ResourceError("this names no call of a function", given=repr(call))
+        raise ResourceError("the text is not a call of a function", given=repr(call))
     arguments = tree.flatten(tuple(range(len(inputs))))[1]
     template = [_Argument(spec, None) for spec in inputs]
     return PyFunction(listed[function], template, arguments, made, outputs)
@@ -232,7 +232,7 @@ def _types(
     *inputs: TensorType, resource: PyFunction, device: Device | None = None
 ) -> tuple[TensorType, ...]:
     types = [spec.type for spec in resource.specs]
-    return tuple(fresh_types(types, "what the function gives"))
+    return tuple(fresh_types(types, "the result of the function"))
 
 
 def _devices(
@@ -309,7 +309,7 @@ def _check_arguments(function: Any, out_types: Any, args: tuple[Any, ...]) -> No
     if misplaced:
         name = getattr(function, "__name__", "f")
         raise TensorValueError(
-            "py_call: the types of what the function gives are missing",
+            "py_call: the types of the results of the function are missing",
             given=f"py_call({name}, x{', ...' * bool(args)})",
             expected=f"py_call({name}, out_types, x{', ...' * bool(args)})",
             hint=f'for a result like x: ef.py_call({name}, x.type, x), or a type as text, "f32[8]"',

@@ -49,7 +49,7 @@ def integer(what: str, value: Any) -> int:
     except TraceError:
         raise
     except TypeError:
-        raise DTypeError(f"{what}: this is no integer", given=repr(value)) from None
+        raise DTypeError(f"{what}: not an integer", given=repr(value)) from None
 
 
 def checked_count(what: str, n: Any) -> Any:
@@ -85,7 +85,7 @@ def timeout_of(what: str, seconds: Any) -> Any:
     array = isinstance(seconds, AbstractArray)
     if (seconds.dtype.kind not in REAL or seconds.shape) if array else not _is_real(seconds):
         raise DTypeError(
-            f"{what}: this is no number of seconds",
+            f"{what}: timeout is not a number of seconds",
             given=f"timeout={seconds!r}",
             expected="a real number, or a tensor without axes of one",
         )
@@ -198,11 +198,11 @@ def check_asked(
 
 def _check(kind: TensorType, dtype: Any, what: str) -> None:
     if kind.dtype is not dtype or kind.shape:
-        raise DTypeError(f"{what} is another type", expected=f"{dtype.short}[]")
+        raise DTypeError(f"{what} has another type", expected=f"{dtype.short}[]")
 
 
 def size_of(count: Any) -> Any:
     """The size for a count; None for a count that is an input."""
     if count is None:
-        return unknown("k", "how many elements were asked for is the value of a tensor")
+        return unknown("k", "the number of requested elements is the value of a tensor")
     return count

@@ -88,7 +88,7 @@ def read_call(call: str) -> tuple[str, list[TensorSpec], list[TensorSpec], str]:
     match = _CALL.fullmatch(call)
     if match is None:
         raise ResourceError(
-            "this names no call of a function", given=repr(call),
+            "the text is not a call of a function", given=repr(call),
             expected="such as 'math:fsum(f64[3]@cpu:0) -> f64[]@cpu:0'",
         )  # fmt: skip
     made = match["outputs"]

@@ -26,7 +26,7 @@ _list_op = partial(define, precision="exact", on_host=True)
 
 def _list(x: TensorType) -> TensorType:
     if x.dtype is not LIST:
-        raise DTypeError("this is no list", given=str(x))
+        raise DTypeError("the operand is not a list", given=str(x))
     return x
 
 
@@ -333,7 +333,7 @@ def _stack_type(values: TensorType, *, size: Size | None, shape: Shape, dtype: D
     _list(values)
     count: Any = size
     if size is None:
-        count = unknown("k", "how many elements a list has depends on data")
+        count = unknown("k", "the number of elements of a list depends on data")
     return TensorType(dtype, (count, *shape))
 
 
@@ -379,7 +379,7 @@ def list_unstack(x: Tensor) -> Tensor:
 
 def _concat_type(values: TensorType, like: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
     _list(like)
-    rows = unknown("rows", "how many rows the elements of a list have depends on data")
+    rows = unknown("rows", "the number of rows of the elements of a list depends on data")
     _list(values)
     return TensorType(dtype, (rows, *shape))
 

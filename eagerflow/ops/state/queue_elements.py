@@ -48,7 +48,8 @@ def as_spec(what: str, kind: Any, device: Device) -> TensorSpec:
         name = kind.strip() if isinstance(kind, str) else ""
         known = name in _PRINTED or name in DTYPES
         raise DTypeError(
-            f"{what}: this is no type", given=repr(kind), expected="such as 'f32[8,128]'",
+            f"{what}: the argument is not a type", given=repr(kind),
+            expected="such as 'f32[8,128]'",
             hint=f'{what}(..., "{name}[]") for one without axes' if known else None,
         )  # fmt: skip
     dtype, sizes, where = match.groups()

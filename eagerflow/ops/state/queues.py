@@ -121,7 +121,7 @@ _dequeue_up_to = waiting_op(
     "queue_dequeue_up_to",
     QueueState,
     lambda queue, count=None: _stacked(
-        queue, unknown("k", "how many elements are left depends on the queue")
+        queue, unknown("k", "the number of elements left depends on the queue")
     ),
     counted=True,
 )

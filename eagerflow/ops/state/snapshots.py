@@ -53,7 +53,9 @@ def snapshot(variables: object) -> Any:
     leaves, treedef = tree.flatten(variables)
     for leaf in leaves:
         if not isinstance(leaf, Variable):
-            raise VariableError("snapshot: this is no variable", given=f"a {type(leaf).__name__}")
+            raise VariableError(
+                "snapshot: an argument is not a variable", given=f"a {type(leaf).__name__}"
+            )
     states = [leaf.resource for leaf in leaves]
     if not states:
         return variables

@@ -44,7 +44,7 @@ class AbstractSimulation(ABC):
         """
         done = self.done[number]
         if done is None:
-            raise SchedulerError("an op of a simulated step takes what was not made before")
+            raise SchedulerError("an op of a simulated step takes a value that was not made before")
         return done
 
     def issue(self, number: int, begin: float, crowded: float = 0.0) -> float:

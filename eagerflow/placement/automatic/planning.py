@@ -333,7 +333,7 @@ def _devices(graph: Graph, request: Request) -> list[Device]:
         raise PlacementError(
             "place: automatic placement is for the devices of this process",
             given=f"a graph with nodes on {', '.join(tasks[:_SHOWN])}",
-            hint="say with rules where they run, or name devices: place('auto', devices=[...])",
+            hint="place them by rules, or name devices: place('auto', devices=[...])",
             source=request.source,
         )
     kind = kinds.most_common(1)[0][0] if kinds else "cpu"

@@ -121,7 +121,7 @@ class MachineRates:
             *table_lines(cells, left=1), *(table_lines(moves, left=1) if self.links else []),
             f"a value that is sent takes the host {seconds_text(self.send, precise=True)}",
             f"while all cores work, products take {self.crowded_matrix:.3g} times as long, "
-            f"and what no cache holds {self.crowded_bytes:.3g} times",
+            f"and ops on data outside of all caches {self.crowded_bytes:.3g} times",
         ])  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def _bytes(given: Any, source: Source | None) -> int:
     if type(given) is int and given >= 0:
         return given
     raise PlacementError(
-        f"place: {given!r} is no number of bytes", expected="an int of at least 0",
+        f"place: {given!r} is not a number of bytes", expected="an int of at least 0",
         hint=f"memory={int(given)}" if isinstance(given, float) and 0 <= given < 1e18
         else "memory=2**30 is a budget of 1 GiB for each device", source=source,
     )  # fmt: skip

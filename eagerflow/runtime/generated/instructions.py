@@ -430,7 +430,7 @@ def check_given(node: Node) -> None:
     for part in flat_items(node.attrs.values()):
         if isinstance(part, Reference):
             raise GraphError(
-                f"&{node.name} refers to what was not given",
+                f"&{node.name} refers to an object that was not given",
                 given=repr(part),
                 hint="pass it when the graph is read: Graph.parse(text, resources={...})",
                 source=line_of(node),

@@ -118,7 +118,7 @@ class TierComparison:
             f"{node.op}: a native kernel gives other bits than the op alone",
             given=f"{got[tuple(where)]!r} in {region.kernel.name}{at and ' at ' + at}",
             expected=f"{expected[tuple(where)]!r}, which the op alone gives",
-            hint="please report it; until it is mended, @ef.trace(compile='off') runs op by op",
+            hint="please report it; until it is fixed, @ef.trace(compile='off') runs op by op",
         )
         note_place(relocate(error, node.source), node_note(node))
         return error

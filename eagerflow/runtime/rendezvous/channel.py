@@ -163,7 +163,7 @@ class Channel:
         raise RendezvousError(
             "an event that does not fit the state of a channel",
             given=str(event),
-            expected="answers to what was sent, and values for which there was credit",
+            expected="answers to sent packets, and values within the credit",
         )
 
 

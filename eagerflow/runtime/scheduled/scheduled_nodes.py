@@ -291,7 +291,9 @@ class ScheduledNodes:
         sources: dict[tuple[int, int], _Record] = {}  # without duplicates
         for port, value in enumerate(record.inputs):
             if self.frame(self.paths.values[value]) != frame:
-                raise GraphError(f"%{value.name} is taken in another loop than it is made in")
+                raise GraphError(
+                    f"%{value.name} is used in another loop than the one that makes it"
+                )
             if value.node is None:
                 continue
             maker = self.maker[value.node]
@@ -332,7 +334,7 @@ class ScheduledNodes:
             return
         maker = next((r for n, r in self.maker.items() if n.name == name), None)
         if maker is None or maker.kind != NEXT:
-            raise GraphError(f"&{node.name} goes back to &{name}, which is no NextIteration")
+            raise GraphError(f"&{node.name} goes back to &{name}, which is not a NextIteration")
         maker.edges.append((0, record, 1))
 
     def _is_gated(self, record: _Record) -> bool:

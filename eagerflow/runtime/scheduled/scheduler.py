@@ -440,20 +440,20 @@ class Scheduler:
         raise SchedulerError(
             f"the event {event} does not fit the state of the step",
             given=f"a step that {'ended: ' + self.outcome if self.outcome else 'goes on'}",
-            expected="an answer of a node that runs, each of them once",
+            expected="one answer of each running node",
             hint=self._story(tag, node),
         )
 
     def _story(self, tag: int, node: int) -> str:
         """The entries of the log about a node."""
         if self.log is None:
-            return "the scheduler keeps no log; make it with log=True for the story"
+            return "the scheduler keeps no log; create it with log=True to see its events"
         lines = []
         for number, (event, out) in enumerate(self.log):
             if event[1:3] == (tag, node):
                 lines.append(f"event {number} {event}")
             lines += [f"event {number} led to {i}" for i in out if i[1:3] == (tag, node)]
-        return "; ".join(lines) or f"nothing was heard of node {node} under tag {tag}"
+        return "; ".join(lines) or f"no event of node {node} under tag {tag}"
 
 
 def rerun(plan: Plan, log: SchedulerLog) -> Scheduler:

@@ -348,12 +348,12 @@ class ScheduledStep:
 
     def _leave(self) -> None:
         """Leave the rendezvous; if the step was broken off, abort it at its other ends, too."""
-        meeting = self.rendezvous
+        meeting, broken = self.rendezvous, self._broken
+        self._broken = None  # its traceback refers to the step, and to operands
         if meeting is None:
             return
         if self._scheduler.outcome != "done":
-            why = self._broken or broken_off(self._scheduler.reason or "it was interrupted")
-            self._broken = None  # its traceback refers to the step
+            why = broken or broken_off(self._scheduler.reason or "it was interrupted")
             with suppress(Exception):  # from a callback of another end; this one is over
                 meeting.abort(why)
         self.left += meeting.end()

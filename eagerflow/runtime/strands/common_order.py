@@ -102,7 +102,7 @@ class OrderedCut:
             raise GraphError("an iteration begins or ends in a branch of its loop")
         predicate: Value = path[-1][0]
         if self.tests.setdefault((partition, path[-2][1]), predicate) is not predicate:
-            raise GraphError("a loop goes on by several predicates")
+            raise GraphError("a loop has several predicates")
 
     def part(self, node: Node, depth: int) -> int:
         """The part of an iteration that a node belongs to, in the loop at nesting ``depth``."""
@@ -162,7 +162,7 @@ class OrderedCut:
                 if not left[other]:
                     heappush(ready, (rank[other], numbers[other]))
         if len(result) < len(items):
-            raise GraphError("a loop waits for what waits for it")
+            raise GraphError("deadlock: parts of a loop wait for each other")
         return result
 
     def _before(self, node: Node) -> Iterator[Node]:

@@ -87,7 +87,7 @@ class PieceBlock:
         path, lead = self.order.path(node), lead_of(node.op)
         leaves = bool(self.loop) and self.order.part(node, self.depth) == LEAVE
         if leaves and lead != "leave" and node.op != "Identity":
-            raise GraphError(f"&{node.name} runs when a loop has ended, and within it")
+            raise GraphError(f"&{node.name} runs within a loop and after its end")
         if leaves or lead in ("leave", "enter") or node.op == "Identity":
             if self._makes(node.inputs[0]):
                 yield from self._flush()

@@ -269,7 +269,9 @@ class StrandRun:
             else:
                 break
         if len(ended) < len(strands):
-            raise SchedulerError("partitions wait for each other, or for what is not sent")
+            raise SchedulerError(
+                "deadlock: partitions wait for each other or for a value that is never sent"
+            )
         return [ended[strand] for strand in strands]
 
     def _check(self) -> None:

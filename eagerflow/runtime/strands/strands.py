@@ -171,7 +171,7 @@ class Strands:
         finally:
             run.end()
         if any(edge.values for edge in edges):
-            raise SchedulerError("partitions wait for each other, or for what is not sent")
+            raise SchedulerError("a value was sent that no partition received")
         return tuple([results[place][number] for place, number in self._outputs])
 
 

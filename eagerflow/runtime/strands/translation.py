@@ -187,7 +187,7 @@ class _Statements:
     def wait(self, node: Node, path: FramePath) -> None:
         whole = self.whole
         if whole.order.size_values.get(node):
-            raise GraphError(f"&{node.name} waits, and names sizes that it does not take")
+            raise GraphError(f"&{node.name} waits, and names sizes that are not among its operands")
         given = tuple(map(whole.name, node.inputs))
         made = tuple(map(whole.new, node.outputs))
         self.put(Await(self.guard(path), node, whole.waits, given, made), path)
@@ -279,7 +279,7 @@ class _Statements:
         block.read_on_host(carried, block.frame)
         test = block.fill(item.items)
         if not block.goes_on or set(block.later) != set(loop.merges):
-            raise GraphError(f"the loop {item.frame} does not say how it goes on")
+            raise GraphError(f"the loop {item.frame} lacks a predicate or a NextIteration")
         sends = [n for one in (*test, *block.late) for n in _sent(one)]
         loop.items = [*test, Leave((block.goes_on,)), *block.late, Repeat(block.later, sends)]
         self.put(loop, path)

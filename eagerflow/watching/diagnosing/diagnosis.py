@@ -70,7 +70,9 @@ def _tasks(watcher: Watcher, now: float) -> list[Diagnosis]:
     for task, (health, since) in watcher.tasks.health.items():
         seconds = f"{max(now - since, 0.0):.0f} s"
         if health == "lost":
-            text = f"{task} was lost {seconds} ago: what it held is gone, and what needs it fails"
+            text = (
+                f"{task} was lost {seconds} ago: its values are gone, and steps that need them fail"
+            )
             told.append(Diagnosis("lost", text, device=task))
         elif health == "suspect":
             text = f"{task} has not answered for {seconds}: its process is stopped, or cut off"
@@ -153,8 +155,8 @@ def _slow(observed: Observed, busy: float) -> list[Diagnosis]:
     node = observed.index.nodes[slow.number]
     text = (
         f"{place_of(node)} on {node.device} takes {seconds_text(slow.seconds)}, "
-        f"{share_text(shares[slow.number])} of a step: {_factor(slow.factor)} what its size lets "
-        "expect"
+        f"{share_text(shares[slow.number])} of a step: {_factor(slow.factor)} the time expected "
+        "for its size"
     )
     return [
         Diagnosis("slow", text, observed.executable, slow.number, "", str(node.device or ""))
@@ -170,7 +172,7 @@ def _retraces(watcher: Watcher, now: float) -> list[Diagnosis]:
     activity, since = watcher.activity, now - LATELY
     reasons = {event.name: event.reason for event in activity.retraces if event.start >= since}
     return [
-        Diagnosis("retraces", f"{name} is traced anew again and again, {times:.0f} times in "
+        Diagnosis("retraces", f"{name} is retraced again and again, {times:.0f} times in "
                   f"{LATELY:.0f} s, because of {reasons[name]}",
                   _latest(watcher, name), path=(name,))
         for name, lately in activity.retraced_lately.items()

@@ -198,7 +198,7 @@ class _Chain(NamedTuple):
                 f"{seconds_text(wait.longest)}, and nothing {moves}{more}"
             )
         if not who:
-            return f"{wait.queue} {state}: what {verb} it is too slow; {late}"
+            return f"{wait.queue} {state}: the code that {verb} it is too slow; {late}"
         times = self.watcher.log.executables[who]
         idle = self.now - times.last
         if idle > max(LATELY / 2, 5 * times.median):

@@ -39,7 +39,7 @@ def parse_example(
             examples.append(read_example(data))
         except DamagedError as error:
             where = element(x, i)
-            raise DamagedError(f"{where} is no example: {error}: {shown(data)}") from None
+            raise DamagedError(f"{where} is not an example: {error}: {shown(data)}") from None
     out = []
     for k, name in enumerate(names):
         parts = [

@@ -64,7 +64,7 @@ def _place(target: str, resource: Any) -> Iterator[tuple[int | None, str]]:
 
 def _replace(target: str, directory: int | None, leaf: str, data: bytes) -> None:
     if not _is_replaceable(directory, leaf):  # a device would be replaced
-        raise OSError(errno.EINVAL, "it is no regular file", target)
+        raise OSError(errno.EINVAL, "it is not a regular file", target)
     part = f"{leaf}.{os.getpid()}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
     if directory is not None:

@@ -46,7 +46,9 @@ def decode_raw(xp: Any, x: Array, *, dtype: Any, big_endian: bool) -> Array:
         if len(data) != size:
             raise DamagedError(f"{element(x, i)} has {len(data)} bytes, {element(x, 0)} has {size}")
     if size % dtype.itemsize:
-        raise DamagedError(f"{size} bytes are no multiple of the {dtype.itemsize} of {dtype.name}")
+        raise DamagedError(
+            f"{size} bytes are not a multiple of the {dtype.itemsize} of {dtype.name}"
+        )
     raw = xp.frombuffer(b"".join(contents), xp.uint8)
     shape = (*x.shape, size // dtype.itemsize)
     if dtype.kind == "bool":
@@ -100,7 +102,7 @@ def _fields(x: Array, i: int, row: bytes, columns: int, delimiter: str) -> list[
     try:
         rows = list(csv.reader(text, delimiter=delimiter, strict=True))
     except csv.Error as error:
-        raise DamagedError(f"{element(x, i)} is no row: {error}: {shown(row)}") from None
+        raise DamagedError(f"{element(x, i)} is not a row: {error}: {shown(row)}") from None
     fields = rows[0] if rows else [""]
     if len(rows) > 1 or len(fields) != columns:
         given = f"{len(rows)} rows" if len(rows) > 1 else f"{len(fields)} fields"

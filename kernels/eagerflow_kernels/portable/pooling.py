@@ -179,7 +179,7 @@ def avg_pool(
 def _shares(size: int, count: int) -> list[slice]:
     """The ``count`` windows over ``size`` elements: neighbours overlap if it does not divide."""
     if size < 1 or count < 1:
-        raise ValueError("there is nothing to share out")
+        raise ValueError("there are no elements to distribute")
     return [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 

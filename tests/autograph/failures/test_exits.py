@@ -111,7 +111,7 @@ def test_what_a_run_that_fails_leaves_out_is_told_once(function, given, capsys) 
     with pytest.warns(TraceWarning) as caught:
         ef.trace(function)(given)
     (text,) = [str(w.message) for w in caught]
-    for words in ("does not happen in runs that fail", "# the culprit", "# the end"):
+    for words in ("code after a block does not run", "# the culprit", "# the end"):
         assert words in text
 
 

@@ -227,9 +227,9 @@ def changes_a_set(x):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (takes, ["what only Python can repeat", "next() takes items", "ef.stack(list"]),
-        (goes_over_items, ["what only Python can repeat", "a `for` takes items", "ef.stack(list"]),
-        (changes_a_set, ["what only Python can repeat", "seen.all is changed", "ef.where"]),
+        (takes, ["that only Python can repeat", "next() takes items", "ef.stack(list"]),
+        (goes_over_items, ["that only Python can repeat", "a `for` takes items", "ef.stack(list"]),
+        (changes_a_set, ["that only Python can repeat", "seen.all is changed", "ef.where"]),
     ],
 )
 def test_what_only_python_repeats_is_refused(function, words, monkeypatch) -> None:

@@ -54,7 +54,7 @@ def test_many_nodes_are_warned_of() -> None:
         f(x)
     (text,) = [str(w.message) for w in caught]
     assert "# here: 1,500 iterations made 3,000 nodes; to make it one loop" in text
-    assert "go over a tensor" in text
+    assert "iterate over a tensor" in text
 
 
 @pytest.mark.parametrize("iterations", [2, 3])

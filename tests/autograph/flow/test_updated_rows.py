@@ -53,5 +53,5 @@ def test_rows_of_another_number_are_those_of_the_moment_too() -> None:
 
 def test_rows_that_iterations_update_are_refused_where_only_the_graph_counts_them() -> None:
     traced = ef.trace(lambda xs: updates_rows_to_come(xs[ef.nonzero(xs)[0]]))
-    with pytest.raises(TraceError, match=r"the tensor that it goes over(.|\n)*for y in ys"):
+    with pytest.raises(TraceError, match=r"the tensor that it iterates over(.|\n)*for y in ys"):
         traced(ef.ones(4))

@@ -183,14 +183,14 @@ ERRORS = [
     (
         returned_filtered,
         (V,),
-        ["returns a list of which only the graph knows", "ef.stack(list)", "# here"],
+        ["returns a list whose length only the graph knows", "ef.stack(list)", "# here"],
     ),
     (filtered_dict, (V,), ["bool()", "# here", "ef.where(condition"]),
     (filtered_set, (V,), ["bool()", "# here", "a set"]),
     (conditional_generator, (V,), ["bool()", "# here", "filter()"]),
     (list_of_a_caller, (1.0,), ["is held elsewhere", "list_of_a_caller", "ef.stack(list)"]),
     (appends_a_string, (1.0,), ["names gets something other than tensors", "str", "# here"]),
-    (any_of_a_generator_with_draws, (V,), ["does something", "next_key", "# here", "any(f(x)"]),
+    (any_of_a_generator_with_draws, (V,), ["side effects", "next_key", "# here", "any(f(x)"]),
     (sorted_rows, (V,), ["bool()", "# here", "ef.sort"]),
     (in_a_list, (1.0,), ["bool()", "# here", "ef.where"]),
 ]
@@ -248,7 +248,7 @@ def test_a_list_outside_gets_no_length_that_depends_on_data() -> None:
     outside.clear()
     with pytest.raises(TraceError) as caught:
         ef.trace(fills_it_under_a_condition)(ef.tensor(V))
-    for words in ("outside gets a length that depends on data", "# here", "return what is"):
+    for words in ("outside gets a length that depends on data", "# here", "return the appended"):
         assert words in str(caught.value)
     assert type(outside) is list
     assert outside == []

@@ -243,7 +243,7 @@ def test_packets_come_from_those_whose_they_are(
     for socket in (task, bob, mine):
         socket.send_multipart(packet("auth:1", 7))
         socket.send_multipart(packet("client-5", 8))
-    wrong = "a packet that says that it is another task's"
+    wrong = "a packet in the name of another task"
     assert comes(lambda: server._machine.counts[wrong] == 4 and len(taken) == 2)
     assert sorted(taken) == ["auth:1", "client-5"]
 
@@ -284,7 +284,7 @@ def test_tasks_whose_lists_do_not_fit_are_told(server: TaskServer, keys: KeyFold
 
 
 def test_a_port_needs_keys_or_plain_words() -> None:
-    with pytest.raises(AuthenticationError, match="whoever reaches"):
+    with pytest.raises(AuthenticationError, match="any process that reaches"):
         TaskServer("auth:0", doors_at(HERE), ef.__version__)
 
 
@@ -346,7 +346,7 @@ def test_connecting_by_a_file(
     keys.revoke("carol")
     path.write_bytes(kept)
     path.chmod(0o600)
-    with pytest.raises(AuthenticationError, match="did not let this client in"):
+    with pytest.raises(AuthenticationError, match="has refused this client"):
         ef.cluster.connect(path)
 
 

@@ -133,7 +133,7 @@ def test_ops_that_reach_outside_are_refused(op: str, known: bool) -> None:
     place = TRAINING.losses.resource.identity
     resources = {"q": (place.container, place.name)} if known else {}
     with pytest.raises(
-        GraphError, match=r"may not run in a graph of another|is not known|not the res"
+        GraphError, match=r"may not run in a graph of another|is not known|lacks the res"
     ):
         read_text(text, resources)
 
@@ -147,9 +147,9 @@ def test_they_are_refused_in_subgraphs_as_well() -> None:
 REFUSED = {
     "an op that is not there": ("%a = no_such_op() : f32[2]", "no_such_op"),
     "a resource that is not there": ("%a = read() {resource=@z} : f32[2]", "resource"),
-    "a resource of another kind": ("%a = read() {resource=@q} : f32[2]", "not the resource"),
-    "no resource": ("%a = read() : f32[2]", "not the resource"),
-    "a number for a resource": ("%a = read() {resource=5} : f32[2]", "not the resource"),
+    "a resource of another kind": ("%a = read() {resource=@q} : f32[2]", "lacks the resource"),
+    "no resource": ("%a = read() : f32[2]", "lacks the resource"),
+    "a number for a resource": ("%a = read() {resource=5} : f32[2]", "lacks the resource"),
     "an array that is not there": (
         "%a = constant() {value=tensor(f32[2], $zz)} : f32[2]", "'zz' is not known",
     ),

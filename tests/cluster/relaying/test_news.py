@@ -54,5 +54,5 @@ def test_there_and_back(news: News) -> None:
     lambda v: [None] * len(v),
 ])  # fmt: skip
 def test_what_is_damaged_is_refused(change: Any) -> None:
-    with pytest.raises(ProtocolError, match="not what a task tells"):
+    with pytest.raises(ProtocolError, match="a malformed report of its steps"):
         decode(change(values(NEWS)))

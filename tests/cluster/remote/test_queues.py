@@ -269,10 +269,10 @@ def test_another_queue_of_that_name_is_an_error_that_names_who_made_it(
 
 def test_a_container_has_one_thing_of_a_name(cluster: ef.cluster.Cluster) -> None:
     v = ef.Variable(0.0, device="ps:0", name="thing", container="shared")
-    with pytest.raises(ResourceError, match="is something else"):
+    with pytest.raises(ResourceError, match="is of another kind"):
         queue_of(name="thing", container="shared")
     assert v.item() == 0
-    with pytest.raises(ResourceError, match="in the process of a task"):
+    with pytest.raises(ResourceError, match="must be on a task"):
         ef.Queue(1, "f32[]", name="here", container="shared")
 
 
@@ -346,7 +346,7 @@ def test_a_task_that_dies_is_named_with_its_queue(cluster: ef.cluster.Cluster) -
     assert "fifo queue 'own' of f32[]@gone:0/cpu:0, made at" in str(caught.value.given)
     assert "# made here" in str(caught.value.given)
     assert "own.enqueue(1.0)" in str(caught.value.source)
-    with pytest.warns(ClusterWarning, match="gone:0 was started anew"):
+    with pytest.warns(ClusterWarning, match="gone:0 was restarted"):
         cluster.restart("gone:0")
     for use in (own.size, lambda: own.enqueue(1.0), step):
         with pytest.raises(TaskLost, match="gone:0 is lost") as caught:

@@ -93,18 +93,18 @@ def test_another_type_is_an_error_that_names_who_made_it(cluster: ef.cluster.Clu
     assert "as made by session" in str(told.value.expected)
     assert "process" in str(told.value.expected)
     mine = counter(name="mine")
-    with pytest.raises(ResourceError, match="is something else"):
+    with pytest.raises(ResourceError, match="is of another kind"):
         ef.Variable([1, 2], device="ps:0", name="mine", container="shared")
     assert mine.tolist() == [0.0]
 
 
 def test_what_cannot_be_shared(cluster: ef.cluster.Cluster) -> None:
-    with pytest.raises(ResourceError, match="in the process of a task"):
+    with pytest.raises(ResourceError, match="must be on a task"):
         ef.Variable(0.0, name="w", container="shared")
-    with pytest.raises(ResourceError, match="by its name"):
+    with pytest.raises(ResourceError, match="must have a name"):
         ef.Variable(0.0, device="ps:0", container="shared")
     for name in ("", "default", "&python"):
-        with pytest.raises(ResourceError, match="no container can be called so"):
+        with pytest.raises(ResourceError, match="the name of the container is not allowed"):
             ef.Variable(0.0, device="ps:0", name="w", container=name)
 
     @ef.trace
@@ -124,7 +124,7 @@ def test_it_does_not_move(cluster: ef.cluster.Cluster) -> None:
 
 def test_it_is_made_anew_in_a_task_that_was_started_anew(cluster: ef.cluster.Cluster) -> None:
     v = counter(4.0, "ps:1", "again")
-    with pytest.warns(ClusterWarning, match="ps:1 was started anew"):
+    with pytest.warns(ClusterWarning, match="ps:1 was restarted"):
         cluster.restart("ps:1")
     w = counter(7.0, "ps:1", "again")
     assert v.resource is w.resource

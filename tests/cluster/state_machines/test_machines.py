@@ -184,7 +184,7 @@ def test_a_task_comes_back_with_another_incarnation() -> None:
     cluster.start("ps:0")
     cluster.connect(77, "ps:0")
     cluster.run(5)
-    assert cluster.told["warn", 77, "ps:0 was started anew: what it held is lost"] == 1
+    assert cluster.told["warn", 77, "ps:0 was restarted: the values it held are lost"] == 1
     run(cluster, "a")
     cluster.run(5)
     assert answer(cluster, "a")[2].wrong == "there is no partition 1"
@@ -457,7 +457,7 @@ def test_other_requests() -> None:
     assert said(server, Release(5, 1))[0] == ("release", 77, 1)
     assert said(server, Abort(6, step_number(77, 9), ERROR)) == []
     assert [one[0] for one in said(server, Goodbye(7))] == ["send", "close", "free"]
-    with pytest.raises(ProtocolError, match="was not to be done"):
+    with pytest.raises(ProtocolError, match="was not under way"):
         server.handle(("did", 77, 2, (), [], None), 0.0)
 
 

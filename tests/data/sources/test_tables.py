@@ -90,11 +90,11 @@ def test_a_file_that_changes_under_the_dataset_is_an_error(tmp_path: Path) -> No
     dataset = Dataset.from_parquet(path)
     written(tmp_path, "x", {"x": [1.5, 2.5]})
     with pytest.raises(
-        TensorValueError, match=r"is not what it was\n  got: double; in the first file, int64"
+        TensorValueError, match=r"is not as before\n  got: double; in the first file, int64"
     ):
         list(dataset)
     written(tmp_path, "x", {"y": [1, 2]})
-    with pytest.raises(TensorValueError, match="is not what it was"):
+    with pytest.raises(TensorValueError, match="is not as before"):
         list(dataset)
     written(tmp_path, "x", {"x": [1, 2, 3]})
     with pytest.raises(TensorValueError, match="has changed"):
@@ -278,7 +278,7 @@ def test_a_damaged_group_is_named(tmp_path: Path) -> None:
         next(iterator), next(iterator)
     assert f"row group 3 of {path}, elements 30 to 39, is damaged" in str(caught.value)
     (tmp_path / "none").write_bytes(b"junk")
-    with pytest.raises(RecordError, match="none is no Parquet file"):
+    with pytest.raises(RecordError, match="none is not a Parquet file"):
         Dataset.from_parquet(tmp_path / "none")
 
 
@@ -298,7 +298,7 @@ def test_a_damaged_group_is_left_out(tmp_path: Path) -> None:
         next(iterator, None)
     with pytest.raises(TensorValueError, match="behind the end"):
         skipping.iterator({"epoch": 0, "seeds": [], "position": {"index": 101}})
-    with pytest.raises(TensorValueError, match="on_error is no policy"):
+    with pytest.raises(TensorValueError, match="on_error is not a policy"):
         Dataset.from_parquet(path, on_error="ignore")
 
 
@@ -309,7 +309,7 @@ def test_lines_of_another_encoding_are_left_out(tmp_path: Path) -> None:
     assert list(Dataset.from_lines(path, on_error=told.append).batch(1).take(0)) == []
     assert list(Dataset.from_lines(path, on_error=told.append)) == ["one", "two"]
     lines = [str(error).splitlines()[0] for error in told]
-    assert lines == [f"line {i} of {path} is no utf-8" for i in (2, 3, 5)]
+    assert lines == [f"line {i} of {path} is not utf-8" for i in (2, 3, 5)]
     iterator = iter(Dataset.from_lines(path, on_error="skip"))
     assert next(iterator) == "one"
     assert list(Dataset.from_lines(path, on_error="skip").iterator(iterator.state)) == ["two"]

@@ -229,7 +229,7 @@ def numpy_random(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1, reports=("random.random gives what it gave while tracing",), frozen=(1,))
+@program(traces=1, reports=("random.random gives the value it had while tracing",), frozen=(1,))
 def python_random(trace: Trace) -> Steps:
     random.seed(0)
 
@@ -241,7 +241,7 @@ def python_random(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1, reports=("time.perf_counter gives what it gave",), frozen=(0, 1))
+@program(traces=1, reports=("time.perf_counter gives the value it had",), frozen=(0, 1))
 def reading_the_time(trace: Trace) -> Steps:
     @trace
     def f(x):
@@ -441,9 +441,7 @@ def generator_that_is_returned(trace: Trace) -> Steps:
     yield list(f(x))
 
 
-@program(
-    traces=0, error=TraceError, words=("returns a list of which only the graph knows how long",)
-)
+@program(traces=0, error=TraceError, words=("returns a list whose length only the graph knows",))
 def list_filled_under_a_condition_that_is_returned(trace: Trace) -> Steps:
     @trace
     def f(x):

@@ -137,7 +137,7 @@ def rounding_of_decimals(trace: Trace) -> Steps:
         yield f(x)
 
 
-FROZEN = "gives what it gave while tracing"
+FROZEN = "gives the value it had while tracing"
 
 
 @program(traces=1, reports=(FROZEN,), frozen=(1,))
@@ -178,7 +178,7 @@ def whether_garbage_is_collected(trace: Trace) -> Steps:
         gc.enable()
 
 
-@program(traces=1, reports=("locale.setlocale gives what it gave while tracing",), frozen=(1,))
+@program(traces=1, reports=("locale.setlocale gives the value it had while tracing",), frozen=(1,))
 def locale_that_is_set(trace: Trace) -> Steps:
     f = trace(lambda x: x * len(locale.setlocale(locale.LC_ALL)))
     with settings():
@@ -188,7 +188,7 @@ def locale_that_is_set(trace: Trace) -> Steps:
         yield f(x)
 
 
-@program(traces=1, reports=("threading.current_thread gives what it gave",))
+@program(traces=1, reports=("threading.current_thread gives the value it had",))
 def state_without_a_rule(trace: Trace) -> Steps:
     f = trace(lambda x: x * len(threading.current_thread().name))
     yield f(x)
@@ -197,7 +197,7 @@ def state_without_a_rule(trace: Trace) -> Steps:
 # --- state that is reported -------------------------------------------------------------------
 
 
-@program(traces=1, reports=("read_text gives what it gave while tracing",), frozen=(1,))
+@program(traces=1, reports=("read_text gives the value it had while tracing",), frozen=(1,))
 def file_that_is_read(trace: Trace) -> Steps:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rate"
@@ -208,7 +208,7 @@ def file_that_is_read(trace: Trace) -> Steps:
         yield f(x)
 
 
-@program(traces=1, reports=("exists gives what it gave while tracing",), frozen=(1,))
+@program(traces=1, reports=("exists gives the value it had while tracing",), frozen=(1,))
 def file_that_appears(trace: Trace) -> Steps:
     with tempfile.TemporaryDirectory() as folder:
         name = f"{folder}/flag"
@@ -218,7 +218,7 @@ def file_that_appears(trace: Trace) -> Steps:
         yield f(x)
 
 
-@program(traces=1, reports=("np.load gives what it gave while tracing",), frozen=(1,))
+@program(traces=1, reports=("np.load gives the value it had while tracing",), frozen=(1,))
 def file_of_an_array(trace: Trace) -> Steps:
     with tempfile.TemporaryDirectory() as folder:
         name = f"{folder}/a.npy"
@@ -281,7 +281,7 @@ def object_of_c(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1, reports=("library.abs gives what it gave while tracing",))
+@program(traces=1, reports=("library.abs gives the value it had while tracing",))
 def function_of_c_that_nobody_knows(trace: Trace) -> Steps:
     library = ctypes.CDLL(None)
     f = trace(lambda x: x * library.abs(-2))
@@ -307,7 +307,7 @@ def locks_that_are_held(trace: Trace) -> Steps:
         yield f(x), dict(counts)
 
 
-@program(traces=1, reports=("log.isEnabledFor gives what it gave while tracing",), frozen=(1,))
+@program(traces=1, reports=("log.isEnabledFor gives the value it had while tracing",), frozen=(1,))
 def level_of_a_logger(trace: Trace) -> Steps:
     log = logging.getLogger("eagerflow.tests.level")
     log.setLevel(logging.WARNING)

@@ -59,7 +59,7 @@ def dict_of_class(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1, reports=("__subclasses__ gives what it gave",), frozen=(1, 2))
+@program(traces=1, reports=("__subclasses__ gives the value it had",), frozen=(1, 2))
 def subclasses(trace: Trace) -> Steps:
     class B:
         scale = 1.0
@@ -213,7 +213,7 @@ def mro_dicts(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1, reports=("__subclasses__ gives what it gave",), frozen=(1, 2))
+@program(traces=1, reports=("__subclasses__ gives the value it had",), frozen=(1, 2))
 def type_subclasses(trace: Trace) -> Steps:
     class B:
         pass

@@ -423,9 +423,7 @@ def result_of_a_class(trace: Trace) -> Steps:
         yield found, [type(part).__name__ for part in found], found[0].w
 
 
-@program(
-    traces=1, reports=(QUEUE, "cannot be watched", "a tensor is updated that no name leads to")
-)
+@program(traces=1, reports=(QUEUE, "cannot be watched", "a tensor is updated that no access path"))
 def tensor_in_a_queue_is_updated(trace: Trace) -> Steps:
     hidden: queue.SimpleQueue[Any] = queue.SimpleQueue()
     hidden.put(x * 1)

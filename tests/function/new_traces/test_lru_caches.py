@@ -199,8 +199,8 @@ def gives_it_a_tensor(x):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (reads_what_was_set, "reads what the traced function has changed: settings['scale']"),
-        (changes_what_is_used, "changes what the traced function uses: everywhere"),
+        (reads_what_was_set, "reads state that the traced function has changed: settings['scale']"),
+        (changes_what_is_used, "changes state that the traced function uses: everywhere"),
         (gives_it_a_tensor, "f.__wrapped__(x)"),
     ],
 )

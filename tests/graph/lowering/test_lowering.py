@@ -144,7 +144,7 @@ def test_what_stays_whole() -> None:
     [
         ("%y = Enter(%x) : f32[2]", "frame"),
         ("%y = Merge(%x) : f32[2]", "back"),
-        ("%y = Merge(%x, %x) : f32[3,3]", "gives what it takes"),
+        ("%y = Merge(%x, %x) : f32[3,3]", "does not have the type of its input"),
         ("%y.0, %y.1 = Switch(%x, %x) : f32[2], f32[2]", "bool or an integer"),
         ("%y = Slice(%x, %x) : f32[]", "axes and an int"),
         ("%y = Identity(%x, %x) : f32[2]", "takes 1 operand, and has 2"),

@@ -22,8 +22,8 @@ def test_unused_nodes_go_inputs_stay() -> None:
     )
     assert str(report) == (
         "prune: 2 changes, 3 -> 1 nodes\n"
-        "  dropped %a = exp, which nothing needs\n"
-        "  dropped %b = sin, which nothing needs  # line 3"
+        "  dropped %a = exp, which is not needed\n"
+        "  dropped %b = sin, which is not needed  # line 3"
     )
 
 
@@ -75,7 +75,7 @@ def test_subgraphs() -> None:
         + "} : f32[] return %c }",
         "graph (%x: f32[]) { %c = call(%x) {body=" + body.format("") + "} : f32[] return %c }",
     )  # fmt: skip
-    assert report.changes[0].text == "in &c: dropped %u = exp, which nothing needs"
+    assert report.changes[0].text == "in &c: dropped %u = exp, which is not needed"
 
 
 def test_unused_calls_stay_if_they_have_an_effect() -> None:

@@ -68,8 +68,8 @@ def test_the_report_says_what_went() -> None:
         return ef.scan(lambda c, x: (c + x, ef.exp(c)), ef.zeros(2), xs)[0]
 
     text = str(prune(traced(f, X))[1])
-    assert "&scan = scan lost 1 result, read by nothing" in text
-    assert "in &scan: dropped %exp = exp, which nothing needs" in text
+    assert "&scan = scan lost 1 unread result" in text
+    assert "in &scan: dropped %exp = exp, which is not needed" in text
 
 
 def test_a_carry_for_itself_alone_goes() -> None:

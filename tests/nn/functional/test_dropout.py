@@ -104,7 +104,7 @@ def test_a_module_may_change_its_probability() -> None:
 def test_probability_is_checked_in_each_run(p: float) -> None:
     step = ef.trace(lambda x, p: F.dropout(x, p))
     step(ef.ones(3), 0.5)
-    with pytest.raises(TensorValueError, match="p is no probability"):
+    with pytest.raises(TensorValueError, match="p is not a probability"):
         step(ef.ones(3), p)
     with pytest.raises(TensorValueError, match="dropout: the probability is out of range"):
         ef.trace(lambda x, p: F.dropout(x, p))(ef.ones(3), p)

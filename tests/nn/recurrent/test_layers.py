@@ -409,20 +409,20 @@ def test_it_learns_what_was_said_first() -> None:
 
 X = ef.zeros((4, 3, 2))
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "size": (lambda: nn.LSTM(0, 3), TensorValueError, r"LSTM: input_size is no size"),
-    "layers": (lambda: nn.GRU(2, 3, num_layers=0), TensorValueError, "GRU: num_layers is no size"),
+    "size": (lambda: nn.LSTM(0, 3), TensorValueError, r"LSTM: input_size is not a size"),
+    "layers": (lambda: nn.GRU(2, 3, num_layers=0), TensorValueError, "num_layers is not a size"),
     "dropout": (
         lambda: nn.RNN(2, 3, dropout=1.5), TensorValueError,
-        r"RNN: dropout is no probability\n  got: dropout=1.5\n  expected: a number from 0 to 1",
+        r"RNN: dropout is not a probability\n  got: dropout=1.5\n  expected: a number from 0 to 1",
     ),
     "no number": (lambda: nn.GRU(2, 3, dropout="x"), TensorValueError, "dropout='x'"),
-    "no size": (lambda: nn.LSTM(2, "x"), TensorValueError, "LSTM: hidden_size is no size"),
+    "no size": (lambda: nn.LSTM(2, "x"), TensorValueError, "LSTM: hidden_size is not a size"),
     "nonlinearity": (
         lambda: nn.RNN(2, 3, nonlinearity="sin"), TensorValueError,
         r"nonlinearity has no such value\n  got: nonlinearity='sin'\n  expected: 'tanh' or 'relu'",
     ),
     "projections": (
-        lambda: nn.LSTM(2, 3, proj_size=3), TensorValueError, "proj_size is no size below hidden",
+        lambda: nn.LSTM(2, 3, proj_size=3), TensorValueError, "proj_size is not a size below",
     ),
     "cell": (
         lambda: nn.RNNCell(2, 3, nonlinearity="x"), TensorValueError,
@@ -430,13 +430,13 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "input": (
         lambda: nn.LSTM(5, 3)(X), ShapeError,
-        r"LSTM: the input is no sequence of rows of 5 elements\n  got: x=f32\[4,3,2\]@cpu:0\n"
+        r"LSTM: the input is not a sequence of rows of 5 elements\n  got: x=f32\[4,3,2\]@cpu:0\n"
         r"  expected: \[time, batch, 5\], or \[time, 5\] of a single sequence",
     ),
     "batch first": (
         lambda: nn.LSTM(5, 3, batch_first=True)(X), ShapeError, r"expected: \[batch, time, 5\]",
     ),
-    "axes": (lambda: nn.GRU(2, 3)(ef.zeros(2)), ShapeError, "no sequence of rows"),
+    "axes": (lambda: nn.GRU(2, 3)(ef.zeros(2)), ShapeError, "not a sequence of rows"),
     "rows": (
         lambda: nn.GRUCell(5, 3)(X[0]), ShapeError,
         r"GRUCell: the last axis of the input does not have 5 elements",
@@ -464,7 +464,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"not one length for each sequence\n  got: lengths=i64\[2\]@cpu:0, 3 sequences",
     ),
     "lengths of floats": (
-        lambda: nn.GRU(2, 3)(X, lengths=[1.0, 2.0, 3.0]), DTypeError, "lengths are no integers",
+        lambda: nn.GRU(2, 3)(X, lengths=[1.0, 2.0, 3.0]), DTypeError, "lengths are not integers",
     ),
     "long": (
         lambda: nn.GRU(2, 3)(X, lengths=[1, 5, 2]), TensorValueError,
@@ -476,7 +476,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "lengths of one": (
         lambda: nn.GRU(2, 3)(X[:, 0], lengths=[1]), ShapeError,
-        "GRU: a single sequence has all its steps",
+        "GRU: lengths= is for batches",
     ),
 }  # fmt: skip
 

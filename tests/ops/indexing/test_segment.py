@@ -31,7 +31,11 @@ def test_sparse_gradients_become_dense_by_segments() -> None:
 @pytest.mark.parametrize(
     ("act", "error", "words"),
     [
-        (lambda x: ef.segment_sum(x, [0, 1]), errors.ShapeError, "front of that of the values"),
+        (
+            lambda x: ef.segment_sum(x, [0, 1]),
+            errors.ShapeError,
+            "does not begin with that of the ids",
+        ),
         (lambda x: ef.segment_sum(x, [0.0, 1, 2]), errors.DTypeError, "must be integers"),
         (lambda x: ef.segment_sum(x, [0, 1, 2], 2), errors.TensorIndexError, "id 2 is out of"),
         (lambda x: ef.segment_max(x, [0, -1, 2], 3), errors.TensorIndexError, "id -1 is out of"),

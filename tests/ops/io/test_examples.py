@@ -90,7 +90,7 @@ def test_features_that_are_not_there(call: Call, features: Any, words: str) -> N
 
 
 def test_what_is_no_example(call: Call) -> None:
-    with pytest.raises(RecordError, match=r"element 1 is no example: .*: b'no example'"):
+    with pytest.raises(RecordError, match=r"element 1 is not an example: .*: b'no example'"):
         call(lambda: ef.io.parse_example([b"", b"no example"], {"x": "f32[n]"}))
 
 

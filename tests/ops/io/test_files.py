@@ -94,6 +94,6 @@ def test_nothing_is_written_if_the_shapes_differ(call: Call, tmp_path: Path) -> 
 def test_what_is_no_file_is_not_replaced(call: Call, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(FileError, match="no regular file"):
+    with pytest.raises(FileError, match="not a regular file"):
         call(lambda: ef.io.write_file(pipe, b"x"))
     assert pipe.is_fifo()

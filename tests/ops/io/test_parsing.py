@@ -24,7 +24,10 @@ from tests.resources.queues.modes import Call
     ("wrong", "words"),
     [
         (lambda: ef.io.decode_raw([b"ab", b"c"], "u1"), "element 1 has 1 bytes, element 0 has 2"),
-        (lambda: ef.io.decode_raw(b"abc", ef.int16), "3 bytes are no multiple of the 2 of int16"),
+        (
+            lambda: ef.io.decode_raw(b"abc", ef.int16),
+            "3 bytes are not a multiple of the 2 of int16",
+        ),
         (lambda: ef.io.parse_numbers([[b"1", b"x"]]), r"element \(0, 1\) is no number: b'x'"),
         (lambda: ef.io.parse_numbers(b"1.5", ef.int32), "the element is no integer"),
         (lambda: ef.io.parse_numbers(b"1_0"), "no number"),
@@ -32,11 +35,11 @@ from tests.resources.queues.modes import Call
         (lambda: ef.io.parse_numbers([b"300"], ef.uint8), "element 0 does not fit into uint8"),
         (lambda: ef.io.parse_numbers([b"9" * 99], ef.int64), r"\(99 bytes\)"),
         (lambda: ef.io.decode_csv([b"1", b"1,2"], ["i64"]), "element 1 has 2 fields instead of 1"),
-        (lambda: ef.io.decode_csv([b'"1'], ["i64"]), "element 0 is no row: unexpected end"),
+        (lambda: ef.io.decode_csv([b'"1'], ["i64"]), "element 0 is not a row: unexpected end"),
         (lambda: ef.io.decode_csv([b"1\n2"], ["i64"]), "element 0 has 2 rows"),
         (lambda: ef.io.decode_csv([b"1,"], ["i64", "f32"]), "field 1 of element 0 is empty"),
         (lambda: ef.io.decode_csv([b"1,q"], ["i64", "f32"]), "field 1 of element 0 is no number"),
-        (lambda: ef.io.decode_image([b"", b"x"]), "element 0: this is no picture of a known"),
+        (lambda: ef.io.decode_image([b"", b"x"]), "element 0: this is not a picture of a known"),
         (
             lambda: ef.io.decode_image(png(np.arange(243, dtype="u1").reshape(9, 9, 3))[:100]),
             "cannot be read",

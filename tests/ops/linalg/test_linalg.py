@@ -321,7 +321,7 @@ REFUSALS: list[tuple[Callable[[], Any], type[EagerflowError], str]] = [
     (lambda: ef.tensordot(_M, _V), AxisError, "cannot sum over 2 axes"),
     (lambda: ef.tensordot(_M, _M, axes=-1), AxisError, "cannot sum over -1 axes"),
     (lambda: ef.tensordot(_M, _M, axes=((0,), (2,))), AxisError, "axis 2 is out of range"),
-    (lambda: ef.tensordot(_M, _M, axes=((0,),)), ShapeError, "does not name those of two arrays"),
+    (lambda: ef.tensordot(_M, _M, axes=((0,),)), ShapeError, "must be those of two arrays"),
     (lambda: ef.vecdot(_V, ef.ones(3)), ShapeError, "2 and 3 elements"),
     (lambda: ef.vecdot(_V, ef.ones(1)), ShapeError, "2 and 1 elements"),
     (lambda: ef.vecdot(ef.tensor(True), ef.tensor(True)), AxisError, "axis -1"),

@@ -188,7 +188,7 @@ def test_of_integers() -> None:
         (lambda: ef.nanquantile(ef.ones(2), 0.5, method="hazen"), errors.TensorValueError, "hazen"),
         (lambda: ef.quantile(ef.ones(2), 0.5, method="hazen"), errors.TensorValueError, "hazen"),
         (lambda: ef.linalg.block_diag(), errors.ShapeError, "no blocks"),
-        (lambda: ef.linalg.block_diag(ef.ones((1, 1, 1))), errors.ShapeError, "no matrix"),
+        (lambda: ef.linalg.block_diag(ef.ones((1, 1, 1))), errors.ShapeError, "is not a matrix"),
     ],
 )
 def test_what_is_refused(call: Any, error: type[Exception], text: str) -> None:

@@ -225,7 +225,7 @@ def test_position_of_nan() -> None:
 
 def test_running_totals_need_an_axis() -> None:
     for x in (ef.ones((2, 2)), ef.ones(())):
-        with pytest.raises(ef.errors.AxisError, match="cumulative_sum: which axis is meant"):
+        with pytest.raises(ef.errors.AxisError, match="cumulative_sum: axis is missing"):
             ef.cumulative_sum(x)
 
 

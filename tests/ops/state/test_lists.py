@@ -202,7 +202,7 @@ def test_what_is_refused() -> None:
         list_write(one, _index(1), LIKE, grow=False)
     with pytest.raises(TensorIndexError, match="index -1 is negative"):
         list_write(one, _index(-1), LIKE)
-    with pytest.raises(DTypeError, match="this is no list"):
+    with pytest.raises(DTypeError, match="the operand is not a list"):
         list_size(ef.tensor(1.0))
     with pytest.raises(DTypeError):
         one + one

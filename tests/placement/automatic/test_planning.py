@@ -195,7 +195,7 @@ def test_plans_do_not_depend_on_the_clock() -> None:
 
 @pytest.mark.parametrize("memory", [-1, 1.5, "1 GB", {"timed:0": None}])
 def test_a_budget_is_a_number_of_bytes(memory: object) -> None:
-    with pytest.raises(PlacementError, check=says("is no number of bytes")):
+    with pytest.raises(PlacementError, check=says("is not a number of bytes")):
         as_request(None, memory, None)
 
 

@@ -184,7 +184,7 @@ def test_priorities_and_a_timeout() -> None:
 
 
 def test_what_is_no_number_of_seconds_is_refused() -> None:
-    with pytest.raises(errors.DTypeError, match="dequeue: this is no number of seconds"):
+    with pytest.raises(errors.DTypeError, match="dequeue: timeout is not a number of seconds"):
         queue_of(1).dequeue(timeout="3")
 
 

@@ -160,7 +160,7 @@ def test_numbers_that_are_no_integers() -> None:
             lambda x: ef.Queue(3, "f32[]").dequeue_many(x),
             lambda x: ef.Barrier(("f32[]",)).insert_many(x, [1], [1.0]),
         ):
-            with pytest.raises(errors.DTypeError, match="this is no integer"):
+            with pytest.raises(errors.DTypeError, match="not an integer"):
                 call(wrong)
 
 
@@ -291,7 +291,7 @@ def test_sizes_of_an_example_have_nothing_to_do_with_each_other() -> None:
 
 
 def test_a_dtype_is_no_type() -> None:
-    with pytest.raises(errors.DTypeError, match="this is no type") as caught:
+    with pytest.raises(errors.DTypeError, match="the argument is not a type") as caught:
         ef.Queue(1, "f32")
     assert caught.value.hint == 'Queue(..., "f32[]") for one without axes'
 

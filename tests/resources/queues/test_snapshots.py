@@ -76,7 +76,7 @@ def test_two_that_take_the_same_in_another_order() -> None:
 
 
 def test_what_is_no_variable(call: Call) -> None:
-    with pytest.raises(errors.VariableError, match="no variable"):
+    with pytest.raises(errors.VariableError, match="an argument is not a variable"):
         call(lambda: ef.snapshot([ef.tensor(1.0)]))
 
 

@@ -246,7 +246,7 @@ def test_what_does_not_run_is_refused() -> None:
     for text, words in (
         (
             "graph f(%x: f32[]) { %y = assign(%x) {resource=@w} : f32[] return %y }",
-            "&y refers to what was not given",
+            "&y refers to an object that was not given",
         ),
         (
             "graph f() { %y = constant() {value=tensor(f32[99], $a)} : f32[99] return %y }",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
@@ -115,6 +115,7 @@ def test_a_node_is_stopped_or_taken(kind: type[deque[Any]], answers: int) -> Non
 
 @settings(max_examples=examples(5))
 @given(programs(Trait.SMOOTH, ["assign", "draw", "read", "gradient"]), st.integers(0, 30))
+@example(program=Program([("detached", 0, 0, 0)], False), after=1)
 def test_failures_leave_nothing(program: Program, after: int) -> None:
     ops, count = Ops(), 0
     kept: list[weakref.ref[Any]] = []

@@ -204,7 +204,7 @@ def test_what_is_sent_and_not_received_is_an_error(monkeypatch: pytest.MonkeyPat
     tier = tier_of(halve, ef.ones(3))
     take = EdgeQueue.take
     monkeypatch.setattr(EdgeQueue, "take", lambda edge: (edge.send(1), take(edge))[1])
-    with pytest.raises(SchedulerError, match="for what is not sent"):
+    with pytest.raises(SchedulerError, match="that no partition received"):
         tier.run([np.zeros(3, np.float32)])
 
 

@@ -71,7 +71,7 @@ def test_a_function_that_is_traced_again_and_again() -> None:
         (found,) = diagnoses(watcher, perf_counter())
         later = diagnoses(watcher, perf_counter() + 60)
     assert found.kind == "retraces"
-    assert found.text.startswith("scale is traced anew again and again, 4 times in 10 s, because")
+    assert found.text.startswith("scale is retraced again and again, 4 times in 10 s, because")
     assert later == []
 
 

@@ -80,7 +80,7 @@ def test_what_is_lost_or_silent_is_said(tasks: FakeTasks, watcher: Watcher) -> N
     assert sentence(watcher, now) == ("no step yet; worker:0 is lost; worker:1 does not answer")
     assert [(d.kind, d.device, d.text) for d in diagnoses(watcher, now)] == [
         ("lost", "worker:0",
-         "worker:0 was lost 3 s ago: what it held is gone, and what needs it fails"),
+         "worker:0 was lost 3 s ago: its values are gone, and steps that need them fail"),
         ("suspect", "worker:1",
          "worker:1 has not answered for 4 s: its process is stopped, or cut off"),
     ]  # fmt: skip

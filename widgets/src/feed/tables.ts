@@ -36,14 +36,14 @@ export function decode(data: DataView, schemas: readonly Schema[]): Message {
   bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
   const whole = new DataView(bytes.buffer);
   if (bytes.length < HEAD || whole.getUint32(0, true) !== MAGIC) {
-    throw new Error("this is no message of eagerflow");
+    throw new Error("this is not a message of eagerflow");
   }
   const tables = new Map<Schema, Row[]>();
   let position = HEAD;
   for (let i = whole.getUint32(12, true); i > 0; i--) {
     const schema = schemas[whole.getUint32(position, true)];
     const count = whole.getUint32(position + 4, true);
-    if (!schema) throw new Error("a message has a table that nobody knows");
+    if (!schema) throw new Error("a message has an unknown table");
     const rows: Record<string, Cell>[] = Array.from({ length: count }, () => ({}));
     position += 8;
     for (const [name, type] of schema.columns) {

@@ -37,7 +37,7 @@ export class GraphView {
   private readonly arrangement: Arrangement;
   private readonly marks: Marks;
   private readonly away: AwayMarks;
-  private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
+  private readonly details = html("aside", { class: "ef-details", "aria-label": "selection" });
   /** diagnosis of the function as a whole */
   private readonly fault = html("div", { class: "ef-fault", hidden: true });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
@@ -103,7 +103,7 @@ export class GraphView {
       button("fit", "fit the whole graph", () => { this.canvas.fit(true); }),
       button("collapse", "close all groups", () => { this.collapse(); }),
       button("expand", "open groups as far as there is room", () => { this.expand(); }),
-      button("arrange", "lay out anew what is open", () => { void this.arrange(); }),
+      button("arrange", "lay out the open groups again", () => { void this.arrange(); }),
       ...(model ? [button("passes", "before and after each pass", () => { this.showPasses(); })] : []),
     ); // prettier-ignore
     const picture = html("div", { class: "ef-picture" },

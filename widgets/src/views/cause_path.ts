@@ -4,7 +4,7 @@ import { button, html } from "../dom";
 import type { Row } from "../feed/tables";
 
 export class CausePath {
-  readonly element = html("ol", { class: "ef-path", "aria-label": "what holds up what", hidden: true });
+  readonly element = html("ol", { class: "ef-path", "aria-label": "chain of causes", hidden: true });
   private told = "";
 
   /** @param pick shows the graph of a function, by its name */
@@ -23,7 +23,7 @@ export class CausePath {
     this.element.replaceChildren(...parts.filter(({ name }) => name).map(({ name, isQueue, isCause }) => {
       const title = `${isQueue ? "queue" : "function"} ${name}${isCause ? ", where it begins" : ""}`;
       const part = isQueue ? html("span", { class: "ef-path-queue", title }, name)
-        : button(first?.["kind"] === "retraces" ? `↻ ${name}, traced anew` : name, `${title}: show its graph`, () => { this.pick(name); }); // prettier-ignore
+        : button(first?.["kind"] === "retraces" ? `↻ ${name}, retraced` : name, `${title}: show its graph`, () => { this.pick(name); }); // prettier-ignore
       part.classList.toggle("ef-cause", isCause);
       return html("li", {}, part);
     })); // prettier-ignore

@@ -33,12 +33,12 @@ interface Tab {
 export class DashboardView implements View {
   readonly element = html("div", { class: "ef-dashboard" });
   private readonly sentence = html("p", { class: "ef-sentence" }, "no step yet");
-  private readonly faults = html("ul", { class: "ef-faults", "aria-label": "what is wrong" });
+  private readonly faults = html("ul", { class: "ef-faults", "aria-label": "problems" });
   private readonly spark = new Canvas2d(40, "mean time of a step over the last two minutes");
   private readonly range = html("small", { class: "ef-range" });
   private readonly choice = html("select", { "aria-label": "function", class: "ef-choice", ...KEYS });
   private readonly graph: GraphView;
-  private readonly nothing = html("p", { class: "ef-empty" }, "The graph of what runs comes with its first step.");
+  private readonly nothing = html("p", { class: "ef-empty" }, "The graph appears with the first step of a running function.");
   private readonly path = new CausePath((name) => { this.pickNamed(name); }); // prettier-ignore
   private readonly layers: LayersView;
   private readonly nodes: NodesView;

@@ -30,14 +30,14 @@ const COLUMNS: readonly Column<LayerCost>[] = [
   ofPhase("update", "the updates of its variables, as a part of a step"),
   figure("parameters", "elements of the variables that it reads", (l) => l.parameters, count),
   figure("values", "the size of all values that its nodes give in a step", (l) => l.bytes, bytes),
-  { name: "gives", said: "the type of what it hands on", isNumber: false, key: (l) => l.gives, text: (l) => l.gives },
+  { name: "gives", said: "the type of its output", isNumber: false, key: (l) => l.gives, text: (l) => l.gives },
   figure("order", "its place in the forward pass", (l) => l.place, count),
 ]; // prettier-ignore
 const [SECONDS, SHARE] = [1, 2];
 
 export class LayersView implements View {
   readonly element = html("div", { class: "ef-nodes ef-timed" });
-  private readonly empty = html("p", { class: "ef-empty" }, "Layers come with the first step of what runs.");
+  private readonly empty = html("p", { class: "ef-empty" }, "Layers appear with the first step of a running function.");
   private readonly table: SortedTable<LayerCost>;
   private layers: Layers | null = null;
   private graph = "";

@@ -37,14 +37,14 @@ function ofNumber(name: string, title: string, said: string, word: (value: numbe
 /** The time of a node in a step, or of its present wait. */
 const TIME: Column<Line> = {
   name: "time a step", isNumber: true,
-  said: "all its runs in one step together, as a step takes that is not observed",
+  said: "the sum of its runs in one step, as in a step that is not observed",
   key: ({ row, waits }) => waits || (row ? number(row, "seconds") : -1),
   text: ({ row, waits }) => (waits ? `waits, ${seconds(waits)}` : row ? seconds(number(row, "seconds")) : "–"),
 }; // prettier-ignore
 
 /** The scope of a node, and the op whose gradient it belongs to, which has the scope as well. */
 const SCOPE: Column<Line> = {
-  ...ofText("scope", "scope", "the name scope; of gradients also of what"),
+  ...ofText("scope", "scope", "the name scope; for gradients also the op"),
   text: ({ node, s }) => [s.text("scope", node), s.gradientOf(node) && `gradient of ${s.gradientOf(node)}`]
     .filter(Boolean).join(", "),
 }; // prettier-ignore
@@ -54,17 +54,17 @@ const COLUMNS: readonly Column<Line>[] = [
   ofText("name", "node", "its name in the graph"),
   TIME,
   ofNumber("share", "of a step", "its part of the time of a step", share),
-  ofNumber("p95", "p95", "what 95 % of the observed steps did not exceed", seconds),
+  ofNumber("p95", "p95", "the time that 95 % of the observed steps did not exceed", seconds),
   SCOPE,
   ofText("device", "device", "where it runs"),
-  ofNumber("steps", "observed", "how many observed steps these figures stand on", count),
+  ofNumber("steps", "observed", "the number of observed steps behind these figures", count),
   { ...ofText("source", "line", "your line that made it"), brief: lineOfCode },
 ];
 const [SECONDS, SHARE, DEVICE] = [1, 2, 5];
 
 export class NodesView implements View {
   readonly element = html("div", { class: "ef-nodes ef-timed ef-by-node" });
-  private readonly empty = html("p", { class: "ef-empty" }, "Nodes come with the first step of what runs.");
+  private readonly empty = html("p", { class: "ef-empty" }, "Nodes appear with the first step of a running function.");
   private readonly table: SortedTable<Line>;
   private readonly unlisten: () => void;
   private structure: Structure | null = null;

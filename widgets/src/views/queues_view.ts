@@ -99,7 +99,7 @@ export class QueuesView implements View {
     if (parts.length && Number.isFinite(since)) {
       parts.push(`for ${seconds(Math.max(this.feed.now() - since, 0))}`);
     }
-    return parts.join(", ") || "nobody waits";
+    return parts.join(", ") || "no waits";
   }
 
   private add(name: string, resource: string): Card {

@@ -180,7 +180,7 @@ export class TimelineRows {
       const steps = `${count(of.count)} step${of.count === 1 ? "" : "s"}`;
       return `${steps} of ${this.graphOf(of.executable)} in ${time}, ${share(of.share)} of it`;
     }
-    if ("reason" in of) return of.isFirst ? `first call of ${of.name}, traced in ${time}` : `${of.name} traced anew in ${time}: ${of.reason}`;
+    if ("reason" in of) return of.isFirst ? `first call of ${of.name}, traced in ${time}` : `${of.name} retraced in ${time}: ${of.reason}`;
     if ("origin" in of) return `${of.origin} → ${of.device}: ${bytes(of.bytes)}, ${time}`;
     return of.kind === "wait" ? `${of.name} ${time}` : `${of.name}, ${time}`;
   }

@@ -45,7 +45,7 @@ export class TimelineView implements View {
     private readonly select: (executable: number) => void,
   ) {
     this.rows = new TimelineRows(feed);
-    this.follow = button("follow", "follow what runs now", () => { this.end = null; this.draw(); }); // prettier-ignore
+    this.follow = button("follow", "follow the current steps", () => { this.end = null; this.draw(); }); // prettier-ignore
     const tools = html("div", { class: "ef-tools", role: "toolbar", "aria-label": "timeline" },
       button("+", "zoom in", () => { this.zoom(0.5); }),
       button("−", "zoom out", () => { this.zoom(2); }),
@@ -158,7 +158,7 @@ export class TimelineView implements View {
     // the log forgets the first of very many
     const least = this.feed.log("retraces").length >= KEPT ? "at least " : "";
     const often = retraces.length === 1 ? "once" : `${least}${count(retraces.length)} times`;
-    const traced = last ? ` · traced anew ${often}, last ${last.name}: ${last.reason}` : "";
+    const traced = last ? ` · retraced ${often}, last ${last.name}: ${last.reason}` : "";
     const of = this.shown ? ` of ${this.rows.graphOf(this.shown)}` : "";
     return `last ${times.length} steps${of}: median ${at(0.5)}, p95 ${at(0.95)}, longest ${at(1)}${traced}`;
   }
