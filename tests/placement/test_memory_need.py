@@ -141,7 +141,7 @@ def test_soft_placement_leaves_out_what_has_no_room(limited: str) -> None:
     assert where.count("cpu:0") > 0 < where.count(limited)
     assert np.array_equal(f(X).numpy(), want)
     (reason,) = {n.reason for n in f.graph(X).nodes if n.op == "matmul" and n.device == "cpu:0"}
-    assert reason.startswith(f"stays on cpu:0: rule 'a' asks for {limited}, but with what is held")
+    assert reason.startswith(f"stays on cpu:0: rule 'a' asks for {limited}, but with the values")
 
 
 def test_what_only_follows_stays_and_nothing_is_said(limited: str) -> None:
