@@ -26,8 +26,8 @@ __all__ = [
     "DeviceError", "DimError", "EagerflowError", "EnqueueCancelledError", "FileError",
     "GradientError", "GradientWarning", "GraphError", "GraphFileError", "GraphSyntaxError",
     "InterchangeError",
-    "KernelError", "LeakedTensorError", "LengthError", "MutexError", "NonFiniteError",
-    "OpDefinitionError", "OutOfMemoryError", "PlacementError", "PlacementWarning",
+    "KernelError", "KernelWarning", "LeakedTensorError", "LengthError", "MutexError",
+    "NonFiniteError", "OpDefinitionError", "OutOfMemoryError", "PlacementError", "PlacementWarning",
     "PrecisionWarning", "ProtocolError",
     "QueueClosedError", "RecordError", "RendezvousError", "ResourceError", "RetraceWarning",
     "SettingError", "ShapeError", "TaskLost", "TensorIndexError", "TensorValueError", "TraceError",
@@ -266,6 +266,10 @@ class GradientWarning(UserWarning):
 
     To read a number that no gradient is meant to flow through: ``ef.stop_gradient(x).item()``.
     """
+
+
+class KernelWarning(UserWarning):
+    """A kernel was registered for an op, or a kind of device, that does not exist so far."""
 
 
 class InterchangeError(EagerflowError, BufferError):

@@ -11,6 +11,7 @@ from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Recor
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import applying_rules
 from eagerflow.core.op import Op, bind, declare, functions, joint
+from eagerflow.core.op_records.rows_of_kernels import count_of_rules
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import may_equal
 from eagerflow.errors import EagerflowError, GradientError
@@ -110,6 +111,8 @@ def pull(
         g = g.to_dense()
     rule = op.vjp
     if type(rule) is tuple:
+        if len(rule) != len(inputs):
+            raise count_of_rules(op.name, len(rule), len(inputs))
         return [
             None if slot < 0 or one is None else one(g, out, *inputs, **attrs)
             for slot, one in zip(wanted, rule, strict=True)

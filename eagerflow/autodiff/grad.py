@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, ValuesView
 from functools import wraps
 from itertools import islice
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, final, overload
@@ -146,6 +146,15 @@ class Arguments:
         return self.tree(finished(cotangents, self.inputs))
 
 
+def _instead_of(leaf: Any) -> str:
+    """The remedy for a leaf of ``wrt`` that is no variable."""
+    if hasattr(leaf, "trainable"):
+        return "of a module: model.trainable"
+    if isinstance(leaf, ValuesView) and all(map(is_variable, leaf)):
+        return "an iterator or a view is no tree: wrt=list(variables)"
+    return "use argnums for the arguments of the function"
+
+
 @final
 class VariableTree:
     """A tree of variables that gradients are taken by, with the interface of `Arguments`.
@@ -161,13 +170,11 @@ class VariableTree:
         self.variables, self._def = tree.flatten(wrt)
         for i, variable in enumerate(self.variables):
             if not is_variable(variable):
-                module = hasattr(variable, "trainable")
                 raise GradientError(
                     f"{what}: wrt takes variables",
                     given=f"{type(variable).__name__} in wrt{tree.paths(self._def)[i]}",
-                    hint="of a module: model.trainable" if module
-                    else "use argnums for the arguments of the function",
-                )  # fmt: skip
+                    hint=_instead_of(variable),
+                )
             if not variable.dtype.is_inexact:
                 check_inexact(what, self.name(i), variable)
 

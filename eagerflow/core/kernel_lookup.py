@@ -7,8 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from types import CodeType
 from typing import Any, Final, final
 
 import numpy as np
@@ -16,6 +14,7 @@ import numpy as np
 from eagerflow.atomic_files import advice
 from eagerflow.core.infer import describe, infer, infer_specs
 from eagerflow.core.op import Op, load_plugins
+from eagerflow.core.op_records.kernels_of_users import checked, code_of_user
 from eagerflow.errors import (
     DataDependentError,
     EagerflowError,
@@ -36,7 +35,6 @@ from eagerflow.running_node import running_node
 from eagerflow.source import Source, user_line
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
 from eagerflow_kernels import table
-from eagerflow_kernels.lists import ListData
 from eagerflow_kernels.records import DamagedError
 
 #: functions that convert arrays of float16 to float32, and back
@@ -48,8 +46,6 @@ _FLOAT16 = DTYPES["float16"]
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
 #: functions of integers that warn
 _DIVIDES = (np.floor_divide, np.remainder, np.fmod)
-#: packages whose kernels are not checked: tests compare them
-_OWN = ("eagerflow", "eagerflow_kernels", "numpy", "cupy", "scipy")
 
 
 @final
@@ -119,7 +115,7 @@ class OpCall:
         """
         op, lanes = self._op, self._lanes
         kernel = _found(op, lanes, self._device, xp, like)
-        users = _code_of_user(kernel)
+        users = code_of_user(kernel)
         self.warns = users is None and _may_warn(op, lanes, kernel)
         dtypes = {lane.dtype for lane in lanes}
         low = op.precision != "exact" and bool(dtypes & _LOW)
@@ -141,7 +137,10 @@ class OpCall:
             kernel = _of_bytes(kernel)
         elif via_float32:
             kernel = self._via_float32(kernel, xp, casts)
-        return kernel if users is None else self._checked(kernel, users, array_type)
+        if users is None:
+            return kernel
+        protects = array_type is np.ndarray and op.effect == "pure" and not self.shares
+        return checked(self.name, kernel, users, array_type, self._types, protects=protects)
 
     def outputs(
         self, arrays: Sequence[Any], attrs: dict[str, Any]
@@ -187,22 +186,6 @@ class OpCall:
         types = [_type(a, lane) for a, lane in pairs]
         return infer(self._op, types, known, (self._device,) * len(arrays))
 
-    def _checked(
-        self, kernel: Callable[..., Any], code: CodeType, array_type: type[Any]
-    ) -> Callable[..., Any]:
-        """A user's kernel, whose first result is compared with the type rule."""
-        first = True
-
-        def checked(*arrays: Any, **attrs: Any) -> Any:
-            nonlocal first
-            data = kernel(*arrays, **attrs)
-            if first:
-                _check_outputs(self.name, data, self._types(arrays, attrs), array_type, code)
-                first = False
-            return data
-
-        return checked
-
     def _via_float32(
         self, kernel: Callable[..., Any], xp: Any, casts: Casts | None = None
     ) -> Callable[..., Any]:
@@ -234,6 +217,8 @@ class OpCall:
                 return xp.asarray(x).astype(kind.dtype.dtype, copy=False)
 
             if isinstance(outputs, tuple):
+                if not isinstance(data, tuple) or len(data) != len(outputs):
+                    return data  # of a user's kernel, which is refused
                 return tuple(rounded(d, t) for d, t in zip(data, outputs, strict=True))
             return rounded(data, outputs)
 
@@ -299,61 +284,6 @@ def _may_warn(op: Op, lanes: list[Lane], kernel: Any) -> bool:
     if op.effect != "pure" or not (op.precision != "exact" or op.elementwise):
         return False
     return kernel in _DIVIDES or any(lane.dtype.is_inexact for lane in lanes)
-
-
-def _code_of_user(kernel: Any) -> CodeType | None:
-    """The code of a kernel that is not one of eagerflow's own."""
-    while isinstance(kernel, partial):
-        kernel = kernel.func
-    code = getattr(kernel, "__code__", None)
-    module = str(getattr(kernel, "__module__", "")).partition(".")[0]
-    return code if isinstance(code, CodeType) and module not in _OWN else None
-
-
-def _check_outputs(
-    name: str, data: Any, types: TensorType | tuple[TensorType, ...], array_type: type[Any],
-    code: CodeType,
-) -> None:  # fmt: skip
-    """Compare the result of a kernel with the type rule.
-
-    Args:
-        name: of the op.
-        data: the result.
-        types: the types by the rule.
-        array_type: the class of the kernel's arrays.
-        code: the code of the kernel.
-
-    Raises:
-        KernelError: result and types differ.
-    """
-    given, expected = (data, types) if isinstance(types, tuple) else ((data,), (types,))
-    if not isinstance(given, tuple) or len(given) != len(expected):
-        raise _wrong(name, "gives another number of outputs than", _shown(data), types, code)
-    for x, kind in zip(given, expected, strict=True):
-        if type(x) is ListData:
-            continue
-        if not isinstance(x, (array_type, np.generic)):
-            raise _wrong(name, "gives no array, as", _shown(x), types, code)
-        if x.dtype != kind.dtype.dtype:
-            raise _wrong(name, "gives another dtype than", f"{x.dtype}", types, code)
-        sizes = zip(x.shape, kind.shape, strict=False)
-        if len(x.shape) != len(kind.shape) or any(a != b for a, b in sizes if type(b) is int):
-            raise _wrong(name, "gives another shape than", _shown(x), types, code)
-
-
-def _shown(x: Any) -> str:
-    if isinstance(x, (np.ndarray, np.generic)):
-        return f"{x.dtype}[{', '.join(map(str, x.shape))}]"
-    return f"{len(x)} outputs" if isinstance(x, tuple) else f"a {type(x).__name__}"
-
-
-def _wrong(name: str, what: str, given: str, types: Any, code: CodeType) -> KernelError:
-    kinds = types if isinstance(types, tuple) else (types,)
-    return KernelError(
-        f"{name}: a kernel that was registered {what} the type rule of the op says",
-        given=f"{given} by {Source(code, 0)}",
-        expected=", ".join(map(str, kinds)),
-    )
 
 
 def _of_bytes(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -438,6 +368,11 @@ def _explained(
         wrong, expected = error.args if own else (str(error), None)
         words = wrong.replace("out of bounds", "out of range")  # NumPy's, made ours
         return TensorIndexError(f"{op.base}: {words}", given=given, expected=expected)
+    if isinstance(error, ValueError) and str(error).endswith("read-only") and not op.calls_user:
+        return KernelError(
+            f"{op.base}: the kernel writes into its input", given=given,
+            hint="make a new array, as x * 2, or write into a copy: x = x.copy()",
+        )  # fmt: skip
     if isinstance(error, (np.linalg.LinAlgError, ValueError, OverflowError)):
         return TensorValueError(f"{op.base}: {error}", given=given)
     wrapped = KernelError(f"{op.base}: the kernel raised {error!r}", given=given)

@@ -10,6 +10,12 @@ from eagerflow import plugins
 from eagerflow.core import interpreter
 from eagerflow.core.op_records.batch_rules import STATE
 from eagerflow.core.op_records.op_facts import GENERAL, family_of
+from eagerflow.core.op_records.rows_of_kernels import (
+    check_count,
+    check_kind,
+    check_rules,
+    warn_of_unknown,
+)
 from eagerflow.core.stack import stack
 from eagerflow.errors import (
     OpDefinitionError,
@@ -183,6 +189,20 @@ class Op:
             return tuple(p.name for p in names if p.kind is p.POSITIONAL_OR_KEYWORD)
         return ()
 
+    @property
+    def input_count(self) -> int | None:
+        """The number of inputs, as the vjp rules or the kernel tell; None if that is not known."""
+        return len(self.vjp) if isinstance(self.vjp, tuple) else self.kernel_inputs
+
+    @property
+    def kernel_inputs(self) -> int | None:
+        """The number of arrays that the portable kernel takes; None if that is not known."""
+        kernel = table.portable_kernel(self.base)
+        if not callable(kernel):
+            return None
+        kinds = {p.kind for p in inspect.signature(kernel).parameters.values()}
+        return None if inspect.Parameter.VAR_POSITIONAL in kinds else len(self.arguments)
+
 
 #: the list of functions for bytes, for messages
 OPS_OF_BYTES: Final = (
@@ -203,6 +223,8 @@ moving: Final[set[str]] = set()
 functions: Final[dict[str, Callable[..., Tensor]]] = {}
 
 _plugins_loaded = False
+#: whether packages register at the moment: their kernels may come before their ops
+_plugins_loading = False
 
 
 def _no_families() -> None:
@@ -276,6 +298,7 @@ def define(
             f"{name}: the gradient statement is missing or contradicts itself",
             expected="either vjp=... or nondifferentiable=True",
         )
+    check_rules(op, vjp)
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.effect, op.moves, op.devices = effect, moves, devices or common_device
     (moving.add if moves else moving.discard)(name)
@@ -287,6 +310,8 @@ def define(
     if isinstance(vjp, tuple) and not any(vjp):
         op.saved = "none"  # no rule reads anything
     op.state(facts)
+    for dtypes in table.dtypes_of_users(name):
+        check_count(op, dtypes)
     _forget(name)
     _portable_forms.pop(name, None)
     return op
@@ -356,13 +381,16 @@ def is_part(name: str) -> bool:
 
 def load_plugins() -> None:
     """Load the entry points ``eagerflow.ops`` and ``eagerflow.kernels`` of installed packages."""
-    global _plugins_loaded
+    global _plugins_loaded, _plugins_loading
     if not _plugins_loaded:
-        _plugins_loaded = True
-        for point in plugins.entry_points("eagerflow.ops", "eagerflow.kernels"):
-            loaded = point.load()
-            if callable(loaded):
-                loaded()
+        _plugins_loaded = _plugins_loading = True
+        try:
+            for point in plugins.entry_points("eagerflow.ops", "eagerflow.kernels"):
+                loaded = point.load()
+                if callable(loaded):
+                    loaded()
+        finally:
+            _plugins_loading = False
 
 
 def _forget(name: str) -> None:
@@ -378,6 +406,18 @@ def _forget_replaced(devices: Collection[Any]) -> None:
         op.resolved.clear()
 
 
+def _check_row(name: str, kind: str, dtypes: tuple[str, ...] | None) -> None:
+    """Refuse, or warn of, a special kernel of a user's that would never be called."""
+    op = _ops.get(name) or find_op(name)
+    check_kind(name, kind)
+    if op is None or op.infer is None:
+        if not _plugins_loading and name not in table.names():
+            warn_of_unknown(name, _ops)
+    elif dtypes is not None:
+        check_count(op, dtypes)
+
+
+table.check_by(_check_row)
 table.on_change(_forget)
 on_replaced(_forget_replaced)
 

@@ -28,6 +28,8 @@ from eagerflow.hardware.registry import as_device as as_device
 from eagerflow.hardware.registry import current_device as current_device
 from eagerflow.hardware.registry import devices as devices
 from eagerflow.hardware.registry import forget_kernel as forget_kernel
+from eagerflow.hardware.registry import is_known_kind as is_known_kind
+from eagerflow.hardware.registry import known_kinds as known_kinds
 from eagerflow.hardware.registry import note_put as note_put
 from eagerflow.hardware.registry import on_replaced as on_replaced
 from eagerflow.hardware.registry import register_backend as register_backend

@@ -148,6 +148,16 @@ def register_backend(backend: Backend) -> None:
             tell(replaced)
 
 
+def known_kinds() -> frozenset[str]:
+    """The kinds of devices of which there are backends, whether the machine has such or not."""
+    return frozenset({*_backends, *_BY_NAME})
+
+
+def is_known_kind(kind: str) -> bool:
+    """Whether there is a backend of that kind, also in a package that is not loaded yet."""
+    return kind in known_kinds() or _backend(kind) is not None
+
+
 def on_replaced(tell: Callable[[Collection[Device]], object]) -> None:
     """Call ``tell`` with the devices replaced, each time that a new backend replaces some."""
     _when_replaced.append(tell)

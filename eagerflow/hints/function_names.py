@@ -94,6 +94,7 @@ FUNCTIONS: Final = {
     "RandomShuffleQueue": _QUEUE.format("shuffle"),
     "Session": "graph = f.graph(...) of a traced function f; graph.run(fetches, feeds)",
     "boolean_mask": "x[mask]",
+    "gradcheck": "ef.check_grads(f, (x,))",
     "from_numpy": "ef.asarray(array) shares its memory, ef.tensor(array) copies",
     **dict.fromkeys(["amp", "autocast"], "x.astype(ef.bfloat16); layers take a dtype, too"),
     "betainc": "ef.distributions.Beta draws and has densities; its distribution function is not "
@@ -136,7 +137,14 @@ FUNCTIONS: Final = {
     "size": "x.size",
     "use_deterministic_algorithms": "ef.config(deterministic=True)",
     "watch": "ef.dashboard() shows running functions, ef.show(f) one; tape.watch(x) is of a tape",
-    "special": "ef itself has these functions: ef.erf, ef.gammainc, ef.lgamma, ef.logsumexp",
+    "special": "ef itself has these functions: ef.erf, ef.gammainc, ef.lgamma, ef.logsumexp; a "
+    "kernel is registered by eagerflow_kernels.table.special",
+    **dict.fromkeys(
+        ["custom_op", "kernel", "op", "register_kernel"],
+        "docs/adding_an_op.md: eagerflow_kernels.table has portable and special, which register "
+        "kernels, and eagerflow.core.op has define and bind; ef.custom_vjp(f) gives a function a "
+        "gradient of its own",
+    ),
     "stats": "ef.distributions has densities, as ef.distributions.Normal(0, 1).log_prob(x)",
     "trim_zeros": "x[ef.nonzero(x)[0].min() : ef.nonzero(x)[0].max() + 1]",
     "unwrap": "np.unwrap(x.numpy())",

@@ -174,7 +174,7 @@ CALLED: Final = {
 #: attributes of modules that are methods elsewhere, with hints
 CALLED_OF_MODULES: Final = {
     "parameters": "optimisers take net.trainable; net.parameters is a dict of all, without a call: "
-    "net.parameters.values()",
+    "list(net.parameters.values()) is the variables alone",
     "buffers": "net.buffers is a dict, without a call",
     "state": "net.state is a dict, without a call",
     "trainable": "net.trainable is a list, without a call",

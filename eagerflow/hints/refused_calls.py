@@ -70,7 +70,9 @@ def remedy(error: TypeError) -> str | None:
     function = _function(path, match["name"], trace.tb_frame)
     if function is None:
         return None
-    return of_argument(function, match["keyword"], match["name"].removesuffix(".__init__"))
+    called = match["name"].removesuffix(".__init__")
+    name = function.__name__ if inspect.isclass(function) else called  # that of a subclass
+    return of_argument(function, match["keyword"], name)
 
 
 def of_argument(function: Any, keyword: str, name: str) -> str | None:

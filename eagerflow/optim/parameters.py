@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import eagerflow as ef
@@ -161,6 +161,10 @@ def _names(treedef: tree.TreeDef) -> list[str]:
     ]
 
 
+_NONE: Final = (
+    "are all parameters frozen? A plain tensor as an attribute is a constant: make it a variable, "
+    "self.weight = ef.Variable(x)"
+)
 #: keys of parameter groups in other frameworks
 _OF_GROUPS: Final = ("lr", "weight_decay", "momentum", "betas", "eps", "params", "name")
 
@@ -197,7 +201,7 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
         seen[id(leaf)] = path
         named[path] = leaf
     if not named:
-        raise TensorValueError(f"{what}: there are no variables", hint="are all parameters frozen?")
+        raise TensorValueError(f"{what}: there are no variables", hint=_NONE)
     return named, treedef
 
 
@@ -205,6 +209,10 @@ def _hint_about(path: str, leaf: object) -> str | None:
     """A hint for a leaf that is no variable: the argument to pass instead."""
     if hasattr(leaf, "trainable"):
         return "pass model.trainable"
+    if isinstance(leaf, ef.Tensor):
+        return "make it a variable, ef.Variable(x): only variables can be changed"
+    if isinstance(leaf, ValuesView | Iterator):
+        return "an iterator or a view is no tree: list(net.parameters.values())"
     if path.rpartition(".")[2] in _OF_GROUPS:
         return (
             "there are no groups of parameters: pass all variables as one dict, net.trainable; "

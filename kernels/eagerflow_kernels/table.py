@@ -18,6 +18,12 @@ Array = Any  # of the namespace that a kernel is called with
 Kernel = Callable[..., Any]  # arrays in and out
 _K = TypeVar("_K", bound=Kernel)
 
+#: the names of dtypes of inputs
+DTYPE_NAMES: Final = frozenset({
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128",
+    "bytes",
+})  # fmt: skip
 _PACKAGE: Final = __name__.partition(".")[0]
 _lock: Final = threading.Lock()
 _portable: dict[str, Kernel | str] = {}
@@ -27,6 +33,7 @@ _special: dict[tuple[str, str, tuple[str, ...] | None], Kernel] = {}
 _own: Final[set[tuple[str, str, tuple[str, ...] | None]]] = set()
 #: the ops for which this package registered a portable kernel
 _own_portable: Final[set[str]] = set()
+_checks: Final[list[Callable[[str, str, tuple[str, ...] | None], None]]] = []
 _hooks: list[Callable[[str], None]] = []
 
 
@@ -76,17 +83,34 @@ def special(
 ) -> Callable[[_K], _K]:
     """Register a kernel for one device kind, as a decorator.
 
+    The kernel is called ``f(*arrays, **attrs)``: without the namespace ``xp`` that portable
+    kernels get, as the kind of device says what its arrays are.
+
     Args:
         name: the op's name.
         device_kind: such as ``"cpu"`` or ``"gpu"``.
-        dtypes: the names of the input dtypes of the kernel; None for all.
+        dtypes: the dtypes of one call of the kernel: a name for each input, or one name for any
+            number of inputs; None for all dtypes. For several dtypes of one input, register the
+            kernel once for each.
+
+    Raises:
+        ValueError: there is no dtype of such a name.
     """
+    unknown = [one for one in dtypes or () if one not in DTYPE_NAMES]
+    if isinstance(dtypes, str) or unknown:
+        wrong = repr(dtypes) if isinstance(dtypes, str) else ", ".join(map(repr, unknown))
+        raise ValueError(
+            f"special: the dtypes of a kernel of {name!r} are a tuple of names, such as "
+            f"('float32',); got {wrong}"
+        )
 
     def register(kernel: _K) -> _K:
         key = name, device_kind, dtypes
         # users register functions of NumPy as well, so the kernel does not tell who registered it
-        module = sys._getframe(1).f_globals.get("__name__")
-        (_own.add if _is_of_package(module) else _own.discard)(key)
+        own = _is_of_package(sys._getframe(1).f_globals.get("__name__"))
+        for check in () if own else _checks:
+            check(*key)
+        (_own.add if own else _own.discard)(key)
         _store(_special, key, kernel, name)
         return kernel
 
@@ -116,6 +140,16 @@ def remove(
 def on_change(hook: Callable[[str], None]) -> None:
     """Call ``hook(op name)`` after each registration (the caches of callers depend on it)."""
     _hooks.append(hook)
+
+
+def check_by(check: Callable[[str, str, tuple[str, ...] | None], None]) -> None:
+    """Call ``check(op name, device kind, dtypes)`` before a special kernel of a user's is kept."""
+    _checks.append(check)
+
+
+def dtypes_of_users(name: str) -> list[tuple[str, ...]]:
+    """The dtypes of the special kernels that users registered for an op."""
+    return [key[2] for key in list(_special) if key[0] == name and key[2] and key not in _own]
 
 
 def names() -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Kernels that users register are compared with the type rule on their first call for a lane."""
+"""Kernels that users register: each result is compared with the type rule, inputs are safe."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import KernelError, TensorValueError
+from eagerflow.core import op as op_records
+from eagerflow.core.op import bind, get_op
+from eagerflow.errors import KernelError, KernelWarning, OpDefinitionError, TensorValueError
+from eagerflow.ops.rules.type_rules import elementwise
+from eagerflow.types import BYTES, DTYPES
 from eagerflow_kernels import table
+from tests.kernel_table import replaced_kernel, restored_kernels
 from tests.messages import says
 
 _ROW = ("sinh", "cpu", ("float32",))
@@ -83,3 +88,126 @@ def test_what_fits_runs_as_it_is(register: Any, mode: str) -> None:
     register(mine)
     assert [MODES[mode]().tolist() for _ in range(3)] == [[2.0] * 3] * 3
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_call_is_compared_with_the_type_rule(register: Any, mode: str) -> None:
+    results = [lambda x: x * 2, lambda x: x[:1], lambda x: x.astype("f8"), lambda x: x * 3]
+    register(lambda x: results.pop(0)(x))
+    assert MODES[mode]().tolist() == [2.0] * 3
+    for words in ("another shape", "another dtype"):
+        with pytest.raises(KernelError, check=says(f"gives {words}")):
+            MODES[mode]()
+    assert MODES[mode]().tolist() == [3.0] * 3
+
+
+def test_each_shape_has_its_own_types(register: Any) -> None:
+    register(lambda x: x[:3] * 2)
+    assert ef.sinh(ef.ones(3)).tolist() == ef.sinh(ef.ones(3)).tolist() == [2.0] * 3
+    with pytest.raises(KernelError, check=says(r"got: float32\[3\] .*\n  expected: f32\[5\]")):
+        ef.sinh(ef.ones(5))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_kernel_cannot_write_into_its_input(register: Any, traced: bool) -> None:
+    def doubled(x: Any) -> Any:
+        x *= 2  # the culprit
+        return x
+
+    register(doubled)
+    x = ef.ones(3)
+    function = ef.trace(lambda x: ef.sinh(x)) if traced else ef.sinh
+    with pytest.raises(KernelError, check=says("writes into its input.*\\n.*\\n  hint: .*copy")):
+        function(x)
+    assert x.tolist() == [1.0] * 3
+
+
+def test_a_result_that_is_the_input_can_be_written_by_others(register: Any) -> None:
+    register(lambda x: x)
+    x = ef.ones(3)
+    y = ef.sinh(x)
+    assert not np.shares_memory(np.asarray(x), np.asarray(y))
+    assert y.tolist() == [1.0] * 3
+
+
+def test_another_number_of_outputs_in_low_precision_is_refused() -> None:
+    wrong = replaced_kernel("slogdet", "cpu", lambda x: (x, x, x))
+    with wrong, pytest.raises(KernelError, check=says("gives another number of outputs")):
+        bind(get_op("slogdet"), ef.eye(2, dtype=ef.bfloat16))
+
+
+# --- rows that would never be called ------------------------------------------------------------
+
+
+@pytest.fixture
+def _restored() -> Iterator[None]:
+    with restored_kernels():
+        yield
+
+
+@pytest.mark.parametrize("dtypes", [("float31",), ("float32", "f4"), "float32"])
+def test_an_unknown_dtype_is_refused_at_once(dtypes: Any) -> None:
+    with pytest.raises(ValueError, match="special: the dtypes of a kernel of 'sinh' are a tuple"):
+        table.special("sinh", "cpu", dtypes)
+
+
+def test_more_dtypes_than_inputs_are_refused_at_once() -> None:
+    words = "never be called.*\\n.*2 dtypes.*for 1 input\\n(.*\\n)*.*once for each"
+    with pytest.raises(OpDefinitionError, check=says(words)):
+        table.special("sinh", "cpu", ("float32", "float64"))(lambda x: x)
+    assert not table.dtypes_of_users("sinh")
+
+
+@pytest.mark.usefixtures("_restored")
+@pytest.mark.parametrize("dtypes", [("float32",), ("float32", "float64"), None])
+def test_a_dtype_for_each_input_or_for_all_is_taken(dtypes: Any) -> None:
+    table.special("add", "cpu", dtypes)(np.add)
+
+
+@pytest.mark.usefixtures("_restored")
+def test_an_op_that_is_defined_later_refuses_them() -> None:
+    table.portable("later")(lambda xp, x: x)
+    table.special("later", "cpu", ("float32", "float64"))(lambda x: x)
+    try:
+        with pytest.raises(OpDefinitionError, check=says("a kernel of later would never")):
+            op_records.define("later", infer=elementwise(), nondifferentiable=True)
+    finally:
+        op_records._ops.pop("later", None)
+
+
+@pytest.mark.usefixtures("_restored")
+def test_unknown_names_warn() -> None:
+    with pytest.warns(KernelWarning, match="no kind of device 'cpuu' so far.*mean 'cpu'"):
+        table.special("sinh", "cpuu")(lambda x: x)
+    with pytest.warns(KernelWarning, match="no op named 'sinhh' so far.*mean 'sinh'"):
+        table.special("sinhh", "cpu")(lambda x: x)
+    with pytest.warns(KernelWarning, match="no op named 'qqqq' so far.*define the op first"):
+        table.special("qqqq", "cpu")(lambda x: x)
+
+
+def test_the_table_knows_the_dtypes() -> None:
+    assert {*DTYPES, BYTES.name} == table.DTYPE_NAMES
+
+
+# --- gradient rules that cannot be called --------------------------------------------------------
+
+RULES: dict[str, tuple[Any, str]] = {
+    "one": ((lambda g, out, x, y: g,), "not one vjp rule for each input\n.*1 rule for 2 inputs"),
+    "short": (
+        (lambda g, x: g, lambda g, x: g),
+        r"rule of input 0 .*\n.*\(g, x\)\n.*g, out, x1, x2",
+    ),
+    "no tuple": (lambda g, out, x, y: g, "not in a tuple"),
+}
+
+
+@pytest.mark.usefixtures("_restored")
+@pytest.mark.parametrize("name", RULES)
+def test_rules_that_cannot_be_called_are_refused(name: str) -> None:
+    rules, words = RULES[name]
+    table.portable("scaled")(lambda xp, x, y: x * y)
+    try:
+        with pytest.raises(OpDefinitionError, check=says(words)):
+            op_records.define("scaled", infer=elementwise(), vjp=rules, saved="inputs")
+    finally:
+        op_records._ops.pop("scaled", None)

@@ -31,16 +31,14 @@ def _for_all() -> Iterator[None]:
 
 @pytest.fixture
 def mistaken() -> Iterator[Op]:
-    """An op whose kernel gives another shape than its rule says, from the second call on."""
-    calls: list[int] = []
+    """An op of eagerflow's own whose kernel gives another shape than its rule says."""
 
     def kernel(xp: ModuleType, x: np.ndarray) -> np.ndarray:
-        calls.append(1)
-        return x if len(calls) == 1 else x[None]
+        return x[None]
 
+    kernel.__module__ = "eagerflow_kernels"  # those of users are always compared
     table.portable("mistaken")(kernel)
     op = define("mistaken", infer=lambda x: x, nondifferentiable=True)
-    bind(op, ef.ones(1))  # the one call that is always compared
     yield op
     table.remove("mistaken")
     del op_module._ops["mistaken"]

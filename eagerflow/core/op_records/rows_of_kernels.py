@@ -1,0 +1,112 @@
+"""Checks of the rows of the table of kernels that users add."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from inspect import signature
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from eagerflow.errors import KernelWarning, OpDefinitionError
+from eagerflow.hardware import is_known_kind, known_kinds
+from eagerflow.source import warn
+from eagerflow.unknown_names import nearest
+
+if TYPE_CHECKING:
+    from eagerflow.core.op import Op
+
+
+def check_count(op: Op, dtypes: tuple[str, ...]) -> None:
+    """Refuse dtypes of a special kernel whose number is not that of the inputs of its op.
+
+    Raises:
+        OpDefinitionError: the kernel would never be called.
+    """
+    count = op.input_count
+    if count is None or len(dtypes) in (1, count):
+        return
+    raise OpDefinitionError(
+        f"special: a kernel of {op.name} would never be called, as its dtypes are not one for each "
+        "input",
+        given=f"{len(dtypes)} dtypes, {', '.join(dtypes)}, for {count} input{'s' * (count != 1)}",
+        expected="a dtype for each input, or one for all",
+        hint="for several dtypes of one input, register the kernel once for each: "
+        + "; ".join(f"special({op.name!r}, kind, ({name!r},))(kernel)" for name in dtypes[:2]),
+    )
+
+
+def count_of_rules(name: str, rules: int, inputs: int) -> OpDefinitionError:
+    """The error for an op that has not one vjp rule for each input."""
+    return OpDefinitionError(
+        f"{name}: there is not one vjp rule for each input",
+        given=f"{rules} rule{'s' * (rules != 1)} for {inputs} input{'s' * (inputs != 1)}",
+        expected="vjp=(rule, rule, …) with a rule, or None where no derivative flows, for each",
+    )
+
+
+def check_rules(op: Op, vjp: Any) -> None:
+    """Refuse vjp rules of a user's that cannot take the arguments that they are called with.
+
+    Raises:
+        OpDefinitionError: there is not one rule for each input of the kernel, or a rule takes a
+            number of values that is not that of the cotangent, the output and the inputs.
+    """
+    caller = str(sys._getframe(2).f_globals.get("__name__"))
+    if caller.partition(".")[0] == "eagerflow":
+        return
+    inputs = op.kernel_inputs
+    if isinstance(vjp, FunctionType) and inputs is not None and not _takes(vjp, 3 + inputs):
+        raise OpDefinitionError(
+            f"{op.name}: a vjp rule that is not in a tuple is for ops of any number of inputs",
+            given=f"{vjp.__name__}{signature(vjp)}",
+            expected="rule(i, g, out, *inputs, **attrs), or a tuple with a rule for each input",
+        )
+    if not isinstance(vjp, tuple):
+        return
+    if inputs is not None and inputs != len(vjp):
+        raise count_of_rules(op.name, len(vjp), inputs)
+    for i, rule in enumerate(vjp):
+        if isinstance(rule, FunctionType) and not _takes(rule, 2 + len(vjp)):
+            names = ", ".join(f"x{j + 1}" for j in range(len(vjp)))
+            raise OpDefinitionError(
+                f"{op.name}: the vjp rule of input {i} does not take the values that it is called "
+                "with",
+                given=f"{rule.__name__}{signature(rule)}",
+                expected=f"rule(g, out, {names}, **attrs): the cotangent, the output, and the "
+                f"{len(vjp)} input{'s' * (len(vjp) != 1)}",
+            )
+
+
+def _takes(rule: FunctionType, count: int) -> bool:
+    """Whether a function can be called with so many arguments by position."""
+    parameters = signature(rule).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return True
+    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = sum(p.default is p.empty for p in by_position)
+    return needed <= count <= len(by_position)
+
+
+def check_kind(name: str, kind: str) -> None:
+    """Warn of a kernel for a kind of device that does not exist so far."""
+    if not is_known_kind(kind):
+        warn(
+            f"special: there is no kind of device {kind!r} so far, so this kernel of {name} is not "
+            f"called{_meant(kind, known_kinds())}",
+            KernelWarning,
+        )
+
+
+def warn_of_unknown(name: str, known: Iterable[str]) -> None:
+    """Warn of a kernel for an op that does not exist so far."""
+    warn(
+        f"special: there is no op named {name!r} so far, so this kernel is not called"
+        f"{_meant(name, known) or '; define the op first'}",
+        KernelWarning,
+    )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    like = nearest(name, known)
+    return "" if like is None else f"; did you mean {like!r}?"
