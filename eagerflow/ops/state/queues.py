@@ -54,6 +54,7 @@ from eagerflow.resources.resources_at_tasks import (
     ResourceRecipe,
     resource_on,
 )
+from eagerflow.resources.waiting_operations import loops_over_queues
 from eagerflow.types import DTYPES, INT64, TensorType
 from eagerflow.unknown_names import hint_at
 
@@ -410,6 +411,7 @@ class Queue:
                 notes = getattr(error, "__notes__", ())
                 if any(not note.startswith(TASK_NOTE) for note in notes):
                     raise  # the runner that fills the queue failed
+                loops_over_queues.ended += 1
                 return
             yield element
 

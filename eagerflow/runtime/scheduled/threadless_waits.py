@@ -15,7 +15,7 @@ from eagerflow import events
 from eagerflow.core.infer import infer_specs
 from eagerflow.core.kernel_lookup import explain
 from eagerflow.core.op import get_op
-from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, step_of
+from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, failed_runners, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import begin_told
@@ -99,7 +99,7 @@ class _Wait:
 
     def _late(self) -> None:
         attempt, seconds = self._attempt, self._seconds
-        attempt.cancel(lambda: attempt.late(seconds))
+        attempt.cancel(lambda: failed_runners.noted(attempt.late(seconds)))
 
     def _ended(self) -> None:
         """Pass the values or the error of the ended attempt to the step."""
