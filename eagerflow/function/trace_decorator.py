@@ -106,10 +106,10 @@ def _check_function(fn: Any) -> None:
             f"ef.trace cannot capture the class {fn.__name__}",
             hint="decorate its methods, or a function that makes and calls an instance",
         )
-    kind = deferred_kind(fn)
-    if kind is not None:
+    deferred = deferred_kind(fn)
+    if deferred is not None:
         raise TraceError(
-            f"ef.trace cannot capture {getattr(fn, '__name__', fn)}, {kind}",
+            f"ef.trace cannot capture {getattr(fn, '__name__', fn)}, {deferred}",
             hint="trace a function that it calls for each step",
         )
 

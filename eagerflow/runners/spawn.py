@@ -24,7 +24,7 @@ from eagerflow.hardware import DeviceScope, current_device_scope
 from eagerflow.hardware.device_scopes import within
 from eagerflow.resources.waiting_operations import Interruptible, interruptible
 from eagerflow.runners.closing import Closing
-from eagerflow.runners.first_run import FirstRun, check_repeatable
+from eagerflow.runners.first_call import FirstCall, check_repeatable
 from eagerflow.runners.runner import STOPPED, Runner
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.ending import ending
@@ -76,7 +76,7 @@ class _Steps:
 
 
 def _call_in_thread(
-    runner: Runner, call: Callable[[], object], first: FirstRun, where: DeviceScope | None,
+    runner: Runner, call: Callable[[], object], first: FirstCall, where: DeviceScope | None,
     end: float | None,
 ) -> None:  # fmt: skip
     """Call a plain function for a runner, again and again, in this thread, until ``end``."""
@@ -197,7 +197,7 @@ def spawn(
     check_repeatable(fn)
     runner = Runner(fn, name, Closing(closes), _checked_runs(runs))
     ending.before(runner, Runner.at_exit)
-    _start(runner, fn, args, kwargs, FirstRun(fn, capture(), runs is None))
+    _start(runner, fn, args, kwargs, FirstCall(fn, capture(), runs is None))
     return runner
 
 
@@ -211,7 +211,7 @@ def _checked_runs(runs: Any) -> float:
 
 
 def _start(
-    runner: Runner, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], first: FirstRun
+    runner: Runner, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], first: FirstCall
 ) -> None:
     """Begin the first step of a traced function, or the thread of a plain one."""
     end = deadline.moment() if deadline.active() else None

@@ -52,7 +52,7 @@ def _no_body(name: str, kind: str) -> TraceError:
 
 
 @final
-class FirstRun:
+class FirstCall:
     """The check of the first run.
 
     Args:
