@@ -49,8 +49,6 @@ from eagerflow.types import FLOAT64, INT64, TensorSpec, TensorType
 _NODE_NOTE: Final = "  node: "
 #: seconds after a deadline in which the task may answer that the wait has ended
 _PATIENCE: Final = ABORT_SECONDS
-#: ops on many elements, whose number differs from call to call
-_OF_MANY: Final = frozenset({"queue_enqueue_many", "barrier_insert_many"})
 
 
 class _Call(NamedTuple):
@@ -242,7 +240,7 @@ def _types(
     op: Op, state: ResourceAtTask, arrays: Sequence[RemoteArray]
 ) -> list[TensorType]:  # fmt: skip
     """The types of the operands, with names for sizes that differ from call to call."""
-    many = op.name in _OF_MANY or state.sparse
+    many = op.many or state.sparse
     puts = state.types if op.name.startswith("queue_enqueue") else ()
     types = []
     for i, x in enumerate(arrays):
