@@ -52,8 +52,6 @@ _NODE_NOTE: Final = "  node: "
 _PATIENCE: Final = ABORT_SECONDS
 #: the reason why an element that was taken goes back
 _UNWANTED: Final = "the call was interrupted"
-#: ops on many elements, whose number differs from call to call
-_OF_MANY: Final = frozenset({"queue_enqueue_many", "barrier_insert_many"})
 
 
 class _Call(NamedTuple):
@@ -255,7 +253,7 @@ def _types(
     op: Op, state: ResourceAtTask, arrays: Sequence[RemoteArray]
 ) -> list[TensorType]:  # fmt: skip
     """The types of the operands, with names for sizes that differ from call to call."""
-    many = op.name in _OF_MANY or state.sparse
+    many = op.many or state.sparse
     puts = state.types if op.name.startswith("queue_enqueue") else ()
     types = []
     for i, x in enumerate(arrays):
