@@ -27,6 +27,8 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
         task: the task that raised it.
     """
     notes = tuple([_cut(note) for note in getattr(error, "__notes__", ())[:_NOTES]])
+    if isinstance(error, EagerflowError) and error.origin is not None:
+        notes = (_cut(f"  {error.origin}"), *notes)
     if not isinstance(error, EagerflowError):
         wrong = _cut(f"{type(error).__name__}: {error}")
         return ErrorHead("EagerflowError", wrong, notes=notes, task=task)
