@@ -190,6 +190,13 @@ def is_framework_frame(frame: FrameType) -> bool:
     return bool(_classify(frame) if known is None else known)
 
 
+def is_library_frame(frame: FrameType) -> bool:
+    """Whether ``frame`` runs code of Python's library, or of a package without eagerflow."""
+    if frame.f_code.co_filename not in _by_file:
+        _classify(frame)
+    return frame.f_code.co_filename in _libraries
+
+
 def is_framework_code(code: CodeType) -> bool:
     """Whether ``code``, of a captured source, is of eagerflow."""
     return bool(_by_file.get(code.co_filename))

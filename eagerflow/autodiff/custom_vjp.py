@@ -129,6 +129,13 @@ class custom_vjp:
         results = current().call(composite, inputs)
         return packed[0].unpack(results)
 
+    def with_parts(self, change: Callable[[Any], Any]) -> custom_vjp:
+        """The same with ``change(f)`` in place of each of its functions."""
+        made = custom_vjp(change(self._f))
+        if self._forward is not None and self._backward is not None:
+            made.defvjp(change(self._forward), change(self._backward))
+        return made
+
     @property
     def name(self) -> str:
         """The name of the function."""

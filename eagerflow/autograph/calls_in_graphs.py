@@ -1,4 +1,4 @@
-"""Calls of functions in a graph: `call`, traced once, and `call_in_scope`, grouped in pictures."""
+"""Calls of functions in a graph: `call`, traced once, `call_in_scope`, grouped, and `in_graph`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
+from eagerflow.autodiff.custom_vjp import custom_vjp
 from eagerflow.autograph.conversion.convert import call as converted
+from eagerflow.autograph.conversion.convert import wrappers
 from eagerflow.autograph.failures.raising import is_stated, result_or_error
 from eagerflow.capture.reachable import Reachable
 from eagerflow.control.apply import apply, mixed
@@ -28,6 +30,8 @@ from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer, current_tracer
 from eagerflow.types import TensorSpec
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -216,6 +220,26 @@ def _is_here(x: Any, tracer: Tracer) -> bool:
     if type(x) is Tensor and isinstance(x._data, Symbol):
         return tracer.is_within(x._data.tracer)
     return True
+
+
+def in_graph(function: _F) -> _F:
+    """The function to call in place of a user's, where a library keeps it and calls it later.
+
+    In a trace, `if` and `for` on tensors become parts of the graph there, as they do in functions
+    that a traced function calls itself. Elsewhere it is the function itself.
+
+    >>> from eagerflow.extending import in_graph
+    >>> in_graph(abs) is abs
+    True
+    """
+    return function if current_tracer() is None else converted(function)
+
+
+def _of_rule(function: custom_vjp) -> custom_vjp:
+    return function.with_parts(converted)
+
+
+wrappers[custom_vjp] = _of_rule
 
 
 def call_in_scope(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from opcode import opmap
 from types import CodeType
@@ -19,6 +20,7 @@ from eagerflow.autograph.flow.conditionals import Raised
 from eagerflow.autograph.tracking.blocks import Again
 from eagerflow.autograph.tracking.unbound import unbound_reason
 from eagerflow.autograph.values.lists import NeedsArray, as_lists, grown_in
+from eagerflow.core.op import functions
 from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
 from eagerflow.tracing.tracer import Tracer
@@ -27,6 +29,7 @@ from eagerflow.tracing.tracer import Tracer
 setattr(operators, "passing", (Escaped, Again, NeedsArray, Raised))  # noqa: B010 - as the others
 
 _RETURN: Final = opmap["RETURN_VALUE"]
+_OF_MATH: Final = re.compile(r"\bmath\.(\w+)\(")
 
 
 def run(
@@ -65,8 +68,9 @@ def _reason(error: BaseException, tracer: Tracer) -> TraceError | None:
     if isinstance(error, NameError):
         return unbound_reason(tracer, error)
     if isinstance(error, TraceError):
-        if error.wrong.startswith("bool()") and isinstance(error.source, Source):
-            error.hint = _remedy(error.source)
+        if error.wrong.startswith(("bool()", "float()")) and isinstance(error.source, Source):
+            remedy = _remedy if error.wrong.startswith("bool()") else _for_tensors
+            error.hint = remedy(error.source) or error.hint
             relocate(error, error.source)
         return None
     return refused_number(error) if isinstance(error, TypeError) else None
@@ -103,6 +107,13 @@ def _returning(code: CodeType) -> Source:
         return Source(code, ends[0])
     # the instructions that bind cells have no line
     return Source(code, next((start for start, _, line in code.co_lines() if line), 0))
+
+
+def _for_tensors(source: Source) -> str | None:
+    """The advice for a line that calls functions of Python's ``math``, which ask for a number."""
+    called = dict.fromkeys(_OF_MATH.findall(source.text))
+    ours = [f"ef.{name}" for name in called if name in functions]
+    return f"use {', '.join(ours)}, which takes tensors" if ours else None
 
 
 def _remedy(source: Source) -> str:

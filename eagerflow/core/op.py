@@ -125,6 +125,7 @@ class Op:
     reaches: Reaches
     holds: bool
     releases: bool
+    many: bool
     fill: Callable[[Mapping[str, Any]], Any] | None
     sums: bool
     row_sum: RowSum | None

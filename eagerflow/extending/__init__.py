@@ -54,15 +54,16 @@ if _TYPE_CHECKING:
 _LATER: _Final = {
     "pipelines": ("FifoStore", "QueueState", "SequenceStore", "ShuffleStore", "begin_told",
                   "ending", "slept", "to_html"),
-    "tracing": ("call_in_scope", "children", "note_set", "note_walk", "undo_by", "walk"),
+    "tracing": ("call_in_scope", "children", "in_graph", "note_set", "note_walk", "undo_by",
+                "walk"),
 }  # fmt: skip
 
 __all__ = [
     "COUNT", "FRACTION", "NOT_NEGATIVE", "POSITIVE", "PROBABILITY", "SIZE", "FifoStore",
     "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source",
     "TensorLike", "begin_told", "call_in_scope", "capture", "children", "ending",
-    "first_names", "hint_about", "hint_at", "in_range", "is_part", "is_traced", "is_weak",
-    "keep_together", "matched", "maximum", "may_equal", "module_dir",
+    "first_names", "hint_about", "hint_at", "in_graph", "in_range", "is_part", "is_traced",
+    "is_weak", "keep_together", "matched", "maximum", "may_equal", "module_dir",
     "module_getattr", "nearest",
     "new_file", "note_set", "note_walk", "number_now", "one_of", "pack", "packed_size",
     "progress_bar", "put_state", "renaming", "replaced", "require", "same", "slept",

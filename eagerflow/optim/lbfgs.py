@@ -11,6 +11,7 @@ from eagerflow.extending import (
     COUNT,
     NOT_NEGATIVE,
     hint_at,
+    in_graph,
     is_traced,
     keep_together,
     one_of,
@@ -211,7 +212,7 @@ class LBFGS:
         self, closure: Callable[[], ef.Tensor], x: ef.Tensor
     ) -> tuple[ef.Tensor, list[ef.Tensor]]:
         """The loss before, and the last assignments."""
-        evaluate = ef.value_and_grad(closure, wrt=list(self._variables))
+        evaluate = ef.value_and_grad(in_graph(closure), wrt=list(self._variables))
         state = self.state
         loss: ef.Tensor
         loss, gradients = evaluate()

@@ -12,6 +12,7 @@ from eagerflow.extending import (
     NOT_NEGATIVE,
     TensorLike,
     hint_at,
+    in_graph,
     in_range,
     keep_together,
     put_state,
@@ -214,7 +215,7 @@ class AbstractOptimiser(ABC):
 
     def _rate(self, lr: Any) -> ef.Tensor:
         if callable(lr):
-            lr = lr(self.count.value)
+            lr = in_graph(lr)(self.count.value)
         device = self.count.device
         rate = ef.asarray(lr, dtype=ef.float64, device=device)
         if rate.ndim:

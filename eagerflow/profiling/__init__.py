@@ -1,6 +1,7 @@
 """Measurements of runs: profiles of blocks, statistics of nodes, traces for Perfetto."""
 
+from eagerflow.profiling.line_statistics import LineStatistics
 from eagerflow.profiling.node_statistics import NodeRow, NodeStatistics
 from eagerflow.profiling.profiles import OpStatistics, Profile, profile
 
-__all__ = ["NodeRow", "NodeStatistics", "OpStatistics", "Profile", "profile"]
+__all__ = ["LineStatistics", "NodeRow", "NodeStatistics", "OpStatistics", "Profile", "profile"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -27,7 +28,9 @@ from eagerflow.events import (
 )
 from eagerflow.formatting import table_html, table_lines
 from eagerflow.profiling.chrome_trace import to_chrome
+from eagerflow.profiling.line_statistics import LineStatistics, line_statistics
 from eagerflow.profiling.node_statistics import median
+from eagerflow.source import cell_name
 from eagerflow.unknown_names import hint_at
 
 
@@ -61,13 +64,19 @@ class OpStatistics:
 _OF_THREADS: Final = (OpEvent, NodeEvent, StepEvent, RegionEvent, TransferEvent, RetraceEvent)
 _HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
 _LEFT: Final = 2  # columns of texts
+_LINE_HEADINGS: Final = ("line", "code", "calls", "total", "of all")
+#: lines that are printed, and the characters of their places and code: a row fits a terminal of
+#: 100 columns
+_LINES: Final = 10
+_PLACE: Final = 28
+_CODE: Final = 42
 
 
 @final
 class Profile:
     """The events within a block; made by `profile`.
 
-    It prints as a table, in a notebook too.
+    It prints as two tables, of ops and of lines, in a notebook too.
 
     Attributes:
         events: all events, in the order of their ends.
@@ -146,6 +155,16 @@ class Profile:
         rows = [_statistics(group, whole) for group in groups.values()]
         return sorted(rows, key=lambda row: row.total, reverse=True)
 
+    def lines(self) -> list[LineStatistics]:
+        """The rows of the lines of the user's code that ran ops, by decreasing total time.
+
+        >>> with ef.profile() as p:
+        ...     x = ef.ones((3, 3)) @ ef.ones((3, 3))
+        >>> [(row.calls, row.text) for row in p.lines()]
+        [(3, 'x = ef.ones((3, 3)) @ ef.ones((3, 3))')]
+        """
+        return line_statistics(self._ops(), self.seconds)
+
     def save(self, path: Any) -> None:
         """Write a trace for Perfetto (https://ui.perfetto.dev) and Chrome, with scopes as bars.
 
@@ -172,12 +191,36 @@ class Profile:
 
     def __str__(self) -> str:
         lines = table_lines([_HEADINGS, *map(_cells, self.table())], _LEFT)
+        rows = self._line_rows()
+        if rows:
+            lines += ["", *table_lines([_LINE_HEADINGS, *rows], _LEFT)]
         return "\n".join([self._summary(), *lines])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return table_html([self._summary()], _HEADINGS, map(_cells, self.table()), _LEFT)
+        html = table_html([self._summary()], _HEADINGS, map(_cells, self.table()), _LEFT)
+        rows = self._line_rows()
+        return html + (table_html([], _LINE_HEADINGS, rows, _LEFT) if rows else "")
+
+    def _line_rows(self) -> list[tuple[str, ...]]:
+        """The cells of the slowest lines, and of the time outside of ops; none without lines."""
+        rows, whole = self.lines(), self.seconds
+        if not rows:
+            return []
+        cells: list[tuple[str, ...]] = [
+            (_end_of(f"{os.path.basename(cell_name(row.file))}:{row.line}", _PLACE),
+             _begin_of(row.text, _CODE), *_figures(row.calls, row.total, row.share))
+            for row in rows[:_LINES]
+        ]  # fmt: skip
+        rest = rows[_LINES:]
+        if rest:
+            calls, total = sum(row.calls for row in rest), sum(row.total for row in rest)
+            cells.append((f"{len(rest)} more lines", "", *_figures(calls, total, total / whole)))
+        outside = whole - sum(e.seconds for e in self._ops())
+        if outside > 0.0:
+            cells.append(("outside of ops", "", "", _time(outside), f"{outside / whole:.1%}"))
+        return cells
 
     def _ops(self) -> list[OpEvent | NodeEvent]:
         """The events of single ops, eager or as nodes of a graph."""
@@ -215,6 +258,18 @@ def _cells(row: OpStatistics) -> tuple[str, ...]:
         f"{row.share:.1%}",
         _bytes(row.nbytes),
     )
+
+
+def _figures(calls: int, total: float, share: float) -> tuple[str, str, str]:
+    return str(calls), _time(total), f"{share:.1%}"
+
+
+def _begin_of(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _end_of(text: str, most: int) -> str:
+    return text if len(text) <= most else f"...{text[3 - most :]}"
 
 
 def _digits(value: float) -> str:

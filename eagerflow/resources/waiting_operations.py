@@ -141,6 +141,10 @@ class AbstractAttempt(ABC):
             self.event = late_event(self)
         return self.event
 
+    def let_go(self) -> None:
+        """Forget its caller, after its end: no cycle keeps elements until they are collected."""
+        self._callback = self.waiter = None
+
     # --- for the caller ---
 
     def begin(self, callback: Callable[[], object] | None = None) -> None:

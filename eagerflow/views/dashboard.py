@@ -13,7 +13,7 @@ from eagerflow.views.live import LiveView
 from eagerflow.views.show import cost_lines
 from eagerflow.views.view import bars, bars_svg, preformatted
 from eagerflow.watching import Watcher, shared
-from eagerflow.watching.diagnosing.diagnosis import diagnoses, undecided
+from eagerflow.watching.diagnosing.diagnosis import diagnoses, verdict
 from eagerflow.watching.naming import name_of
 from eagerflow.watching.status_sentence import sentence
 
@@ -67,8 +67,7 @@ class Dashboard:
         watcher = self._watcher
         with watcher.held():
             now = perf_counter()
-            faults = self.diagnoses
-            lines = [self.sentence, *(faults or filter(None, [undecided(watcher, now)]))]
+            lines = [self.sentence, *verdict(watcher, now)]
             times = watcher.log.busiest(now)
             if times is not None:
                 means = [bucket.mean for bucket in times.series.buckets(1.0)]

@@ -11,6 +11,8 @@ from eagerflow.watching.node_costs import NodeCost, layer_shares
 from eagerflow.watching.step_times import LATELY, StepTimes
 
 if TYPE_CHECKING:
+    from eagerflow.events import WaitEvent
+    from eagerflow.watching.activity import WaitActivity
     from eagerflow.watching.watcher import Watcher
 
 #: a scope with a larger share is about the whole step: the scopes within are more informative
@@ -107,11 +109,31 @@ def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:
     """
     activity, since = watcher.activity, max(now - LATELY, watcher.opened)
     mine = {0, times.executable}
-    waits = [w for w in activity.waits.values() if w.starves and not w.runner]
-    waits = [w for w in waits if w.executable in mine]
-    going = [w for w in activity.waiting if w.executable in mine and not w.runner]
+    waits, going = _input_waits(watcher, mine)
     if not (waits or activity.taken or going or activity.queues):
         return None
-    ended = sum(w.lately.since(since) for w in waits) + activity.taken_lately.since(since)
-    seconds = ended + sum(now - max(w.start, since) for w in going)
-    return min(seconds / max(now - since, 1e-9), 1.0)
+    return min(seconds_for_input(watcher, mine, since, now) / max(now - since, 1e-9), 1.0)
+
+
+def seconds_for_input(watcher: Watcher, executables: set[int], since: float, now: float) -> float:
+    """The seconds that steps of some executables waited for input; 0 stands for eager code.
+
+    Args:
+        watcher: the watcher.
+        executables: their numbers.
+        since: the time from which on waits count.
+        now: the time until which waits in progress count.
+    """
+    waits, going = _input_waits(watcher, executables)
+    ended = sum(w.lately.since(since) for w in waits) + watcher.activity.taken_lately.since(since)
+    return ended + sum(max(now - max(w.start, since), 0.0) for w in going)
+
+
+def _input_waits(
+    watcher: Watcher, executables: set[int]
+) -> tuple[list[WaitActivity], list[WaitEvent]]:
+    """The waits of some executables for input, as sums and in progress."""
+    activity = watcher.activity
+    waits = [w for w in activity.waits.values() if w.starves and not w.runner]
+    going = [w for w in activity.waiting if w.executable in executables and not w.runner]
+    return [w for w in waits if w.executable in executables], going

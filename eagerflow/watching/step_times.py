@@ -177,6 +177,11 @@ class StepLog:
         return _last(self._timeline, self._told - since, most)
 
     @property
+    def newest(self) -> BriefStep | None:
+        """The step reported last; None before the first."""
+        return self._timeline[-1] if self._timeline else None
+
+    @property
     def regions_told(self) -> int:
         """Number of regions reported in all."""
         return self._regions_told

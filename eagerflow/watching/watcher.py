@@ -15,6 +15,7 @@ from eagerflow.running_node import node_at, nodes_of_threads, places_of_threads
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
 from eagerflow.watching.connection import Comm, Connection
+from eagerflow.watching.diagnosing.between_steps import BetweenSteps
 from eagerflow.watching.diagnosing.diagnosis import diagnoses, undecided
 from eagerflow.watching.graph_columns import encode_structure, pieces
 from eagerflow.watching.observed_steps import Observed, StepObserver
@@ -84,6 +85,7 @@ class Watcher:
         tasks: the regions that ran at tasks, and the tasks' health.
         observer: the times of nodes, and values.
         sampler: the places of threads.
+        between: the places of the thread that calls steps, between these.
         panels: objects that views show.
         board: all of this, as rows.
 
@@ -106,6 +108,7 @@ class Watcher:
         self.tasks = TaskActivity(self.activity)
         self.observer = StepObserver(self.log)
         self.sampler = Sampler(nodes_of_threads, places_of_threads, node_at, self._is_long)
+        self.between = BetweenSteps()
         self.panels = Panels(clock)
         self.board = Board()
         self._rows = BoardRows(self.board, self.log, self.activity, self.observer, self.tasks)
@@ -207,6 +210,7 @@ class Watcher:
         with self._lock:
             self.tasks.look()
             self.collect()
+            self.between.sample(now, self.log.newest)
             places = self.sampler.sample(now, self.activity.waiting, self.activity.moving)
             return any(place.doing != "waits" for place in places)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import re
 import threading
 from pathlib import Path
@@ -13,6 +14,7 @@ import eagerflow as ef
 from eagerflow import errors, events
 from eagerflow.core.stack import stack
 from eagerflow.profiling import OpStatistics, Profile
+from eagerflow.source import Source
 
 
 def made_of(*rows: tuple[str, float, int]) -> Profile:
@@ -96,6 +98,47 @@ def test_it_prints_a_table() -> None:
     assert " ".join(lines[3].split()) == "add cpu:0 1 2.50 us 2.50 us 2.50 us 0.0% 999 B"
     assert [lines[1].index("device")] * 2 == [line.index("cpu") for line in lines[2:]]
     assert repr(p) == str(p)
+
+
+def test_it_prints_the_lines_and_the_time_outside_of_ops() -> None:
+    x = ef.ones((8, 8))
+    step = ef.trace(lambda x: ef.exp(x).sum())
+    step(x)
+    with ef.profile() as p:
+        for _ in range(3):
+            y = x @ x
+        step(y)
+    lines = p.lines()
+    assert {(row.text, row.calls) for row in lines} == {
+        ("y = x @ x", 3),
+        ("step = ef.trace(lambda x: ef.exp(x).sum())", 2),
+    }
+    assert sum(row.total for row in lines) == pytest.approx(sum(e.total for e in p.table()))
+    assert all(row.share == row.total / p.seconds for row in lines)
+    (begin,) = [i for i, line in enumerate(str(p).splitlines()) if line.startswith("line ")]
+    shown = str(p).splitlines()[begin:]
+    assert shown[0].split() == ["line", "code", "calls", "total", "of", "all"]
+    assert any(re.match(r"test_profile.py:\d+ +y = x @ x +3 ", line) for line in shown)
+    assert re.match(r"outside of ops .*\d [mnu]?s +\d+\.\d%$", shown[-1])
+    assert "y = x @ x</td>" in p._repr_html_()
+
+
+def test_lines_fit_a_terminal_of_100_columns() -> None:
+    code = f"x = 1{' + 1' * 40}\n" * 30
+    name = f"/{'folder/' * 9}{'a_long_name_' * 4}.py"
+    linecache.cache[name] = len(code), None, code.splitlines(True), name
+    compiled = compile(code, name, "exec")
+    profile = Profile()
+    with profile:
+        for offset in range(0, len(compiled.co_code), 2):
+            event = events.OpEvent(name="add", device="cpu:0", start=1.0, stop=1.0 + offset * 1e-9)
+            event.source = Source(compiled, offset)
+            events.end(event)
+    del linecache.cache[name]
+    shown = str(profile).splitlines()
+    assert max(map(len, shown)) <= 100
+    assert any(" more lines " in line for line in shown)
+    assert len(shown) < 20
 
 
 def test_it_prints_html() -> None:

@@ -232,6 +232,19 @@ KEPT = [
 KEPT_OF_PYTHON = [
     # a branch in a branch makes zeros of a shape that no operand of either has
     [("while", 0, 1, 0, [("one_of", 0, 0, 0, [], [], [("mixed", 8, 0, 0)])])],
+    # placed by a rule, the draw waits for a move of an array that the other branch takes, too
+    [
+        ("scan", 9, 7, 2, [("call_python", 9, 0, 2)]),
+        ("detached", 5, 10, 0),
+        (
+            "when",
+            3,
+            1,
+            6,
+            [],
+            [("remat", 2, 3, 8, [("call_python", 9, 0, 2)]), ("shuffled", 0, 9, 2)],
+        ),
+    ],
 ]
 _CALLS = [Call(3, 2), Call(2, 3, seed=1)]
 _QUANTITY = st.sampled_from(sorted(QUANTITIES))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from math import inf
 from time import perf_counter
 
 import eagerflow as ef
@@ -92,6 +93,25 @@ def test_where_the_time_goes() -> None:
         assert "matmul" in repr(look)
         assert "<svg" in look._repr_mimebundle_()["image/svg+xml"]
     assert "of the time; it has ended" in repr(look)
+
+
+def test_that_nothing_stands_out_is_said() -> None:
+    watcher = quiet()
+    f = ef.trace(lambda x: ef.exp(x @ x).sum(), name="f")
+    x = ef.zeros((64, 64))
+    f(x)
+    with Dashboard(watcher) as look:
+        f(x)
+        assert repr(look).splitlines()[1] == (
+            "No fault so far; too few observed steps to judge nodes and devices of f: 0 of 9."
+        )
+        for _ in range(20):
+            f(x)
+            watcher.collect()
+            for known in watcher.observer.executables.values():
+                known.next, known.check = 0.0, (inf, 0.0)
+            watcher.observer.step(perf_counter())
+        assert repr(look).splitlines()[1] == "Nothing stands out."
 
 
 def test_what_waits_is_named() -> None:

@@ -20,6 +20,7 @@ from types import (
 from typing import Any, Final
 from weakref import ref
 
+from eagerflow.autodiff.custom_vjp import custom_vjp
 from eagerflow.autograph.conversion.rewrite import LATER, rewrite
 from eagerflow.autograph.conversion.source_code import NotConvertible, compiled, definition
 from eagerflow.autograph.conversion.syntax import OPERATORS
@@ -42,6 +43,8 @@ _LATE: Final = (
 )  # fmt: skip
 #: builtins that call their arguments at once
 _HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
+#: kinds of arguments that are functions of the user
+_GIVEN: Final = {FunctionType, MethodType, functools.partial, custom_vjp}
 _PLAIN: Final = (FunctionType, BuiltinFunctionType, type)
 #: functions that do more in converted code, with their replacements
 replacements: Final[dict[Any, Callable[..., Any]]] = {}
@@ -157,7 +160,7 @@ def _with_converted_arguments(function: Any) -> Any:
 
 def converted_argument(value: Any) -> Any:
     """The replacement for an argument that a function of eagerflow may call."""
-    if type(value) in (FunctionType, MethodType, functools.partial):
+    if type(value) in _GIVEN:
         return call(value)
     return value
 

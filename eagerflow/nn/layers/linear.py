@@ -8,7 +8,7 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import EagerflowError, ShapeError, TensorValueError
-from eagerflow.extending import SIZE, require
+from eagerflow.extending import SIZE, in_graph, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_one, linear_error, note_precision
@@ -113,7 +113,7 @@ class Sequential(Module):
         for i, layer in enumerate(self.layers):
             check_one(layer, x, before)
             try:
-                x, before = layer(x), layer
+                x, before = in_graph(layer)(x), layer
             except EagerflowError as error:
                 error.add_note(f"  in layers.{i} of Sequential, a {type(layer).__name__}")
                 raise

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import ClassVar, Final, Literal, final
 
 import eagerflow as ef
-from eagerflow.extending import SIZE, one_of, require
+from eagerflow.extending import SIZE, in_graph, one_of, require
 from eagerflow.nn import functional as F
 from eagerflow.nn.layers.attention import MultiHeadAttention
 from eagerflow.nn.layers.dropout import Dropout
@@ -89,7 +89,7 @@ class _AbstractLayer(Module):
         activation = self.activation
         if isinstance(activation, str):
             activation = _ACTIVATIONS[activation]
-        return self.linear2(self.dropout(activation(self.linear1(x))))
+        return self.linear2(self.dropout(in_graph(activation)(self.linear1(x))))
 
     def _batch_first(self, x: ef.Tensor) -> ef.Tensor:
         """Converts between the layout of the layer's input and ``[batch, length, d_model]``."""
@@ -263,7 +263,7 @@ class TransformerEncoder(Module):
         """The output, of the shape of ``x``; arguments are those of each layer."""
         for layer in self.layers:
             x = layer(x, mask=mask, is_causal=is_causal)
-        return x if self.norm is None else self.norm(x)
+        return x if self.norm is None else in_graph(self.norm)(x)
 
 
 @final
@@ -307,4 +307,4 @@ class TransformerDecoder(Module):
         """The output, of the shape of ``x``; arguments are those of each layer."""
         for layer in self.layers:
             x = layer(x, memory, mask=mask, memory_mask=memory_mask, is_causal=is_causal)
-        return x if self.norm is None else self.norm(x)
+        return x if self.norm is None else in_graph(self.norm)(x)

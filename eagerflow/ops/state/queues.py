@@ -83,7 +83,7 @@ def _putting(name: str, axes: int) -> Op:
 
     return effect_op(
         name, QueueState, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING,
-        host_inputs=lambda attrs: (-1,) if attrs.get("timed") else (),
+        many=bool(axes), host_inputs=lambda attrs: (-1,) if attrs.get("timed") else (),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eagerflow.formatting import seconds_text
+from eagerflow.watching.diagnosing.between_steps import between_text
 from eagerflow.watching.diagnosing.first_nan import takes_arguments
 from eagerflow.watching.diagnosing.queue_causes import queue_causes, waiting_share
 from eagerflow.watching.diagnosing.slowness import ENOUGH_STEPS, slow_node, straggler
@@ -23,8 +24,8 @@ class Diagnosis(NamedTuple):
     """A diagnosis of a problem.
 
     Attributes:
-        kind: ``"lost"``, ``"suspect"``, ``"nan"``, ``"stuck"``, ``"starves"``, ``"straggler"``,
-            ``"slow"`` or ``"retraces"``.
+        kind: ``"lost"``, ``"suspect"``, ``"nan"``, ``"stuck"``, ``"starves"``, ``"between"``,
+            ``"straggler"``, ``"slow"`` or ``"retraces"``.
         text: a sentence that names node, queue, device or function.
         executable: the number of the executable, 0 for none.
         node: the number of the node, -1 for none.
@@ -57,6 +58,9 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
         told.append(
             Diagnosis(kind, cause.text, cause.executable, cause.node, cause.queue, "", cause.path)
         )
+    number, text = between_text(watcher, now)
+    if number:
+        told.append(Diagnosis("between", text, number))
     times = watcher.log.busiest(now)
     observed = None if times is None else watcher.observed(times.executable)
     if observed is not None:
@@ -104,6 +108,20 @@ def undecided(watcher: Watcher, now: float) -> str:
         f"too few observed steps to judge nodes and devices of {name_of(times.executable)}: "
         f"{steps} of {ENOUGH_STEPS}"
     )
+
+
+def verdict(watcher: Watcher, now: float) -> list[str]:
+    """The texts of all diagnoses; without any a text that says so, empty before the first step.
+
+    Args:
+        watcher: the watcher.
+        now: the time, in seconds of ``time.perf_counter``.
+    """
+    told = [one.text for one in diagnoses(watcher, now)]
+    if told or watcher.log.busiest(now) is None:
+        return told
+    open_question = undecided(watcher, now)
+    return [f"No fault so far; {open_question}." if open_question else "Nothing stands out."]
 
 
 def _nans(watcher: Watcher, now: float) -> list[Diagnosis]:
