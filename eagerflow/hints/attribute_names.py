@@ -124,7 +124,7 @@ QUEUES: Final = by_name(
 PROFILES: Final = {
     **dict.fromkeys(
         ["key_averages", "print_stats"],
-        "print(profile) is the table of all ops; profile.table() has its rows",
+        "print(profile) shows ops and lines; profile.table() and profile.lines() have the rows",
     ),
     "export_chrome_trace": "profile.save('trace.json') writes it for Perfetto and Chrome",
     **dict.fromkeys(
