@@ -7,6 +7,7 @@ Names of other frameworks that have a hint of their own are attributes that rais
 from __future__ import annotations
 
 import inspect
+from types import FunctionType
 from typing import Any
 
 import eagerflow as ef
@@ -29,6 +30,8 @@ def remedy(error: AttributeError) -> str | None:
     the nearest is cumsum(axis=None, dtype=None, *, out=None)
     """
     owner, name = error.obj, error.name
+    if inspect.isfunction(owner) and name is not None and _is_ours(owner):
+        return _of_result(owner, name)
     kind = owner if inspect.isclass(owner) else type(owner)
     if name is None or name.startswith("_") or not any(map(_is_ours, kind.__mro__)):
         return None
@@ -42,8 +45,17 @@ def remedy(error: AttributeError) -> str | None:
     return _nearest(owner, name)
 
 
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "eagerflow"
+def _of_result(function: FunctionType, name: str) -> str | None:
+    """The remedy where the attribute is one of the result: ``default_generator.state``."""
+    parameters = inspect.signature(function).parameters.values()
+    if name.startswith("_") or any(p.default is p.empty for p in parameters):
+        return None
+    called = function.__name__
+    return f"{called} is a function: {called}() gives the object, and {called}().{name} this"
+
+
+def _is_ours(kind: type | FunctionType) -> bool:
+    return str(kind.__module__).partition(".")[0] == "eagerflow"
 
 
 def _nearest(owner: Any, name: str) -> str | None:

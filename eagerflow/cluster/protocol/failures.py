@@ -35,6 +35,8 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
         return _cut(_DEVICE.sub(rf"{own}/\g<0>", text) if own else text)
 
     notes = tuple([told(note) for note in getattr(error, "__notes__", ())[:_NOTES]])
+    if isinstance(error, EagerflowError) and error.origin is not None:
+        notes = (told(f"  {error.origin}"), *notes)
     if not isinstance(error, EagerflowError):
         wrong = told(f"{type(error).__name__}: {error}")
         return ErrorHead("EagerflowError", wrong, notes=notes, task=task)
