@@ -57,6 +57,8 @@ class EagerflowError(Exception):
     """
 
     _settled = False  # whether ``relocate`` leaves the line as it is
+    #: the derivative that the op was part of: ``in the gradient of sqrt, applied at …``
+    origin: str | None = None
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class EagerflowError(Exception):
         notes = (("got", self.given), ("expected", self.expected), ("hint", self.hint))
         parts += [f"  {label}: {text}" for label, text in notes if text]
         parts += [f"  at: {self.source}"] * (self.source is not None)
+        parts += [f"  {self.origin}"] * (self.origin is not None)
         return "\n".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -503,6 +506,16 @@ def relocate(error: _E, source: Source | str | None, *, settled: bool = False) -
         error.args = (error._message(),)
         error._settled = settled
     return error
+
+
+def note_origin(error: EagerflowError, origin: str) -> None:
+    """Let the message name the derivative in which an error was raised.
+
+    The innermost one stays, and so do the notes of an error raised in a graph.
+    """
+    if error.origin is None and not hasattr(error, "__notes__"):
+        error.origin = origin
+        error.args = (error._message(), *error.args[1:])
 
 
 def note_place(error: BaseException, note: str) -> None:

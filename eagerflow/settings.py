@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.errors import SettingError
+from eagerflow.unknown_names import unknown_name
 
 
 @final
@@ -143,7 +144,9 @@ def _change(called: Settings, blocks: tuple[Changes, ...]) -> None:
 def _check(changes: Changes) -> None:
     for name, value in changes.items():
         if name not in _NAMES:
-            raise SettingError(f"config: there is no setting {name}", expected=", ".join(_NAMES))
+            hint = unknown_name("eagerflow.config", name, dict.fromkeys(_NAMES)).hint
+            wrong = f"config: there is no setting {name}"
+            raise SettingError(wrong, expected=", ".join(_NAMES), hint=hint)
         wants_bool = name in _PER_THREAD and name not in _TEXTS
         if name in _TEXTS:
             right = value in _TEXTS[name]

@@ -14,7 +14,7 @@ from eagerflow.core.op import Op, bind, declare, functions, joint
 from eagerflow.core.op_records.rows_of_kernels import count_of_rules
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import may_equal
-from eagerflow.errors import EagerflowError, GradientError
+from eagerflow.errors import EagerflowError, GradientError, note_origin
 from eagerflow.hardware import NullArray, as_device
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.rules.sizes import matched
@@ -273,9 +273,8 @@ def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
             out = tuple(out) if type(g) is tuple else out[0]
         return pull(op, slots, g, out, _values(record, FIRST_INPUT + 1, PER_INPUT), attrs)
     except EagerflowError as error:
-        if not hasattr(error, "__notes__"):
-            name = op if type(op) is str else op.name
-            error.add_note(f"in the gradient of {name}, applied at {_source(code, offset)}")
+        name = op if type(op) is str else op.name
+        note_origin(error, f"in the gradient of {name}, applied at {_source(code, offset)}")
         raise
 
 

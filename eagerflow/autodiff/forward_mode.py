@@ -23,7 +23,7 @@ from eagerflow.core.interpreter import (
 )
 from eagerflow.core.op import Op, declare, functions
 from eagerflow.core.tensor import Tensor, handle_of
-from eagerflow.errors import EagerflowError, GradientError
+from eagerflow.errors import EagerflowError, GradientError, note_origin
 from eagerflow.source import Source, capture
 
 _stop_gradient: Final = declare("stop_gradient")
@@ -100,8 +100,7 @@ class Forward(AbstractDifferentiator):
                 with use(self.below), applying_rules():
                     output_tangents = _push(op, tangents, result, outputs, inputs, attrs)
             except EagerflowError as error:
-                if not hasattr(error, "__notes__"):
-                    error.add_note(f"in the tangent of {op.name}, applied at {capture()}")
+                note_origin(error, f"in the tangent of {op.name}, applied at {capture()}")
                 raise
             for out, tangent in zip(outputs, output_tangents, strict=True):
                 if not (self._rules and isinstance(tangent, Broken)):

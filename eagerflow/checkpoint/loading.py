@@ -17,7 +17,7 @@ from eagerflow.checkpoint.nodes import build, describe
 from eagerflow.checkpoint.restoring import Partial, Rename, RestorePlan, fit, put
 from eagerflow.checkpoint.saving import outside_traces
 from eagerflow.errors import CheckpointError, CheckpointWarning, hides_frames
-from eagerflow.extending import first_names, warn
+from eagerflow.extending import first_names, nearest, warn
 
 
 @hides_frames
@@ -165,6 +165,13 @@ def _worded(damage: Damaged, folder: Path) -> CheckpointError:
             "state of ef.random, by ef.checkpoint.Manager(...).restore(like=...)",
         )
     others = checkpoints_in(folder.absolute().parent)
+    if damage.path == folder and not folder.exists():
+        close = nearest(folder.name, [path.name for path, _ in others])
+        return CheckpointError(
+            f"load: {damage}",
+            expected="a checkpoint, as ef.checkpoint.save writes",
+            hint=None if close is None else f"did you mean {folder.parent / close}?",
+        )
     intact = newest_intact(p for p, m in others if m is not None and p != folder.absolute())
     if intact is not None:
         hint = f"the newest intact checkpoint beside it is {folder.parent / intact.name}"

@@ -23,6 +23,7 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
 from eagerflow.events import OpEvent
 from eagerflow.hardware import Device
+from eagerflow.hardware.copies import to_host
 from eagerflow.resources.waiting_operations import slept
 from eagerflow.settings import Settings
 from eagerflow.source import capture
@@ -42,15 +43,18 @@ class CheckNan(AbstractInterpreter):
         if inputs and settings.current().check_nan:  # ops without inputs make requested values
             bad = [x for x in _tensors(result) if not _is_finite(x)]
             if bad and all(map(_is_finite, inputs)) and all(map(is_finite_number, attrs.values())):
+                given = [(x._data, x.device) for x in inputs if _has_range(x)]
                 made = [(x._data, x.device) for x in bad]
-                raise not_finite(op, [*map(type_of, inputs)], attrs, made)
+                raise not_finite(op, [*map(type_of, inputs)], attrs, given, made)
         return result
 
 
 def _is_finite(x: Tensor) -> bool:
-    if not is_looked_at(x.device) or not x.dtype.is_inexact or x.dtype is LIST:
-        return True
-    return all_finite(x._data, x.device)
+    return not _has_range(x) or all_finite(x._data, x.device)
+
+
+def _has_range(x: Tensor) -> bool:
+    return is_looked_at(x.device) and x.dtype.is_inexact and x.dtype is not LIST
 
 
 def is_looked_at(device: Device) -> bool:
@@ -87,7 +91,11 @@ def is_finite_number(value: Any) -> bool:
 
 
 def not_finite(
-    op: Op, inputs: Sequence[TensorSpec], attrs: dict[str, Any], made: Sequence[tuple[Any, Device]]
+    op: Op,
+    inputs: Sequence[TensorSpec],
+    attrs: dict[str, Any],
+    given: Sequence[tuple[Any, Device]],
+    made: Sequence[tuple[Any, Device]],
 ) -> NonFiniteError:
     """The error for an op that made a NaN or an infinity from finite inputs.
 
@@ -95,14 +103,41 @@ def not_finite(
         op: the op.
         inputs: the specs of its inputs.
         attrs: its attributes.
-        made: the arrays that are not finite, with their devices.
+        given: the arrays of its inputs that have floating or complex numbers, with their devices.
+        made: the arrays of its results, of which one is not finite, with their devices.
     """
     nan = any(bool(device.xp.isnan(data).any()) for data, device in made)
+    described = describe(op, [s.type for s in inputs], attrs, [s.device for s in inputs])
     return NonFiniteError(
         f"{op.name}: made {'a NaN' if nan else 'an infinity'} from finite inputs",
-        given=describe(op, [s.type for s in inputs], attrs, [s.device for s in inputs]),
+        given="; ".join(filter(None, (described, _ranges(given), *map(_count, made)))),
         hint="ef.config(check_nan=False) lets it pass",
     )
+
+
+def _ranges(given: Sequence[tuple[Any, Device]]) -> str:
+    """The extremes of inputs in their order: ``values from 0 to 1, from -2 to 2``."""
+    shown = []
+    for data, device in given:
+        numbers = np.asarray(to_host(data, device))
+        if not numbers.size:
+            continue
+        is_complex = numbers.dtype.kind == "c"
+        wide = np.abs(numbers) if is_complex else numbers.astype("float64")
+        low, high = float(wide.min()), float(wide.max())
+        sized = " in absolute value" if is_complex else ""
+        shown.append(f"{low:.6g}{sized}" if low == high else f"from {low:.6g} to {high:.6g}{sized}")
+    return f"values {', '.join(shown)}" if shown else ""
+
+
+def _count(made: tuple[Any, Device]) -> str:
+    """How many elements of a result are not finite: ``1 NaN of 2 elements``."""
+    numbers = np.asarray(to_host(*made))
+    nan = int(np.isnan(numbers).sum())
+    infinite = numbers.size - nan - int(np.isfinite(numbers).sum())
+    parts = [f"{nan:,} NaN"] * (nan > 0) + [f"{infinite:,} infinite"] * (infinite > 0)
+    elements = "element" if numbers.size == 1 else "elements"
+    return f"{' and '.join(parts)} of {numbers.size:,} {elements}" if parts else ""
 
 
 @final

@@ -131,6 +131,7 @@ class Op:
     reaches: Reaches
     holds: bool
     releases: bool
+    many: bool
     fill: Callable[[Mapping[str, Any]], Any] | None
     sums: bool
     row_sum: RowSum | None

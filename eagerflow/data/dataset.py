@@ -61,6 +61,13 @@ class Dataset:
         self._epoch = 0  # of the next iteration
         self._lock = threading.Lock()
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        raise TensorValueError(
+            f"class {cls.__name__}: Dataset has no subclasses",
+            hint=f"leave out the base: an object with __len__ and __getitem__ is a source, "
+            f"Dataset.from_iterable({cls.__name__}(...)), and so is one with __iter__",
+        )
+
     # --- sources ------------------------------------------------------------------------------
 
     @classmethod

@@ -143,6 +143,11 @@ class DatasetIterator:
         self.close()
 
     @property
+    def dataset(self) -> Dataset:
+        """The dataset that it reads."""
+        return self._dataset
+
+    @property
     def state(self) -> dict[str, Any]:
         """The position: dicts and lists of plain numbers. Set it to go on from there.
 

@@ -106,17 +106,25 @@ def _check_function(fn: Any) -> None:
             f"ef.trace cannot capture the class {fn.__name__}",
             hint="decorate its methods, or a function that makes and calls an instance",
         )
+    deferred = deferred_kind(fn)
+    if deferred is not None:
+        raise TraceError(
+            f"ef.trace cannot capture {getattr(fn, '__name__', fn)}, {deferred}",
+            hint="trace a function that it calls for each step",
+        )
+
+
+def deferred_kind(fn: Any) -> str | None:
+    """The kind of a function whose calls do not run its body; None for other functions."""
     inner = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - not a test
     for is_kind, kind in (
         (inspect.isgeneratorfunction, "a generator"),
         (inspect.iscoroutinefunction, "a coroutine"),
         (inspect.isasyncgenfunction, "an asynchronous generator"),
     ):
-        if is_kind(inner):
-            raise TraceError(
-                f"ef.trace cannot capture {getattr(fn, '__name__', fn)}, {kind}",
-                hint="trace a function that it calls for each step",
-            )
+        if is_kind(fn) or is_kind(inner):
+            return kind
+    return None
 
 
 @hides_frames

@@ -223,7 +223,7 @@ class TracedFunction(Generic[_P, _R_co]):
         f: 1 trace, run by the interpreter tier on ... kernels
         1. f(x: f32[]@cpu:0, k: int): ... nodes, traced in ... ms
              why: the first call
-             static: k=3, because of its use as an index or a size
+             static: k=3, because of its use as an index or a size at ...
         """
         if what == "placement":
             entry = self._lookup.latest()

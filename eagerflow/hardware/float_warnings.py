@@ -67,8 +67,19 @@ def row_by_row(function: Callable[..., _T], *args: Any, **places: Any) -> _T:
         error_state.reset(token)
 
 
-#: the state of a program that has not set it
-_UNCHANGED: Final = Context().run(error_state.get)
+#: NumPy's own settings
+_USUAL: Final = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+#: the last state with these settings: that of a program that has not set any, at first
+_usual = Context().run(error_state.get)
+
+
+def _is_usual(state: Any) -> bool:
+    """Whether a state has NumPy's own settings; each `np.seterr` makes another state."""
+    global _usual
+    if np.geterr() != _USUAL or np.geterrcall() is not None:
+        return False
+    _usual = state
+    return True
 
 
 def warning_at_users_line(kernel: Callable[..., Any], name: str, hint: str) -> Callable[..., Any]:
@@ -86,7 +97,8 @@ def warning_at_users_line(kernel: Callable[..., Any], name: str, hint: str) -> C
     get, enter, leave = error_state.get, error_state.set, error_state.reset
 
     def called(*arrays: Any, **attrs: Any) -> Any:
-        if get() is not _UNCHANGED:
+        now = get()
+        if now is not _usual and not _is_usual(now):
             return kernel(*arrays, **attrs)
         token = enter(state)
         try:

@@ -7,9 +7,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.attribute_names import ACCUMULATORS, ALSO_FUNCTIONS, ARRAYS, QUEUES
+from eagerflow.hints.attribute_names import (
+    ACCUMULATORS,
+    ALSO_FUNCTIONS,
+    ARRAYS,
+    PROFILES,
+    QUEUES,
+)
 from eagerflow.hints.data import DATA, DATASETS
-from eagerflow.hints.function_names import EXTENDING, FUNCTIONS, LINALG, RANDOM, SPELLINGS
+from eagerflow.hints.function_names import (
+    EXTENDING,
+    FUNCTIONS,
+    GENERATORS,
+    LINALG,
+    RANDOM,
+    SETTINGS,
+    SPELLINGS,
+)
 from eagerflow.hints.nn import (
     DISTRIBUTIONS,
     DRAWS,
@@ -46,8 +60,10 @@ ATTRIBUTES: Final = {
     "AbstractSchedule": SCHEDULES,
     "Accumulator": ACCUMULATORS,
     "Dataset": DATASETS,
+    "Generator": GENERATORS,
     "LBFGS": LBFGS,
     "Module": MODULES,
+    "Profile": PROFILES,
     "Queue": QUEUES,
 }
 
@@ -61,7 +77,7 @@ def find(owner: str, name: str) -> str | None:
     """
     if owner in ATTRIBUTES:
         return ATTRIBUTES[owner].get(name)
-    table = MODULE_NAMES.get(owner, {})
+    table = SETTINGS if owner == "eagerflow.config" else MODULE_NAMES.get(owner, {})
     if name in table:
         return table[name]
     by_rule = _RULES.get(owner)

@@ -1,4 +1,4 @@
-"""Hints for attributes of arrays, queues and accumulators in other frameworks.
+"""Hints for attributes of arrays, queues, profiles and accumulators in other frameworks.
 
 Each name is also listed where its class calls `hint_at`, mostly in `_HINTED`, so that importing
 loads no hints; a test compares the two. Functions: `hints/function_names.py`.
@@ -111,12 +111,26 @@ QUEUES: Final = by_name(
         "queue.dequeue()": "get pop popleft",
         "queue.dequeue(timeout=0)": "get_nowait",
         "queue.closed": "is_closed",
+        "queue.close(), and whoever reads ends after the last: for x in queue: ...; "
+        "a runner of ef.spawn has join()": "join task_done",
         "queue.capacity": "maxsize",
         "queue.enqueue(x, timeout=0)": "put_nowait",
         "queue.size()": "qsize",
         "queue.close()": "shutdown",
     }
 )
+
+#: of profiles
+PROFILES: Final = {
+    **dict.fromkeys(
+        ["key_averages", "print_stats"],
+        "print(profile) shows ops and lines; profile.table() and profile.lines() have the rows",
+    ),
+    "export_chrome_trace": "profile.save('trace.json') writes it for Perfetto and Chrome",
+    **dict.fromkeys(
+        ["start", "step", "stop"], "with ef.profile() as profile: ... measures its block"
+    ),
+}
 
 #: of accumulators
 ACCUMULATORS: Final = {

@@ -7,6 +7,8 @@ _PARTS: Final = "x[order[:n]] and x[order[n:]], with order = ef.random.permutati
 DATA: Final = {
     "DataLoader": "ef.data.Dataset.from_tensors((x, y)).shuffle(seed=0).batch(50)",
     "IterableDataset": "ef.data.Dataset.from_iterable(function)",
+    "Subset": "ef.data.Dataset.from_tensors(x[indices]); of a dataset, data.take(count) and "
+    "data.skip(count) are the first and the rest",
     "TensorDataset": "ef.data.Dataset.from_tensors((x, y)): its elements are the rows",
     "random_split": _PARTS,
 }

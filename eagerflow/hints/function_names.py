@@ -19,6 +19,10 @@ _SCOPED: Final = (
     "nothing is recorded outside of ef.grad, ef.value_and_grad and ef.GradientTape; "
     "ef.stop_gradient(x) cuts off within"
 )
+_STATE: Final = (
+    "generator = ef.random.default_generator(); state = generator.state reads its state, and "
+    "generator.state = state puts it back; ef.checkpoint.save(path, {'rng': generator}) keeps it"
+)
 _QUEUE: Final = 'ef.Queue(capacity, like, kind="{}")'
 
 
@@ -26,6 +30,15 @@ def by_name(names: Mapping[str, str]) -> dict[str, str]:
     """The hint for each name, from a table of names by hint."""
     return {name: said for said, each in names.items() for name in each.split()}
 
+
+#: hint for searches of NaN
+CHECKED: Final = (
+    "with ef.config(check_nan=True): ... raises at the first op that makes a NaN or an infinity"
+)
+REPEATED: Final = (
+    "leave it out: after ef.random.seed(number), a run repeats its bits on the same machine with "
+    "the same kernels: ef.config(kernels='portable') or 'native'"
+)
 
 DTYPES: Final = {
     "double": "float64", "float": "float32", "half": "float16", "int": "int32", "long": "int64",
@@ -110,11 +123,9 @@ FUNCTIONS: Final = {
     "fori_loop": "in a traced function, for i in range(n) is a loop of the graph if n is a tensor",
     "fromfunction": "f(*ef.meshgrid(*map(ef.arange, shape), indexing='ij'))",
     "gather_nd": "x[i, j]",
+    **dict.fromkeys(["get_rng_state", "set_rng_state"], _STATE),
     **dict.fromkeys(
-        ["get_rng_state", "set_rng_state"],
-        "generator = ef.random.default_generator() has the state; "
-        "ef.checkpoint.save(path, {'rng': generator, ...}) keeps it, and load(path, like=...) "
-        "puts it back",
+        ["check_numerics", "debug_nans", "detect_anomaly", "set_detect_anomaly"], CHECKED
     ),
     "is_tensor": "isinstance(x, ef.Tensor)",
     "jit": "@ef.trace makes a graph of a function",
@@ -135,7 +146,7 @@ FUNCTIONS: Final = {
     "set_num_threads": "ef.config(threads=count)",
     "shape": "x.shape",
     "size": "x.size",
-    "use_deterministic_algorithms": "ef.config(deterministic=True)",
+    "use_deterministic_algorithms": REPEATED,
     "watch": "ef.dashboard() shows running functions, ef.show(f) one; tape.watch(x) is of a tape",
     "special": "ef itself has these functions: ef.erf, ef.gammainc, ef.lgamma, ef.logsumexp; a "
     "kernel is registered by eagerflow_kernels.table.special",
@@ -158,11 +169,11 @@ FUNCTIONS_OF_MODULES: Final = {
     "first function takes the place of ctx.save_for_backward",
     "ProfilerActivity": "leave it out: ef.profile() takes no arguments",
     "gradcheck": "ef.check_grads(f, (x,))",
-    "detect_anomaly": "with ef.config(check_nan=True): ...",
+    "detect_anomaly": CHECKED,
     "profile": "with ef.profile() as prof: ...; print(prof) is the table; "
     "prof.save('trace.json') writes it for Perfetto and Chrome",
     "record_function": "with ef.name_scope(name): ...",
-    "set_detect_anomaly": "ef.config(check_nan=True)",
+    "set_detect_anomaly": CHECKED,
 }
 
 #: of ``ef.extending``
@@ -187,8 +198,13 @@ LINALG: Final = by_name(
         "x[..., i, j], or ef.linalg.solve_triangular": "solve_banded solveh_banded",
     }
 )  # fmt: skip
+_CHOICE: Final = (
+    "x[ef.random.randint((count,), 0, len(x))]; without repetitions, "
+    "ef.random.permutation(x)[:count]; with weights, x[ef.random.categorical((count,), logits)]"
+)
 #: of ``ef.random``
 RANDOM: Final = {
+    **dict.fromkeys(["get_rng_state", "get_state", "set_rng_state", "set_state"], _STATE),
     **dict.fromkeys(["manual_seed", "set_seed"], "ef.random.seed(number)"),
     **dict.fromkeys(["PRNGKey", "RandomState", "default_rng", "key"], "ef.random.Generator(seed)"),
     **dict.fromkeys(["fold_in", "split"], "ef.random.Generator(seed) counts its draws: no keys"),
@@ -196,6 +212,39 @@ RANDOM: Final = {
     "laplace": "ef.distributions.Laplace(loc, scale).sample(shape)",
     "multivariate_normal": "mean + ef.random.normal((*shape, len(mean))) @ "
     "ef.linalg.cholesky(cov).mT",
-    "choice": "x[ef.random.randint((count,), 0, len(x))]; without repetitions, "
-    "ef.random.permutation(x)[:count]; with weights, x[ef.random.categorical((count,), logits)]",
+    "choice": _CHOICE,
+}
+#: of `Generator`
+GENERATORS: Final = {
+    **dict.fromkeys(
+        ["bit_generator", "get_state", "state_dict"],
+        "generator.state is a dict of seed and ticket, and may be set",
+    ),
+    **dict.fromkeys(
+        ["load_state_dict", "set_state"],
+        "generator.state = state, or generator.load_state(state), with the state of a generator",
+    ),
+    **dict.fromkeys(
+        ["initial_seed", "manual_seed", "seed"],
+        "generator.state = {'seed': number, 'ticket': 0}, or a new one: "
+        "ef.random.Generator(number); generator.state['seed'] is its seed",
+    ),
+    "choice": _CHOICE,
+    "integers": "generator.randint((2, 3), 0, 10): the shape comes first",
+    "random": "generator.uniform((2, 3)), whose shape is one tuple",
+    "shuffle": "x = generator.permutation(x), which gives a new value",
+    "standard_normal": "generator.normal((2, 3)), whose shape is one tuple",
+}
+#: of ``ef.config``
+SETTINGS: Final = {
+    **dict.fromkeys(
+        ["debug_infs", "debug_nans", "detect_anomaly"],
+        "ef.config(check_nan=True) raises at the first op that makes a NaN or an infinity",
+    ),
+    **dict.fromkeys(["deterministic", "deterministic_algorithms"], REPEATED),
+    **dict.fromkeys(
+        ["default_dtype", "enable_x64"],
+        "dtypes are arguments: ef.zeros(shape, dtype=ef.float64)",
+    ),
+    "num_threads": "ef.config(threads=count)",
 }

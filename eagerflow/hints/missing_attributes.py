@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from types import FunctionType
 from typing import Any, Final
 
 import eagerflow as ef
@@ -35,6 +36,8 @@ def remedy(error: AttributeError) -> str | None:
     owner, name = error.obj, error.name
     if type(owner) is str and _is_of_paths(error):
         return "net.trainable and net.parameters are dicts by path: iterate over their .values()"
+    if inspect.isfunction(owner) and name is not None and _is_ours(owner):
+        return _of_result(owner, name)
     kind = owner if inspect.isclass(owner) else type(owner)
     if name is None or name.startswith("_") or not any(map(_is_ours, kind.__mro__)):
         return None
@@ -58,8 +61,17 @@ def _is_of_paths(error: AttributeError) -> bool:
     return _PATHS.search(Source(last.tb_frame.f_code, last.tb_lasti).text) is not None
 
 
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "eagerflow"
+def _of_result(function: FunctionType, name: str) -> str | None:
+    """The remedy where the attribute is one of the result: ``default_generator.state``."""
+    parameters = inspect.signature(function).parameters.values()
+    if name.startswith("_") or any(p.default is p.empty for p in parameters):
+        return None
+    called = function.__name__
+    return f"{called} is a function: {called}() gives the object, and {called}().{name} this"
+
+
+def _is_ours(kind: type | FunctionType) -> bool:
+    return str(kind.__module__).partition(".")[0] == "eagerflow"
 
 
 def _nearest(owner: Any, name: str) -> str | None:

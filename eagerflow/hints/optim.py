@@ -25,19 +25,28 @@ OPTIM: Final = {
     "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30)"),
     "clip_grad_norm_": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)",
     "clip_grad_value_": "grads = ef.optim.clip_by_value(grads, limit)",
+    "swa_utils": "ef.optim.ExponentialMovingAverage(net.parameters, decay=0.999)",
     "lr_scheduler": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
 }
 
+_RATE: Final = (
+    "of a schedule, optimiser.lr(optimiser.count) is the rate of the next update, a tensor"
+)
 #: of optimisers
 OPTIMISERS: Final = {
     "apply_gradients": "optimiser.update(grads)",
+    **dict.fromkeys(
+        ("global_step", "iterations", "num_updates", "steps"),
+        "optimiser.count is the number of updates: optimiser.count.item()",
+    ),
+    **dict.fromkeys(("get_last_lr", "get_lr"), f"optimiser.lr; {_RATE}"),
     "learning_rate": "optimiser.lr",
     "load_state_dict": "optimiser.load_state(state)",
     "minimize": TRAINING,
     "param_groups": "optimiser.lr is the learning rate, and may be set; lr_scale= and "
     "weight_decay= may be functions of a variable's path",
     "state_dict": "optimiser.state is a dict of its variables",
-    "step": TRAINING,
+    "step": TRAINING + "; optimiser.count is the number of updates",
     "variables": "optimiser.state",
     "zero_grad": TRAINING,
 }
@@ -48,11 +57,14 @@ _COUNTED: Final = (
 #: of schedules
 SCHEDULES: Final = {
     "step": _COUNTED,
-    "last_epoch": "optimiser.state has the number of updates",
-    **dict.fromkeys(("base_lrs", "get_last_lr", "get_lr"), "schedule(n) is the rate of update n"),
+    "last_epoch": "optimiser.count is the number of updates",
+    **dict.fromkeys(
+        ("base_lrs", "get_last_lr", "get_lr", "item", "numpy"),
+        f"schedule(n) is the rate after n updates; {_RATE}",
+    ),
     **dict.fromkeys(
         ("load_state_dict", "state_dict"),
-        "a schedule has no state: optimiser.state has the number of updates",
+        "a schedule has no state: optimiser.count is the number of updates",
     ),
 }
 

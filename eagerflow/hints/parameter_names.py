@@ -83,6 +83,8 @@ NOT_HERE: Final = by_name(
     {
         ASKED: "requires_grad",
         VALUES: "inplace out",
+        "with like=, tensors go to the devices of that tree; without, to the current device: "
+        "with ef.device('cpu:0'): tree = ef.checkpoint.load(path)": "map_location",
         "ef.where(mask, x, neutral) first: excluded elements become neutral ones, which change "
         "nothing": "where mask",
         "combine it with the result: x.sum() + initial, ef.maximum(x.max(), initial)": "initial",

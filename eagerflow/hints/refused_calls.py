@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.extending import nearest
+from eagerflow.hints import find
 from eagerflow.hints.parameter_names import (
     CALLED,
     CALLED_MODULES,
@@ -40,6 +41,7 @@ _POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
 )
+_FORMAT: Final = re.compile(r"^unsupported format string passed to (?P<kind>\w+)\.__format__$")
 _NOT_CALLABLE: Final = re.compile(r"object is not callable$")
 #: namespaces of public functions and classes, besides the package itself
 _SPACES: Final = ("nn", "nn.functional", "nn.init", "optim", "data", "random", "linalg", "fft")
@@ -61,8 +63,15 @@ def remedy(error: TypeError) -> str | None:
     if trace is None:
         return None
     text = str(error)
+    formatted = _FORMAT.match(text)
+    if formatted is not None:
+        kind = getattr(ef.optim, formatted["kind"], None)
+        is_schedule = inspect.isclass(kind) and issubclass(kind, ef.optim.AbstractSchedule)
+        return find("AbstractSchedule", "item") if is_schedule else None
     path = _callee(trace.tb_frame.f_code, trace.tb_lasti)
     if _NOT_CALLABLE.search(text):
+        if path is None and "'int'" in text:
+            return _size_of_result(trace.tb_frame, trace.tb_lasti)
         return _called(path, trace.tb_frame)
     match = next((m for m in (r.match(text) for r in _REFUSALS) if m), None)
     if match is None:
@@ -196,6 +205,17 @@ def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
     return CALLED.get(path[-1]) if isinstance(owner, (ef.Tensor, ef.Variable)) else None
 
 
+def _size_of_result(frame: FrameType, offset: int) -> str | None:
+    """The remedy for ``f(x).size()``, where a number of a result was called."""
+    loaded = [s for s in _steps(frame.f_code, offset)[:-1] if isinstance(s.argval, str)]
+    names = [s.argval for s in loaded if s.opname.startswith("LOAD_")]
+    if not names:
+        return None
+    first = value_of((names[0],), frame)
+    ours = first is ef or isinstance(first, (ef.Tensor, ef.Variable, ef.nn.Module))
+    return CALLED.get(names[-1]) if ours else None
+
+
 # --- which function it is -------------------------------------------------------------------
 
 
@@ -211,12 +231,8 @@ def _callee(code: CodeType, offset: int) -> tuple[str, ...] | None:
 
     They are the first name in the text of the call, and the attributes loaded from it in a chain.
     """
-    steps = [step for step in dis.get_instructions(code) if step.offset <= offset]
     path: tuple[str, ...] | None = None
-    start = _start(steps[-1])
-    for step in steps[:-1]:
-        if _start(step) != start:
-            continue
+    for step in _steps(code, offset)[:-1]:
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             path = None if path is None else (*path, str(step.argval))
         elif step.opname.startswith("LOAD_") and isinstance(step.argval, str):
@@ -224,6 +240,13 @@ def _callee(code: CodeType, offset: int) -> tuple[str, ...] | None:
         elif step.opname.startswith(("CALL", "BINARY")):
             path = None  # an attribute of a result
     return path
+
+
+def _steps(code: CodeType, offset: int) -> list[dis.Instruction]:
+    """The instructions up to a call whose text begins where that of the call does."""
+    steps = [step for step in dis.get_instructions(code) if step.offset <= offset]
+    start = _start(steps[-1])
+    return [step for step in steps if _start(step) == start]
 
 
 def _start(step: dis.Instruction) -> tuple[int | None, int | None]:

@@ -71,10 +71,10 @@ class AbstractSchedule(ABC):
 
 
 #: names of other frameworks; their replacements: `hints/optim.py`
-hint_at(
-    AbstractSchedule,
-    ["base_lrs", "get_last_lr", "get_lr", "last_epoch", "load_state_dict", "state_dict", "step"],
-)
+_HINTED: Final = """
+    base_lrs get_last_lr get_lr item last_epoch load_state_dict numpy state_dict step
+"""
+hint_at(AbstractSchedule, _HINTED.split())
 
 
 def _is_part(value: Any) -> bool:

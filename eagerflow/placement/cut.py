@@ -263,7 +263,7 @@ class _Cutter:
             home = self.side(self.homes.of(what))
             waits = (home.nodes[what],)
         for device, kind in self.demand.sends.get(what, ()):
-            if isinstance(what, Node) and self.tells_end(what, device) is not None:
+            if isinstance(what, Node) and self.demand.tells_end(what, device) is not None:
                 continue
             edge = edge_name(what, device, kind)
             attrs: dict[str, Any] = {"edge": edge, "to": device}
@@ -307,7 +307,7 @@ class _Cutter:
         if made in side.nodes:
             return side.nodes[made]
         if made not in side.signals:
-            sent = self.tells_end(made, side.device)
+            sent = self.demand.tells_end(made, side.device)
             if sent is not None:
                 received = self.value(sent, side).node
             else:
@@ -315,11 +315,6 @@ class _Cutter:
             assert received is not None
             side.signals[made] = received
         return side.signals[made]
-
-    def tells_end(self, node: Node, device: Device) -> Value | None:
-        """An output of a node that a partition receives anyway, which serves as its signal."""
-        sends = self.demand.sends
-        return next((v for v in node.outputs if (device, VALUE) in sends.get(v, ())), None)
 
     # --- frame paths ---
 

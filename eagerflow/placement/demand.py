@@ -191,8 +191,17 @@ class Demand:
                 return
         if self.homes.is_copied(made) or self.homes.of(made) is device:
             self._run(made, device)
-        elif not any((device, VALUE) in self.sends.get(v, ()) for v in made.outputs):
+        elif self.tells_end(made, device) is None:
             self._send(made, device, SIGNAL)
+
+    def tells_end(self, node: Node, device: Device) -> Value | None:
+        """An output that is sent to a device anyway, and there serves as the node's signal.
+
+        Those of a ``Switch`` do not: only one is live, and another branch may need the signal.
+        """
+        if lead_of(node.op) == "branch":
+            return None
+        return next((v for v in node.outputs if (device, VALUE) in self.sends.get(v, ())), None)
 
     @staticmethod
     def ran_by(node: Node) -> Node | None:

@@ -31,6 +31,7 @@ from eagerflow.profiling.chrome_trace import to_chrome
 from eagerflow.profiling.line_statistics import LineStatistics, line_statistics
 from eagerflow.profiling.node_statistics import median
 from eagerflow.source import cell_name
+from eagerflow.unknown_names import hint_at
 
 
 @final
@@ -288,6 +289,10 @@ def _bytes(count: int) -> str:
         if count >= size:
             return f"{_digits(count / size)} {unit}"
     return f"{count} B"
+
+
+#: names of other frameworks, whose replacements are in `hints/attribute_names.py`
+hint_at(Profile, ["export_chrome_trace", "key_averages", "print_stats", "start", "step", "stop"])
 
 
 def profile() -> Profile:

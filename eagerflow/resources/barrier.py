@@ -186,13 +186,15 @@ class BarrierState:
         error = QueueClosedError(wrong, given=self.state(), expected=expected)
         return self.ready.explained(error)
 
-    def end(self, failure: str | None = None) -> None:
+    def end(self, failure: str | None = None, cause: BaseException | None = None) -> None:
         """Close the barrier; it may be closed already.
 
         Args:
             failure: the failure of the producer, quoted in later errors. It cancels: all parts are
                 refused, and incomplete elements dropped.
+            cause: the error of the producer, the cause of later errors.
         """
+        self.ready.cause = self.ready.cause or cause
         with suppress(QueueClosedError):
             self.close(failure is not None, failure)
 

@@ -172,7 +172,8 @@ class QueueState(AbstractMeeting):
 
     Attributes:
         store: the same.
-        failure: the error of the producer that closed it, if any.
+        failure: the error of the producer that closed it, if any; a text.
+        cause: that error, without its frames, if it is of this process.
 
     >>> from eagerflow.extending import FifoStore, QueueState
     >>> queue = QueueState(2, FifoStore(), name="words")
@@ -184,7 +185,7 @@ class QueueState(AbstractMeeting):
     1 of 2
     """
 
-    __slots__ = ("closed", "device", "failure", "room", "store", "types")
+    __slots__ = ("cause", "closed", "device", "failure", "room", "store", "types")
 
     def __init__(
         self,
@@ -202,6 +203,7 @@ class QueueState(AbstractMeeting):
         self.device = device
         self.closed = False
         self.failure: str | None = None
+        self.cause: BaseException | None = None
 
     def __repr__(self) -> str:
         kind = self.kind if self.kind == "barrier" else f"{self.kind} queue"
@@ -283,22 +285,25 @@ class QueueState(AbstractMeeting):
         """Refuse new elements, after the attempts that wait already."""
         return _Close(self, _PUT, "close")
 
-    def end(self, failure: str | None = None) -> None:
+    def end(self, failure: str | None = None, cause: BaseException | None = None) -> None:
         """Close the queue, without a wait; it may be closed already.
 
         Args:
             failure: the failure of the producer, quoted in later errors. It cancels the attempts
                 to put that wait; without a failure these come first.
+            cause: the error of the producer, the cause of later errors.
         """
+        self.cause = self.cause or cause
         if failure is None:
             self.close().begin()
         else:
             self.cancel_and_close(failure=failure)
 
     def explained(self, error: QueueClosedError) -> QueueClosedError:
-        """The error with a note on the failure that closed the queue, if there was one."""
+        """The error with a note on the failure that closed the queue, and its cause, if any."""
         if self.failure is not None:
             error.add_note(f"  {self.failure}")
+            error.__cause__ = self.cause
         return error
 
     def cancel_and_close(self, drop: bool = False, failure: str | None = None) -> None:

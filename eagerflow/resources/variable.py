@@ -155,12 +155,14 @@ class VariableGroup:
     Attributes:
         states: the same.
         name: for display.
+        brings: whether values of other processes are brought to this one.
     """
 
-    __slots__ = ("__weakref__", "_locks", "name", "states")
+    __slots__ = ("__weakref__", "_locks", "brings", "name", "states")
 
     def __init__(self, states: Sequence[VariableState]) -> None:
         self.states = tuple(states)
+        self.brings = False
         self.name = "variables"
         self._locks = [s.lock for s in in_order(states)]
 
@@ -178,7 +180,14 @@ class VariableGroup:
     def read(self) -> list[Any]:
         """Views of the values at one instant."""
         with self.held():
-            return [state._data[...] for state in self.states]
+            values = [state._data[...] for state in self.states]
+        if not self.brings:
+            return values
+        devices = [state.device for state in self.states]
+        return [
+            x if d.task is None else d.backend.copy_out(x, d.index)
+            for x, d in zip(values, devices, strict=True)
+        ]
 
 
 def in_order(states: Iterable[VariableState]) -> list[VariableState]:

@@ -24,7 +24,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from eagerflow.errors import CancelledError, WaitTimeoutError
-from eagerflow.events import QueueEvent, WaitEvent, begin, describe, end
+from eagerflow.events import QueueEvent, WaitEvent, begin, describe, end, failed_runners
 from eagerflow.resources.attempt_events import end_wait, late_event, operation_event, wait_event
 from eagerflow.resources.requests import check_seconds
 
@@ -141,6 +141,10 @@ class AbstractAttempt(ABC):
             self.event = late_event(self)
         return self.event
 
+    def let_go(self) -> None:
+        """Forget its caller, after its end: no cycle keeps elements until they are collected."""
+        self._callback = self.waiter = None
+
     # --- for the caller ---
 
     def begin(self, callback: Callable[[], object] | None = None) -> None:
@@ -232,6 +236,8 @@ class AbstractAttempt(ABC):
                 end(event)
             return made
         except BaseException as error:
+            if isinstance(error, TimeoutError | KeyboardInterrupt):
+                failed_runners.noted(error)
             try:
                 self.abandon()  # after Ctrl-C its result would be lost
             finally:
@@ -360,6 +366,20 @@ class _OfThread(threading.local):
 
 
 interruptible: Final = _OfThread()
+
+
+@final
+class _LoopsOverQueues(threading.local):
+    """The loops of this thread over queues.
+
+    Attributes:
+        ended: the number of loops that ended with their queues.
+    """
+
+    ended: int = 0
+
+
+loops_over_queues: Final = _LoopsOverQueues()
 
 
 @final

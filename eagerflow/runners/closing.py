@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from eagerflow.errors import TraceError
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
+from eagerflow.source import shown_frames
 
 _lock: Final = threading.Lock()
 _users: Final[Counter[int]] = Counter()  # number of runners, by the identity of the object to close
@@ -43,25 +45,32 @@ class Closing:
         with _lock:
             _users.update(map(id, held))
 
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
     def close(self, runner: str, error: BaseException | None) -> None:
         """Close at the end of the runner.
 
         Args:
             runner: the name of the runner.
-            error: its error; None if it ended well. An error cancels pending puts, and waiting
-                threads get a message; nothing keeps the error itself, nor the objects of its
+            error: its error; None if it ended well. An error cancels pending puts, and is quoted
+                in the errors of waiting threads, and their cause; nothing keeps the objects of its
                 frames.
         """
-        failure = None
+        failure = cause = None
         if error is not None:
             first = str(error).partition("\n")[0]
             failure = (
                 f"the runner {runner} ended with {type(error).__name__}{first and f': {first}'}"
             )
+            cause = _without_frames(error)
         for one in self.leave(error is not None):
             state = getattr(one, "resource", None)
-            if isinstance(state, (QueueState, BarrierState, ResourceAtTask)):
-                state.end(failure)  # it does not wait for pending puts of others
+            # no end waits for pending puts of others
+            if isinstance(state, QueueState | BarrierState):
+                state.end(failure, cause)
+            elif isinstance(state, ResourceAtTask):
+                state.end(failure)
             else:
                 one.close()
 
@@ -74,3 +83,18 @@ class Closing:
             for one in unused:
                 del _users[id(one)]
         return list(held) if failed else unused
+
+
+def _without_frames(error: BaseException) -> BaseException | None:
+    """A copy of the error with a note on its line in place of frames; None if it has no copy."""
+    try:
+        made: object = copy.copy(error)
+    except Exception:  # of the user's class
+        return None
+    if not isinstance(made, BaseException) or made is error:
+        return None
+    made.__notes__ = list(getattr(error, "__notes__", ()))
+    frames = shown_frames(error)
+    if frames and getattr(error, "source", None) is None:
+        made.add_note(f"  at: {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}")
+    return made

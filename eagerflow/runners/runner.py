@@ -19,7 +19,7 @@ from eagerflow.errors import (
     WaitTimeoutError,
     hides_frames,
 )
-from eagerflow.events import RunEvent
+from eagerflow.events import RunEvent, failed_runners
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.requests import check_seconds
 from eagerflow.resources.waiting_operations import AbstractAttempt
@@ -34,6 +34,7 @@ STOPPED: Final = "its runner was stopped"
 _PATIENCE: Final = 5.0
 #: seconds until an error is printed that neither `join` nor `stop` has raised
 _UNSEEN: Final = 0.5
+_ADVICE: Final = "ef.spawn(f, closes=queue) lets the readers of its queue end when it fails"
 
 
 @final
@@ -76,16 +77,26 @@ class Runner:
     the end of its work), when it is stopped, or with an error, which `join` and `stop` raise; a
     runner spawned under an `eagerflow.deadline` ends at the deadline at the latest.
 
+    Args:
+        fn: the function.
+        name: the name of the runner, for messages; by default that of the function, with a number.
+        closing: closes queues at the end.
+        runs: the number of runs after which it ends.
+
     Attributes:
         name: the name of the runner, for messages.
         steps: number of completed runs.
         error: the error that it ended with; None if it ended well, or goes on.
     """
 
-    def __init__(self, fn: Any, name: str | None, closing: Closing) -> None:
+    def __init__(self, fn: Any, name: str | None, closing: Closing, runs: float) -> None:
         base = str(getattr(fn, "name", None) or getattr(fn, "__name__", type(fn).__name__))
         self._number = next(_serial)
         self.name = name or f"{base}-{self._number}"
+        self._function = name or base
+        self._runs = runs
+        self._unclosed = not closing
+        failed_runners.forget(self._function)
         self._run: RunEvent | None = None  # the current run, if there are listeners
         self._lock = threading.Lock()
         self.steps = 0
@@ -104,6 +115,11 @@ class Runner:
     def running(self) -> bool:
         """Whether the runner goes on."""
         return not self._ended.is_set()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no run is left, of those that were asked for."""
+        return self.steps >= self._runs
 
     @hides_frames
     def stop(self, timeout: float | None = None) -> bool:
@@ -163,8 +179,10 @@ class Runner:
         state = "running" if self.running else "ended"
         if self.error is not None:
             state = f"ended with {type(self.error).__name__}"
-        runs = f"{self.steps} run{'s' * (self.steps != 1)}"
-        return f"<runner {self.name}: {state}, {runs}>"
+        return f"<runner {self.name}: {state}, {self._completed()}>"
+
+    def _completed(self) -> str:
+        return f"{self.steps} run{'s' * (self.steps != 1)}"
 
     def __enter__(self) -> Runner:
         return self
@@ -262,7 +280,12 @@ class Runner:
         self._end.settle()
 
     def _fail(self, error: BaseException) -> None:
-        error.add_note(f"  in the runner {self.name}, after {self.steps} runs")
+        when = f"after {self._completed()}" if self.steps else "in its first run"
+        error.add_note(f"  in the runner {self.name}, {when}")
+        advice = f"; {_ADVICE}" * self._unclosed
+        failed_runners.add(
+            self._function, f"the runner {self.name} failed: {events.describe(error)}{advice}"
+        )
         self.error, self._trace = error, error.__traceback__
         self._report = timers.call(_UNSEEN, self.tell)
 
@@ -279,6 +302,7 @@ class Runner:
         if self.error is not None and self._is_unseen():
             lines = traceback.format_exception(self.error)
             text = f"The runner {self.name} has ended with an error:\n{''.join(lines)}"
+            text += f"  hint: {_ADVICE}\n" * self._unclosed
             sys.stderr.write(text)  # in one piece, as other threads may write
 
     def at_exit(self) -> None:

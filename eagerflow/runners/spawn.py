@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from math import inf
 from time import monotonic
 from typing import Any, ParamSpec, final, overload
 
@@ -23,9 +24,11 @@ from eagerflow.hardware import DeviceScope, current_device_scope
 from eagerflow.hardware.device_scopes import within
 from eagerflow.resources.waiting_operations import Interruptible, interruptible
 from eagerflow.runners.closing import Closing
+from eagerflow.runners.first_call import FirstCall, check_repeatable
 from eagerflow.runners.runner import STOPPED, Runner
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.ending import ending
+from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 
 _P = ParamSpec("_P")
@@ -43,8 +46,11 @@ class _Steps:
     scope: DeviceScope | None = field(default_factory=current_device_scope)
 
     def next(self) -> None:
-        """Begin the next step."""
+        """Begin the next step, or end the runner after the last one."""
         function, runner = self.function, self.runner
+        if runner.is_done:
+            runner.end()
+            return
         with within(self.scope):
             call = function._lookup.signature.parse(self.args, self.kwargs)
             entry, captured = function._lookup.find(call, runs=False)
@@ -70,8 +76,9 @@ class _Steps:
 
 
 def _call_in_thread(
-    runner: Runner, call: Callable[[], object], where: DeviceScope | None, end: float | None
-) -> None:
+    runner: Runner, call: Callable[[], object], first: FirstCall, where: DeviceScope | None,
+    end: float | None,
+) -> None:  # fmt: skip
     """Call a plain function for a runner, again and again, in this thread, until ``end``."""
     interruptible.holder = holder = Interruptible()
     brake = interpreter.Brake(lambda: deadline.broken_off(STOPPED))
@@ -85,8 +92,12 @@ def _call_in_thread(
     late = nullcontext() if end is None else deadline.ends_at(end)
     try:
         with within(where), late, brake, deadline.ends_when(lambda: brake.pulled):
-            while runner.begin(cancel, lambda: ident):
-                call()
+            first.begin()
+            while not runner.is_done and runner.begin(cancel, lambda: ident):
+                result = call()
+                if not runner.steps:
+                    first.end(result)
+                del result
                 runner.count()
                 if end is not None and monotonic() >= end:
                     raise deadline.too_late()
@@ -102,12 +113,21 @@ def _call_in_thread(
 
 @overload
 def spawn(
-    fn: Callable[..., object], /, *args: Any, name: str | None, closes: Any = (), **kwargs: Any
+    fn: Callable[..., object], /, *args: Any, name: str | None, closes: Any = (),
+    runs: float | None = None, **kwargs: Any,
+) -> Runner: ...  # fmt: skip
+
+
+@overload
+def spawn(
+    fn: Callable[..., object], /, *args: Any, closes: Any, runs: float | None = None, **kwargs: Any
 ) -> Runner: ...
 
 
 @overload
-def spawn(fn: Callable[..., object], /, *args: Any, closes: Any, **kwargs: Any) -> Runner: ...
+def spawn(
+    fn: Callable[..., object], /, *args: Any, runs: float | None, **kwargs: Any
+) -> Runner: ...
 
 
 @overload
@@ -120,6 +140,7 @@ def spawn(
     *args: Any,
     name: Any = None,
     closes: Any = (),
+    runs: Any = None,
     **kwargs: Any,
 ) -> Runner:
     """Run a function again and again in the background, as TensorFlow's queue runners do.
@@ -129,9 +150,9 @@ def spawn(
     queues and variables.
 
     The runner ends when a queue that it needs is closed, when a function that is not traced raises
-    ``StopIteration`` (as ``next`` does), when it is stopped (which cancels its waits), or with an
-    error, which `Runner.join` and `Runner.stop` raise; if neither does at once, the error is
-    printed. As a context manager the runner is stopped at the end of the block.
+    ``StopIteration`` (as ``next`` does), after ``runs`` runs, when it is stopped (which cancels its
+    waits), or with an error, which `Runner.join` and `Runner.stop` raise; if neither does at once,
+    the error is printed. As a context manager the runner is stopped at the end of the block.
 
     Args:
         fn: the function.
@@ -143,11 +164,14 @@ def spawn(
             to end; a runner spawned after all others have ended finds it closed
             (``docs/queues.md``: how to hold it open). A runner that ends with an error closes a
             queue at once, and cancels its pending puts.
+        runs: the number of runs after which it ends: 1 for a function with a loop of its own. By
+            default any number; as repeating a finished loop is seldom meant, a warning then tells
+            of it, unless ``runs=ef.inf`` asks for it.
         kwargs: keyword arguments of the function.
 
     Raises:
-        TraceError: the call is in a traced function, ``fn`` is no function, or tracing ``fn``
-            fails.
+        TraceError: the call is in a traced function, ``fn`` is no function, or a generator or
+            coroutine, whose calls do not run its body; or tracing ``fn`` fails.
 
     >>> numbers, squares = ef.Queue(2, ef.tensor(0)), ef.Queue(2, ef.tensor(0))
     >>> @ef.trace
@@ -170,13 +194,25 @@ def spawn(
         )
     if not callable(fn):
         raise TraceError("spawn: the argument is not a function", given=repr(fn))
-    runner = Runner(fn, name, Closing(closes))
+    check_repeatable(fn)
+    runner = Runner(fn, name, Closing(closes), _checked_runs(runs))
     ending.before(runner, Runner.at_exit)
-    _start(runner, fn, args, kwargs)
+    _start(runner, fn, args, kwargs, FirstCall(fn, capture(), runs is None))
     return runner
 
 
-def _start(runner: Runner, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _checked_runs(runs: Any) -> float:
+    """The number of runs, infinite for None."""
+    if runs is None or runs == inf:
+        return inf
+    if type(runs) is not int or runs < 1:
+        raise TraceError(f"spawn: runs={runs!r}", expected="an int of at least 1, or ef.inf")
+    return runs
+
+
+def _start(
+    runner: Runner, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], first: FirstCall
+) -> None:
     """Begin the first step of a traced function, or the thread of a plain one."""
     end = deadline.moment() if deadline.active() else None
     function, given = fn, args
@@ -194,7 +230,7 @@ def _start(runner: Runner, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     else:
         call = functools.partial(fn, *args, **kwargs)
         thread = threading.Thread(
-            target=_call_in_thread, args=(runner, call, current_device_scope(), end),
+            target=_call_in_thread, args=(runner, call, first, current_device_scope(), end),
             name=f"eagerflow-{runner.name}", daemon=True,
         )  # fmt: skip
         ending.start(thread)

@@ -304,7 +304,7 @@ class Executable:
         return noted
 
     def observe(self, observation: Observation | None) -> Observation | None:
-        """Observe the next step that begins while an instrument hears of steps in brief.
+        """Observe the next step, or a later one, while an instrument hears of steps in brief.
 
         Args:
             observation: receives the times or values; used once. None withdraws a request.
@@ -318,7 +318,10 @@ class Executable:
 
     def _take_observation(self) -> Observation | None:
         with _lock:
-            observation, self._wanted = self._wanted, None
+            observation = self._wanted
+            if observation is not None and observation.passes_over():
+                return None
+            self._wanted = None
         return observation
 
     def _detaching(self) -> tuple[Tier, Detach]:

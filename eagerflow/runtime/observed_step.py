@@ -56,6 +56,7 @@ class Observation:
             raw arrays and numbers while the step runs. They neither change nor keep these.
         waits: whether an instruction counts as run only when its results are there. Then the times
             of an asynchronous device are those of its kernels, one after the other.
+        after: number of steps to pass over before the observed one.
 
     Attributes:
         regions: the times observed, by the number of the region.
@@ -63,20 +64,26 @@ class Observation:
         stop: when it ended; None before.
     """
 
-    __slots__ = ("_done", "executable", "regions", "start", "stop", "values", "waits")
+    __slots__ = ("_done", "after", "executable", "regions", "start", "stop", "values", "waits")
 
     def __init__(
         self, executable: int, done: Callable[[Observation], object],
         values: Mapping[str, Callable[[Sequence[Any]], object]] | None = None, *,
-        waits: bool = False,
+        waits: bool = False, after: int = 0,
     ) -> None:  # fmt: skip
         self.executable = executable
+        self.after = after
         self.waits = waits
         self.values = values or {}
         self.regions: dict[int, NodeTimes] = {}
         self.start: float | None = None
         self.stop: float | None = None
         self._done = done
+
+    def passes_over(self) -> bool:
+        """Count a step that begins; whether it is one to pass over."""
+        self.after -= 1
+        return self.after >= 0
 
     def begin(
         self, region: int, instructions: Sequence[InstructionOfNode],

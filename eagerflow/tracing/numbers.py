@@ -27,7 +27,7 @@ from eagerflow.dims import Dim, number_of
 from eagerflow.dims.number_stand_ins import has_a_say
 from eagerflow.errors import TraceError
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
-from eagerflow.source import Source
+from eagerflow.source import Source, capture
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -65,15 +65,17 @@ class NumberRoot(AbstractRoot):
         value: the input.
         number: its value in the call that traces.
         captured: whether it is put at an access path, where other threads may read it.
+        where: the user's line that made it static.
     """
 
     value: Value
     number: complex
     captured: bool
+    where: Source | None = field(default=None, init=False)
 
     def specialise(self, why: str) -> None:
         if self.why is None:
-            self.why = why
+            self.why, self.where = why, capture(2)
 
 
 @final

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from eagerflow.formatting import seconds_text
 from eagerflow.profiling.profiles import Profile
@@ -59,6 +59,16 @@ def _alarm(s: ValueStatistics) -> str:
 # --- models ---------------------------------------------------------------------------------------
 
 
+def model_alarms(state: Mapping[str, Any]) -> list[str]:
+    """Texts that name the variables with NaN or infinite elements, with their number.
+
+    Args:
+        state: the variables by path.
+    """
+    alarms = {path: _alarm(value_statistics(v.numpy())) for path, v in state.items()}
+    return [f"{path}: {alarm}" for path, alarm in alarms.items() if alarm]
+
+
 def model_panel(state: Mapping[str, Any], name: str) -> Panel:
     """The variables of a model, with statistics of their current values.
 
@@ -91,8 +101,26 @@ def _short(value: float | None) -> str:
 # --- datasets -------------------------------------------------------------------------------------
 
 
-def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], float]) -> Panel:
-    """The stages of a dataset, and the waits of their readers, as far as they were watched.
+class StageWaits(NamedTuple):
+    """The waits of the readers of one stage, as far as they were watched.
+
+    Attributes:
+        stage: the text of the stage.
+        elements: number of elements that it handed over.
+        waited: seconds that its readers waited.
+        share: fraction of the time since watching began.
+    """
+
+    stage: str
+    elements: int
+    waited: float
+    share: float
+
+
+def stage_waits(
+    stages: Iterable[str], watcher: Watcher, clock: Callable[[], float]
+) -> list[StageWaits | None]:  # fmt: skip
+    """The waits of readers by stage; None for a stage that has no queue, or was not watched.
 
     Args:
         stages: the texts of the stages.
@@ -103,15 +131,30 @@ def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], fl
         watcher.activity.collect()
         taken = dict(watcher.activity.taken)
         passed = max(clock() - watcher.opened, 1e-9)
-    rows, starving = [], ""
-    for place, stage in enumerate(stages):
-        text = stage.strip()
+    found: list[StageWaits | None] = []
+    for text in map(str.strip, stages):
         known = next((taken[name] for name in taken if _is_stage(name, text)), None)
-        if known is None:
-            rows.append((str(place + 1), text, "", "", ""))
+        waits = None if known is None else StageWaits(text, *known, min(known[1] / passed, 1.0))
+        found.append(waits)
+    return found
+
+
+def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], float]) -> Panel:
+    """The stages of a dataset, and the waits of their readers, as far as they were watched.
+
+    Args:
+        stages: the texts of the stages.
+        watcher: the watcher.
+        clock: returns the time, as ``time.perf_counter``.
+    """
+    rows, starving = [], ""
+    for place, (stage, waits) in enumerate(
+        zip(stages, stage_waits(stages, watcher, clock), strict=True)
+    ):
+        if waits is None:
+            rows.append((str(place + 1), stage.strip(), "", "", ""))
             continue
-        count, waited = known
-        share = min(waited / passed, 1.0)
+        text, count, waited, share = waits
         rows.append((str(place + 1), text, f"{count:,}", seconds_text(waited), f"{share:.0%}"))
         if share >= _MUCH and not starving:  # the first one: later stages wait for it, too
             starving = f"{text} hands over too slowly: its reader waited {share:.0%} of the time"

@@ -21,7 +21,14 @@ from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.queue_levels import to_html
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.views.live import MOST_BOXES, LiveView
-from eagerflow.views.object_panels import array_panel, dataset_panel, model_panel, profile_panel
+from eagerflow.views.object_panels import (
+    array_panel,
+    dataset_panel,
+    model_alarms,
+    model_panel,
+    profile_panel,
+    stage_waits,
+)
 from eagerflow.views.panels import Probe, picture_svg
 from eagerflow.views.view import View, bars, bars_svg, preformatted
 from eagerflow.watching import shared
@@ -33,6 +40,7 @@ from eagerflow.watching.value_statistics import value_statistics
 _OPS: Final = 6
 _SLOWEST: Final = 5
 _BOXES: Final = 40
+_ALARMS: Final = 5
 
 
 @runtime_checkable
@@ -59,6 +67,17 @@ class _Dataset(Protocol):
 
 
 @runtime_checkable
+class _Reader(Protocol):
+    """An iterator of a dataset."""
+
+    @property
+    def dataset(self) -> Any:
+        """The dataset that it reads."""
+
+    def _repr_html_(self) -> str: ...
+
+
+@runtime_checkable
 class _Drawn(Protocol):
     """An object with HTML of its own: a queue, an iterator, a profile, a summary."""
 
@@ -74,8 +93,9 @@ def show(obj: object, *, limit: int = MOST_BOXES) -> View:
     - A tensor or a variable: least, largest and mean element, NaN and infinite ones, and the
       distribution of the elements.
     - A queue, an accumulator, a barrier, a mutex, an iterator of a dataset: its level, with the
-      number of waiters. A profile: its table.
-    - A dataset: its stages. A model: its layers.
+      number of waiters; of an iterator also how long readers waited, if `eagerflow.dashboard`
+      watches. A profile: its tables.
+    - A dataset: its stages. A model: its layers, and its variables with NaN or infinite elements.
 
     Args:
         obj: the object.
@@ -107,6 +127,8 @@ def show(obj: object, *, limit: int = MOST_BOXES) -> View:
     resource = getattr(obj, "resource", None)
     if isinstance(resource, (AbstractMeeting, ResourceAtTask)):
         return _queue(obj, resource)
+    if isinstance(obj, _Reader) and not isinstance(obj, type):
+        return _reader(obj)
     if isinstance(obj, _Drawn) and not isinstance(obj, type):
         return _drawn(obj)
     if isinstance(resource, BarrierState):
@@ -167,7 +189,13 @@ def _panel(title: str, probe: Probe) -> LiveView:
 def _module(module: Any) -> View:
     summary, name = module.summary(), type(module).__name__
     live = _panel(name, lambda: model_panel(module.state, name))
-    return View(repr(summary), summary._repr_html_(), live=live)
+    alarms = model_alarms(module.state)
+    told = alarms[:_ALARMS]
+    if len(alarms) > _ALARMS:
+        told.append(f"{len(alarms) - _ALARMS} more variables with NaN or infinite elements")
+    text = "\n".join([repr(summary), *told])
+    html = summary._repr_html_() + (preformatted("\n".join(told)) if told else "")
+    return View(text, html, live=live)
 
 
 def _dataset(dataset: Any) -> View:
@@ -175,6 +203,18 @@ def _dataset(dataset: Any) -> View:
     text = "\n".join(stages)
     probe = partial(dataset_panel, stages, shared, clock=perf_counter)
     return View(text, preformatted(text), live=_panel("dataset", probe))
+
+
+def _reader(reader: _Reader) -> View:
+    """The level of each stage, and how long readers of stages of these names waited."""
+    waits = stage_waits(_stages(repr(reader.dataset)), shared, perf_counter)
+    told = [
+        f"  {w.stage}: {w.elements:,} elements, its reader waited {seconds_text(w.waited)}"
+        + f", {w.share:.0%} of the time".replace("%", " %") * shared.is_open
+        for w in waits if w is not None
+    ]  # fmt: skip
+    html = reader._repr_html_() + (preformatted("\n".join(told)) if told else "")
+    return View("\n".join([repr(reader), *told]), html)
 
 
 # --- graphs and functions -------------------------------------------------------------------------

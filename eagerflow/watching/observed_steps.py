@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Final, final
 
 from eagerflow.runtime.executable import find_executable
@@ -27,11 +28,21 @@ _SLOWEST: Final = 5e-3
 _COLD: Final = 2
 #: seconds between two observed steps of one executable
 _PAUSE: Final = 0.5
-#: observed steps with times before values are checked for NaN, seconds between two such checks, and
-#: seconds per node of a check, as a first guess
+#: observed steps with times before values are checked for NaN, mean seconds between two such
+#: checks, the same for checks of so few seconds, and seconds per node of a check, as a first guess
 _TIMED: Final = 3
 _CHECKED: Final = 5.0
+_CHECKED_OFTEN: Final = 1.0
+_CHEAP: Final = 1e-3
 _CHECK: Final = 3e-5
+#: number of steps, and their seconds at most, among which the checked one is drawn: where each n-th
+#: batch has a NaN, each n-th step has
+_DRAWN: Final = 64
+_DRAWN_SECONDS: Final = 0.5
+#: number of checks without NaN after which the last one with NaN no longer counts
+_FORGOTTEN: Final = 3
+#: parts of an interval, for draws
+_PARTS: Final = 1000
 #: seconds of steps by which an executable's observations may be ahead of its own duty: a small
 #: graph has its first figures at once, although a large one has used up the common duty
 _AHEAD: Final = 2.0
@@ -57,7 +68,8 @@ class Observed:
         checked: number of steps checked for NaN.
         check: when the next check may be, and its expected cost in seconds.
         checking: the check for NaN in progress; else None.
-        first_nan: the number of the node that made the NaN in the last check, if there was one.
+        first_nan: the number of the node that made the NaN in one of the last checks, if any had.
+        clean: number of checks without NaN since then.
         expectations: the expected times of its nodes.
     """
 
@@ -76,6 +88,7 @@ class Observed:
     check: tuple[float, float] = (0.0, 0.0)
     checking: NanCheck | None = None
     first_nan: int | None = None
+    clean: int = 0
     expectations: Expectations = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,10 +104,14 @@ class StepObserver:
     Args:
         log: the steps that run.
         duty: the budget for observing all executables.
+
+    Attributes:
+        draw: draws a whole number below its argument.
     """
 
     def __init__(self, log: StepLog, duty: Duty | None = None) -> None:
         self._log = log
+        self.draw: Callable[[int], int] = Random(0).randrange
         self.duty = duty or Duty()
         self.executables: dict[int, Observed] = {}
         self._done: list[tuple[Observation, dict[int, ValueStatistics]]] = []
@@ -151,10 +168,13 @@ class StepObserver:
         due, cost = known.check
         checks = known.costs.steps >= _TIMED and now >= due and not known.wanted
         if checks and self._allows(known, cost):
-            known.checking, known.check = NanCheck(known.index), (now + _CHECKED, cost)
+            seconds = _CHECKED_OFTEN if cost < _CHEAP else _CHECKED
+            due = now + seconds * (0.5 + self.draw(_PARTS) / _PARTS)
+            known.checking, known.check = NanCheck(known.index), (due, cost)
             known.asked = Observation(
                 times.executable, lambda seen: self._done.append((seen, {})),
                 known.checking.looks(),
+                after=self.draw(1 + min(int(_DRAWN_SECONDS / times.median), _DRAWN)),
             )  # fmt: skip
             executable.observe(known.asked)
         elif self._allows(known, known.expected):
@@ -211,7 +231,10 @@ class StepObserver:
     def _checked(self, known: Observed, extra: float) -> None:
         """Take in a finished check for NaN."""
         assert known.checking is not None
-        known.first_nan = known.checking.first()
+        first = known.checking.first()
+        known.clean = known.clean + 1 if first is None else 0
+        if first is not None or known.clean >= _FORGOTTEN:
+            known.first_nan = first
         known.checking = None
         # the first check had to write the code, which later ones reuse
         known.check = known.check[0], extra if known.checked else _CHECK * len(known.index.nodes)

@@ -97,6 +97,7 @@ optimiser.update(gradients)
 ef.optim.SGD([net.linear.weight], lr=0.1)
 runner = ef.spawn(step, x, rate=0.5)
 ef.spawn(step, x, name="steps")
+ef.spawn(step, x, runs=1)
 
 # other parts of a training script
 net.linear = ef.nn.Linear(3, 2)

@@ -216,6 +216,13 @@ def test_the_newest_intact_one_is_named(tmp_path: Path) -> None:
     assert f"hint: the newest intact checkpoint beside it is {tmp_path / 'b'}\n" in text
 
 
+def test_a_name_that_is_alike_is_named_where_there_is_none(tmp_path: Path) -> None:
+    for name in ("middle.ckpt", "q"):
+        ef.checkpoint.save(tmp_path / name, TREE)
+    assert f"hint: did you mean {tmp_path / 'middle.ckpt'}?\n" in damage(tmp_path / "midle.ckpt")
+    assert "hint:" not in damage(tmp_path / "weights")
+
+
 def test_none_is_intact(path: Path) -> None:
     (path / MANIFEST).unlink()
     assert "hint: there is no intact checkpoint beside it" in damage(path)

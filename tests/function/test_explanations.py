@@ -99,6 +99,17 @@ def test_traces_that_went_with_an_object() -> None:
     assert f.traces[-1].reason == "earlier traces were dropped with the objects that they were for"
 
 
+def test_a_static_number_names_the_line_that_asked() -> None:
+    @ef.trace
+    def f(n):
+        return ef.arange(n).sum()
+
+    f(20)
+    (static,) = f.traces[-1].static
+    assert static.startswith("n=20, because of ")
+    assert static.endswith("f: return ef.arange(n).sum()")
+
+
 def test_static_values_of_one_reason_are_one_line() -> None:
     net = ef.nn.Sequential(*[ef.nn.Conv2d(1, 1, 1) for _ in range(2)])
     f = ef.trace(net)
@@ -108,7 +119,8 @@ def test_static_values_of_one_reason_are_one_line() -> None:
     (line,) = [line for line in str(record).split("\n") if "static" in line]
     names = [f"layers[0].{name}" for name in ("stride=1", "padding=0", "dilation=1", "groups=1")]
     assert all(name in line for name in names)
-    assert line.endswith(" and 4 more, because of its use as an index or a size")
+    assert " and 4 more, because of its use as an index or a size at " in line
+    assert line.endswith("f(ef.ones((1, 1, 2, 2)))")
     assert "and 4 more, because of" in f.explain()._repr_html_()
 
 
@@ -135,3 +147,23 @@ def test_an_array_of_numpy_is_another_argument_than_a_tensor() -> None:
         "x: now f64[2]@cpu:0 (an array, not a tensor), before f64[2]@cpu:0; "
         "made tensors by ef.asarray, arrays need no trace of their own"
     )
+
+
+def test_a_size_that_is_a_tensor_is_an_error_that_names_the_loop() -> None:
+    @ef.trace
+    def f(x, n):
+        for i in ef.arange(n):
+            x = x + i
+        return x
+
+    with pytest.raises(ef.errors.TraceError, match="arange: stop is a tensor") as caught:
+        f(ef.tensor(0), ef.tensor(10))
+    assert "`for i in range(n)`" in str(caught.value.hint)
+
+    @ef.trace
+    def g(x, n):
+        for i in range(n):
+            x = x + i
+        return x
+
+    assert g(ef.tensor(0), ef.tensor(10)).item() == 45

@@ -66,6 +66,11 @@ def test_the_state_of_the_program_is_kept() -> None:
         _ = ONES // ZEROS
     with np.errstate(divide="raise"), pytest.raises(KernelError, match="FloatingPointError"):
         _ = ONES // ZEROS
+    before = np.seterr(divide="print")
+    np.seterr(**before)  # the same settings in another state of NumPy's
+    with pytest.warns(RuntimeWarning) as caught:
+        _ = ONES // ZEROS
+    assert caught[0].filename == __file__
     assert np.geterr() == {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
     assert np.geterrcall() is None
 

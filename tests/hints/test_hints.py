@@ -14,13 +14,13 @@ import pytest
 import eagerflow as ef
 from eagerflow import unknown_names
 from eagerflow.core.tensor import AbstractArray
-from eagerflow.errors import TensorValueError, UnknownNameError
+from eagerflow.errors import SettingError, TensorValueError, UnknownNameError
 from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
-from eagerflow.hints.attribute_names import ACCUMULATORS, ARRAYS, QUEUES
+from eagerflow.hints.attribute_names import ACCUMULATORS, ARRAYS, PROFILES, QUEUES
 from eagerflow.hints.data import DATASETS
-from eagerflow.hints.function_names import SPELLINGS
+from eagerflow.hints.function_names import GENERATORS, SPELLINGS
 from eagerflow.hints.nn import DRAWS, MODULES
-from eagerflow.hints.optim import LBFGS, OPTIMISERS
+from eagerflow.hints.optim import LBFGS, OPTIMISERS, SCHEDULES
 from eagerflow.ops.state.variables import Variable
 
 
@@ -33,6 +33,9 @@ def _objects() -> dict[str, tuple[Any, Any]]:
         "Linear": (ef.nn.Linear(2, 3), MODULES),
         "SGD": (ef.optim.SGD([variable], lr=0.1), OPTIMISERS),
         "LBFGS": (ef.optim.LBFGS([variable]), LBFGS),
+        "StepSchedule": (ef.optim.StepSchedule(0.1, step_size=30), SCHEDULES),
+        "Generator": (ef.random.Generator(0), GENERATORS),
+        "Profile": (ef.profile(), PROFILES),
         "Dataset": (ef.data.Dataset.from_tensors(ef.arange(3)), DATASETS),
         "Queue": (ef.Queue(3, ef.tensor(0)), QUEUES),
         "Accumulator": (ef.Accumulator(ef.tensor(0.0)), ACCUMULATORS),
@@ -51,7 +54,8 @@ def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) ->
 @pytest.mark.parametrize(
     "owner",
     [AbstractArray, ef.distributions.AbstractDistribution, ef.optim.AbstractOptimiser,
-     ef.Accumulator, ef.data.Dataset, ef.optim.LBFGS, ef.nn.Module, ef.Queue],
+     ef.optim.AbstractSchedule, ef.Accumulator, ef.data.Dataset, ef.optim.LBFGS, ef.nn.Module,
+     ef.Queue, ef.random.Generator, type(ef.profile())],
 )  # fmt: skip
 def test_each_name_of_a_table_is_listed_by_its_class(owner: type) -> None:
     absent = {n for n, v in vars(owner).items() if isinstance(v, unknown_names.AbstractAbsent)}
@@ -223,6 +227,59 @@ def test_what_is_said_of_tensors_does_it() -> None:
     assert y.tolist() == [[0, 0], [0, 0]]
 
 
+def test_what_is_said_of_generators_and_rates_does_it() -> None:
+    generator, other = ef.random.Generator(5), ef.random.Generator(6)
+    state = generator.state
+    first = generator.uniform((3,)).tolist()
+    generator.state = state
+    assert generator.uniform((3,)).tolist() == first
+    other.load_state(state)
+    assert other.uniform((3,)).tolist() == first
+    generator.state = {"seed": 5, "ticket": 0}
+    assert generator.uniform((3,)).tolist() == first
+    with pytest.raises(TensorValueError, match="not the state of a generator"):
+        other.load_state([5, 0])  # type: ignore[arg-type] - is refused
+    schedule = ef.optim.StepSchedule(0.5, step_size=1, gamma=0.5)
+    optimiser = ef.optim.SGD([ef.Variable([1.0])], lr=schedule)
+    optimiser.update([ef.ones(1)])
+    assert (optimiser.count.item(), f"{optimiser.lr(optimiser.count):.3f}") == (1, "0.250")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("deterministic", "a run repeats its bits"),
+        ("debug_nans", "ef.config(check_nan=True)"),
+        ("num_threads", "ef.config(threads=count)"),
+        ("chek_nan", "did you mean 'check_nan'?"),
+    ],
+)
+def test_a_setting_of_another_framework(name: str, hint: str) -> None:
+    with pytest.raises(SettingError, match=f"there is no setting {name}") as caught:
+        ef.config(**{name: True})
+    assert hint in str(caught.value.hint)
+
+
+def test_a_dataset_has_no_subclasses() -> None:
+    with pytest.raises(TensorValueError, match="class Squares: Dataset has no sub") as caught:
+
+        class Squares(ef.data.Dataset):  # type: ignore[misc] - is refused
+            def __getitem__(self, i: int) -> int:
+                return i * i
+
+    assert "Dataset.from_iterable(Squares(...))" in str(caught.value.hint)
+
+    class Rows:
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, i: int) -> int:
+            return i * i
+
+    batches = ef.data.Dataset.from_iterable(Rows()).batch(2)
+    assert [x.tolist() for x in batches] == [[0, 1], [4]]
+
+
 def test_nothing_is_near() -> None:
     assert unknown_names.nearest("layers.0.wieght", ["layers.0.bias", "layers.0.weight"]) == (
         "layers.0.weight"
@@ -233,10 +290,14 @@ def test_nothing_is_near() -> None:
     assert caught.value.hint is None
 
 
+_NAMED = re.compile(r"\b(net|optimiser|x|generator|queue|profile|ef)\.([a-z_A-Z.0-9]+)")
 _KNOWN = {
     "net": ef.nn.Linear(2, 3),
     "optimiser": ef.optim.SGD([ef.Variable(1.0)], lr=0.1),
     "x": ef.ones(2),
+    "generator": ef.random.Generator(0),
+    "queue": ef.Queue(3, ef.tensor(0)),
+    "profile": ef.profile(),
     "ef": ef,
 }
 
@@ -255,7 +316,7 @@ def test_what_is_named_in_a_hint_is_there(owner_name: str, table: dict[str, str]
     if owner_name == "LBFGS":
         known = _KNOWN | {"optimiser": ef.optim.LBFGS([ef.Variable(1.0)])}
     for hint in table.values():
-        for owner, rest in re.findall(r"\b(net|optimiser|x|ef)\.([a-z_A-Z.0-9]+)", hint):
+        for owner, rest in _NAMED.findall(hint):
             found: Any = known[owner]
             if rest in ("value", "assign"):
                 found = ef.Variable(1.0)

@@ -99,6 +99,10 @@ def test_each_method_of_tensors() -> None:
         ("ef.broadcast_to(x)", "the call is broadcast_to(x, /, shape"),
         ("x.size(0)", "x.shape[i]"),
         ("v.size(0)", "x.shape[i]"),
+        ("ef.ones(4).size()", "x.size is how many elements"),
+        ("x.sum().size(0)", "x.size is how many elements"),
+        ("f'{schedule:.3f}'", "optimiser.lr(optimiser.count)"),
+        ("ef.checkpoint.load('path', map_location='cpu')", "with ef.device('cpu:0')"),
         ("v.value()", "without a call"),
         ("ef.checkpoint(len)", "ef.remat(f)"),
         ("x.to(dtype=ef.float64)", "x.astype(dtype)"),
@@ -106,7 +110,8 @@ def test_each_method_of_tensors() -> None:
     ],
 )
 def test_the_remedy(call: str, remedy: str) -> None:
-    names = {"ef": ef, "x": ef.ones(3), "v": ef.Variable(1.0)}
+    schedule = ef.optim.StepSchedule(0.1, step_size=30)
+    names = {"ef": ef, "x": ef.ones(3), "v": ef.Variable(1.0), "schedule": schedule}
     with pytest.raises(TypeError) as caught:
         eval(call, names)
     assert remedy in _note(caught.value)

@@ -58,6 +58,12 @@ def test_an_attribute_of_other_objects() -> None:
         (Net(), "forwrd_all", "the nearest is forward_all(x)"),
         (ef.Queue(3, ef.tensor(0)), "dequeu", "the nearest is dequeue(*, timeout=None)"),
         (ef.distributions.Normal(0.0, 1.0), "varianc", "the nearest is variance"),
+        (
+            ef.random.default_generator,
+            "state",
+            "default_generator is a function: default_generator() gives the object, and "
+            "default_generator().state this",
+        ),
     ):
         with pytest.raises(AttributeError) as caught:
             getattr(owner, name)
@@ -65,7 +71,8 @@ def test_an_attribute_of_other_objects() -> None:
 
 
 def test_nothing_is_said_of_other_attributes() -> None:
-    for owner, name in ((np.ones(3), "sumn"), (ef.ones(3), "qwertz"), (ef.ones(3), "_sumn")):
+    for owner, name in ((np.ones(3), "sumn"), (ef.ones(3), "qwertz"), (ef.ones(3), "_sumn"),
+                        (ef.stack, "state"), (_notes, "state")):  # fmt: skip
         with pytest.raises(AttributeError) as caught:
             getattr(owner, name)
         assert _notes(caught.value) == []

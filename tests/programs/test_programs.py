@@ -277,6 +277,19 @@ _PARTS = [tuple(COLUMNS)] if EXPLORES else [tuple(COLUMNS)[i::2] for i in range(
         "under a tape",
     ),
 )
+@example(  # the draw waits for a move of an array that the other branch takes, too
+    program=Program(
+        body=[
+            ("scan", 9, 7, 2, [("call_python", 9, 0, 2)]),
+            ("detached", 5, 10, 0),
+            ("when", 3, 1, 6, [], [("remat", 2, 3, 8, [("call_python", 9, 0, 2)]),
+                                   ("shuffled", 0, 9, 2)]),
+        ],
+        python=True,
+    ),
+    made=[Call(0, 2, 0.5, 0, 2, 0.5)],
+    names=("placed by a rule", "placed by a rule inside"),
+)  # fmt: skip
 def test_results(program: Program, made: list[Call], names: tuple[str, ...]) -> None:
     check(program, made, names)
 

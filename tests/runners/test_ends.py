@@ -85,7 +85,7 @@ def test_who_waits_is_told_of_the_error(make: Any, capsys: pytest.CaptureFixture
 
     @make
     def produce() -> None:
-        out.enqueue(ef.tensor([1.0, 2.0])[numbers_.dequeue()])
+        out.enqueue(ef.tensor([1.0, 2.0])[numbers_.dequeue()])  # the line
 
     runner = ef.spawn(produce, name="source", closes=[out, barrier])
     one = Waiting(lambda: out.dequeue(), out)
@@ -101,6 +101,9 @@ def test_who_waits_is_told_of_the_error(make: Any, capsys: pytest.CaptureFixture
         assert len(told) == 1
         assert told[0].startswith("  the runner source ended with TensorIndexError: ")
         assert "\n" not in told[0]
+        cause = caught.value.__cause__
+        assert isinstance(cause, errors.TensorIndexError)
+        assert (cause.__traceback__, "# the line" in str(cause)) == (None, True)
     with pytest.raises(errors.TensorIndexError):
         runner.join()
 
@@ -111,6 +114,33 @@ def test_a_queue_that_ends_well_tells_of_no_error(make: Any) -> None:
     with pytest.raises(errors.QueueClosedError) as caught:
         out.dequeue_many(9)
     assert not any("runner" in n for n in getattr(caught.value, "__notes__", ()))
+    assert caught.value.__cause__ is None
+
+
+def test_the_cause_of_a_closed_queue_keeps_no_frames() -> None:
+    """An error of Python's own names its line in a note; an error without a copy is only quoted."""
+
+    class OddError(Exception):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__("odd")
+
+    for error, cause in ((OSError("disk"), OSError), (OddError(1, 2), type(None))):
+        out = ef.Queue(1, ef.tensor(0.0))
+
+        def fail(error: Exception = error) -> None:
+            raise error  # the line
+
+        runner = ef.spawn(fail, closes=out, name="source")
+        with pytest.raises(type(error)):
+            runner.join()
+        with pytest.raises(errors.QueueClosedError) as caught:
+            out.dequeue()
+        found = caught.value.__cause__
+        assert type(found) is cause
+        assert found is not error
+        if found is not None:
+            assert found.__traceback__ is None
+            assert [note.endswith("raise error  # the line") for note in found.__notes__] == [True]
 
 
 def test_one_that_is_stopped_closes(make: Any) -> None:

@@ -197,6 +197,23 @@ def test_an_observation_is_used_once_and_can_be_taken_back() -> None:
         assert len(seen) == 1
 
 
+def test_a_later_step_may_be_observed() -> None:
+    f = ef.trace(lambda x: ef.exp(x) + 1)
+    x = ef.ones(2)
+    f(x)
+    with Brief() as brief:
+        f(x)
+        executable = find_executable(brief.steps[-1][0])
+        seen: list[Observation] = []
+        executable.observe(Observation(executable.number, seen.append, after=2))
+        before, counts = len(brief.steps), []
+        for _ in range(4):
+            f(x)
+            counts.append(len(seen))
+    assert counts == [0, 0, 1, 1]
+    assert len(brief.steps) - before == 3  # those that are passed over are reported as usual
+
+
 def test_waits_within_nodes_are_told_apart() -> None:
     queue = ef.Queue(1, "f32[2]")
     f = ef.trace(lambda: queue.dequeue() * 2.0)

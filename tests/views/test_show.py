@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import numpy as np
@@ -31,6 +32,10 @@ class Net(ef.nn.Module):
     @ef.trace
     def step(self, x):
         return self(x)
+
+
+def negated(x):
+    return -x
 
 
 def test_a_function_before_and_after_its_first_call() -> None:
@@ -113,6 +118,34 @@ def test_models_and_profiles_show_their_tables() -> None:
     with ef.profile() as p:
         ef.exp(ef.ones(3))
     assert ef.show(p).text == repr(p)
+
+
+def test_a_model_names_its_variables_with_nan() -> None:
+    net = ef.nn.Sequential(*[ef.nn.Linear(2, 2) for _ in range(7)])
+    assert "NaN" not in ef.show(net).text
+    net.layers[0].weight.assign([[1.0, np.nan], [np.inf, np.nan]])
+    assert ef.show(net).text.split("\n")[-1] == "layers.0.weight: 2 NaN, 1 infinite"
+    assert "layers.0.weight: 2 NaN" in ef.show(net).html
+    for layer in net.layers:
+        layer.weight.assign(ef.full((2, 2), np.nan))
+    assert ef.show(net).text.split("\n")[-2:] == [
+        "layers.4.weight: 4 NaN", "2 more variables with NaN or infinite elements"
+    ]  # fmt: skip
+
+
+def test_an_iterator_tells_how_long_its_readers_waited() -> None:
+    data = ef.data.Dataset.from_tensors(np.arange(30)).map(negated, workers=1)
+    iterator = iter(data)
+    assert ef.show(iterator).text == repr(iterator)
+    with ef.dashboard():
+        for _ in range(3):
+            next(iterator)
+        text = ef.show(iterator).text
+        assert re.search(
+            r"\n  \.map\(negated, workers=1\): 3 elements, its reader waited .* %", text
+        )
+        assert "3 elements" in ef.show(iterator).html
+    iterator.close()
 
 
 @pytest.mark.parametrize("value", [3, "text", None, ef.nn.Linear, ef.Queue, object()])

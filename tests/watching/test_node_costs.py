@@ -207,6 +207,7 @@ def test_shown_shares_are_true(
     watcher = Watcher(clock.read)
     watcher._run = lambda: None  # the test looks itself
     watcher.observer.duty = Duty(share=1.0)
+    watcher.observer.draw = lambda below: 0  # the next step
     with watcher:
         for _ in range(12):
             program(x)

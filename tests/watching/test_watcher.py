@@ -81,6 +81,7 @@ def test_threads_have_names() -> None:
 def test_observed_steps_count() -> None:
     f, watcher = small(), quiet()
     watcher.observer.duty = Duty(share=1.0)
+    watcher.observer.draw = lambda below: 0  # the next step
     with watcher:
         for _ in range(5):
             f(ef.ones(2))
@@ -100,6 +101,7 @@ def test_a_small_graph_is_observed_although_others_have_cost_too_much(ops, is_ob
 
     f, watcher = ef.trace(chain, compile="off"), quiet()
     watcher.observer.duty = Duty(share=0.0)
+    watcher.observer.draw = lambda below: 0  # the next step
     watcher.observer.duty.looked(1.0)
     with watcher:
         for _ in range(3):
@@ -124,6 +126,7 @@ def test_the_structure_comes_once() -> None:
 def test_a_view_asks_for_a_value() -> None:
     f, comm, watcher = small(), FakeComm(), quiet()
     watcher.observer.duty = Duty(share=1.0)
+    watcher.observer.draw = lambda below: 0  # the next step
     watcher.connect(comm)
     x = ef.tensor([0.0, np.inf])
     with watcher:

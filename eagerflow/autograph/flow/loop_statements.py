@@ -70,7 +70,8 @@ class _Unrolled:
     def warning(self) -> str:
         """The warning for a large loop."""
         return (
-            f"{self}; to make it one loop of the graph, iterate over a tensor (`for x in xs`, "
+            f"{self}; to make it one loop of the graph, pass its number as a tensor, ef.tensor(n), "
+            "to `range(n)` or `while i < n`, or iterate over a tensor (`for x in xs`, "
             "`for i in ef.arange(1000)`) or `range(x.shape[0])`, and index no Python list in it"
         )
 

@@ -206,25 +206,28 @@ class Connections:
         self._tell(("ask", pending.request, task, message, list(frames)))
         return pending
 
-    def run(
-        self, parts: Mapping[str, StepPart], then: Callable[[ErrorHead], object] | None = None,
+    def new_step(
+        self, then: Callable[[ErrorHead], object] | None = None,
         ended: Callable[[], object] | None = None,
-    ) -> tuple[Pending, int]:  # fmt: skip
+    ) -> Pending:  # fmt: skip
+        """The request of a step, to be `run`: whom a Ctrl-C interrupts then can still abort it.
+
+        Args:
+            then: called with the error if the step fails, in the thread that owns the sockets.
+            ended: called when the step has ended, in that thread.
+        """
+        return self._new(then, ended)
+
+    def run(self, pending: Pending, parts: Mapping[str, StepPart]) -> None:
         """Run a step.
 
         Args:
+            pending: its request.
             parts: the part of the step for each task.
-            then: called with the error if the step fails, in the thread that owns the sockets.
-            ended: called when the step has ended, in that thread.
-
-        Returns:
-            The request, and the number of the step.
         """
-        pending = self._new(then, ended)
         with self._lock:  # servers expect the numbers in ascending order
-            step = step_number(self._session, next(self._steps))
-            self._tell(("run", pending.request, step, dict(parts)))
-        return pending, step
+            pending.step = step_number(self._session, next(self._steps))
+            self._tell(("run", pending.request, pending.step, dict(parts)))
 
     def eager(
         self, sender: Unasked, action: Action, frames: Sequence[Frame | WrittenSlab] = ()
@@ -275,8 +278,8 @@ class Connections:
             raise
         if late:
             self.abort(pending, broken_off(LATE))
-            pending.wait(ABORT_SECONDS)
-            raise broken_off(LATE)
+            if not pending.wait(ABORT_SECONDS) or pending.head is not None:
+                raise broken_off(LATE)  # else it ended just before, with results
         self.warn()
         return pending.results()
 
@@ -294,6 +297,19 @@ class Connections:
     def abort(self, pending: Pending, error: EagerflowError) -> None:
         """Abort a step on all its tasks."""
         self._tell(("abort", pending.request, write_error(error)))
+
+    def give_back(self, task: str, pending: Pending, error: EagerflowError) -> None:
+        """Let a step of one wait give back what it has taken, even if it has ended.
+
+        Args:
+            task: its task.
+            pending: its request. If it was never sent, it is forgotten.
+            error: the reason.
+        """
+        if pending.step:
+            self._tell(("give back", task, pending.step, write_error(error)))
+        else:
+            self._pending.pop(pending.request, None)
 
     def close(self) -> None:
         """End the session."""

@@ -45,9 +45,10 @@ class Pending:
     Attributes:
         request: the same.
         head: its error, once it has failed.
+        step: the number of its step, once that is sent; 0 for another request.
     """
 
-    __slots__ = ("_bell", "_ended", "_results", "_then", "head", "request")
+    __slots__ = ("_bell", "_ended", "_results", "_then", "head", "request", "step")
 
     def __init__(
         self, request: int, then: Callable[[ErrorHead], object] | None = None,
@@ -55,6 +56,7 @@ class Pending:
     ) -> None:  # fmt: skip
         self.request = request
         self.head: ErrorHead | None = None
+        self.step = 0
         self._then = then
         self._ended = ended
         self._bell = threading.Event()

@@ -41,6 +41,7 @@ from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result, calls_python
 from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light, is_short
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
+from eagerflow.runtime.scheduled.waiting_steps import WaitingStep, is_one_wait
 from eagerflow.runtime.threads.deadline import broken_off
 from eagerflow.runtime.threads.workers import shared
 from eagerflow.types import TensorType, as_dtype
@@ -61,11 +62,13 @@ class _Registered(NamedTuple):
     Attributes:
         tier: the tier that runs its steps.
         light: the program of light steps; None if its steps are not light.
+        waits: whether it is one waiting op.
         pool: the pool for steps that are not light; None for a pool of the step's own.
     """
 
     tier: ScheduledTier
     light: LightProgram | None
+    waits: bool
     pool: JobPool | None
 
 
@@ -92,15 +95,15 @@ class _OpenStep:
 
     def __init__(self) -> None:
         self.ended: str | None = None
-        self._running: DetachedStep | LightStep | None = None
+        self._running: DetachedStep | LightStep | WaitingStep | None = None
 
     def cancel(self, reason: str) -> None:
-        """End the step soon."""
+        """End the step soon; one wait that has ended gives back what it has taken."""
         self.ended = reason
         if self._running is not None:
             self._running.cancel(reason)
 
-    def runs(self, step: DetachedStep | LightStep) -> None:
+    def runs(self, step: DetachedStep | LightStep | WaitingStep) -> None:
         """Note that the step has begun, and cancel it if that was asked for before."""
         self._running = step
         if self.ended is not None:
@@ -202,10 +205,13 @@ class TaskWork:
             self._did(session, number, *done, None)
 
     def abort(self, session: int, step: int, error: ErrorHead) -> None:
-        """Cancel a step."""
+        """Cancel a step; a wait that has ended already gives back what it has taken."""
         known = self._steps.get((session, step))
+        held = self._sessions.get(session)
         if known is not None:
             known.cancel(read_error(error).wrong)
+        elif held is not None:
+            held.give_back(step, read_error(error).wrong)
 
     def let_go(self, session: int, handles: Sequence[int]) -> None:
         """Free values, after all earlier requests of the session."""
@@ -244,7 +250,8 @@ class TaskWork:
         # handing over to another thread takes longer than light nodes do
         here = not tier.parallel and not calls_python(tier.graph) and is_short(tier.graph)
         pool = self._here if here else None
-        self._partitions[session, message.partition] = _Registered(tier, light, pool)
+        known = _Registered(tier, light, is_one_wait(tier), pool)
+        self._partitions[session, message.partition] = known
         return (), []
 
     def _run(self, session: int, held: SessionWork, message: RunStep, frames: list[Frame]) -> None:
@@ -263,7 +270,7 @@ class TaskWork:
         if opened.ended is not None:
             raise broken_off(opened.ended)
         held.check(message.stream)
-        tier, light, pool = self._partitions[key[0], message.partition]
+        tier, light, waits, pool = self._partitions[key[0], message.partition]
         if message.keep and len(message.keep) != len(tier.lanes):
             raise ProtocolError("a step has another number of outputs", given=f"{message.keep}")
         left = iter(frames)
@@ -273,7 +280,13 @@ class TaskWork:
         ]
         codec.all_taken(left)
         _check_feeds(tier, feeds)
-        ended = partial(self._ended, key, message, held, tier)
+        ended = partial(self._ended, key, opened, message, held, tier)
+        if waits:
+            held.may_give_back(message, opened.cancel)
+            wait = WaitingStep(tier, message.step, ended)
+            opened.runs(wait)
+            wait.begin(feeds)
+            return
         if light is not None:
             short = LightStep(light, message.step, self._transport.at_once, ended)
             self._here.run_here(partial(_begin_light, opened, short, feeds))
@@ -283,15 +296,17 @@ class TaskWork:
         opened.runs(step)
 
     def _ended(
-        self, key: tuple[int, int], message: RunStep, held: SessionWork, tier: ScheduledTier,
-        result: Result,
+        self, key: tuple[int, int], opened: _OpenStep, message: RunStep, held: SessionWork,
+        tier: ScheduledTier, result: Result,
     ) -> None:  # fmt: skip
-        """Report the results of a step; called by a thread of the pool."""
+        """Report the results of a step; called by any thread."""
         self._steps.pop(key, None)
 
         def results() -> tuple[Heads, list[Frame]]:
             frames: list[Frame] = []
             values = result()
+            if opened.ended is not None:  # nobody wants them
+                raise broken_off(opened.ended)
             if not message.keep:
                 return tuple([encode_value(value, frames) for value in values]), frames
             heads: list[Head] = []

@@ -21,6 +21,7 @@ from eagerflow.cluster.protocol.messages import (
     FreeHandles,
     IssueOp,
     PutValue,
+    RunStep,
 )
 from eagerflow.cluster.protocol.partitions import Find, read_op
 from eagerflow.cluster.protocol.values import Frame, decode_value, encode_value
@@ -101,6 +102,9 @@ class SessionWork:
         self._release = release
         self._templates: dict[int, _Template | ErrorHead] = {}
         self._broken: dict[int, ErrorHead] = {}
+        #: by stream, its latest step of one wait, until its values are freed or used
+        self._latest: dict[int, tuple[RunStep, Callable[[str], object]]] = {}
+        self._taken: dict[int, int] = {}  # the streams by the first handles of these steps
         self._waiting: deque[Callable[[], object]] = deque()
         self._busy = False
         self._lock = Lock()
@@ -172,6 +176,33 @@ class SessionWork:
         """Free values."""
         for handle in handles:
             self.values.pop(handle, None)
+            if self._taken:
+                self._settle(self._taken.get(handle, 0))
+
+    # --- waits ---
+
+    def may_give_back(self, step: RunStep, cancel: Callable[[str], object]) -> None:
+        """Note a step of one wait, which may have to give back what it takes, also after its end.
+
+        Args:
+            step: the step.
+            cancel: gives it back.
+        """
+        if step.keep and step.stream:
+            self._latest[step.stream] = step, cancel
+            self._taken[step.keep[0]] = step.stream
+
+    def give_back(self, step: int, reason: str) -> None:
+        """Let a step that has ended give back what it has taken: nobody has received it."""
+        for known, cancel in list(self._latest.values()):
+            if known.step == step:
+                cancel(reason)
+
+    def _settle(self, stream: int) -> None:
+        """Note that the results of a stream's steps have arrived, or are not needed."""
+        known = self._latest.pop(stream, None)
+        if known is not None:
+            self._taken.pop(known[0].keep[0], None)
 
     def _other(self, action: Any, rest: Iterator[Frame]) -> None:
         if type(action) is PutValue:
@@ -240,6 +271,7 @@ class SessionWork:
         Raises:
             Told: there was a failure.
         """
+        self._settle(stream)
         error = self._broken.pop(stream, None) if stream else None
         if error is not None:
             raise Told(error)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from eagerflow import errors
-from eagerflow.cluster.protocol.message_heads import ErrorHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead, is_client
 from eagerflow.errors import EagerflowError, TaskLost
 from eagerflow.resources.resources_at_tasks import TASK_NOTE
 
@@ -16,28 +17,38 @@ _KINDS: Final[dict[str, type[EagerflowError]]] = {
     if isinstance(kind, type) and issubclass(kind, EagerflowError)
 }
 _LONGEST: Final = 20_000
+#: a device in the text of a type or a resource, as its own process names it
+_DEVICE: Final = re.compile(r"(?:(?<=@)|(?<= on ))[a-z]+:\d+(?![\d/:])")
 _NOTES: Final = 20
 
 
 def write_error(error: BaseException, task: str = "") -> ErrorHead:
-    """The head of an error.
+    """The head of an error. Devices in it are named as other processes name them.
 
     Args:
         error: any exception; one from elsewhere arrives as an `EagerflowError` that names it.
         task: the task that raised it.
     """
-    notes = tuple([_cut(note) for note in getattr(error, "__notes__", ())[:_NOTES]])
+    own = "" if is_client(task) else task
+
+    def told(text: str) -> str:
+        return _cut(_DEVICE.sub(rf"{own}/\g<0>", text) if own else text)
+
+    notes = tuple([told(note) for note in getattr(error, "__notes__", ())[:_NOTES]])
+    if isinstance(error, EagerflowError) and error.origin is not None:
+        notes = (told(f"  {error.origin}"), *notes)
     if not isinstance(error, EagerflowError):
-        wrong = _cut(f"{type(error).__name__}: {error}")
+        wrong = told(f"{type(error).__name__}: {error}")
         return ErrorHead("EagerflowError", wrong, notes=notes, task=task)
     kind = type(error).__name__
     if _KINDS.get(kind) is not type(error):
         kind = "EagerflowError"
     source = None if error.source is None else str(error.source)
-    return ErrorHead(
-        kind, _cut(error.wrong), _part(error.given), _part(error.expected), _part(error.hint),
-        _part(source), notes, task,
-    )  # fmt: skip
+    given, expected, hint = [
+        None if text is None else told(text) for text in (error.given, error.expected, error.hint)
+    ]
+    source = None if source is None else _cut(source)
+    return ErrorHead(kind, told(error.wrong), given, expected, hint, source, notes, task)
 
 
 def read_error(head: ErrorHead) -> EagerflowError:
@@ -53,10 +64,6 @@ def read_error(head: ErrorHead) -> EagerflowError:
     if head.task:
         error.add_note(f"{TASK_NOTE}{head.task}")
     return error
-
-
-def _part(text: str | None) -> str | None:
-    return None if text is None else _cut(text)
 
 
 def _cut(text: str) -> str:

@@ -31,6 +31,7 @@ from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
 from eagerflow.dims.size_questions import resolving
 from eagerflow.errors import (
+    CancelledError,
     DataDependentError,
     EagerflowError,
     QueueClosedError,
@@ -49,8 +50,8 @@ from eagerflow.types import FLOAT64, INT64, TensorSpec, TensorType
 _NODE_NOTE: Final = "  node: "
 #: seconds after a deadline in which the task may answer that the wait has ended
 _PATIENCE: Final = ABORT_SECONDS
-#: ops on many elements, whose number differs from call to call
-_OF_MANY: Final = frozenset({"queue_enqueue_many", "barrier_insert_many"})
+#: the reason why an element that was taken goes back
+_UNWANTED: Final = "the call was interrupted"
 
 
 class _Call(NamedTuple):
@@ -91,7 +92,9 @@ class HeldResource:
         task.make_resource(state)
 
     def __del__(self) -> None:
-        task = self.task
+        task: RemoteTask | None = getattr(self, "task", None)
+        if task is None:  # it was not made, or is a copy
+            return
         task.drop_resource(self.place)
         if task.lost is None:
             for one in self._calls.values():
@@ -165,30 +168,32 @@ class HeldResource:
         connections.wait(connections.ask(self.task.task, message, frames))
         return _Call(number, len(node.outputs))
 
-    def _begin(self, call: _Call, feeds: Feeds, frames: list[Frame]) -> tuple[Pending, Handles]:
-        """Begin the step of a call; gives the request, and the handles of the results."""
-        task = self.task
-        keep = tuple([task.new_handle() for _ in range(call.outputs)])
+    def _begin(
+        self, pending: Pending, call: _Call, feeds: Feeds, frames: list[Frame], keep: Handles
+    ) -> None:
+        """Begin the step of a call."""
         part = call.partition, feeds, frames, keep, streams.number
-        return task.connections.run({task.task: part})[0], keep
+        self.task.connections.run(pending, {self.task.task: part})
 
     def _run(
         self, call: _Call, state: ResourceAtTask, feeds: Feeds, frames: list[Frame]
     ) -> tuple[RemoteArray, ...]:  # fmt: skip
         """Run the step of a call, and wait for its end."""
-        task, pending = self.task, None
-        keep: Handles = ()
+        task, connections = self.task, self.task.connections
+        keep = tuple([task.new_handle() for _ in range(call.outputs)])
+        pending = connections.new_step()
         try:
-            pending, keep = self._begin(call, feeds, frames)
-            results = task.connections.wait(pending, _PATIENCE)[task.task]
+            self._begin(pending, call, feeds, frames, keep)
+            made = zip(keep, connections.wait(pending, _PATIENCE)[task.task], strict=False)
+            return tuple([RemoteArray(task, h, state.device, x.dtype, x.shape) for h, x in made])
         except BaseException as error:
-            for handle in keep:  # the step may have ended before it was aborted
+            if pending.head is None:  # the step may have ended before it was aborted
+                connections.give_back(task.task, pending, CancelledError(_UNWANTED))
+            for handle in keep:
                 task.free(handle)
             if isinstance(error, EagerflowError):
-                self._explain(error, state, None if pending is None else pending.head)
+                self._explain(error, state, pending.head)
             raise
-        made = zip(keep, results, strict=False)
-        return tuple([RemoteArray(task, h, state.device, x.dtype, x.shape) for h, x in made])
 
     def _explain(
         self, error: EagerflowError, state: ResourceAtTask, head: ErrorHead | None
@@ -210,7 +215,12 @@ class HeldResource:
             TaskLost: this process of the task has ended.
         """
         if self.task.lost is not None:
-            error = read_error(self.task.lost)
+            backend: Any = state.device.backend
+            task: RemoteTask = backend.task
+            error: EagerflowError = TaskLost(
+                f"{task.task} was restarted: the queues that it held are lost",
+                hint="make it again",
+            ) if task is not self.task else read_error(self.task.lost)  # fmt: skip
             _name(error, state)
             raise error
 
@@ -229,7 +239,8 @@ class HeldResource:
         elif failure is not None:
             self.run(get_op("queue_cancel_and_close"), state, (), {"failure": failure})
         else:  # behind those who wait to put something in
-            self._begin(self._call(get_op("queue_close"), state, (), {}), (), [])
+            call = self._call(get_op("queue_close"), state, (), {})
+            self._begin(self.task.connections.new_step(), call, (), [], ())
 
 
 def _name(error: EagerflowError, state: ResourceAtTask) -> None:
@@ -242,7 +253,7 @@ def _types(
     op: Op, state: ResourceAtTask, arrays: Sequence[RemoteArray]
 ) -> list[TensorType]:  # fmt: skip
     """The types of the operands, with names for sizes that differ from call to call."""
-    many = op.name in _OF_MANY or state.sparse
+    many = op.many or state.sparse
     puts = state.types if op.name.startswith("queue_enqueue") else ()
     types = []
     for i, x in enumerate(arrays):

@@ -55,7 +55,9 @@ class RunningStep:
 
     def begin(self, parts: dict[str, StepPart]) -> None:
         """Begin the step at the tasks."""
-        self._pending, self.number = self._connections.run(parts, self._failed, self._ended)
+        self._pending = self._connections.new_step(self._failed, self._ended)
+        self._connections.run(self._pending, parts)
+        self.number = self._pending.step
 
     def let_fail(self, cancel: Callable[[str], object]) -> None:
         """Set the function that cancels the local part when the step has failed at the tasks."""
@@ -74,6 +76,13 @@ class RunningStep:
         if self._pending is not None:
             wrong = error if isinstance(error, EagerflowError) else CancelledError(repr(error))
             self._connections.abort(self._pending, wrong)
+
+    def give_back(self, error: BaseException) -> None:
+        """Abort the step, also where it has ended: a wait gives back what it has taken."""
+        if self._pending is not None:
+            for task in self.tasks.values():
+                wrong = CancelledError(f"the step was cancelled: {type(error).__name__}")
+                self._connections.give_back(task.task, self._pending, wrong)
 
     def abort(self, error: BaseException) -> None:
         """Abort the step at the tasks: the local part has failed, or was interrupted.

@@ -30,7 +30,7 @@ from eagerflow.hardware.registry import first_cpu
 from eagerflow.placement.cut import Partition, cut
 from eagerflow.placement.placed_graph import pinned
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
-from eagerflow.resources.variable import VariableState
+from eagerflow.resources.variable import VariableGroup, VariableState
 from eagerflow.runtime.executable import run_tasks_by
 from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.rendezvous.credits import Sent
@@ -106,6 +106,9 @@ class RemoteTier:
         for node in () if self._local is None else self._local.graph.nodes:
             if node.op == "Send":  # a value is packed here before it is sent
                 node.attrs = {**node.attrs, "to": here}
+            group = node.attrs.get("resource")
+            if type(group) is VariableGroup:  # its results are sent on from here
+                group.brings = True
         self.here = None if self._local is None else ScheduledTier(
             self._local.graph, number, routes=self._routes,
             transport=_Values(self.connections.station),
@@ -184,6 +187,8 @@ class RemoteTier:
 
     def failed(self, step: RunningStep, error: BaseException) -> None:
         """Free what tasks have kept that have not failed, and find the line of the error."""
+        if not isinstance(error, Exception):  # Ctrl-C may have come before the wait, or after it
+            step.give_back(error)
         for share, keep in step.keep.items():
             for handle in filter(None, keep):
                 step.tasks[share].free(handle)

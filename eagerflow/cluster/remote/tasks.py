@@ -21,6 +21,7 @@ from eagerflow.cluster.protocol.messages import (
     Fetch,
     FreeHandles,
     IssueOp,
+    MakeResource,
     MakeVariable,
     PutValue,
 )
@@ -32,7 +33,7 @@ from eagerflow.errors import EagerflowError, TaskLost, relocate
 from eagerflow.hardware import Device
 from eagerflow.resources.containers import DEFAULT
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
-from eagerflow.source import Source, position
+from eagerflow.source import Source, capture, position
 from eagerflow_kernels import strides
 
 #: distance between the first handles of two ops: the limit of results of one op
@@ -231,14 +232,23 @@ class RemoteTask:
         """Make the variable of a state, with a first value."""
         made = RemoteVariable(self, first.device, state)
         head = HandleHead(first.handle)
-        self._ask(MakeVariable(0, *made.place, head, first.device.name, state.trainable))
+        self._make(MakeVariable(0, *made.place, head, first.device.name, state.trainable))
         self._resources[made.place] = repr(state)
         return made
 
     def make_resource(self, state: ResourceAtTask) -> None:
         """Make the resource that a stand-in stands for, or join it."""
-        self._ask(write_recipe(state.recipe, state.identity, state.device.name))
+        self._make(write_recipe(state.recipe, state.identity, state.device.name))
         self._resources[state.identity.container, state.identity.name] = repr(state)
+
+    def _make(self, message: MakeVariable | MakeResource) -> None:
+        """Make or join a resource; an error of the task names the line of this call."""
+        try:
+            self._ask(message)
+        except EagerflowError as error:
+            if not isinstance(error, TaskLost):
+                relocate(error, capture(), settled=True)
+            raise
 
     @property
     def held(self) -> str | None:

@@ -343,6 +343,11 @@ class ClientMachine:
         if known is not None and known.step:
             self._fail(known, error)
 
+    def _give_back(self, task: str, step: int, error: ErrorHead) -> None:
+        """Abort a step that may have ended: a wait gives back what it has taken."""
+        if self.links[task].usable:
+            self._send(task, Abort(0, step, error), [])
+
     def _send(self, task: str, message: Any, frames: list[Frame], *request: Any) -> None:
         """Send a message with the next number; with a request, an answer is expected."""
         link = self.links[task]
@@ -451,5 +456,6 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     "ask": ClientMachine._ask,
     "run": ClientMachine._run,
     "abort": ClientMachine._abort,
+    "give back": ClientMachine._give_back,
     "tick": ClientMachine._tick,
 }

@@ -14,7 +14,8 @@ a ``"task"``::
                   | ("tick",)                           # the time of a "wake" may have come
     instruction ::= ("send", peer, message, frames)
                   | ("do", session, message, frames)    # answered by "did", in any order
-                  | ("abort", session, step, error)     # of a step after its "do"; "did" follows
+                  | ("abort", session, step, error)     # of a step after its "do"; "did" follows,
+                                                          # unless it came before
                   | ("free", session)                   # all that a session had
                   | ("release", session, partition)
                   | ("let go", session, handles)      # of a step that gets no "do"
@@ -433,8 +434,8 @@ class ServerMachine:
             self._out.append(("abort", session.number, step, error))
         elif step in session.steps:
             self._answer(session, session.steps.pop(step), error=error)
-        elif session.owns(step):
-            session.abort_later(step, error)
+        elif session.owns(step) and not session.abort_later(step, error):  # it has ended
+            self._out.append(("abort", session.number, step, error))
 
     def _renew(self, session: Session, message: Renew, frames: list[Frame]) -> None:
         self._answer(session, message.number)

@@ -113,12 +113,14 @@ class Session:
         self._last_step = max(step, self._last_step)
         return later
 
-    def abort_later(self, step: int, error: ErrorHead) -> None:
-        """Note that a step is to fail when it begins."""
-        if step > self._last_step:
-            self._aborted[step] = error
-            if len(self._aborted) > _REMEMBERED:
-                del self._aborted[next(iter(self._aborted))]
+    def abort_later(self, step: int, error: ErrorHead) -> bool:
+        """Note that a step is to fail when it begins; whether it has not begun yet."""
+        if step <= self._last_step:
+            return False
+        self._aborted[step] = error
+        if len(self._aborted) > _REMEMBERED:
+            del self._aborted[next(iter(self._aborted))]
+        return True
 
     def aborted(self, step: int) -> ErrorHead | None:
         """The error of a step that was aborted before it began."""

@@ -171,6 +171,8 @@ class OpFacts(AlgebraFacts, total=False):
             an effect has to state it.
         holds: whether it acquires its resource, until the end of the step at the latest.
         releases: whether it releases its resource, which a step that fails does as well.
+        many: whether its operands are many elements of a resource, as many as their first axis is
+            long.
         fill: of an op whose elements all equal one number, a function from the attributes to that
             number, or to None if it is not known.
         sums: whether the result is the sum of the inputs.
@@ -207,6 +209,7 @@ class OpFacts(AlgebraFacts, total=False):
     reaches: Reaches
     holds: bool
     releases: bool
+    many: bool
     fill: Callable[[Mapping[str, Any]], Any] | None
     sums: bool
     row_sum: RowSum | None
@@ -222,8 +225,8 @@ GENERAL: Final[OpFacts] = {
     "resource": None, "reads_variable": False, "updates": None, "errors_as": None,
     "with_gradient": None, "draws": False, "inline": None, "on_stack": None, "calls_user": False,
     "host_inputs": (), "host_outputs": (), "on_host": False,
-    "reaches": "nothing", "holds": False, "releases": False, "fill": None, "sums": False,
-    "row_sum": None, "batch": None,
+    "reaches": "nothing", "holds": False, "releases": False, "many": False, "fill": None,
+    "sums": False, "row_sum": None, "batch": None,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting

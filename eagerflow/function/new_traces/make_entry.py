@@ -444,7 +444,8 @@ class _Maker:
             self.tracer.graph.inputs, self.graph_leaves, strict=False)}  # fmt: skip
         for root in static.values():
             name = names.get(id(root.value)) or outside.name_of(root.value) or root.value.label
-            record.static.append(f"{name}={root.number!r}, because of {root.why}")
+            where = f" at {root.where}" if root.where is not None else ""
+            record.static.append(f"{name}={root.number!r}, because of {root.why}{where}")
         for name, (why, source) in self.tracer.sizes.static.items():
             where = f" at {source}" if source is not None else ""
             record.static.append(

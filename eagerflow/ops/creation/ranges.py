@@ -12,7 +12,7 @@ from eagerflow.core.op import bind, functions
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import Dim, maximum
-from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.hardware import Device, as_device, home_of
 from eagerflow.ops.creation.arrays import creating
 from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_number, as_shape, check_choice
@@ -45,10 +45,26 @@ def _number(name: str, what: str, value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
     if hasattr(value, "item") and not getattr(value, "shape", ()):
-        return value.item()
+        return _item(name, what, value)
     if isinstance(value, (int, float, complex)):
         return value
     raise DTypeError(f"{name}: {what} must be a number", given=f"{what}={value!r}")
+
+
+def _item(name: str, what: str, value: Any) -> Any:
+    """The number of a tensor; in a trace, an error that says what a loop runs over."""
+    try:
+        return value.item()
+    except TraceError as error:
+        if type(error) is not TraceError:  # of a trace that has ended
+            raise
+        loop = "a loop of the graph over a tensor n is `for i in range(n)`; " * (name == "arange")
+        raise TraceError(
+            f"{name}: {what} is a tensor whose value is known only when the graph runs",
+            given=error.given,
+            expected="a number, as it gives the size of the result",
+            hint=f"{loop}elements below a bound are ef.arange(length) < n",
+        ) from None
 
 
 def _arange_type(*, size: int, dtype: DType, device: Device, **attrs: object) -> TensorType:

@@ -17,7 +17,7 @@ have to wait for them; only `randint` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, final
 
@@ -32,11 +32,12 @@ from eagerflow.ops.random.continuous import (
     uniform,
 )
 from eagerflow.ops.random.discrete import bernoulli, bits, categorical, permutation, randint
-from eagerflow.ops.random.draws import default_state, set_state
+from eagerflow.ops.random.draws import default_state
+from eagerflow.ops.random.draws import set_state as _set_state
 from eagerflow.ops.random.likes import normal_like, randint_like, uniform_like
 from eagerflow.ops.random.rejection import beta, dirichlet, gamma, poisson
 from eagerflow.resources.generator import GeneratorState
-from eagerflow.unknown_names import module_dir, module_getattr
+from eagerflow.unknown_names import hint_at, module_dir, module_getattr
 
 __all__ = [
     "Generator",
@@ -100,7 +101,7 @@ class Generator:
     def __init__(self, seed: int | None = None) -> None:
         self._state = GeneratorState(seed)
         if seed is not None and is_traced():
-            set_state(self._state, seed)  # each run of the graph sets it again
+            _set_state(self._state, seed)  # each run of the graph sets it again
 
     @property
     def state(self) -> dict[str, int]:
@@ -121,7 +122,23 @@ class Generator:
                 given=repr(value),
                 expected="{'seed': …, 'ticket': …}",
             )
-        set_state(self._state, value["seed"], value["ticket"])
+        _set_state(self._state, value["seed"], value["ticket"])
+
+    def load_state(self, state: Mapping[str, int]) -> None:
+        """Continue from the state of a generator, as modules and optimisers do from theirs.
+
+        Args:
+            state: the `state` of this or another generator.
+
+        Raises:
+            TensorValueError: it is no such state.
+
+        >>> a, b = ef.random.Generator(7), ef.random.Generator(8)
+        >>> b.load_state(a.state)
+        >>> b
+        Generator(seed=7, ticket=0)
+        """
+        self.state = dict(state) if isinstance(state, Mapping) else state
 
     bernoulli = _method(bernoulli)
     beta = _method(beta)
@@ -147,6 +164,14 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore, self._state.get())
+
+
+#: names of other frameworks, whose replacements are in `hints/function_names.py`
+_HINTED: Final = """
+    bit_generator choice get_state initial_seed integers load_state_dict manual_seed random seed
+    set_state shuffle standard_normal state_dict
+"""
+hint_at(Generator, _HINTED.split())
 
 
 def _restore(seed: int, ticket: int) -> Generator:
@@ -181,7 +206,7 @@ def seed(value: int) -> None:
     >>> bool((ef.random.normal((2,)) == a).all())
     True
     """
-    set_state(_default._state, value)
+    _set_state(_default._state, value)
 
 
 __getattr__ = module_getattr("eagerflow.random", globals())

@@ -286,6 +286,7 @@ _insert_many = effect_op(
     BarrierState,
     _insert_type,
     "fence",
+    many=True,
     takes_bytes=True,
     outputs=None,
     host_inputs=(0,),

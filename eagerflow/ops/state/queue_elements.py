@@ -19,7 +19,15 @@ from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.source import capture
-from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype, may_be_same_shape
+from eagerflow.types import (
+    BYTES,
+    DTYPES,
+    DType,
+    TensorSpec,
+    TensorType,
+    as_dtype,
+    may_be_same_shape,
+)
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 _T = TypeVar("_T")
@@ -187,6 +195,14 @@ class Elements:
 def _like(what: str, leaf: Any, device: Device) -> TensorSpec:
     if isinstance(leaf, (str, TensorType, TensorSpec, AbstractArray)):
         return as_spec(what, leaf, device)
+    if isinstance(leaf, DType | type):
+        text = str(TensorType(as_dtype(leaf), ()))
+        raise DTypeError(
+            f"{what}: a dtype says nothing of the shape of the elements",
+            given=str(as_dtype(leaf)),
+            expected="a type with a shape, or an example element",
+            hint=f'"{text}" for a number, "{text[:-1]}3,n]" for a matrix',
+        )
     return type_of(as_tensor(leaf, None, device))
 
 

@@ -54,6 +54,7 @@ from eagerflow.resources.resources_at_tasks import (
     ResourceRecipe,
     resource_on,
 )
+from eagerflow.resources.waiting_operations import loops_over_queues
 from eagerflow.types import DTYPES, INT64, TensorType
 from eagerflow.unknown_names import hint_at
 
@@ -83,7 +84,7 @@ def _putting(name: str, axes: int) -> Op:
 
     return effect_op(
         name, QueueState, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING,
-        host_inputs=lambda attrs: (-1,) if attrs.get("timed") else (),
+        many=bool(axes), host_inputs=lambda attrs: (-1,) if attrs.get("timed") else (),
     )  # fmt: skip
 
 
@@ -410,6 +411,7 @@ class Queue:
                 notes = getattr(error, "__notes__", ())
                 if any(not note.startswith(TASK_NOTE) for note in notes):
                     raise  # the runner that fills the queue failed
+                loops_over_queues.ended += 1
                 return
             yield element
 
@@ -506,8 +508,8 @@ class Queue:
 
 #: names of other frameworks; their replacements: `hints/attribute_names.py`
 _HINTED: Final = """
-    append empty full get get_nowait is_closed maxsize pop popleft push put put_nowait qsize
-    shutdown
+    append empty full get get_nowait is_closed join maxsize pop popleft push put put_nowait qsize
+    shutdown task_done
 """
 hint_at(Queue, _HINTED.split())
 

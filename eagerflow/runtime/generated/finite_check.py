@@ -12,7 +12,7 @@ from eagerflow.core.monitors import (
     not_finite,
 )
 from eagerflow.core.op import get_op
-from eagerflow.errors import NonFiniteError
+from eagerflow.errors import NonFiniteError, note_origin
 from eagerflow.hardware import Device
 from eagerflow.runtime.generated.instructions import Instructions
 from eagerflow.types import LIST, TensorType
@@ -62,8 +62,9 @@ class FiniteCheck:
         else:
             return
         if all(all_finite(inputs[i], device) for i, device in watched.inputs):
+            given = [(inputs[i], device) for i, device in watched.inputs]
             made = [(outputs[i], device) for i, device in watched.outputs]
-            raise self._error(index, inputs, made)
+            raise self._error(index, inputs, given, made)
 
     def _watch(self, index: int) -> _Watched:
         line = self._program.all[index]
@@ -84,7 +85,11 @@ class FiniteCheck:
         return places
 
     def _error(
-        self, index: int, inputs: Sequence[Any], made: Sequence[tuple[Any, Device]]
+        self,
+        index: int,
+        inputs: Sequence[Any],
+        given: Sequence[tuple[Any, Device]],
+        made: Sequence[tuple[Any, Device]],
     ) -> NonFiniteError:
         line = self._program.all[index]
         node = line.node
@@ -94,9 +99,8 @@ class FiniteCheck:
             kind = self._program.kinds[register]
             assert isinstance(kind, TensorType)
             specs.append(kind.like(shape=tuple(x.shape)).on(self._program.devices[register]))
-        error = not_finite(get_op(node.op), specs, node.attrs, made)
+        error = not_finite(get_op(node.op), specs, node.attrs, given, made)
         if node.forward is not None:
-            error.add_note(
-                f"in the gradient of {node.forward.op}, applied at {node.forward.source}"
-            )
+            forward = node.forward
+            note_origin(error, f"in the gradient of {forward.op}, applied at {forward.source}")
         return error

@@ -15,7 +15,7 @@ from eagerflow import events
 from eagerflow.core.infer import infer_specs
 from eagerflow.core.kernel_lookup import explain
 from eagerflow.core.op import get_op
-from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, step_of
+from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, failed_runners, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import begin_told
@@ -39,7 +39,7 @@ class _Wait:
 
     __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_frames", "_inputs",
                  "_is_begun", "_node", "_runner", "_seconds", "_start", "_step",
-                 "_timer")  # fmt: skip
+                 "_tier", "_timer")  # fmt: skip
 
     def __init__(
         self, node: Node, inputs: Sequence[Any], completion: AbstractCompletion, device: Device,
@@ -51,6 +51,7 @@ class _Wait:
         self._caller = 0 if self._runner else step_of.caller or get_ident()
         self._node = node
         self._completion = completion
+        self._tier = completion.tier
         self._inputs = inputs
         self._timer: Timer | None = None
         self._is_begun = begun is not None
@@ -67,12 +68,12 @@ class _Wait:
 
     def begin(self) -> Callable[[], object]:
         """Begin the wait; returns a function that ends it if its result is no longer wanted."""
-        attempt, seconds = self._attempt, self._seconds
+        attempt, seconds, completion = self._attempt, self._seconds, self._completion
         if not self._is_begun:
             attempt.before_wait(sleeps=False)
         attempt.waiter = self._described
         if get_op(self._node.op).holds:
-            self._completion.at_end(attempt.abandon)  # has no effect if it was released before
+            completion.at_end(attempt.abandon)  # has no effect if it was released before
         try:
             if self._is_begun:
                 if attempt.calls_back(self._ended):
@@ -84,7 +85,7 @@ class _Wait:
                 if attempt.calls_back(self._ended):
                     self._ended()
         except BaseException as error:  # of an instrument, or Ctrl-C
-            if self._completion.failed(error):
+            if completion.failed(error):
                 attempt.abandon()  # an element that it takes would be lost
         if seconds is not None and not attempt.done:
             self._timer = timers.call(seconds, self._late)
@@ -99,7 +100,7 @@ class _Wait:
 
     def _late(self) -> None:
         attempt, seconds = self._attempt, self._seconds
-        attempt.cancel(lambda: attempt.late(seconds))
+        attempt.cancel(lambda: failed_runners.noted(attempt.late(seconds)))
 
     def _ended(self) -> None:
         """Pass the values or the error of the ended attempt to the step."""
@@ -121,11 +122,14 @@ class _Wait:
                 self._completion.done(*values)
             elif self._completion.failed(failed) and self._attempt.failure is None:
                 self._attempt.abandon()  # an element that it took goes back
+            self._attempt.let_go()
+            self._inputs = ()
+            del self._completion
 
     def _known(self) -> dict[str, Any]:
         """Fields of all its events."""
         return {
-            "device": str(self._device), "executable": self._completion.tier.number, "thread": 0,
+            "device": str(self._device), "executable": self._tier.number, "thread": 0,
             "caller": self._caller, "runner": self._runner, "step": self._step,
             "frames": self._frames,
         }  # fmt: skip
@@ -144,7 +148,7 @@ class _Wait:
         pairs = zip(node.outputs, values, strict=True)
         event = NodeEvent(
             **described(node, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs]),
-            **self._known(), start=self._start, stop=stop, graph=self._completion.tier.graph.name,
+            **self._known(), start=self._start, stop=stop, graph=self._tier.graph.name,
             waited=0.0 if since is None else stop - since,
         )  # fmt: skip
         events.end(event)

@@ -58,14 +58,16 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
         told.append(
             Diagnosis(kind, cause.text, cause.executable, cause.node, cause.queue, "", cause.path)
         )
+    retraces = _retraces(watcher, now)
     number, text = between_text(watcher, now)
-    if number:
+    waits = any(one.kind in ("stuck", "starves") for one in told)
+    if number and not waits and not retraces:  # waits and traces between steps have these causes
         told.append(Diagnosis("between", text, number))
     times = watcher.log.busiest(now)
     observed = None if times is None else watcher.observed(times.executable)
     if observed is not None:
         told += _slow(observed, 1.0 - waiting_share(watcher, observed.executable, now))
-    return [*told, *_retraces(watcher, now)]
+    return [*told, *retraces]
 
 
 def _tasks(watcher: Watcher, now: float) -> list[Diagnosis]:

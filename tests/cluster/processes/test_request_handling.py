@@ -13,13 +13,14 @@ import pytest
 from msgspec.structs import replace
 
 from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
-from eagerflow.cluster.processes.request_handling import TaskWork
+from eagerflow.cluster.processes.request_handling import TaskWork, _OpenStep
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.protocol.message_heads import ErrorHead, TypeHead, step_number
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import Eager, MakeResource, Register, RunStep
 from eagerflow.cluster.protocol.values import encode_value
 from eagerflow.runtime.rendezvous.station import Station
+from eagerflow.runtime.scheduled.detached import DetachedStep
 
 SESSION = 5
 STEP = step_number(SESSION, 1)
@@ -111,6 +112,32 @@ def test_an_abort_may_come_while_a_step_begins(
     error = told.get(timeout=30)[-1]
     assert "enough" in error.wrong
     assert not work._steps
+
+
+def test_a_step_that_was_aborted_gives_no_results_even_if_it_has_run(
+    work: TaskWork, told: SimpleQueue[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The abort comes as the step begins, and its last node has run before it is noted."""
+    work.do(SESSION, Register(3, 1, {}, {}, {}), [GRAPHS["heavy"].encode()])
+    assert told.get(timeout=30)[-1] is None
+    ended, runs = Event(), _OpenStep.runs
+    take = DetachedStep._take_result
+
+    def late(opened: _OpenStep, step: Any) -> None:
+        work.abort(SESSION, STEP, ErrorHead("CancelledError", "enough"))
+        assert ended.wait(30)
+        runs(opened, step)
+
+    def results(step: DetachedStep) -> Any:
+        made = take(step)
+        ended.set()
+        return made
+
+    monkeypatch.setattr(_OpenStep, "runs", late)
+    monkeypatch.setattr(DetachedStep, "_take_result", results)
+    frames: list[Any] = []
+    work.do(SESSION, RunStep(4, STEP, 1, feeds(frames)), frames)
+    assert "enough" in told.get(timeout=30)[-1].wrong
 
 
 # --- queues ------------------------------------------------------------------------------------

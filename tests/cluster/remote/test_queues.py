@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
 import signal
@@ -17,6 +18,7 @@ import psutil
 import pytest
 
 import eagerflow as ef
+from eagerflow.cluster.processes.pending_answers import Pending
 from eagerflow.errors import (
     ClusterWarning,
     DeadlineError,
@@ -264,7 +266,7 @@ def test_another_queue_of_that_name_is_an_error_that_names_who_made_it(
     with pytest.raises(ResourceError, match="'taken' in the container 'shared'") as caught:
         ef.Queue(capacity, like, kind=kind, device="ps:0", name="taken", container="shared")
     assert caught.value.expected is not None
-    assert "fifo queue of f32[] for 3 on cpu:0, as made by session" in caught.value.expected
+    assert "fifo queue of f32[] for 3 on ps:0/cpu:0, as made by session" in caught.value.expected
 
 
 def test_a_container_has_one_thing_of_a_name(cluster: ef.cluster.Cluster) -> None:
@@ -349,7 +351,7 @@ def test_a_task_that_dies_is_named_with_its_queue(cluster: ef.cluster.Cluster) -
     with pytest.warns(ClusterWarning, match="gone:0 was restarted"):
         cluster.restart("gone:0")
     for use in (own.size, lambda: own.enqueue(1.0), step):
-        with pytest.raises(TaskLost, match="gone:0 is lost") as caught:
+        with pytest.raises(TaskLost, match="gone:0 was restarted: the queues") as caught:
             use()
         assert "fifo queue 'own'" in str(caught.value.given)
     again = ef.Queue(2, "f32[]", device="gone:0", name="both", container="shared")
@@ -462,3 +464,119 @@ def test_a_reader_takes_names_from_a_queue_of_this_process(cluster: ef.cluster.C
     names = ef.Queue(3, "bytes[]", device="ps:0")
     with pytest.raises(ResourceError, match="queue of names is at a task"):
         ef.io.TextLineReader(names)
+
+
+# --- what a stranger met -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_ctrl_c_after_the_element_was_taken_puts_it_back(
+    traced: bool, cluster: ef.cluster.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer has come, and the call is interrupted before it returns."""
+    queue = queue_of(1.0, 2.0)
+    take = ef.trace(lambda: queue.dequeue()) if traced else queue.dequeue
+    assert take().item() == 1
+    queue.enqueue(3.0)
+    results = Pending.results
+
+    def interrupted(pending: Pending) -> Any:
+        results(pending)
+        if pending.step:
+            monkeypatch.setattr(Pending, "results", results)
+            raise KeyboardInterrupt
+        return results(pending)
+
+    monkeypatch.setattr(Pending, "results", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        take()
+    assert left(queue) == [2, 3]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "shuffle", "priority", "padding"])
+def test_elements_that_come_while_a_ctrl_c_is_on_its_way_go_back(
+    kind: Any, cluster: ef.cluster.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step has ended at the task when the client aborts it."""
+    how = {"priority": [1, 2]} if kind == "priority" else {}
+    queue = ef.Queue(4, "f32[]", device="ps:0", kind=kind)
+    queue.enqueue_many([1.0, 2.0], **how)
+    wait = Pending.wait
+
+    def interrupted(pending: Pending, seconds: float | None = None) -> bool:
+        if pending.step:
+            monkeypatch.setattr(Pending, "wait", wait)
+            until(lambda: open_steps() == 0)
+            raise KeyboardInterrupt
+        return wait(pending, seconds)
+
+    monkeypatch.setattr(Pending, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        queue.dequeue_many(2)
+    assert queue.size().item() == 2
+    assert sorted(left(queue)) == [1, 2]
+
+
+def test_an_accumulator_and_a_barrier_take_back_too(
+    cluster: ef.cluster.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums = ef.Accumulator("f32[]", device="ps:0")
+    pairs = ef.Barrier(("f32[]",), device="ps:0")
+    sums.add(3.0, 0)
+    pairs.insert_many(0, [7], [1.0])
+    results = Pending.results
+    for take in (lambda: sums.take(1), lambda: pairs.take_many(1)):
+
+        def interrupted(pending: Pending) -> Any:
+            if pending.step:
+                monkeypatch.setattr(Pending, "results", results)
+                raise KeyboardInterrupt
+            return results(pending)
+
+        monkeypatch.setattr(Pending, "results", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            take()
+    assert sums.take(1).item() == 3
+    assert pairs.take_many(1)[0].tolist() == [7]
+
+
+def test_errors_name_devices_as_this_process_does(cluster: ef.cluster.Cluster) -> None:
+    queue = queue_of(capacity=1)
+    queue.enqueue(1.0)
+    with pytest.raises(ef.errors.WaitTimeoutError) as caught:
+        queue.enqueue(1.0, timeout=0.0)
+    assert "f32[]@ps:0/cpu:0 with 1 of 1" in str(caught.value)
+
+
+def test_a_conflict_of_names_is_told_at_the_line_that_names(cluster: ef.cluster.Cluster) -> None:
+    program = "    ef.Queue(3, 'i64[]', device='ps:0', name='told', container='shared')"
+    other_client(cluster.folder, program).communicate()
+    with pytest.raises(ResourceError) as caught:
+        queue_of(name="told", container="shared")
+    assert "test_queues.py" in str(caught.value)
+    assert "of i64[] for 3 on ps:0/cpu:0, as made by" in str(caught.value)
+
+
+def test_a_copy_of_a_stand_in_ends_quietly(cluster: ef.cluster.Cluster) -> None:
+    queue = queue_of(1.0)
+    with pytest.raises(TypeError):
+        copy.deepcopy(queue)
+    gc.collect()
+    assert left(queue) == [1]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_snapshots_of_variables_at_tasks(traced: bool, cluster: ef.cluster.Cluster) -> None:
+    variables = [ef.Variable(float(i), device=d) for i, d in enumerate(["ps:0", "ps:1", "cpu:0"])]
+
+    def take() -> Any:
+        variables[0].assign_add(1.0)
+        made = ef.snapshot(variables)
+        variables[0].assign_add(1.0)
+        return made
+
+    call = ef.trace(take) if traced else take
+    for i in range(2):
+        made = call()
+        assert [x.item() for x in made] == [2 * i + 1, 1, 2]
+        assert [str(x.device) for x in made] == ["ps:0/cpu:0", "ps:1/cpu:0", "cpu:0"]

@@ -88,7 +88,7 @@ def test_another_type_is_an_error_that_names_who_made_it(cluster: ef.cluster.Clu
     other_client(cluster.folder, program)
     with pytest.raises(ResourceError, match="'taken' in the container 'shared'") as told:
         counter(name="taken")
-    assert told.value.given == "variable f32[1]@cpu:0"
+    assert told.value.given == "variable f32[1]@ps:0/cpu:0"
     assert "i64[2]" in str(told.value.expected)
     assert "as made by session" in str(told.value.expected)
     assert "process" in str(told.value.expected)

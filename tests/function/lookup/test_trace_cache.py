@@ -177,7 +177,8 @@ def test_the_third_trace_for_one_reason_warns_with_it() -> None:
     with pytest.warns(
         RetraceWarning,
         match=r"f was traced 3 times because of n; n: now 3, before 2 \(static\); "
-        r"static: n=3, because of its use as an index or a size; f.explain\(\) shows all$",
+        r"static: n=3, because of its use as an index or a size at .*"
+        r": for _ in range\(n\):; f.explain\(\) shows all$",
     ):
         f(x, 3)
 

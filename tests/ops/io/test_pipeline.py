@@ -123,7 +123,7 @@ def test_what_is_no_picture_stops_its_runner(wrap: Any, make_records: MakeFile) 
     pipeline = Pipeline(wrap)
     pipeline.records.enqueue(record)
     runner = ef.spawn(pipeline.parse)
-    with pytest.raises(RecordError, match="no picture of a known format: b'no picture'") as caught:
+    with pytest.raises(RecordError, match=r"not a picture of a known .*: b'no picture'") as caught:
         runner.join()
     assert "in Pipeline._parse: image = ef.io.decode_image(" in str(caught.value)
 

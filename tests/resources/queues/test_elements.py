@@ -62,6 +62,14 @@ def test_another_dtype(call: Call) -> None:
     assert numbers(queue.size()) == 0
 
 
+@pytest.mark.parametrize("dtype", [ef.int64, int, np.int64])
+def test_a_dtype_is_not_an_element(dtype: Any) -> None:
+    for make in (ef.Accumulator, lambda like: ef.Queue(5, like), lambda like: ef.Barrier((like,))):
+        with pytest.raises(errors.DTypeError, match="says nothing of the shape") as caught:
+            make(dtype)
+        assert str(caught.value.hint).startswith('"i64[]" for a number')
+
+
 @row("dtype")
 def test_another_device(call: Call) -> None:
     with ef.config(cpu_devices=2):

@@ -11,6 +11,7 @@ from types import FrameType
 import pytest
 
 import eagerflow as ef
+from eagerflow import events
 from eagerflow.watching import Watcher
 from eagerflow.watching.diagnosing.between_steps import BetweenSteps
 from eagerflow.watching.diagnosing.diagnosis import diagnoses
@@ -117,3 +118,13 @@ def test_a_place_within_a_step_is_no_sample() -> None:
     f = ef.trace(lambda x: ef.py_call(look, "f32[2]", x) + 1)
     f(ef.ones(2))
     assert seen == []
+
+
+def test_traces_between_steps_are_named_as_such() -> None:
+    watcher, now = watched(0.0015, [0.03] * 40)
+    for i in range(5):
+        event = events.RetraceEvent(name="g", start=now - 0.1, reason=f"label: {i}")
+        event.stop = now - 0.05
+        watcher.end(event)
+    watcher.collect()
+    assert [d.kind for d in diagnoses(watcher, now)] == ["retraces"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from random import Random
 from time import perf_counter, sleep
 
 import pytest
@@ -20,6 +21,7 @@ def quiet() -> Watcher:
     watcher = Watcher()
     watcher._run = lambda: None  # type: ignore[method-assign]  # the test looks
     watcher.observer.duty = Duty(share=1.0)
+    watcher.observer.draw = lambda below: 0  # the next step
     return watcher
 
 
@@ -53,6 +55,23 @@ def test_a_nan_is_found_without_being_asked_for() -> None:
         "NaN: sqrt in outer on cpu:0 makes NaN of finite values, and a result has them, too"
     )
     assert after == []
+
+
+def test_a_nan_in_some_steps_is_found_whatever_their_period() -> None:
+    """Requests come after each eighth step, and the next four steps are fine."""
+    f = ef.trace(lambda x: ef.sqrt(x).sum())
+    good, bad = ef.ones(4), -ef.ones(4)
+    f(good)
+    found = []
+    with quiet() as watcher:
+        watcher.observer.draw = Random(1).randrange
+        for _ in range(80):
+            for x in [good] * 4 + [bad] * 4:
+                f(x)
+            observe(watcher)
+            found += [d.node for d in diagnoses(watcher, perf_counter()) if d.kind == "nan"]
+    assert len(set(found)) == 1
+    assert len(found) > 30  # and it stays, although half of the checked steps have none
 
 
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")  # on purpose
