@@ -71,6 +71,8 @@ def call(function: Any) -> Any:
     if kind is MethodType:
         if issubclass(type(function.__self__), AbstractAsked):
             return function  # methods of numbers inspect their caller
+        if type(function.__self__) is custom_vjp:
+            return _with_converted_arguments(function)  # its rule belongs to the object itself
         inner = call(function.__func__)
         return function if inner is function.__func__ else MethodType(inner, function.__self__)
     if kind is BuiltinFunctionType or kind is type:
