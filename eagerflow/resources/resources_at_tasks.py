@@ -52,7 +52,7 @@ class ResourceRecipe:
     >>> recipe = ResourceRecipe("shuffle", (ef.types.TensorType(ef.types.INT64, ()),), 10, least=2)
     >>> recipe.description
     'shuffle queue of i64[] for 10, of which 2 stay'
-    >>> recipe.build(ef.device("cpu:0"), "shared")
+    >>> recipe.build(ef.ones(1).device, "shared")
     shuffle queue 'shared' of i64[]@cpu:0
     """
 
