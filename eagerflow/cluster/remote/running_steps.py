@@ -18,7 +18,7 @@ from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.cluster.state_machines.client import StepPart
 from eagerflow.errors import CancelledError, EagerflowError
 from eagerflow.events import StepEvent
-from eagerflow.runtime.scheduled.detached import DetachedStep, Result
+from eagerflow.runtime.scheduled.detached import DetachedStep, Result, failure_of, outputs_of
 from eagerflow.runtime.threads.deadline import broken_off
 from eagerflow.runtime.threads.workers import shared
 
@@ -165,7 +165,7 @@ class DetachedRemoteStep:
             if tier.shares:
                 tier.begin(self._step, inputs)
         except BaseException as error:
-            self._end(partial(_raised, error))
+            self._end(failure_of(error))
             return
         if here is not None:
             number = self._step.number
@@ -174,16 +174,16 @@ class DetachedRemoteStep:
                 self._local.begin(tier.given(inputs))
                 self._step.let_fail(self._local.cancel)
             except BaseException as error:
-                self._local_ended(partial(_raised, error))
+                self._local_ended(failure_of(error))
         if self._reason:
             self.cancel(self._reason)
 
     def _local_ended(self, result: Result) -> None:
         """Keep the outputs of the part of this process; if it failed, the tasks are aborted."""
         try:
-            self._mine = partial(_given, result())
+            self._mine = outputs_of(result())
         except BaseException as error:
-            self._mine = partial(_raised, error)
+            self._mine = failure_of(error)
             self._step.stop(error)
         self._part_ended()
 
@@ -193,10 +193,10 @@ class DetachedRemoteStep:
             if self._left:
                 return
         try:
-            result: Result = partial(_given, self._outputs())
+            result: Result = outputs_of(self._outputs())
         except BaseException as error:
             self._tier.failed(self._step, error)
-            result = partial(_raised, error)
+            result = failure_of(error)
         self._end(result)
 
     def _outputs(self) -> tuple[Any, ...]:
@@ -211,11 +211,3 @@ class DetachedRemoteStep:
         if self._event is not None:
             events.end(self._event)
         self._done(result)
-
-
-def _given(made: tuple[Any, ...]) -> tuple[Any, ...]:
-    return made
-
-
-def _raised(error: BaseException) -> tuple[Any, ...]:
-    raise error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 
 #: gives the outputs of a step, or raises its error
 Result = Callable[[], tuple[Any, ...]]
+
+
+def outputs_of(values: tuple[Any, ...]) -> Result:
+    """The result of a step that has given some values."""
+    return partial(tuple, values)
+
+
+def failure_of(error: BaseException) -> Result:
+    """The result of a step that has failed."""
+    return partial(_raise, error)
+
+
+def _raise(error: BaseException) -> tuple[Any, ...]:
+    raise error
+
 
 #: the threads that serve detached steps; none of them blocks while a step waits
 serving: Final = Workers(most=worker_count, name="server")

@@ -27,7 +27,7 @@ from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.rendezvous.rendezvous import twice
 from eagerflow.runtime.rendezvous.transport import Transport
 from eagerflow.runtime.scheduled.actions import Action, asynchronous
-from eagerflow.runtime.scheduled.detached import Result
+from eagerflow.runtime.scheduled.detached import Result, failure_of
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.plan import RUN
 from eagerflow.runtime.threads.deadline import broken_off
@@ -373,9 +373,5 @@ class LightStep:
             self._transport.end(self)
         slots = self._slots
         given = partial(self._program.tier.results, slots)
-        self._done(given if error is None else partial(_raised, error))
+        self._done(given if error is None else failure_of(error))
         slots.clear()  # the traceback of an error refers to the step
-
-
-def _raised(error: Exception) -> tuple[Any, ...]:
-    raise error

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, final
 
 from eagerflow.core.op import get_op
 from eagerflow.events import step_of
 from eagerflow.runtime.scheduled.actions import asynchronous
-from eagerflow.runtime.scheduled.detached import Result
+from eagerflow.runtime.scheduled.detached import Result, failure_of, outputs_of
 from eagerflow.runtime.threads.deadline import broken_off
 from eagerflow_kernels.portable.waiting import waiting
 
@@ -83,13 +82,13 @@ class WaitingStep:
 
     def done(self, *values: Any) -> None:
         """End the step with the results of the op."""
-        self._end(partial(_given, values))
+        self._end(outputs_of(values))
 
     def failed(self, error: BaseException) -> bool:
         """End the step with an error; whether this was the first answer."""
         if self._done is not None and isinstance(error, Exception):
             self.tier.frames[0].actions[0].blame(error)
-        return self._end(partial(_raised, error))
+        return self._end(failure_of(error))
 
     def at_end(self, action: Callable[[], object]) -> None:
         """Do nothing: the op holds no lock."""
@@ -101,11 +100,3 @@ class WaitingStep:
         if done is not None:
             done(result)
         return done is not None
-
-
-def _given(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    return values
-
-
-def _raised(error: BaseException) -> tuple[Any, ...]:
-    raise error
