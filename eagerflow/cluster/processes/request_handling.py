@@ -27,7 +27,7 @@ from eagerflow.cluster.protocol.messages import (
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.cluster.protocol.recipes import read_recipe
 from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value, encode_value
-from eagerflow.cluster.relaying.news import ToldLevel, encode
+from eagerflow.cluster.relaying.news import encode
 from eagerflow.cluster.relaying.step_relay import StepRelay
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, ProtocolError, ResourceError
@@ -35,6 +35,7 @@ from eagerflow.hardware import as_device, memory
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.containers import ResourceContainer
 from eagerflow.resources.meetings import AbstractMeeting
+from eagerflow.resources.queue_levels import Level
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.station import Station
@@ -337,17 +338,16 @@ class TaskWork:
         self._relay.rest(session)
         return (), []
 
-    def _levels(self, session: int) -> list[ToldLevel]:
+    def _levels(self, session: int) -> list[Level]:
         """The levels of the latest queues of a session, and of those that clients share."""
         own = self._private.get(session)
-        levels: list[ToldLevel] = []
+        levels: list[Level] = []
         for container in (*([] if own is None else [own]), *self._shared.values()):
             prefix = "" if container is own else f"{container.name}/"
             for name, resource in container.latest(_LEVELS - len(levels)):
                 meeting = resource.ready if isinstance(resource, BarrierState) else resource
                 if isinstance(meeting, AbstractMeeting):
-                    level = meeting.level()._replace(name=f"{prefix}{name}")
-                    levels.append(ToldLevel(*level))
+                    levels.append(meeting.level()._replace(name=f"{prefix}{name}"))
         return levels
 
     # --- state ---

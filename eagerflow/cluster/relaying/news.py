@@ -14,6 +14,7 @@ import numpy as np
 from eagerflow.cluster.protocol.message_heads import Heads
 from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.errors import ProtocolError
+from eagerflow.resources.queue_levels import Level
 
 
 class ToldRegion(NamedTuple):
@@ -112,28 +113,6 @@ class ToldPlace(NamedTuple):
     thread: int
 
 
-class ToldLevel(NamedTuple):
-    """The level of a queue or its like, as in `eagerflow.resources.queue_levels.Level`.
-
-    Attributes:
-        name: its name in its container, after that of a container that clients share.
-        kind: the kind of resource.
-        depth: the number of elements.
-        capacity: the greatest number of elements; 0 for any number.
-        producers: the number of attempts that wait to put something in.
-        consumers: the number of attempts that wait to take something out.
-        closed: whether new elements are refused.
-    """
-
-    name: str
-    kind: str
-    depth: int
-    capacity: int
-    producers: int
-    consumers: int
-    closed: int
-
-
 #: the tables in their order, each with the columns that hold texts
 _TABLES: Final[tuple[tuple[type[Any], tuple[str, ...]], ...]] = (
     (ToldRegion, ("device",)),
@@ -141,7 +120,7 @@ _TABLES: Final[tuple[tuple[type[Any], tuple[str, ...]], ...]] = (
     (ToldArrival, ("value",)),
     (ToldSum, ("origin", "device")),
     (ToldPlace, ("node", "frame")),
-    (ToldLevel, ("name", "kind")),
+    (Level, ("name", "resource")),
 )
 _NUMBERS: Final = {"start", "stop", "time", "seconds", "progress"}  # other columns hold integers
 
@@ -166,7 +145,7 @@ class News(NamedTuple):
     arrivals: Sequence[ToldArrival]
     sums: Sequence[ToldSum]
     places: Sequence[ToldPlace]
-    levels: Sequence[ToldLevel] = ()
+    levels: Sequence[Level] = ()
 
 
 def encode(news: News) -> tuple[Heads, list[Frame]]:

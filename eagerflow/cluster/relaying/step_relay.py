@@ -13,13 +13,13 @@ from eagerflow.cluster.protocol.message_heads import STEPS
 from eagerflow.cluster.relaying.news import (
     News,
     ToldArrival,
-    ToldLevel,
     ToldMove,
     ToldPlace,
     ToldRegion,
     ToldSum,
 )
 from eagerflow.events import AbstractEvent, BriefRegion, BriefStep, TransferEvent
+from eagerflow.resources.queue_levels import Level
 from eagerflow.running_node import nodes_of_threads, places_of_threads
 from eagerflow.runtime.generated.generated_tier import devices_of_regions
 from eagerflow.runtime.rendezvous.keys import Key
@@ -43,9 +43,9 @@ class _Looker:
         self.moves: deque[ToldMove] = deque()
         self.arrivals: deque[ToldArrival] = deque(maxlen=_ARRIVED)
         self.sums: dict[tuple[int, str, str], ToldSum] = {}
-        self._levels: dict[str, ToldLevel] = {}
+        self._levels: dict[str, Level] = {}
 
-    def changed(self, levels: Sequence[ToldLevel]) -> list[ToldLevel]:
+    def changed(self, levels: Sequence[Level]) -> list[Level]:
         """The levels that are others than at the last call."""
         before, self._levels = self._levels, {level.name: level for level in levels}
         return [level for level in levels if before.get(level.name) != level]
@@ -126,7 +126,7 @@ class StepRelay:
 
     # --- sessions, from the thread that owns the sockets ---
 
-    def look(self, session: int, levels: Sequence[ToldLevel] = ()) -> News:
+    def look(self, session: int, levels: Sequence[Level] = ()) -> News:
         """News since the last call; at first, when recording begins, levels alone.
 
         Args:

@@ -11,7 +11,6 @@ from eagerflow.cluster.protocol.values import decode_values
 from eagerflow.cluster.relaying.news import (
     News,
     ToldArrival,
-    ToldLevel,
     ToldMove,
     ToldPlace,
     ToldRegion,
@@ -20,6 +19,7 @@ from eagerflow.cluster.relaying.news import (
     encode,
 )
 from eagerflow.errors import ProtocolError
+from eagerflow.resources.queue_levels import Level
 
 NEWS = News(
     12.5,
@@ -28,7 +28,7 @@ NEWS = News(
     [ToldArrival(3, "y -> cpu:1 while:2", 1.125)],
     [ToldSum(1, "ps:0/cpu:0", "worker:0/cpu:0", 900, 2**50, 3.5)],
     [ToldPlace(2, "net/äx", "while", 7, 0.25, 2**47)],
-    [ToldLevel("shared/q", "fifo", 3, 10, 0, 2, 1)],
+    [Level("shared/q", "fifo", 3, 10, 0, 2, True)],
 )
 
 
