@@ -40,7 +40,7 @@ def forget(function: str) -> None:
 def noted(error: _E) -> _E:
     """The error of a wait that ended without a result, with notes on the failed runners."""
     with _lock:
-        found = list(_failed.values())
-    for description in found:
+        descriptions = list(_failed.values())
+    for description in descriptions:
         error.add_note(f"  {description}")
     return error

@@ -155,14 +155,14 @@ class VariableGroup:
     Attributes:
         states: the same.
         name: for display.
-        brings: whether values of other processes are brought to this one.
+        copies_here: whether `read` copies the values of tasks into this process.
     """
 
-    __slots__ = ("__weakref__", "_locks", "brings", "name", "states")
+    __slots__ = ("__weakref__", "_locks", "copies_here", "name", "states")
 
     def __init__(self, states: Sequence[VariableState]) -> None:
         self.states = tuple(states)
-        self.brings = False
+        self.copies_here = False
         self.name = "variables"
         self._locks = [s.lock for s in in_order(states)]
 
@@ -181,7 +181,7 @@ class VariableGroup:
         """Views of the values at one instant."""
         with self.held():
             values = [state._data[...] for state in self.states]
-        if not self.brings:
+        if not self.copies_here:
             return values
         devices = [state.device for state in self.states]
         return [

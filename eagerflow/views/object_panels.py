@@ -131,12 +131,12 @@ def stage_waits(
         watcher.activity.collect()
         taken = dict(watcher.activity.taken)
         passed = max(clock() - watcher.opened, 1e-9)
-    found: list[StageWaits | None] = []
+    of_stages: list[StageWaits | None] = []
     for text in map(str.strip, stages):
         known = next((taken[name] for name in taken if _is_stage(name, text)), None)
         waits = None if known is None else StageWaits(text, *known, min(known[1] / passed, 1.0))
-        found.append(waits)
-    return found
+        of_stages.append(waits)
+    return of_stages
 
 
 def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], float]) -> Panel:

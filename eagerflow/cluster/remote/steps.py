@@ -108,7 +108,7 @@ class RemoteTier:
                 node.attrs = {**node.attrs, "to": here}
             group = node.attrs.get("resource")
             if type(group) is VariableGroup:  # its results are sent on from here
-                group.brings = True
+                group.copies_here = True
         self.here = None if self._local is None else ScheduledTier(
             self._local.graph, number, routes=self._routes,
             transport=_Values(self.connections.station),

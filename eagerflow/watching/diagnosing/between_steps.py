@@ -165,19 +165,19 @@ def between_text(watcher: Watcher, now: float) -> tuple[int, str]:
     times = watcher.log.busiest(now)
     if times is None or times.detached:
         return 0, ""
-    found = watcher.between.of(times.executable, watcher.log.timeline(0, TIMELINE_STEPS), now)
-    if found is None or found.seconds < _LEAST:
+    between = watcher.between.of(times.executable, watcher.log.timeline(0, TIMELINE_STEPS), now)
+    if between is None or between.seconds < _LEAST:
         return 0, ""
-    waited = seconds_for_input(watcher, {0}, found.since, now) / max(
-        found.until - found.since, 1e-9
+    waited = seconds_for_input(watcher, {0}, between.since, now) / max(
+        between.until - between.since, 1e-9
     )
-    if found.share - waited < _MUCH:
+    if between.share - waited < _MUCH:
         return 0, ""
     text = (
-        f"{share_text(found.share - waited)} of the time is between the steps of "
+        f"{share_text(between.share - waited)} of the time is between the steps of "
         f"{name_of(times.executable)}, in code outside of traced functions"
     )
-    where = "" if found.source is None else f", mostly at {_line(found.source)}"
+    where = "" if between.source is None else f", mostly at {_line(between.source)}"
     return times.executable, text + where
 
 
