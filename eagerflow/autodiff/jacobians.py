@@ -126,16 +126,18 @@ def jacfwd(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callabl
 
         directions = [_among(x, start, ends[-1]) for x, start in zip(xs, ends, strict=False)]
         columns = vmap(along, out_axes=-1, randomness="same")(*directions)
-        blocks = [
-            [
-                functions["reshape"](c[..., start : start + x.size], (*c.shape[:-1], *x.shape))
-                for x, start in zip(xs, ends, strict=False)
-            ]
-            for c in columns
-        ]
-        return tree.unflatten(structure[0], [sources.tree(row) for row in blocks])
+        rows = [sources.tree(_by_argument(c, xs, ends)) for c in columns]
+        return tree.unflatten(structure[0], rows)
 
     return function
+
+
+def _by_argument(columns: Tensor, xs: Sequence[Tensor], ends: Sequence[Any]) -> list[Tensor]:
+    """The columns of a result's Jacobian, divided among the arguments, in their shapes."""
+    return [
+        functions["reshape"](columns[..., start : start + x.size], (*columns.shape[:-1], *x.shape))
+        for x, start in zip(xs, ends, strict=False)
+    ]
 
 
 def _tangent(y: Tensor, t: Any) -> Tensor:
