@@ -10,10 +10,11 @@ from eagerflow import plugins
 from eagerflow.core import interpreter
 from eagerflow.core.op_records.batch_rules import STATE
 from eagerflow.core.op_records.op_facts import GENERAL, family_of
-from eagerflow.core.op_records.rows_of_kernels import (
+from eagerflow.core.op_records.registration_checks import (
     check_count,
     check_kind,
     check_rules,
+    check_statement,
     warn_of_unknown,
 )
 from eagerflow.core.stack import stack
@@ -294,11 +295,7 @@ def define(
         raise OpDefinitionError(
             f"an op named {name!r} exists", hint="pass replace=True to redefine it"
         )
-    if (vjp is None) != nondifferentiable:
-        raise OpDefinitionError(
-            f"{name}: the gradient statement is missing or contradicts itself",
-            expected="either vjp=... or nondifferentiable=True",
-        )
+    check_statement(name, vjp, nondifferentiable=nondifferentiable)
     check_rules(op, vjp)
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.effect, op.moves, op.devices = effect, moves, devices or common_device

@@ -316,10 +316,9 @@ class TracedFunction(Generic[_P, _R_co]):
     ) -> Self:  # fmt: skip
         """Set the devices on which nodes run, from the next call on.
 
-        Rules decide where ops run, never what they compute: results are the same to the last bit,
-        and are moved to the device that the program says. Rules bind ops without state; state
-        stays, and so do the ops that read and change it (`eagerflow.move` moves it). A derivative
-        runs where its op does.
+        Rules decide where ops run, never what they compute: results have the same bits, and are
+        moved to the device that the program says. Rules bind ops without state; ops with state stay
+        where it is (`eagerflow.move` moves it). A derivative runs where its op does.
 
         A pattern is matched against the scope and name of a node: ``"encoder/layer0"`` matches all
         nodes in that scope (see `eagerflow.name_scope`; calls of modules and traced functions are
@@ -336,9 +335,8 @@ class TracedFunction(Generic[_P, _R_co]):
             devices: of automatic placement, devices on which nodes may be placed; other nodes stay
                 where the program says. By default all devices of the kind that the program uses,
                 since kinds differ in bits.
-            memory: of automatic placement, the bytes that each device may hold, the program's own
-                devices included, or the bytes of some devices by name; limits of devices count as
-                well. Symbolic sizes count as in the call for which a trace is planned.
+            memory: of automatic placement, the bytes that each device may hold, or those of some
+                devices by name; symbolic sizes count as in the call for which a trace is planned.
 
         Returns:
             The function itself.

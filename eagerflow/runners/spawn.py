@@ -159,19 +159,16 @@ def spawn(
         args: its arguments.
         name: the name of the runner, in messages and lists of threads; by default that of the
             function, with a number.
-        closes: objects to close at its end, so that no reader waits for more: queues, barriers, or
-            others with ``close``. An object that several runners name is closed by the last of them
-            to end; a runner spawned after all others have ended finds it closed
-            (``docs/queues.md``: how to hold it open). A runner that ends with an error closes a
-            queue at once, and cancels its pending puts.
+        closes: queues, barriers, or others with ``close``, to close at its end, so that no reader
+            waits for more. Of several runners that name an object the last to end closes it, but a
+            runner that ends with an error closes a queue at once, and cancels its pending puts.
         runs: the number of runs after which it ends: 1 for a function with a loop of its own. By
-            default any number; as repeating a finished loop is seldom meant, a warning then tells
-            of it, unless ``runs=ef.inf`` asks for it.
+            default any number, with a warning if a finished loop is repeated; without for `ef.inf`.
         kwargs: keyword arguments of the function.
 
     Raises:
-        TraceError: the call is in a traced function, ``fn`` is no function, or a generator or
-            coroutine, whose calls do not run its body; or tracing ``fn`` fails.
+        TraceError: the call is in a traced function, or ``fn`` is not a function, or is a generator
+            or coroutine function, or its tracing fails.
 
     >>> numbers, squares = ef.Queue(2, ef.tensor(0)), ef.Queue(2, ef.tensor(0))
     >>> @ef.trace

@@ -1,4 +1,4 @@
-"""Checks of the rows of the table of kernels that users add."""
+"""Checks of what users register: rows of the table of kernels, and derivatives of ops."""
 
 from __future__ import annotations
 
@@ -43,6 +43,15 @@ def count_of_rules(name: str, rules: int, inputs: int) -> OpDefinitionError:
         given=f"{rules} rule{'s' * (rules != 1)} for {inputs} input{'s' * (inputs != 1)}",
         expected="vjp=(rule, rule, …) with a rule, or None where no derivative flows, for each",
     )
+
+
+def check_statement(name: str, vjp: Any, *, nondifferentiable: bool) -> None:
+    """Refuse an op without one statement about its gradient."""
+    if (vjp is None) != nondifferentiable:
+        raise OpDefinitionError(
+            f"{name}: the gradient statement is missing or contradicts itself",
+            expected="either vjp=... or nondifferentiable=True",
+        )
 
 
 def check_rules(op: Op, vjp: Any) -> None:
