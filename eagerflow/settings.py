@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.errors import SettingError
-from eagerflow.unknown_names import unknown_name
+from eagerflow.unknown_names import find_hint, unknown_name
 
 
 @final
@@ -161,7 +161,9 @@ def _check(changes: Changes) -> None:
             expected = "True or False" if wants_bool else f"an int of at least 1{none}"
             if name in _TEXTS:
                 expected = " or ".join(map(repr, _TEXTS[name]))
-            raise SettingError(f"config: {name} cannot be {value!r}", expected=expected)
+            hint = find_hint("eagerflow.config", name) if name in _TEXTS else None
+            wrong = f"config: {name} cannot be {value!r}"
+            raise SettingError(wrong, expected=expected, hint=hint)
 
 
 @final

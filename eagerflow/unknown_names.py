@@ -29,6 +29,17 @@ def find_hints_by(find: Callable[[str, str], str | None]) -> None:
     _find = find
 
 
+def find_hint(owner: str, name: str) -> str | None:
+    """The hint of `eagerflow/hints` for a name that a module or a class lacks, if there is one.
+
+    Args:
+        owner: the name of the module or the class; ``"axis"`` for functions that are given a value
+            in the place of an axis.
+        name: the name that it lacks, or of the function.
+    """
+    return _find(owner, name)
+
+
 def unknown_name(
     owner: str, name: str, known: Mapping[str, object], hints: Mapping[str, str] | None = None
 ) -> UnknownNameError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 import types
@@ -170,6 +171,12 @@ def test_documented_with_an_example() -> None:
     names = public()
     assert len(names) > 500
     check_each(names, _has_an_example)
+
+
+def test_each_name_for_libraries_is_on_their_page() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text()
+    names = set(re.findall(r"\w+", page))
+    assert sorted(set(ef.extending.__all__) - names) == []
 
 
 def _methods(cls: type) -> Iterator[tuple[str, object]]:

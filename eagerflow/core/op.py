@@ -430,6 +430,11 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
 
     Returns:
         A tensor. Ops of several outputs give a tuple of them: see `bind_several`.
+
+    >>> from eagerflow.core.op import get_op
+    >>> from eagerflow.extending import bind
+    >>> bind(get_op("sum"), ef.tensor([1.0, 2.0]), axis=(0,), keepdims=False)
+    Tensor(3., f32[]@cpu:0)
     """
     try:  # costs nothing if nothing is raised
         if stack.engaged:

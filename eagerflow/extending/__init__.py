@@ -1,9 +1,9 @@
 """The API for libraries, beside the public names of `eagerflow` itself.
 
 `eagerflow.nn`, `optim`, `data` and `checkpoint` use this and nothing else of the framework, and so
-may any library. `docs/extending.md` explains each name. The names for traces
-(`extending/tracing.py`) and for pipelines (`extending/pipelines.py`) load more of the framework
-when one of them is first used.
+may any library. `docs/extending.md` explains each name. The names for ops of one's own
+(`extending/ops.py`), for traces (`extending/tracing.py`) and for pipelines
+(`extending/pipelines.py`) load more of the framework when one of them is first used.
 """
 
 from importlib import import_module as _import_module
@@ -47,11 +47,15 @@ from eagerflow.unknown_names import (
 )
 
 if _TYPE_CHECKING:
+    from eagerflow.extending.ops import *
     from eagerflow.extending.pipelines import *
     from eagerflow.extending.tracing import *
 
 #: names that load more of the framework, by their module
 _LATER: _Final = {
+    "ops": ("ANY", "BOOL", "COMPLEX", "FLOATING", "INEXACT", "INTEGER", "NUMERIC", "REAL",
+            "binary", "bind", "define", "each_row", "elementwise", "floating", "over",
+            "per_output", "portable", "promote", "special", "sum_to_like", "times", "unary"),
     "pipelines": ("FifoStore", "QueueState", "SequenceStore", "ShuffleStore", "begin_told",
                   "ending", "slept", "to_html"),
     "tracing": ("call_in_scope", "children", "in_graph", "note_set", "note_walk", "undo_by",
@@ -59,16 +63,18 @@ _LATER: _Final = {
 }  # fmt: skip
 
 __all__ = [
-    "COUNT", "FRACTION", "NOT_NEGATIVE", "POSITIVE", "PROBABILITY", "SIZE", "FifoStore",
+    "ANY", "BOOL", "COMPLEX", "COUNT", "FLOATING", "FRACTION", "INEXACT", "INTEGER",
+    "NOT_NEGATIVE", "NUMERIC", "POSITIVE", "PROBABILITY", "REAL", "SIZE", "FifoStore",
     "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source",
-    "TensorLike", "begin_told", "call_in_scope", "capture", "children", "ending",
-    "first_names", "hint_about", "hint_at", "in_graph", "in_range", "is_part", "is_traced",
-    "is_weak", "keep_together", "matched", "maximum", "may_equal", "module_dir",
-    "module_getattr", "nearest",
-    "new_file", "note_set", "note_walk", "number_now", "one_of", "pack", "packed_size",
-    "progress_bar", "put_state", "renaming", "replaced", "require", "same", "slept",
-    "sync_folder", "table_html", "table_lines", "to_html", "tree", "undo_by", "unknown_name",
-    "unpack", "unwritable", "walk", "warn",
+    "TensorLike", "begin_told", "binary", "bind", "call_in_scope", "capture", "children",
+    "define", "each_row", "elementwise", "ending", "first_names", "floating", "hint_about",
+    "hint_at", "in_graph", "in_range", "is_part", "is_traced", "is_weak", "keep_together",
+    "matched", "maximum", "may_equal", "module_dir", "module_getattr", "nearest", "new_file",
+    "note_set", "note_walk", "number_now", "one_of", "over", "pack", "packed_size",
+    "per_output", "portable", "progress_bar", "promote", "put_state", "renaming", "replaced",
+    "require", "same", "slept", "special", "sum_to_like", "sync_folder", "table_html",
+    "table_lines", "times", "to_html", "tree", "unary", "undo_by", "unknown_name", "unpack",
+    "unwritable", "walk", "warn",
 ]  # fmt: skip
 
 

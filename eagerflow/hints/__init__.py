@@ -21,6 +21,7 @@ from eagerflow.hints.function_names import (
     GENERATORS,
     LINALG,
     RANDOM,
+    SETTING_NAMES,
     SETTINGS,
     SPELLINGS,
 )
@@ -34,13 +35,17 @@ from eagerflow.hints.nn import (
     initial_hint,
 )
 from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS, SCHEDULES
+from eagerflow.hints.parameter_names import AXES
 from eagerflow.hints.replacement_programs import PROGRAMS
 
 __all__ = ["ATTRIBUTES", "MODULE_NAMES", "find"]
 
 #: by module
 MODULE_NAMES: Final = {
-    "eagerflow": PROGRAMS | FUNCTIONS | {name: ARRAYS[name] for name in ALSO_FUNCTIONS},
+    "eagerflow": PROGRAMS
+    | SETTING_NAMES
+    | FUNCTIONS
+    | {name: ARRAYS[name] for name in ALSO_FUNCTIONS},
     "eagerflow.data": DATA,
     "eagerflow.distributions": DISTRIBUTIONS,
     "eagerflow.extending": EXTENDING,
@@ -72,11 +77,14 @@ def find(owner: str, name: str) -> str | None:
     """The hint for a name that a module or a class lacks, if there is one.
 
     Args:
-        owner: the name of the module or the class.
-        name: the name that it lacks.
+        owner: the name of the module or the class; ``"axis"`` for functions that are given a value
+            in the place of an axis.
+        name: the name that it lacks, or of the function.
     """
     if owner in ATTRIBUTES:
         return ATTRIBUTES[owner].get(name)
+    if owner == "axis":
+        return AXES.get(name)
     table = SETTINGS if owner == "eagerflow.config" else MODULE_NAMES.get(owner, {})
     if name in table:
         return table[name]

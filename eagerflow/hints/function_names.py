@@ -143,25 +143,43 @@ FUNCTIONS: Final = {
     "require": "ef.asarray(x, dtype=...)",
     "save": "ef.checkpoint.save(path, tree)",
     "set_default_device": "with ef.device(device): ...",
-    "set_num_threads": "ef.config(threads=count)",
     "shape": "x.shape",
     "size": "x.size",
     "use_deterministic_algorithms": REPEATED,
     "watch": "ef.dashboard() shows running functions, ef.show(f) one; tape.watch(x) is of a tape",
     "special": "ef itself has these functions: ef.erf, ef.gammainc, ef.lgamma, ef.logsumexp; a "
-    "kernel is registered by eagerflow_kernels.table.special",
-    **dict.fromkeys(
-        ["custom_op", "kernel", "op", "register_kernel"],
-        "docs/adding_an_op.md: eagerflow_kernels.table has portable and special, which register "
-        "kernels, and eagerflow.core.op has define and bind; ef.custom_vjp(f) gives a function a "
-        "gradient of its own",
-    ),
+    "kernel is registered by ef.extending.special",
     "stats": "ef.distributions has densities, as ef.distributions.Normal(0, 1).log_prob(x)",
     "trim_zeros": "x[ef.nonzero(x)[0].min() : ef.nonzero(x)[0].max() + 1]",
     "unwrap": "np.unwrap(x.numpy())",
     "view": "ef.reshape(x, shape)",
 }
 
+_KERNELS: Final = (
+    "ef.config(kernels='portable'), at the start of a program, computes with NumPy's functions, "
+    "ef.config(kernels='native') with eagerflow's own, which is the default; "
+    "`eagerflow info` names those in force"
+)
+#: of the package itself: hints for settings, and for their values
+SETTING_NAMES: Final = by_name(
+    {
+        _KERNELS: "backend get_backend get_kernels kernel_library kernels native native_kernels "
+        "portable_kernels set_backend set_kernels use_native use_portable",
+        _KERNELS + "; a kernel of your own: from eagerflow.extending import portable": "portable",
+        "ef.config(threads=count)": "num_threads set_num_threads set_num_interop_threads "
+        "set_threads threads",
+        "ef.config(cpu_devices=count)": "cpu_devices set_cpu_devices",
+        "ef.config(gpu_memory_limit=bytes)": "gpu_memory_limit memory_limit set_memory_limit "
+        "set_per_process_memory_fraction",
+        "ef.config(moves='error') refuses the moves of `ef.device` scopes": "moves",
+        "ef.config(soft_placement=True)": "set_soft_device_placement soft_placement",
+        "ef.config(verify=True)": "verify",
+        CHECKED: "check_nan set_check_nan",
+        REPEATED: "deterministic set_deterministic",
+        "ef.config(threads=2), or the name of another setting; with ef.config(...): ... is a block":
+            "set_config set_flags set_option set_options update_config",
+    }
+)  # fmt: skip
 #: of modules within ``torch`` that eagerflow lacks
 FUNCTIONS_OF_MODULES: Final = {
     "Function": "ef.custom_vjp(f) of a plain function f; "
@@ -177,12 +195,9 @@ FUNCTIONS_OF_MODULES: Final = {
 }
 
 #: of ``ef.extending``
-EXTENDING: Final = by_name(
-    {
-        "from eagerflow.core.op import bind, define": "bind define",
-        "from eagerflow_kernels.table import portable, special": "kernel portable special",
-    }
-)
+EXTENDING: Final = {
+    "kernel": "from eagerflow.extending import portable, special, which register kernels"
+}
 #: of ``ef.linalg``
 LINALG: Final = by_name(
     {
@@ -246,5 +261,12 @@ SETTINGS: Final = {
         ["default_dtype", "enable_x64"],
         "dtypes are arguments: ef.zeros(shape, dtype=ef.float64)",
     ),
-    "num_threads": "ef.config(threads=count)",
-}
+    **by_name(
+        {
+            "ef.config(threads=count)": "num_threads n_threads",
+            "ef.config(kernels='portable') computes with NumPy's functions, "
+            "ef.config(kernels='native') with eagerflow's own, which is the default":
+                "backend kernel kernels library native portable",
+        }
+    ),
+}  # fmt: skip

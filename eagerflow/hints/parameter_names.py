@@ -144,6 +144,28 @@ COUNTS: Final = {
 EXAMPLES: Final = {
     "Queue": "ef.Queue(10, ef.tensor(0.0)), where like gives dtype and shape of an element",
 }
+#: by function, the hint where a value stands in the place of the axis, as in ``ef.max(x, y)``
+AXES: Final = {
+    "max": "ef.maximum(x, y) is the greater of two values, element by element",
+    "min": "ef.minimum(x, y) is the smaller of two values, element by element",
+    "sum": "x + y adds two arrays; the sum of one is ef.sum(x, axis)",
+    "prod": "x * y multiplies two arrays; the product of one is ef.prod(x, axis)",
+    "any": "x | y, or ef.logical_or(x, y), combines two arrays",
+    "all": "x & y, or ef.logical_and(x, y), combines two arrays",
+    "concat": "the arrays are one argument, a list: ef.concat([x, y])",
+    "stack": "the arrays are one argument, a list: ef.stack([x, y])",
+    **by_name(
+        {
+            "several arrays are stacked first: ef.stack([x, y]).mean(axis=0)": "mean",
+            "several arrays are stacked first: ef.std(ef.stack([x, y]), axis=0)": "std var",
+            "several arrays are stacked first: ef.argmax(ef.stack([x, y]), axis=0)":
+                "argmax argmin",
+            "ef.logaddexp(x, y) takes two arrays": "logsumexp",
+            "x[ef.argsort(y)] sorts x by the values of y":
+                "sort",
+        }
+    ),
+}  # fmt: skip
 #: hint for functions whose first parameter is a shape
 SHAPES: Final = "the shape is one tuple, such as (2, 3), and later arguments have names"
 

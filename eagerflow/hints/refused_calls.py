@@ -43,6 +43,8 @@ _POSITIONAL: Final = (
 )
 _FORMAT: Final = re.compile(r"^unsupported format string passed to (?P<kind>\w+)\.__format__$")
 _NOT_CALLABLE: Final = re.compile(r"object is not callable$")
+#: packages with public functions
+_OURS: Final = ("eagerflow", "eagerflow_kernels")
 #: namespaces of public functions and classes, besides the package itself
 _SPACES: Final = ("nn", "nn.functional", "nn.init", "optim", "data", "random", "linalg", "fft")
 
@@ -193,7 +195,7 @@ def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
     if (called.__module__, called.__name__) == ("eagerflow.core.op", "Op"):
         return (
             f"bind({path[-1]}, x, axis=0) applies an op to tensors, attributes by name: "
-            "from eagerflow.core.op import bind"
+            "from eagerflow.extending import bind"
         )
     if len(path) < 2:
         return None
@@ -287,7 +289,7 @@ def _fits(callee: Any, name: str) -> bool:
 
 
 def _is_ours(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")).partition(".")[0] == "eagerflow"
+    return str(getattr(function, "__module__", "")).partition(".")[0] in _OURS
 
 
 def _is_ours_frame(frame: FrameType) -> bool:

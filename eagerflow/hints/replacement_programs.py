@@ -133,12 +133,12 @@ PROGRAMS: Final = {
             "ef.cluster": "distributed distribute",
             "ef.profile()": "profiler",
             "ef.data": "utils",
-            "@portable('cube') of a kernel(xp, x), from eagerflow_kernels.table import portable; "
+            "@portable('cube') of a kernel(xp, x); "
             "cube = define('cube', infer=elementwise(INEXACT), saved='inputs', "
             "vjp=(lambda g, out, x: g * 3 * x * x,)) and bind(cube, x), "
-            "from eagerflow.core.op import bind, define, "
-            "from eagerflow.ops.rules.type_rules import INEXACT, elementwise; "
-            "Python code as it is: ef.py_call(f, x.type, x)": "define library register_op",
+            "from eagerflow.extending import INEXACT, bind, define, elementwise, portable; "
+            "Python code as it is: ef.py_call(f, x.type, x)":
+                "bind custom_op define elementwise kernel library op register_kernel register_op",
             # JAX
             "ef.vmap on one device; ef.cluster for several": "pmap shard_map",
             "ef itself has these functions: ef.scan, ef.cond, ef.while_loop, ef.map": "lax",

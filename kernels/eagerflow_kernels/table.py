@@ -58,6 +58,11 @@ def portable(
 
     Raises:
         ValueError: this package has a kernel of that name, which is not to be replaced.
+
+    >>> from eagerflow_kernels.table import portable
+    >>> @portable("my_halves")
+    ... def halves(xp, x):
+    ...     return xp.floor(x / 2)
     """
     if _is_of_package(sys._getframe(1).f_globals.get("__name__")):
         _own_portable.add(name)
@@ -95,6 +100,14 @@ def special(
 
     Raises:
         ValueError: there is no dtype of such a name.
+
+    >>> from eagerflow_kernels.table import portable, special
+    >>> @portable("my_thirds")
+    ... def thirds(xp, x):
+    ...     return xp.floor(x / 3)
+    >>> @special("my_thirds", "cpu", ("float32",))
+    ... def thirds_on_cpus(x):
+    ...     return x // 3
     """
     unknown = [one for one in dtypes or () if one not in DTYPE_NAMES]
     if isinstance(dtypes, str) or unknown:

@@ -156,7 +156,21 @@ def folded(at: BatchSite) -> Any:
 
 
 def each_row(at: BatchSite) -> Any:
-    """The rule of ops that are applied to one row after the other."""
+    """The rule of ops that are applied to one row after the other.
+
+    Args:
+        at: the op, its inputs and their axes of rows.
+
+    >>> from eagerflow.extending import bind, define, each_row, portable
+    >>> @portable("my_last")
+    ... def last(xp, x):
+    ...     return x[-1:]
+    >>> my_last = define("my_last", infer=lambda x: x.like(shape=(1, *x.shape[1:])),
+    ...                  nondifferentiable=True, batch=each_row)
+    >>> ef.vmap(lambda x: bind(my_last, x))(ef.tensor([[1, 2], [3, 4]]))
+    Tensor([[2],
+            [4]], i64[2,1]@cpu:0)
+    """
     parts = [
         at.call("unstack", x, axis=0) if own else None
         for x, own in zip(at.inputs, at.batched, strict=True)

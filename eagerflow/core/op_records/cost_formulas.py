@@ -62,7 +62,16 @@ FREE: Final[CostRule] = free
 
 
 def per_output(flops: float) -> CostRule:
-    """The rule of ops with ``flops`` operations per element of the first output."""
+    """The rule of ops with ``flops`` operations per element of the first output.
+
+    Args:
+        flops: number of operations; an addition is one.
+
+    >>> from eagerflow.extending import per_output
+    >>> kind = ef.ones((2, 3)).type
+    >>> per_output(40)([kind], [kind], {}).flops
+    240
+    """
 
     def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
         total = flops * size_of(outputs[0]) if outputs else 0.0

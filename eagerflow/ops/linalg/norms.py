@@ -68,7 +68,11 @@ _vector_norm = define(
 def _order(name: str, ord: object) -> float:
     if isinstance(ord, (int, float)):
         return float(ord)
-    raise TensorValueError(f"{name}: {ord!r} is not an order", expected="a number")
+    raise TensorValueError(
+        f"{name}: {ord!r} is not an order",
+        expected="a number",
+        hint="the distance of two arrays is ef.linalg.norm(x - y)",
+    )
 
 
 def vector_norm(

@@ -25,6 +25,7 @@ from eagerflow.hardware import Device
 from eagerflow.ops.rules.extents import UNKNOWN, is_symbolic
 from eagerflow.ops.rules.type_rules import normalize_axes, normalize_axis
 from eagerflow.types import Shape
+from eagerflow.unknown_names import find_hint
 
 #: the argument ``device`` of public functions; None is the device of the scope
 DeviceLike = Device | str | None
@@ -52,7 +53,20 @@ def as_index(name: str, what: str, value: Any) -> int:
     except UNKNOWN:
         raise
     except (TypeError, EagerflowError):
-        raise DTypeError(f"{name}: {what} must be an integer", given=f"{what}={value!r}") from None
+        raise DTypeError(
+            f"{name}: {what} must be an integer",
+            given=_given(what, value),
+            hint=_hint_at_axis(name) if what == "axis" else None,
+        ) from None
+
+
+def _given(what: str, value: Any) -> str:
+    return f"{what}={value.type if isinstance(value, Tensor) else repr(value)}"
+
+
+def _hint_at_axis(name: str) -> str | None:
+    """The hint where a value stands in the place of the axis: ``ef.max(x, y)``."""
+    return find_hint("axis", name)
 
 
 def as_number(value: Any) -> Any:
@@ -88,11 +102,14 @@ def _sizes(name: str, what: str, value: Any) -> Shape:
     if isinstance(value, (int, Dim)) or _is_integer_like(value):
         return (as_index(name, what, value),)
     try:
+        if what == "axis" and hasattr(value, "shape"):  # its elements may look like axes
+            raise TypeError
         dims = tuple(value)
     except TypeError:
         raise DTypeError(
             f"{name}: {what} must be an integer or a tuple of integers",
-            given=f"{what}={value!r}",
+            given=_given(what, value),
+            hint=_hint_at_axis(name) if what == "axis" else None,
         ) from None
     return tuple(as_index(name, what, d) for d in dims)
 

@@ -20,7 +20,16 @@ from eagerflow.types import Shape, same_shape
 
 
 def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
-    """``g`` summed over the axes along which ``like`` was broadcast to the shape of ``g``."""
+    """``g`` summed over the axes along which ``like`` was broadcast to the shape of ``g``.
+
+    Args:
+        g: the cotangent of a result of broadcasting.
+        like: the operand.
+
+    >>> from eagerflow.extending import sum_to_like
+    >>> sum_to_like(ef.ones((2, 3)), ef.ones((1, 3)))
+    Tensor([[2., 2., 2.]], f32[1,3]@cpu:0)
+    """
     shape = like.shape
     whole = g.shape
     if _same(whole, shape):
@@ -95,10 +104,28 @@ def safe_quotient(x: Tensor, y: Tensor) -> Tensor:
 
 
 def times(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """The vjp rule of a function of one input whose derivative is ``slope(out, x)``."""
+    """The vjp rule of a function of one input whose derivative is ``slope(out, x)``.
+
+    Args:
+        slope: the derivative, from the output and the input of the op.
+
+    >>> from eagerflow.extending import times
+    >>> rule = times(lambda out, x: 3 * x * x)
+    >>> rule(ef.tensor(1.0), None, ef.tensor(2.0))
+    Tensor(12., f32[]@cpu:0)
+    """
     return lambda g, out, x: g * conjugate(slope(out, x))
 
 
 def over(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """The vjp rule of a function of one input whose derivative is ``1 / slope(out, x)``."""
+    """The vjp rule of a function of one input whose derivative is ``1 / slope(out, x)``.
+
+    Args:
+        slope: the reciprocal of the derivative, from the output and the input of the op.
+
+    >>> from eagerflow.extending import over
+    >>> rule = over(lambda out, x: 2 * out)
+    >>> rule(ef.tensor(1.0), ef.tensor(2.0), None)
+    Tensor(0.25, f32[]@cpu:0)
+    """
     return lambda g, out, x: g / conjugate(slope(out, x))

@@ -226,6 +226,10 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
 
     Raises:
         DTypeError: there is no common dtype.
+
+    >>> from eagerflow.extending import promote
+    >>> [x.dtype for x in promote(ef.ones(2), ef.ones(2, dtype=ef.float64), 3)]
+    [float64, float64, float64]
     """
     first = args[0] if args else None
     if type(first) is Tensor and (dtype is None or first.dtype is dtype):
@@ -277,6 +281,10 @@ def floating(x: TensorLike, dtype: DTypeLike = None) -> Tensor:
     Args:
         x: a tensor, or a value that converts to one.
         dtype: dtype that ``x`` is converted to first; None keeps its dtype.
+
+    >>> from eagerflow.extending import floating
+    >>> floating([1, 2])
+    Tensor([1., 2.], f32[2]@cpu:0)
     """
     tensor = x if type(x) is Tensor else as_tensor(x)
     if dtype is not None:

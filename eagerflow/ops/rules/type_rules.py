@@ -111,6 +111,10 @@ def elementwise(
     Args:
         kinds: the kinds of dtype that the op takes.
         dtype: dtype of the result, if it is not that of the inputs.
+
+    >>> from eagerflow.extending import INEXACT, elementwise
+    >>> elementwise(INEXACT)(ef.ones((2, 1)).type, ef.ones(3).type).shape
+    (2, 3)
     """
 
     @of_family(ELEMENTWISE)
@@ -136,6 +140,15 @@ def unary(
         vjp: the vjp rule of the input.
         flops: number of operations per element.
         facts: its further facts (see `eagerflow.core.op.define`).
+
+    >>> from eagerflow.extending import FLOATING, bind, portable, times, unary
+    >>> @portable("my_softsign")
+    ... def softsign(xp, x):
+    ...     return x / (1 + xp.abs(x))
+    >>> slope = times(lambda out, x: 1 / (1 + ef.abs(x)) ** 2)
+    >>> my_softsign = unary("my_softsign", FLOATING, slope, saved="inputs")
+    >>> ef.grad(lambda x: bind(my_softsign, x))(ef.tensor(1.0))
+    Tensor(0.25, f32[]@cpu:0)
     """
     costly: OpFacts = {"cost": per_output(flops), **facts}
     return define(name, infer=elementwise(kinds), vjp=(vjp,), **costly)
@@ -154,6 +167,16 @@ def binary(
         by_x2: the vjp rule of the second input, likewise.
         flops: number of operations per element of the output.
         facts: its further facts.
+
+    >>> from eagerflow.extending import REAL, binary, bind, portable, sum_to_like
+    >>> @portable("my_gap")
+    ... def gap(xp, x1, x2):
+    ...     return x1 - 2 * x2
+    >>> by_x1 = lambda g, out, x1, x2: sum_to_like(g, x1)
+    >>> by_x2 = lambda g, out, x1, x2: sum_to_like(-2 * g, x2)
+    >>> my_gap = binary("my_gap", REAL, by_x1, by_x2, saved="inputs")
+    >>> bind(my_gap, ef.ones(3), ef.ones(1))
+    Tensor([-1., -1., -1.], f32[3]@cpu:0)
     """
     costly: OpFacts = {"cost": per_output(flops), **facts}
     return define(name, infer=elementwise(kinds), vjp=(by_x1, by_x2), **costly)

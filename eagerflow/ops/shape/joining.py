@@ -108,7 +108,9 @@ def concat(arrays: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     if axis is None:
         tensors = tuple(reshape(x, (-1,)) for x in tensors)
         axis = 0
-    axis = axis_of("concat", tensors[0], axis) if tensors[0].ndim else 0
+    axis = (
+        axis_of("concat", tensors[0], axis) if tensors[0].ndim else as_index("concat", "axis", axis)
+    )
     return bind(_concat, *tensors, axis=axis)
 
 
