@@ -38,12 +38,12 @@ def test_traced_functions_get_tensors(records: str, options: dict[str, Any]) -> 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # a warning of too many traces is an error
-            found = list(Dataset.from_records(records).map(parse, **options))
+            elements = list(Dataset.from_records(records).map(parse, **options))
     finally:
         if options.get("processes"):
             stop_server()
-    assert [x["x"].tolist() for x in found] == [[i, 0.5] for i in range(7)]
-    assert [x["words"].tolist() for x in found] == [[b"w"] * (i % 3) for i in range(7)]
+    assert [x["x"].tolist() for x in elements] == [[i, 0.5] for i in range(7)]
+    assert [x["words"].tolist() for x in elements] == [[b"w"] * (i % 3) for i in range(7)]
     assert len(parse.traces) == (0 if options.get("processes") else 1)
 
 
@@ -90,8 +90,8 @@ def test_rows_of_tensors(words: Any) -> None:
 
 
 def test_padding() -> None:
-    found = [ef.tensor([b"a"]), ef.tensor([b"b", b"c"])]
-    dataset = Dataset.from_iterable(lambda: iter(found))
+    elements = [ef.tensor([b"a"]), ef.tensor([b"b", b"c"])]
+    dataset = Dataset.from_iterable(lambda: iter(elements))
     assert next(iter(dataset.padded_batch(2))).tolist() == [[b"a", b""], [b"b", b"c"]]
     filled = dataset.padded_batch(2, value=b"<pad>")
     assert next(iter(filled)).tolist() == [[b"a", b"<pad>"], [b"b", b"c"]]

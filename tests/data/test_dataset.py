@@ -46,8 +46,8 @@ def test_elements_keep_their_structure() -> None:
         (batch,) = chosen.batch(6)
         assert type(batch["a"]) is Sample
         assert batch["a"].image.shape == (6, 2, 2)
-        found = dict(zip(batch["a"].label.tolist(), batch["a"].image.tolist(), strict=True))
-        assert found == rows
+        by_label = dict(zip(batch["a"].label.tolist(), batch["a"].image.tolist(), strict=True))
+        assert by_label == rows
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "bfloat16", "float8_e5m2",
@@ -140,11 +140,11 @@ def test_without_reshuffle_all_epochs_are_the_first() -> None:
 
 
 def test_orders_without_a_seed_follow_the_seed_of_the_process() -> None:
-    found = []
+    orders = []
     for seed in (1, 1, 2):
         ef.random.seed(seed)
-        found.append(values(numbers(30).shuffle()))
-    assert found[0] == found[1] != found[2]
+        orders.append(values(numbers(30).shuffle()))
+    assert orders[0] == orders[1] != orders[2]
     assert values(numbers(30).shuffle()) != values(numbers(30).shuffle())
 
 
@@ -179,28 +179,28 @@ def test_maps_with_a_seed_draw_the_same_for_the_same_element() -> None:
     def noise(x: ef.Tensor, draws: ef.random.Generator) -> ef.Tensor:
         return x + draws.uniform(())
 
-    found = [values(kind.map(noise, seed=4)) for kind in (
+    epochs = [values(kind.map(noise, seed=4)) for kind in (
         numbers(5), Dataset.from_iterable(lambda: range(5)))]  # fmt: skip
-    assert found[0] == found[1]
-    assert len({x % 1 for x in found[0]}) == 5
+    assert epochs[0] == epochs[1]
+    assert len({x % 1 for x in epochs[0]}) == 5
     dataset = numbers(5).map(noise, seed=4)
     assert values(dataset) != values(dataset)  # another epoch
-    assert values(at(dataset, 0)) == found[0]
-    assert values(numbers(5).map(noise, seed=4).skip(3)) == found[0][3:]
+    assert values(at(dataset, 0)) == epochs[0]
+    assert values(numbers(5).map(noise, seed=4).skip(3)) == epochs[0][3:]
     shuffled = numbers(5).map(noise, seed=4).shuffle(seed=0)
-    assert sorted(values(shuffled)) == sorted(found[0])
+    assert sorted(values(shuffled)) == sorted(epochs[0])
 
 
 def test_epochs_are_counted_across_threads() -> None:
     dataset = numbers(10).shuffle(seed=0)
-    found: list[list[int]] = []
-    threads = [threading.Thread(target=lambda: found.append(values(dataset))) for _ in range(8)]
+    epochs: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: epochs.append(values(dataset))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     again = numbers(10).shuffle(seed=0)
-    assert sorted(found) == sorted(values(again) for _ in range(8))
+    assert sorted(epochs) == sorted(values(again) for _ in range(8))
 
 
 # --- positions --------------------------------------------------------------------------------

@@ -150,16 +150,16 @@ def test_ctrl_c_frees_all_and_reading_goes_on(how: dict[str, Any], tmp_path: Pat
         "    return x * 2\n"
         f"dataset = Dataset.from_tensors(ef.arange(6)).map(double, **{how!r}).prefetch(2)\n"
         "iterator = iter(dataset)\n"
-        "found = []\n"
+        "elements = []\n"
         "try:\n"
         "    for x in iterator:\n"
-        "        found.append(x.item())\n"
+        "        elements.append(x.item())\n"
         "except KeyboardInterrupt:\n"
         "    pass\n"
         "while [t for t in threading.enumerate() if t.name.startswith('eagerflow-')]:\n"
         "    time.sleep(0.01)\n"
         "slow = False\n"
-        "print(found + [x.item() for x in iterator])\n"
+        "print(elements + [x.item() for x in iterator])\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run(
@@ -182,9 +182,9 @@ def test_the_end_of_the_program_ends_the_processes(tmp_path: Path) -> None:
             [sys.executable, "-c", program.replace("{end}", end)], capture_output=True, text=True,
             env=environment, timeout=120,
         )  # fmt: skip
-        found = [int(number) for number in done.stdout.split()]
-        assert len(found) >= 2, done.stderr
-        assert becomes(lambda found=found: not any(map(psutil.pid_exists, found)))
+        pids = [int(number) for number in done.stdout.split()]
+        assert len(pids) >= 2, done.stderr
+        assert becomes(lambda pids=pids: not any(map(psutil.pid_exists, pids)))
 
 
 # --- bounds -----------------------------------------------------------------------------------

@@ -52,26 +52,26 @@ def hasty() -> Iterator[None]:
 
 
 def numbers_of(element: ef.Tensor) -> list[int]:
-    found = element.tolist()
-    return found if isinstance(found, list) else [found]
+    value = element.tolist()
+    return value if isinstance(value, list) else [value]
 
 
 def read_by(iterator: DatasetIterator, threads: int) -> list[int]:
     """The elements that some threads get, each of which reads to the end."""
-    found: list[int] = []
+    elements: list[int] = []
     start = threading.Barrier(threads)
 
     def read() -> None:
         start.wait()
         for element in iterator:
-            found.extend(numbers_of(element))
+            elements.extend(numbers_of(element))
 
     readers = [threading.Thread(target=read) for _ in range(threads)]
     for reader in readers:
         reader.start()
     for reader in readers:
         reader.join()  # an error raised there fails the test
-    return found
+    return elements
 
 
 @pytest.mark.usefixtures("hasty")
@@ -147,8 +147,8 @@ def test_ctrl_c_reaches_who_waits_for_another_reader() -> None:
         return x
 
     iterator = iter(numbers(3).map(slow))
-    found: list[int] = []
-    reader = threading.Thread(target=lambda: found.extend(x.item() for x in iterator))
+    elements: list[int] = []
+    reader = threading.Thread(target=lambda: elements.extend(x.item() for x in iterator))
     reader.start()
     made.wait()
     timer = threading.Timer(0.05, lambda: signal.pthread_kill(main.ident or 0, signal.SIGINT))
@@ -158,7 +158,7 @@ def test_ctrl_c_reaches_who_waits_for_another_reader() -> None:
     timer.join()
     gate.set()
     reader.join()
-    assert found == [0, 1, 2]  # the other reader has lost nothing
+    assert elements == [0, 1, 2]  # the other reader has lost nothing
 
 
 # --- functions that refer to the iterator -----------------------------------------------------

@@ -65,12 +65,12 @@ def text(element: Any) -> str:
 
 def read_on(iterator: Any) -> list[str]:
     """All elements, across KeyboardInterrupts."""
-    found = []
+    elements = []
     while True:
         try:
-            found.append(text(next(iterator)))
+            elements.append(text(next(iterator)))
         except StopIteration:
-            return found
+            return elements
         except KeyboardInterrupt:
             pass
 
@@ -102,14 +102,16 @@ def test_ctrl_c_anywhere_loses_nothing(workers: int) -> None:
             after += 1
             data = Dataset.from_tensors(ef.arange(4)).map(lambda x: x * 2, workers=workers)
             iterator = iter(data.prefetch(2))
-            found: list[Any] = []
+            elements: list[Any] = []
             try:
-                at_place(lambda it=iterator, found=found: found.extend(it), after)
+                at_place(
+                    lambda iterator=iterator, elements=elements: elements.extend(iterator), after
+                )
                 ended += 1
             except KeyboardInterrupt:
                 pass
-            found += list(iterator)
-            assert [x.item() for x in found] == [0, 2, 4, 6], after
+            elements += list(iterator)
+            assert [x.item() for x in elements] == [0, 2, 4, 6], after
 
 
 def test_ctrl_c_leaves_the_position_where_it_was() -> None:
@@ -130,9 +132,9 @@ def test_ctrl_c_in_a_generator_or_a_file_loses_nothing(tmp_path: Path) -> None:
         for i in range(12):
             yield interrupted(i, left)
 
-    found = read_on(iter(Dataset.from_iterable(interrupting).batch(4)))
-    assert found == [text(x) for x in Dataset.from_iterable(interrupting).batch(4)]
-    assert len(found) == 3
+    elements = read_on(iter(Dataset.from_iterable(interrupting).batch(4)))
+    assert elements == [text(x) for x in Dataset.from_iterable(interrupting).batch(4)]
+    assert len(elements) == 3
     write_records(tmp_path / "x", [bytes([i]) for i in range(9)])
     left = [1, 4]
     records = Dataset.from_records(tmp_path / "x").map(lambda x: interrupted(x[0], left)).batch(2)
@@ -163,14 +165,14 @@ def failing(data: Dataset, wrong: set[int]) -> Dataset:
 
 def steps(iterator: Any) -> tuple[list[str], list[Any]]:
     """The elements in order, an error as ``"wrong"``, and the position before and after each."""
-    found, states = [], [iterator.state]
+    elements, states = [], [iterator.state]
     while True:
         try:
-            found.append(text(next(iterator)))
+            elements.append(text(next(iterator)))
         except StopIteration:
-            return found, states
+            return elements, states
         except ValueError:
-            found.append("wrong")
+            elements.append("wrong")
         states.append(iterator.state)
 
 
@@ -191,9 +193,9 @@ def test_a_position_behind_an_error_is_behind_it(which: int, wrong: set[int]) ->
         data = Dataset.from_tensors(np.arange(14)).map(ef.expand_dims).map(ef.sum)
         return RESTORED[which](data, wrong)
 
-    found, states = steps(iter(make()))
+    elements, states = steps(iter(make()))
     for place, state in enumerate(states):
-        assert steps(make().iterator(state))[0] == found[place:]
+        assert steps(make().iterator(state))[0] == elements[place:]
 
 
 def test_an_error_that_is_new_is_raised() -> None:

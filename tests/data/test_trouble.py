@@ -46,13 +46,13 @@ def _no_server() -> Iterator[None]:
 
 def read_on(iterator: DatasetIterator, most: int = 1000) -> tuple[list[Any], list[Exception]]:
     """All elements, and all errors on the way, until the end."""
-    found: list[Any] = []
+    elements: list[Any] = []
     wrong: list[Exception] = []
     for _ in range(most):
         try:
-            found.append(next(iterator))
+            elements.append(next(iterator))
         except StopIteration:
-            return found, wrong
+            return elements, wrong
         except Exception as error:
             wrong.append(error)
     pytest.fail("it has no end")
@@ -98,16 +98,16 @@ def test_whoever_is_killed_is_named_and_the_rest_comes(source: Callable[[int], D
     count = 60
     dataset = source(count).map(large, **PROCESSES).map(lambda x: x[0]).prefetch(2)
     with Killer() as killer:
-        found, wrong = read_on(iter(dataset))
+        elements, wrong = read_on(iter(dataset))
         for _ in range(20):
             if killer.kills:
                 break
             more = read_on(iter(dataset))
-            found, wrong = more
+            elements, wrong = more
     assert killer.kills
     assert all(isinstance(error, WorkerError) for error in wrong), wrong
     named = [int(re.findall(r"worked on element (\d+) of", str(error))[0]) for error in wrong]
-    assert values(found) == [i for i in range(count) if i not in named]
+    assert values(elements) == [i for i in range(count) if i not in named]
     assert len(set(named)) == len(named)
 
 
@@ -115,9 +115,9 @@ def test_whoever_is_killed_is_left_out() -> None:
     told: list[str] = []
     dataset = numbers(60).map(large, on_error=lambda e: told.append(str(e)), **PROCESSES)
     with Killer():
-        found = values(dataset.map(lambda x: x[0]).batch(1))
+        batches = values(dataset.map(lambda x: x[0]).batch(1))
     named = [int(re.findall(r"worked on element (\d+) of", text)[0]) for text in told]
-    assert [x for (x,) in found] == [i for i in range(60) if i not in named]
+    assert [x for (x,) in batches] == [i for i in range(60) if i not in named]
 
 
 def run_program(text: str, folder: Path) -> list[str]:
@@ -143,11 +143,11 @@ SERVER = """
 
     dataset = Dataset.from_tensors(ef.arange(40)).map(same, workers=2, processes=True)
     iterator = iter(dataset)
-    found = [next(iterator).item() for _ in range(3)]
+    elements = [next(iterator).item() for _ in range(3)]
     (server,) = psutil.Process().children()
     server.kill()
-    found += [x.item() for x in iterator]
-    print(found == list(range(40)))
+    elements += [x.item() for x in iterator]
+    print(elements == list(range(40)))
     print([x.item() for x in dataset] == list(range(40)))
 """
 
@@ -209,8 +209,8 @@ def no_space(x: ef.Tensor) -> ef.Tensor:
 @pytest.mark.parametrize("how", [{}, THREADS, PROCESSES], ids=["here", "threads", "processes"])
 def test_elements_that_find_the_disk_full(how: dict[str, Any]) -> None:
     dataset = numbers(6).map(no_space, **how)  # <- line
-    found, wrong = read_on(iter(dataset.prefetch(2)))
-    assert values(found) == [0, 1, 4, 5]
+    elements, wrong = read_on(iter(dataset.prefetch(2)))
+    assert values(elements) == [0, 1, 4, 5]
     for number, error in zip((2, 3), wrong, strict=True):
         assert isinstance(error, OSError)
         note = "\n".join(error.__notes__)
@@ -242,8 +242,8 @@ def first_byte(x: bytes) -> int:
 @pytest.mark.parametrize("how", [{}, THREADS, PROCESSES], ids=["here", "threads", "processes"])
 def test_damaged_records_in_a_pipeline(how: dict[str, Any], records: Path) -> None:
     source = Dataset.from_records(records)  # <- line
-    found, wrong = read_on(iter(source.map(first_byte, **how).prefetch(2)))
-    assert values(found) == [0, 1, 2, 4, 5, 6, 8]
+    elements, wrong = read_on(iter(source.map(first_byte, **how).prefetch(2)))
+    assert values(elements) == [0, 1, 2, 4, 5, 6, 8]
     for number, error in zip((3, 7), wrong, strict=True):
         assert isinstance(error, RecordError)
         assert f"record {number} of {records} is damaged" in str(error)
@@ -273,8 +273,8 @@ def test_damaged_parquet_files(prefetched: bool, tmp_path: Path) -> None:
     path.write_bytes(data)
     dataset = Dataset.from_parquet(path)  # <- line
     dataset = dataset.batch(10).prefetch(2) if prefetched else dataset.batch(10)
-    found, wrong = read_on(iter(dataset))
-    assert [batch["x"].tolist()[0] for batch in found] == [0, 10, 30]
+    batches, wrong = read_on(iter(dataset))
+    assert [batch["x"].tolist()[0] for batch in batches] == [0, 10, 30]
     (error,) = wrong
     assert isinstance(error, RecordError)
     assert f"row group 2 of {path}, elements 20 to 29, is damaged" in str(error)

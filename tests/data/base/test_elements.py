@@ -38,23 +38,23 @@ def shown(value: Any) -> Any:
 def test_tuples_are_trees(value: Any) -> None:
     leaves, treedef = tree.flatten(value)
     expected = tree.unflatten(treedef, [_as_leaf(leaf) for leaf in leaves])
-    found = as_element(value)
-    assert type(found) is type(expected)
-    assert shown(found) == shown(expected)
+    element = as_element(value)
+    assert type(element) is type(expected)
+    assert shown(element) == shown(expected)
 
 
 def test_elements_are_not_the_containers_of_the_user() -> None:
     array = np.zeros(2)
-    found = as_element((array, 1))
+    element = as_element((array, 1))
     array[:] = 1  # readers often fill one buffer again and again
-    assert found[0].tolist() == [0, 0]
+    assert element[0].tolist() == [0, 0]
 
 
 def test_tuples_stack_as_trees_do() -> None:
     pairs = [(ef.tensor(i), ef.ones(2) * i) for i in range(3)]
-    found = stack(pairs)
-    assert type(found) is tuple
-    assert [x.tolist() for x in found] == [[0, 1, 2], [[0, 0], [1, 1], [2, 2]]]
+    batch = stack(pairs)
+    assert type(batch) is tuple
+    assert [x.tolist() for x in batch] == [[0, 1, 2], [[0, 0], [1, 1], [2, 2]]]
     assert type(stack([Pair(*pair) for pair in pairs])) is Pair
 
 

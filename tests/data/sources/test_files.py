@@ -69,8 +69,8 @@ def test_compressed_files_are_refused(tmp_path: Path, suffix: str, module: Any) 
     with pytest.raises(TensorValueError, match="this file is compressed") as caught:
         Dataset.from_lines(path)
     written = str(caught.value.hint).removesuffix(" reads its lines")
-    found = eval(written, {"Dataset": Dataset, module.__name__: module})
-    assert list(found) == ["a", "", "b"]
+    dataset = eval(written, {"Dataset": Dataset, module.__name__: module})
+    assert list(dataset) == ["a", "", "b"]
     with pytest.raises(TensorValueError, match="decompress it first"):
         Dataset.from_records(path)
     path.write_text("only its name\n")
@@ -215,8 +215,8 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_masks_are_undone_by_the_standard_formula() -> None:
-    found = (masked(b"abc") - 0xA282EAD8) & 0xFFFFFFFF
-    assert (found << 15 | found >> 17) & 0xFFFFFFFF == crc32c(b"abc")
+    rotated = (masked(b"abc") - 0xA282EAD8) & 0xFFFFFFFF
+    assert (rotated << 15 | rotated >> 17) & 0xFFFFFFFF == crc32c(b"abc")
 
 
 # --- lines ------------------------------------------------------------------------------------
@@ -397,8 +397,8 @@ def test_rows_of_tables_and_files(tmp_path: Path) -> None:
         assert ids(make().batch(6)) == [[*range(6)], [*range(6, 12)], [*range(12, 17)]]
         order = ids(Dataset.from_arrow(table(17)).shuffle(seed=3).batch(5))
         assert ids(make().shuffle(seed=3).batch(5)) == order
-        found = [plain(x) for x in make().shuffle(5, seed=3)]
-        assert sorted(found, key=lambda x: x["id"]) == rows
+        elements = [plain(x) for x in make().shuffle(5, seed=3)]
+        assert sorted(elements, key=lambda x: x["id"]) == rows
     (element, *_) = Dataset.from_arrow(table(2))
     assert [str(x.dtype) for x in element.values()] == ["int32", "bool", "float64"]
 

@@ -81,9 +81,9 @@ def test_damage_is_never_taken_for_a_picture(mode: str, place: int, bit: int, cu
         del data[place:]
     else:
         data[place] ^= 1 << bit
-    found = plain_png(bytes(data))
-    if found is not None:  # the damage is in a part that no reader looks at
-        assert np.array_equal(np.array(found), by_pillow(bytes(data)))
+    picture = plain_png(bytes(data))
+    if picture is not None:  # the damage is in a part that no reader looks at
+        assert np.array_equal(np.array(picture), by_pillow(bytes(data)))
 
 
 def test_damaged_pixels_are_an_error() -> None:
@@ -100,9 +100,9 @@ def test_files_give_what_their_bytes_give(mode: str, tmp_path: Path) -> None:
     Image.fromarray(values).convert(mode).save(path)
     expected = by_pillow(path.read_bytes())
     for source in (str(path), path.read_bytes(), io.BytesIO(path.read_bytes())):
-        found = pixels(source, None, None)
-        assert found.dtype == expected.dtype
-        assert np.array_equal(found, expected.reshape(3, 4, -1))
+        picture = pixels(source, None, None)
+        assert picture.dtype == expected.dtype
+        assert np.array_equal(picture, expected.reshape(3, 4, -1))
 
 
 def test_a_file_that_does_not_say_its_size(tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_a_file_that_does_not_say_its_size(tmp_path: Path) -> None:
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(data,))
     writer.start()
-    found = pixels(str(path), None, None)
+    picture = pixels(str(path), None, None)
     writer.join()
-    assert np.array_equal(found, by_pillow(data))
+    assert np.array_equal(picture, by_pillow(data))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -126,6 +126,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_pixels_are_not_copied_twice() -> None:
     data = png("RGB", (64, 64))
-    found = pixels(data, "RGB", None)
-    assert not found.flags.writeable  # the buffer is Pillow's own
-    assert np.array_equal(found, by_pillow(data))
+    picture = pixels(data, "RGB", None)
+    assert not picture.flags.writeable  # the buffer is Pillow's own
+    assert np.array_equal(picture, by_pillow(data))

@@ -147,12 +147,12 @@ def test_parts_of_tables_are_the_rows_of_the_whole() -> None:
     )
     whole = pa.Table.from_pylist(rows, kind)
     for table in (whole.slice(3, 4), pa.concat_tables([whole.slice(3, 1), whole.slice(4, 3)])):
-        found = list(Dataset.from_arrow(table))
-        assert [x["l"].tolist() for x in found] == [r["l"] for r in rows[3:7]]
-        assert [x["s"]["k"].item() for x in found] == [3, 4, 5, 6]
+        elements = list(Dataset.from_arrow(table))
+        assert [x["l"].tolist() for x in elements] == [r["l"] for r in rows[3:7]]
+        assert [x["s"]["k"].item() for x in elements] == [3, 4, 5, 6]
         texts = [[t.encode() for t in r["s"]["t"]] for r in rows[3:7]]
-        assert [x["s"]["t"].tolist() for x in found] == texts
-        assert [x["p"].tolist() for x in found] == [r["p"] for r in rows[3:7]]
+        assert [x["s"]["t"].tolist() for x in elements] == texts
+        assert [x["p"].tolist() for x in elements] == [r["p"] for r in rows[3:7]]
 
 
 def test_lists_of_texts_are_their_bytes() -> None:

@@ -36,14 +36,14 @@ def lists(batches: Any) -> list[Any]:
 
 def buckets(sizes: list[int], bounds: list[int], counts: list[int], drop: bool) -> list[Any]:
     held: list[list[list[int]]] = [[] for _ in counts]
-    found = []
+    batches = []
     for row in rows(sizes):
         which = sum(len(row) >= bound for bound in bounds)
         held[which].append(row)
         if len(held[which]) == counts[which]:
-            found.append(held[which])
+            batches.append(held[which])
             held[which] = []
-    return found + [batch for batch in held if batch and not drop]
+    return batches + [batch for batch in held if batch and not drop]
 
 
 @given(lengths, st.integers(1, 5), st.integers(-3, 3), st.booleans())

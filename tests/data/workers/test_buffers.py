@@ -42,8 +42,8 @@ def ours() -> list[str]:
 
 def queue_of(iterator: Any, name: str) -> QueueState:
     """A queue of a pipeline that is being read, by its label."""
-    (found,) = [q for q in iterator._cursor.queues if q.label == name]
-    return found
+    (queue,) = [q for q in iterator._cursor.queues if q.label == name]
+    return queue
 
 
 class Item:
@@ -139,18 +139,18 @@ PIPELINES: dict[str, Callable[[], Dataset]] = {
 def test_the_consumer_never_waits_for_a_faster_producer(which: str) -> None:
     """With a step slower than its producer, each next element is ready in time."""
     name = "prefetch" if which == "batches" else which
-    with recorded() as found:
+    with recorded() as log:
         iterator = iter(PIPELINES[which]())
         for taken, _ in enumerate(iterator, start=1):
             queue = queue_of(iterator, name)  # the step, in which the producer gets ahead
             left = 30 - taken
             until(lambda queue=queue, left=left: queue.size() >= min(2, left))
             until(lambda queue=queue, left=left: queue.store.available(False) >= min(1, left))
-    takes = found.of("take", name)
+    takes = log.of("take", name)
     assert len(takes) == 30
     assert [e.waited for e in takes[1:]] == [0.0] * 29
     assert all(e.depth >= 1 for e in takes[1:])
-    made = found.of("element", name)
+    made = log.of("element", name)
     assert len(made) == 30
 
 
@@ -162,61 +162,61 @@ def test_a_slow_producer_is_seen_in_the_events() -> None:
         gate.acquire()
         return x
 
-    with recorded() as found:
+    with recorded() as log:
         iterator = iter(counted(5).map(slow).prefetch(2))
         reader = threading.Thread(target=lambda: list(iterator))
         reader.start()
-        until(lambda: "prefetch" in [e.name for e in found.of("level")])
+        until(lambda: "prefetch" in [e.name for e in log.of("level")])
         for taken in range(5):
             until(lambda: queue_of(iterator, "prefetch").waiting(1) == 1)
             gate.release()
-            until(lambda taken=taken: len(found.of("take")) > taken)
+            until(lambda taken=taken: len(log.of("take")) > taken)
         reader.join()
-    takes = found.of("take", "prefetch")
+    takes = log.of("take", "prefetch")
     assert all(0 < e.waited <= e.seconds and e.depth == 0 for e in takes)
-    assert {level for level in found.levels("prefetch") if level[1]} == set()  # no producer waited
+    assert {level for level in log.levels("prefetch") if level[1]} == set()  # no producer waited
 
 
 # --- events -----------------------------------------------------------------------------------
 
 
 def test_elements_depths_and_mistakes_are_events() -> None:
-    with recorded() as found:
+    with recorded() as log:
         dataset = Dataset.from_tensors(np.zeros((20, 3), "f4")).map(lambda x: x + 1, workers=2)
         for _ in dataset.batch(4).prefetch(2):
             pass
         values(numbers(9).map(seven, on_error="skip"))
     for name in ("map(<lambda>)", "prefetch"):
         for kind in ("element", "take"):
-            events = found.of(kind, name)
+            events = log.of(kind, name)
             assert [e.nbytes for e in events] == [48] * 5
             assert all(0 <= e.waited <= e.seconds for e in events)
-    assert len({e.thread for e in found.of("element", "map(<lambda>)")}) <= 2
-    assert {e.thread for e in found.of("take", "prefetch")} == {threading.get_ident()}
-    assert all(0 <= e.depth <= 2 for e in found.of("take", "prefetch"))
-    queues = {e.name: (e.resource, e.capacity) for e in found.of("level")}
+    assert len({e.thread for e in log.of("element", "map(<lambda>)")}) <= 2
+    assert {e.thread for e in log.of("take", "prefetch")} == {threading.get_ident()}
+    assert all(0 <= e.depth <= 2 for e in log.of("take", "prefetch"))
+    queues = {e.name: (e.resource, e.capacity) for e in log.of("level")}
     assert queues == {"map(<lambda>)": ("sequence", 4), "prefetch": ("fifo", 2)}
-    assert found.of("level", "prefetch")[-1].closed
-    (skipped,) = found.of("skip")
+    assert log.of("level", "prefetch")[-1].closed
+    (skipped,) = log.of("skip")
     assert (skipped.name, skipped.error) == ("map(seven)", "KeyError('seven')")
 
 
 def test_a_shuffle_buffer_tells_how_it_fills() -> None:
-    with recorded() as found:
+    with recorded() as log:
         values(counted(6).shuffle(4, seed=0))
-    depths = [depth for depth, _, _ in found.levels("shuffle")]
+    depths = [depth for depth, _, _ in log.levels("shuffle")]
     assert depths == [1, 2, 3, 4, 3, 4, 3, 4, 3, 2, 1, 0]
-    assert {e.capacity for e in found.of("level", "shuffle")} == {4}
+    assert {e.capacity for e in log.of("level", "shuffle")} == {4}
 
 
 def test_back_pressure_is_seen_in_the_events() -> None:
-    with recorded() as found:
+    with recorded() as log:
         iterator = iter(counted(9).prefetch(2))
         next(iterator)
         until(lambda: queue_of(iterator, "prefetch").waiting(0) == 1)
         iterator.close()
-    assert (2, 1, 0) in found.levels("prefetch")
-    assert found.levels("prefetch")[-1] == (0, 0, 0)
+    assert (2, 1, 0) in log.levels("prefetch")
+    assert log.levels("prefetch")[-1] == (0, 0, 0)
 
 
 def test_nobody_listens_and_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,10 +324,10 @@ def test_a_shuffle_queue_that_is_full_before_it_gives_has_the_order_of_the_buffe
     def produce() -> None:
         while True:
             with lock:
-                found = next(given_, None)
-                if found is not None:
-                    queue.enqueue(found).wait()
-            if found is None:
+                element = next(given_, None)
+                if element is not None:
+                    queue.enqueue(element).wait()
+            if element is None:
                 return
 
     producers = [threading.Thread(target=produce) for _ in range(threads)]
@@ -340,9 +340,9 @@ def test_a_shuffle_queue_that_is_full_before_it_gives_has_the_order_of_the_buffe
     closer = threading.Thread(target=close)
     for thread in (*producers, closer):
         thread.start()
-    found = [queue.dequeue().wait()[0] for _ in range(count)]
+    elements = [queue.dequeue().wait()[0] for _ in range(count)]
     closer.join()
-    assert found == expected
+    assert elements == expected
 
 
 def next_of(buffer: BufferCursor) -> Any:
@@ -352,13 +352,13 @@ def next_of(buffer: BufferCursor) -> Any:
         return None
 
 
-def depths(found: Recorder, name: str) -> list[int]:
-    return [e.depth for e in found.of("level", name)]
+def depths(log: Recorder, name: str) -> list[int]:
+    return [e.depth for e in log.of("level", name)]
 
 
 def test_events_of_one_queue_are_in_order() -> None:
-    with recorded() as found:
+    with recorded() as log:
         values(counted(50).prefetch(4))
-    events = found.of("level", "prefetch")
+    events = log.of("level", "prefetch")
     assert all(a.start <= b.start for a, b in pairwise(events))
-    assert all(abs(a - b) <= 1 for a, b in pairwise(depths(found, "prefetch")))
+    assert all(abs(a - b) <= 1 for a, b in pairwise(depths(log, "prefetch")))

@@ -63,9 +63,9 @@ def alive(process: psutil.Process) -> bool:
 def becomes(condition: Callable[[], bool]) -> bool:
     """Whether a condition comes to hold, within the time that other threads and processes need."""
     deadline = time.monotonic() + 20
-    while not (found := condition()) and time.monotonic() < deadline:
+    while not (holds := condition()) and time.monotonic() < deadline:
         threading.Event().wait(0.01)
-    return found
+    return holds
 
 
 # --- the same as without workers --------------------------------------------------------------
@@ -99,11 +99,11 @@ def test_workers_change_neither_elements_nor_positions(
         one, other = iter(plain), iter(parallel)
         while True:
             assert one.state == other.state
-            expected, found = next(one, None), next(other, None)
-            assert (expected is None) == (found is None)
+            expected, element = next(one, None), next(other, None)
+            assert (expected is None) == (element is None)
             if expected is None:
                 break
-            assert values([found]) == values([expected])
+            assert values([element]) == values([expected])
     states = [state_after(at(parallel, 1), n) for n in (0, 1, 3)]
     for n, state in zip((0, 1, 3), states, strict=True):
         expected = values(at(plain, 1))[n:]
@@ -212,10 +212,10 @@ def test_processes_share_no_random_numbers() -> None:
     def draw(x: Any) -> Any:
         return os.getpid(), ef.random.uniform(()), np.random.rand()
 
-    found = [tuple(x.item() for x in e) for e in numbers(40).map(draw, **PROCESSES)]
-    assert len({pid for pid, _, _ in found}) == 2
-    assert os.getpid() not in {pid for pid, _, _ in found}
-    assert len({a for _, a, _ in found}) == len({b for _, _, b in found}) == 40
+    draws = [tuple(x.item() for x in e) for e in numbers(40).map(draw, **PROCESSES)]
+    assert len({pid for pid, _, _ in draws}) == 2
+    assert os.getpid() not in {pid for pid, _, _ in draws}
+    assert len({a for _, a, _ in draws}) == len({b for _, _, b in draws}) == 40
 
 
 def test_threads_and_processes_have_names() -> None:
