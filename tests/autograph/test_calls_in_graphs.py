@@ -60,8 +60,10 @@ def test_all_calls_share_one_graph() -> None:
 @pytest.mark.parametrize("order", [1, 2])
 def test_derivatives_share_too(order) -> None:
     def slope(f):
-        found = ef.grad(f, argnums=1)
-        return found if order == 1 else ef.grad(lambda x, w: (found(x, w) ** 2).sum(), argnums=1)
+        gradient = ef.grad(f, argnums=1)
+        return (
+            gradient if order == 1 else ef.grad(lambda x, w: (gradient(x, w) ** 2).sum(), argnums=1)
+        )
 
     w = ef.tensor([[0.9, -0.2], [0.3, 0.8]])
     want = slope(deep)(x, w)
@@ -127,21 +129,21 @@ def test_what_is_around_may_change_between_calls() -> None:
 
     def f(x):
         nonlocal factor
-        found = [ef.call(body, x), ef.call(body, x)]
+        results = [ef.call(body, x), ef.call(body, x)]
         scale.by = 3.0
-        found.append(ef.call(body, x))
+        results.append(ef.call(body, x))
         factor = factor + 1
-        found.append(ef.call(body, x))
+        results.append(ef.call(body, x))
         values[0] = x.sum()
-        found.append(ef.call(body, x))
+        results.append(ef.call(body, x))
         y = shift * 2
         y += x[0]
         values[0] = y
-        found.append(ef.call(body, x))
+        results.append(ef.call(body, x))
         y += 1
-        found.append(ef.call(body, x))
+        results.append(ef.call(body, x))
         factor, scale.by, values[0] = 1.0, 2.0, ef.tensor(1.0)
-        return ef.stack(found)
+        return ef.stack(results)
 
     want = f(x)
     traced = ef.trace(f)
@@ -184,12 +186,12 @@ def test_variables_and_draws() -> None:
         v.assign(v * 2)
         return a + ef.call(reads, x) + ef.call(writes, x) + v
 
-    found = []
+    runs = []
     for g in (f, ef.trace(f)):
         v.assign([1.0, 2.0])
         ef.random.seed(3)
-        found.append((g(x).tolist(), v.tolist()))
-    assert found[0] == found[1]
+        runs.append((g(x).tolist(), v.tolist()))
+    assert runs[0] == runs[1]
 
     def loss(x):
         return (ef.call(reads, ef.call(reads, x)) ** 2).sum()

@@ -27,24 +27,24 @@ def while_else(x, limit):
 
 
 def for_else(xs):
-    found = xs[0]
+    value = xs[0]
     for x in xs:
         if x > 2:
-            found = x
+            value = x
             break
     else:
-        found = found * 0
-    return found
+        value = value * 0
+    return value
 
 
 def for_else_binds(xs):
     for x in xs:
         if x > 2:  # here
-            found = x
+            value = x
             break
     else:
-        found = xs[0]
-    return found
+        value = xs[0]
+    return value
 
 
 def deleted_in_a_branch(x):
@@ -321,7 +321,7 @@ ERRORS = [
     (property_that_branches, (1.0,), ["bool()", "# here", "a property"]),
     (nested_generator, (1.0,), ["because it is a generator", "# here"]),
     (endless_recursion, (1.0,), ["calls itself under a condition", "# here", "a loop"]),
-    (for_else_binds, (V,), ["found is bound in only one branch", "found = x", "# here"]),
+    (for_else_binds, (V,), ["value is bound in only one branch", "value = x", "# here"]),
     (raised_after_a_return, (1.0,), ["raised under a condition", "# here", "except KeyError"]),
     (read_before_it_is_bound, (V,), ["y is read where it may not be bound", "# here", "# bound"]),
     (not_constant_of_init, (1.0,), ["known only when the graph runs", "# here"]),

@@ -391,14 +391,14 @@ def test_a_bare_handler_does_not_hide_what_a_trace_refuses() -> None:
             return x
 
     def grown(xs):
-        found = []
+        elements = []
         for x in xs:
             try:
                 if x > 1:
-                    found.append(x)
+                    elements.append(x)
             except BaseException:
-                found.clear()
-        return ef.stack(found)
+                elements.clear()
+        return ef.stack(elements)
 
     with pytest.raises(TraceError, check=points_at("# the culprit")):
         ef.trace(value)(x)
@@ -408,12 +408,12 @@ def test_a_bare_handler_does_not_hide_what_a_trace_refuses() -> None:
 @pytest.mark.parametrize("value", [True, False])
 def test_a_flag_of_the_graph_is_neither_true_nor_false_itself(value) -> None:
     def flagged(x):
-        found = False
+        flag = False
         if x > 0:
-            found = True
+            flag = True
         if value:
-            return x if found is True else -x  # the culprit
-        return -x if found is not False else x  # the culprit
+            return x if flag is True else -x  # the culprit
+        return -x if flag is not False else x  # the culprit
 
     def masked(x, mask):
         return x if mask is True or mask is False else x * mask

@@ -32,12 +32,12 @@ def _tensors(args: tuple[Any, ...]) -> list[Any]:
 
 def _ops(graph: Graph) -> set[str]:
     """The ops of a graph that have subgraphs, those within them included."""
-    found = set()
+    ops = set()
     for node in graph.nodes:
         inner = [g for v in node.attrs.values() for g in (v if type(v) is tuple else (v,))
                  if type(g) is Graph]  # fmt: skip
-        found |= {node.op for _ in inner[:1]}.union(*map(_ops, inner))
-    return found
+        ops |= {node.op for _ in inner[:1]}.union(*map(_ops, inner))
+    return ops
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)

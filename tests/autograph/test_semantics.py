@@ -110,11 +110,11 @@ def test_draws_of_a_branch_are_those_of_the_eager_run() -> None:
         return y + ef.random.uniform(())
 
     for value in (1.0, -1.0):
-        found = []
+        draws = []
         for g in (f, ef.trace(f), ef.trace(f)):
             ef.random.seed(3)
-            found.append(g(ef.tensor(value)).item())
-        assert found[0] == found[1] == found[2]
+            draws.append(g(ef.tensor(value)).item())
+        assert draws[0] == draws[1] == draws[2]
 
 
 def test_print_belongs_to_the_branch(capsys) -> None:

@@ -169,9 +169,9 @@ def test_methods_partials_and_objects() -> None:
 
 
 def test_names_of_globals_do_not_hide_the_function_itself() -> None:
-    found = converted(_factorial)
-    assert found is not _factorial
-    assert found(5) == 120
+    factorial = converted(_factorial)
+    assert factorial is not _factorial
+    assert factorial(5) == 120
 
 
 def _factorial(n: int) -> int:

@@ -37,13 +37,13 @@ def program(n, items):
             total += i + 1
     else:
         total = -1
-    found = [item * 2 for item in items if item > 1]
+    doubles = [item * 2 for item in items if item > 1]
     try:
         value = total and items[9]
     except IndexError:
         value = 1 if n > 1 else 2
     with io.StringIO() as file:
-        file.write(str(found))
+        file.write(str(doubles))
     if any(item > 2 for item in items):
         return total + value
     return -total
@@ -51,13 +51,13 @@ def program(n, items):
 
 def _lines(function: Callable[..., Any], *args: Any) -> set[int]:
     """The lines of this file that run."""
-    found = set()
+    lines = set()
 
     def look(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code.co_filename != __file__:
             return None
         if event == "line":
-            found.add(frame.f_lineno)
+            lines.add(frame.f_lineno)
         return look
 
     before = sys.gettrace()
@@ -66,7 +66,7 @@ def _lines(function: Callable[..., Any], *args: Any) -> set[int]:
         function(*args)
     finally:
         sys.settrace(before)
-    return found
+    return lines
 
 
 @pytest.mark.parametrize("args", [(6, [1, 2, 3]), (1, []), (3, [1])])
@@ -149,8 +149,8 @@ def test_tracebacks_show_the_users_lines_alone() -> None:
 def _wrapping(function):
     @functools.wraps(function)
     def wrapper(*args):
-        found = function(*args)
-        return found if found > 0 else -found
+        value = function(*args)
+        return value if value > 0 else -value
 
     return wrapper
 

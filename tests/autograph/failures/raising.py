@@ -199,9 +199,9 @@ def always(x):
 
 
 def sizes(x):
-    (found,) = ef.nonzero(x - 1)
+    (indices,) = ef.nonzero(x - 1)
     if x[0] > 0:
-        raise ValueError(f"{found.shape[0]} {found.shape[0]:3d} {found.shape} of {x.shape}")
+        raise ValueError(f"{indices.shape[0]} {indices.shape[0]:3d} {indices.shape} of {x.shape}")
 
 
 def updated_in_place(x):

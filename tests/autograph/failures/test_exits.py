@@ -254,7 +254,7 @@ def test_errors_of_context_managers_are_those_of_python() -> None:
 
 def test_threads_do_not_meet_in_each_others_blocks() -> None:
     inside, left = threading.Event(), threading.Event()
-    found: list[Any] = []
+    threads: list[Any] = []
 
     def maker(x: Any) -> Any:
         def later() -> None:
@@ -262,17 +262,17 @@ def test_threads_do_not_meet_in_each_others_blocks() -> None:
                 inside.set()
                 left.wait(10)
 
-        found.append(threading.Thread(target=later))
+        threads.append(threading.Thread(target=later))
         return x if x > 0 else -x
 
     def begin() -> Any:
-        found[0].start()
+        threads[0].start()
         inside.wait(10)
         return contextlib.nullcontext()
 
     def end() -> Any:
         left.set()
-        found[0].join()
+        threads[0].join()
         return contextlib.nullcontext()
 
     def first(xs: Any) -> Any:

@@ -32,8 +32,8 @@ def test_unrolled_loops_are_told_with_their_lines() -> None:
         return x
 
     f(x, 4)
-    found = [line for line in str(f.explain()).splitlines() if "unrolled: " in line]
-    assert [line.partition(": for")[2] or line.partition(": while")[2] for line in found] == [
+    lines = [line for line in str(f.explain()).splitlines() if "unrolled: " in line]
+    assert [line.partition(": for")[2] or line.partition(": while")[2] for line in lines] == [
         " _ in range(k):  # outer: 4 iterations made 12 nodes",
         " j in range(2):  # inner: 8 iterations made 8 nodes",
         " w in [1.0, 2.0]:  # in its body: 2 iterations made 4 nodes",

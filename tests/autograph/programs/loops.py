@@ -96,14 +96,14 @@ def for_return(xs):
 
 
 def for_else(xs):
-    found = 0.0
+    value = 0.0
     for x in xs:
         if x > 3:
-            found = x
+            value = x
             break
     else:
-        found = -5.0
-    return found
+        value = -5.0
+    return value
 
 
 def nested_loops(xs):

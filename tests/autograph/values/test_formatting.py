@@ -45,9 +45,9 @@ def _raised(function, x) -> BaseException:
 def test_an_exception_says_what_it_says_eagerly(function) -> None:
     traced = ef.trace(function)
     for x in (X, X, [1.5, 2.5, 4.0]):  # the trace, a run of it, other values
-        eager, found = _raised(function, x), _raised(traced, x)
-        assert _what(found) == _what(eager)
-    assert found is not _raised(traced, x)  # a new one each time
+        eager, error = _raised(function, x), _raised(traced, x)
+        assert _what(error) == _what(eager)
+    assert error is not _raised(traced, x)  # a new one each time
 
 
 def chosen(x):
@@ -138,8 +138,8 @@ def gone_over_by_python(x):
 
 
 def gone_over_what_has_a_length_of_the_graph(x):
-    (found,) = ef.nonzero(ef.stack([x, x]) > 0)
-    for i in found:
+    (indices,) = ef.nonzero(ef.stack([x, x]) > 0)
+    for i in indices:
         raise ValueError(f"{i}")
     return x
 
@@ -176,8 +176,8 @@ def test_functions_that_raise_do_so_where_they_are_taken(function) -> None:
     for first in (-1.0, 1.0):
         traced = ef.trace(function)
         for x in (first, -3.0, -1.0, 0.0, 1.0, 2.0, 3.5, 9.0):
-            eager, found = (_result(f, ef.tensor(x)) for f in (function, traced))
-            assert found == eager
+            eager, result = (_result(f, ef.tensor(x)) for f in (function, traced))
+            assert result == eager
 
 
 def _result(function, x) -> Any:
@@ -250,8 +250,8 @@ def test_what_a_message_shows_is_computed_where_it_is_raised() -> None:
 
 
 def test_what_is_raised_says_the_line_of_the_raise() -> None:
-    found = _raised(ef.trace(computed_for_the_message), X)
-    assert "raise ValueError" in "".join(found.__notes__)
+    error = _raised(ef.trace(computed_for_the_message), X)
+    assert "raise ValueError" in "".join(error.__notes__)
 
 
 def test_effects_before_an_exception_happen(capsys) -> None:

@@ -79,12 +79,12 @@ def appended_in_both_branches(x):
 
 
 def appended_in_nested_loops(xs):
-    found = []
+    halves = []
     for x in xs:
         while x > 1:
             x = x / 2
-            found.append(x)
-    return ef.stack([*xs]) if xs[0] < -5 else ef.concat([ef.stack(found), xs])
+            halves.append(x)
+    return ef.stack([*xs]) if xs[0] < -5 else ef.concat([ef.stack(halves), xs])
 
 
 def list_is_read_while_it_grows(x):
@@ -236,12 +236,12 @@ def fills_it_under_a_condition(xs):
 
 
 def test_a_list_outside_is_filled_as_eagerly() -> None:
-    found = []
+    outcomes = []
     for function in (fills_a_list_outside, ef.trace(fills_a_list_outside)):
         outside.clear()
         results = [str(function(ef.tensor(V))) for _ in range(2)]
-        found.append((results, str(outside), type(outside)))
-    assert found[0] == found[1]
+        outcomes.append((results, str(outside), type(outside)))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_a_list_outside_gets_no_length_that_depends_on_data() -> None:
@@ -319,13 +319,13 @@ def test_no_element_is_lost(function, owner) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*was traced:eagerflow.errors.TraceWarning")
 def test_a_list_outside_is_filled_for_inputs_of_all_sizes() -> None:
-    found = []
+    logs = []
     for function in (in_all_iterations, ef.trace(in_all_iterations)):
         owner = _Holder()
         for size in (2, 3, 4):
             function(owner, ef.arange(float(size)))
-        found.append(str(owner.log))
-    assert found[0] == found[1]
+        logs.append(str(owner.log))
+    assert logs[0] == logs[1]
 
 
 def in_all_iterations(owner, xs):
