@@ -226,11 +226,11 @@ def integers(x):
 
 
 def flags(xs):
-    def body(i, found, where):
+    def body(i, flag, where):
         hit = xs[i] > 0.5
         return i + 1, hit, ef.where(hit, i, where)
 
-    return ef.while_loop(lambda i, found, where: ~found & (i < 5), body, (0, ef.tensor(False), -1))
+    return ef.while_loop(lambda i, flag, where: ~flag & (i < 5), body, (0, ef.tensor(False), -1))
 
 
 _X, _W = _array(3, seed=1), _array(3, seed=2) + 0.5

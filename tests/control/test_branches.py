@@ -167,8 +167,8 @@ def test_what_branches_give_alike_stays_as_it_is() -> None:
                        lambda: {"k": 3, "n": n, "s": "a", "x": -x, "none": None})  # fmt: skip
         return same, x.reshape(same["k"], 1), x[: same["n"]]
 
-    found, y, z = f(NO, ef.arange(3.0), 2)
-    assert (found["k"], found["n"], found["s"], found["none"]) == (3, 2, "a", None)
+    entries, y, z = f(NO, ef.arange(3.0), 2)
+    assert (entries["k"], entries["n"], entries["s"], entries["none"]) == (3, 2, "a", None)
     assert (y.shape, z.shape) == ((3, 1), (2,))
 
 
@@ -203,20 +203,20 @@ def test_errors_name_both_lines() -> None:
 
 
 def test_python_cannot_have_a_number_that_a_branch_decides() -> None:
-    def use(what):
-        return lambda p, x: what(ef.cond(p, lambda: 1, lambda: 2), x)
+    def use(operation):
+        return lambda p, x: operation(ef.cond(p, lambda: 1, lambda: 2), x)
 
-    for what in (
+    for operation in (
         lambda n, x: range(n),
         lambda n, x: int(n),
         lambda n, x: [x][n],
     ):
-        text = _lines(use(what), YES, ef.ones(3))
+        text = _lines(use(operation), YES, ef.ones(3))
         assert "a number that is known only when the graph runs" in text
         assert "comes from a cond" in text
         assert "ef.cond(p, lambda: 1, lambda: 2)" in text
-    found = ef.trace(use(lambda n, x: (x[n], n < 2, x * n, n / 2)))(NO, ef.arange(3.0))
-    assert [float(f) for f in (found[0], found[1], found[3])] == [2.0, 0.0, 1.0]
+    values = ef.trace(use(lambda n, x: (x[n], n < 2, x * n, n / 2)))(NO, ef.arange(3.0))
+    assert [float(f) for f in (values[0], values[1], values[3])] == [2.0, 0.0, 1.0]
 
 
 def test_updates_stay_inside() -> None:

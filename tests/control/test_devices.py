@@ -159,8 +159,8 @@ def test_graphs_are_sound(f: Callable[..., Any]) -> None:
         assert {str(v.device) for v in graph.values()} <= {"cpu:0", "cpu:1", "cpu:2", "None"}
         flat = lower(graph, whole=lambda node: False)
         verify(flat)
-        (found,) = ScheduledTier(graph, whole=lambda node: False).run([X.numpy()])
-        assert found.tobytes() == g(X).numpy().tobytes()
+        (value,) = ScheduledTier(graph, whole=lambda node: False).run([X.numpy()])
+        assert value.tobytes() == g(X).numpy().tobytes()
 
 
 @pytest.mark.parametrize("f", [data_dependent, scanned, chosen, nested, three])

@@ -201,11 +201,11 @@ def test_errors_tell_the_iteration() -> None:
         inner, outer = notes.find("in iteration 7 (counted"), notes.find("in iteration 3 (counted")
         assert -1 < inner < outer
         assert "ef.take(y, i, axis=0)" in str(caught.value)
-    with ef.config(check_nan=True), pytest.raises(ef.errors.NonFiniteError) as found:
+    with ef.config(check_nan=True), pytest.raises(ef.errors.NonFiniteError) as error:
         ef.trace(lambda x: ef.while_loop(lambda y: y < 1e38, lambda y: y * y * 1e30, x))(
             ef.tensor(2.0)
         )
-    assert "in iteration 1 (counted from 0)" in "\n".join(found.value.__notes__)
+    assert "in iteration 1 (counted from 0)" in "\n".join(error.value.__notes__)
 
 
 def test_effects_in_bodies() -> None:
@@ -283,8 +283,8 @@ def test_draws() -> None:
         ef.grad(ef.trace(f)), ef.trace(lambda x: ef.grad(f)(x)),
         ef.trace(lambda x: ef.grad(ef.remat(f))(x)),
     ):  # fmt: skip
-        found, after = run(g)
-        np.testing.assert_allclose(found, slope, rtol=1e-6)
+        gradient, after = run(g)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-6)
         assert after == state
 
 

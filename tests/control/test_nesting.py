@@ -149,8 +149,8 @@ def test_threads_do_not_disturb_each_other() -> None:
     traced = ef.trace(lambda x, w: ef.grad(lambda x: loop(x, w).sum())(x))
     expected = traced(x, w).numpy().tobytes()
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: traced(x, w).numpy().tobytes(), range(40)))
-    assert set(found) == {expected}
+        gradients = list(pool.map(lambda _: traced(x, w).numpy().tobytes(), range(40)))
+    assert set(gradients) == {expected}
 
 
 def test_threads_share_a_generator() -> None:
@@ -175,8 +175,8 @@ def test_threads_share_a_generator() -> None:
     traced = ef.trace(draws)
     traced.graph(50)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: traced(50).numpy().tolist(), range(8)))
-    assert {x for one in found for x in one} == expected
+        runs = list(pool.map(lambda _: traced(50).numpy().tolist(), range(8)))
+    assert {x for run in runs for x in run} == expected
     assert generator.state["ticket"] == 400
 
 
@@ -206,8 +206,8 @@ def test_long_programs() -> None:
         assert traced(x, w).numpy().tobytes() == _long(x, w, count).numpy().tobytes()
         assert traced(x, w).numpy().tobytes() == _long(x, w, count).numpy().tobytes()
     slope = ef.grad(lambda x: _long(x, w, 90).sum())(x)
-    found = ef.grad(lambda x: ef.trace(lambda x: _long(x, w, 90))(x).sum())(x)
-    np.testing.assert_allclose(found.numpy(), slope.numpy(), rtol=1e-4, atol=1e-5)
+    gradient = ef.grad(lambda x: ef.trace(lambda x: _long(x, w, 90))(x).sum())(x)
+    np.testing.assert_allclose(gradient.numpy(), slope.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_an_accumulator_is_updated_in_place() -> None:

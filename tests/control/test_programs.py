@@ -63,11 +63,11 @@ def test_the_graph(program: Program) -> None:
         return  # some numbers are static
     wanted = [x for x in tree.leaves(expected) if type(x) is ef.Tensor]
     lists = [x.dtype.short == "list" for x in wanted]
-    for one in (graph, graph.optimise()):
-        found = replay(one, inputs)
-        same([x for x in found if type(x) is ef.Tensor][: len(lists)], wanted)
-        raw = Executable(one)(*[getattr(x, "_data", x) for x in inputs])
-        assert len(raw) == len(found)
+    for variant in (graph, graph.optimise()):
+        outputs = replay(variant, inputs)
+        same([x for x in outputs if type(x) is ef.Tensor][: len(lists)], wanted)
+        raw = Executable(variant)(*[getattr(x, "_data", x) for x in inputs])
+        assert len(raw) == len(outputs)
 
 
 def _scalar(program: Program) -> Any:

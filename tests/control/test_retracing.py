@@ -93,9 +93,9 @@ def test_the_number_of_traces_grows_with_the_depth_alone(
     for depth in (1, 2, 3, DEPTH):
         # there, a trace does not mind that it counts
         monkeypatch.setattr(builtins, "seen", itertools.count(), raising=False)
-        found = ef.trace(lambda x, depth=depth: f(depth, x))(x)
+        value = ef.trace(lambda x, depth=depth: f(depth, x))(x)
         counts.append(next(builtins.seen))
-        assert found.numpy().tobytes() == f(depth, x).numpy().tobytes()
+        assert value.numpy().tobytes() == f(depth, x).numpy().tobytes()
     per_level = counts[1] - counts[0]
     assert counts[3] - counts[2] <= (DEPTH - 3) * max(per_level, 1)
 

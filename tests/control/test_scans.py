@@ -79,9 +79,9 @@ def test_one_trace_for_all_lengths() -> None:
         total, slope = ef.tensor(0.0), ef.zeros((2, 2))
         if n:
             total, slope = ef.value_and_grad(lambda w, xs=xs: _unrolled(w, xs))(w)
-        value, found = f(xs)
+        value, gradient = f(xs)
         np.testing.assert_allclose(float(value), float(total), rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found.numpy(), slope.numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(gradient.numpy(), slope.numpy(), rtol=1e-5, atol=1e-6)
     assert len(f.traces) == 2
 
 

@@ -191,9 +191,9 @@ def test_forward_mode_is_one_loop_without_lists() -> None:
         return ef.scan(lambda c, v: (ef.tanh(c * v), c), x[0], x)
 
     for f, op in ((loop, "while_loop"), (scan, "scan")):
-        found = _nodes(ef.trace(lambda x, t, f=f: ef.jvp(f, (x,), (t,))).graph(X, W))
-        assert found.count(op) == 1
-        assert not any(name.startswith("list_") for name in found)
+        ops = _nodes(ef.trace(lambda x, t, f=f: ef.jvp(f, (x,), (t,))).graph(X, W))
+        assert ops.count(op) == 1
+        assert not any(name.startswith("list_") for name in ops)
 
 
 # --- rules of the user ---------------------------------------------------------------------------
@@ -372,8 +372,8 @@ def _variables() -> dict[str, Callable[[ef.Variable, Any], Any]]:
 
         return ef.while_loop(lambda i, y: i < 4, body, (0, x))[1]
 
-    found = (assigned_first, read_first, in_a_branch, nested, in_one_branch_of_a_loop)
-    return {f.__name__: f for f in found}
+    functions = (assigned_first, read_first, in_a_branch, nested, in_one_branch_of_a_loop)
+    return {f.__name__: f for f in functions}
 
 
 def test_variables_of_one_name() -> None:
@@ -407,9 +407,9 @@ def test_variables_that_are_read_and_assigned_inside(name: str) -> None:
     def run(way: Any) -> tuple[float, float]:
         v.assign(2.0)
         with pytest.warns(RuntimeWarning, match="assigned at: .*v.assign") as caught:
-            found = float(way(x))
+            derivative = float(way(x))
         assert all(__file__ in str(w.message) for w in caught)
-        return found, float(v.value)
+        return derivative, float(v.value)
 
     by_v = ef.grad(lambda x: f(v, x), wrt=v)
     second = ef.grad(lambda x: ef.sin(by_v(x)))
@@ -484,9 +484,9 @@ def test_rows_stay_rows(name: str) -> None:
     x = ef.tensor([0.3, -0.2], dtype=ef.float64)
     by_table = ef.grad(lambda x: f(table, x), wrt=table)
     for way in (ef.trace(by_table), ef.grad(ef.trace(lambda x: f(table, x)), wrt=table)):
-        found = way(x)
-        assert isinstance(found, ef.IndexedSlices)
-        close([found], [by_table(x)])
+        gradient = way(x)
+        assert isinstance(gradient, ef.IndexedSlices)
+        close([gradient], [by_table(x)])
     assert "segment_sum" not in _nodes(ef.trace(by_table).graph(x))
 
     def second(x):

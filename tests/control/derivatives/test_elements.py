@@ -95,9 +95,9 @@ def test_elements_read_in_iterations_cost_no_more_than_themselves(f: Callable[..
     w = ef.tensor([0.3, -0.2], dtype=ef.float64)
     by_both = ef.grad(f, (0, 1))
     for way in (ef.trace(by_both), ef.grad(ef.trace(f), (0, 1))):
-        found = way(xs, w)
-        assert all(type(g) is ef.Tensor for g in found)
-        close(found, by_both(xs, w))
+        gradients = way(xs, w)
+        assert all(type(g) is ef.Tensor for g in gradients)
+        close(gradients, by_both(xs, w))
     close(ef.trace(twice(f))(xs, w), twice(f)(xs, w))
     graph = ef.trace(by_both).graph(xs, w)
     if f is not element_in_pythons_loop:  # whose iterations are not in the graph

@@ -24,13 +24,13 @@ def wide(x: ef.Tensor, w: ef.Tensor) -> ef.Tensor:
 
 def while_loop(iterations: int, w: ef.Tensor, recompute: bool) -> Callable[[ef.Tensor], ef.Tensor]:
     def function(x: ef.Tensor) -> ef.Tensor:
-        found = ef.while_loop(
+        values = ef.while_loop(
             lambda x, i: i < iterations,
             lambda x, i: (wide(x, w), i + 1),
             (x, 0),
             recompute=recompute,
         )
-        return found[0].sum()
+        return values[0].sum()
 
     return function
 
@@ -80,10 +80,10 @@ LOOPS = pytest.mark.parametrize("make", [while_loop, scan, converted])
 @LOOPS
 def test_it_grows_with_what_each_iteration_keeps(make: Any) -> None:
     """Iterations times the arrays that rules read, and what one iteration takes while it runs."""
-    arrays, one = 3 * 512 * 4, 10 * 512 * 4
+    arrays, temporaries = 3 * 512 * 4, 10 * 512 * 4
     for iterations in (1000, 4000):
-        found = of_gradient(make, iterations, 512, recompute=False)
-        assert iterations * arrays < found < iterations * (arrays + 4 * VALUE) + one
+        memory = of_gradient(make, iterations, 512, recompute=False)
+        assert iterations * arrays < memory < iterations * (arrays + 4 * VALUE) + temporaries
 
 
 @LOOPS
@@ -95,10 +95,10 @@ def test_to_recompute_bounds_it_by_the_carry(make: Any) -> None:
 
 
 def test_without_a_gradient_nothing_is_kept() -> None:
-    found = [
+    peaks = [
         peak(ef.trace(while_loop(n, ef.ones(512), False)), ef.tensor([0.3])) for n in (10, 4000)
     ]
-    assert found[1] < found[0] + 10_000
+    assert peaks[1] < peaks[0] + 10_000
 
 
 def kept(function: Callable[..., Any], *args: Any) -> int:
@@ -149,6 +149,6 @@ def test_sums_of_cotangents_lie_in_memory_as_without_a_loop(transposed: bool) ->
 
     w = ef.random.normal((3, 3))
     w = w.T if transposed else w
-    found, expected = (ef.trace(ef.grad(f))(w).numpy() for f in (looped, unrolled))
-    assert found.strides == expected.strides
-    assert (found == expected).all()
+    gradient, expected = (ef.trace(ef.grad(f))(w).numpy() for f in (looped, unrolled))
+    assert gradient.strides == expected.strides
+    assert (gradient == expected).all()
