@@ -82,10 +82,10 @@ def test_parts_of_numpy_that_are_not_loaded_yet_are_known() -> None:
 import warnings, eagerflow as ef, numpy as np
 assert "random" not in vars(np)
 f = ef.trace(lambda x: x + np.random.rand())
-with warnings.catch_warnings(record=True) as found:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     f(ef.ones(2))
-print(*[w.message for w in found])
+print(*[w.message for w in caught])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "np.random.rand gives the value it had while tracing" in done.stdout, done.stderr

@@ -180,8 +180,8 @@ def test_snapshots_of_several_are_traced_anew() -> None:
 def test_derivatives_of_before_are_not_used() -> None:
     v = ef.Variable([1.0, 2.0])
     f = ef.trace(lambda: ef.sum(v * v))
-    gradient = ef.grad(f, wrt=[v])
-    gradient()
+    gradient_of = ef.grad(f, wrt=[v])
+    gradient_of()
     ef.move(v, "cpu:1")
-    (found,) = gradient()
-    assert (found.device, found.numpy().tolist()) == ("cpu:1", [2.0, 4.0])
+    (gradient,) = gradient_of()
+    assert (gradient.device, gradient.numpy().tolist()) == ("cpu:1", [2.0, 4.0])

@@ -17,31 +17,31 @@ def test_each_trace_is_told_with_its_reason() -> None:
     def f(x: Any) -> Any:
         return x + 1
 
-    with recorded(RetraceEvent) as found:
+    with recorded(RetraceEvent) as log:
         f(ef.zeros(2))  # this call
         f(ef.zeros(2))
         f(ef.zeros(3))
         f(ef.zeros(4))
-    assert {e.name for e in found.events} == {"f"}
-    assert [e.reason for e in found.events] == [record.reason for record in f.traces]
-    assert [e.reason for e in found.events] == [
+    assert {e.name for e in log.events} == {"f"}
+    assert [e.reason for e in log.events] == [record.reason for record in f.traces]
+    assert [e.reason for e in log.events] == [
         "the first call", "x: now f32[3]@cpu:0, before f32[2]@cpu:0",
     ]  # fmt: skip
-    first = found.events[0]
+    first = log.events[0]
     assert "# this call" in first.source.text
     assert first.thread == threading.get_ident()
-    assert all(e.seconds >= r.seconds for e, r in zip(found.events, f.traces, strict=True))
-    assert found.begun == found.events
+    assert all(e.seconds >= r.seconds for e, r in zip(log.events, f.traces, strict=True))
+    assert log.begun == log.events
 
 
 def test_a_trace_has_begun_while_the_function_runs() -> None:
     seen: list[Any] = []
 
-    with recorded(RetraceEvent) as found:
+    with recorded(RetraceEvent) as log:
 
         @ef.trace
         def f(x: Any) -> Any:
-            seen.extend(e.stop for e in found.begun)
+            seen.extend(e.stop for e in log.begun)
             return x
 
         f(ef.zeros(2))
@@ -53,18 +53,18 @@ def test_a_trace_that_fails() -> None:
     def f(x: Any) -> Any:
         raise ZeroDivisionError("wrong")
 
-    with recorded(RetraceEvent) as found, pytest.raises(ZeroDivisionError):
+    with recorded(RetraceEvent) as log, pytest.raises(ZeroDivisionError):
         f(ef.zeros(2))
-    (event,) = found.events
+    (event,) = log.events
     assert event.error == "ZeroDivisionError: wrong"
-    assert found.begun == [event]
+    assert log.begun == [event]
 
 
 def test_a_trace_before_its_step() -> None:
     f = ef.trace(lambda x: x + 1)
-    with recorded(RetraceEvent, StepEvent) as found:
+    with recorded(RetraceEvent, StepEvent) as log:
         f(ef.zeros(2))
-    assert [(how, e.kind) for how, e in found.told] == [
+    assert [(how, e.kind) for how, e in log.told] == [
         ("begin", "retrace"), ("end", "retrace"), ("begin", "step"), ("end", "step"),
     ]  # fmt: skip
 

@@ -274,13 +274,13 @@ def test_a_method_that_another_thread_is_about_to_call_is_no_place_for_a_number(
         meeting.now
         return y
 
-    found = []
+    sums = []
 
     def look() -> None:
         method = RATE.__add__
         looked.set()
         assert ended.wait(60), "deadlock"
-        found.append(method(1))
+        sums.append(method(1))
 
     thread = threading.Thread(target=look)
 
@@ -293,7 +293,7 @@ def test_a_method_that_another_thread_is_about_to_call_is_no_place_for_a_number(
     finally:
         ended.set()
         thread.join()
-    assert (y.tolist(), found, type(RATE)) == ([0.5], [1.5], float)
+    assert (y.tolist(), sums, type(RATE)) == ([0.5], [1.5], float)
 
 
 def test_what_another_thread_is_about_to_use_when_a_trace_ends() -> None:
@@ -401,10 +401,10 @@ def test_draws_of_concurrent_steps_are_disjoint() -> None:
     def run() -> list[tuple[float, ...]]:
         return [tuple(step(ef.zeros(4, dtype=ef.float64)).tolist()) for _ in range(50)]
 
-    found = [draw for draws in together(*[run] * THREADS) for draw in draws]
+    draws = [draw for run_draws in together(*[run] * THREADS) for draw in run_draws]
     again = ef.random.Generator(7)
     want = [tuple(again.uniform((4,), dtype=ef.float64).tolist()) for _ in range(50 * THREADS)]
-    assert sorted(found) == sorted(want)
+    assert sorted(draws) == sorted(want)
 
 
 def test_gradients_in_many_threads() -> None:

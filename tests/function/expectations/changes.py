@@ -24,8 +24,8 @@ def _changes(name: str, make: Any, change: Any, traces: int, reports: int = 0) -
 
         @trace
         def f(x):
-            found = change(items)
-            return x * found if isinstance(found, (int, float)) else x
+            factor = change(items)
+            return x * factor if isinstance(factor, (int, float)) else x
 
         for k in range(3):
             yield f(x * k), list(items) if isinstance(items, collections.deque) else items

@@ -301,15 +301,15 @@ def captured_iterator(trace: Trace) -> Steps:
 
 @program(traces=2)
 def list_inserted_into(trace: Trace) -> Steps:
-    found = ["first"]
+    words = ["first"]
 
     @trace
     def f(x):
-        found.insert(0, "call")
+        words.insert(0, "call")
         return x
 
-    yield f(x), found
-    yield f(x), found
+    yield f(x), words
+    yield f(x), words
 
 
 @program(traces=1)
@@ -328,8 +328,8 @@ def mask_with_a_size_from_data(trace: Trace) -> Steps:
 def size_from_data_is_used(trace: Trace) -> Steps:
     @trace
     def f(x):
-        found = x[x > 0]
-        return found / found.shape[0], ef.ones_like(found), found.reshape((1, -1))
+        positives = x[x > 0]
+        return positives / positives.shape[0], ef.ones_like(positives), positives.reshape((1, -1))
 
     yield f(m)
     yield f(m + 10)

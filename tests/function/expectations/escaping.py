@@ -441,16 +441,16 @@ def attributes_of_an_object_that_are_returned(trace: Trace) -> Steps:
 
 @program(traces=2)
 def default_dict_that_is_looked_at(trace: Trace) -> Steps:
-    found = defaultdict(list)
+    groups = defaultdict(list)
 
     @trace
     def f(x):
-        found["a"].append(x)
-        return "a" in found
+        groups["a"].append(x)
+        return "a" in groups
 
     tensors = [x * k for k in range(3)]
     for k, tensor in enumerate(tensors):
-        yield f(tensor), found["a"][k] is tensor
+        yield f(tensor), groups["a"][k] is tensor
 
 
 @program(traces=2)

@@ -160,9 +160,9 @@ def numbers_in_a_database(trace: Trace) -> Steps:
     @trace
     def f(x, k):
         base = sqlite3.connect(":memory:")
-        found = base.execute("select ? + 1", (k,)).fetchone()[0]
+        number = base.execute("select ? + 1", (k,)).fetchone()[0]
         base.close()
-        return x * found
+        return x * number
 
     yield from each(f, TWO)
 
@@ -265,14 +265,14 @@ def a_number_as_the_key_of_a_cache(trace: Trace) -> Steps:
 @program(traces=2)
 def a_number_as_a_key_of_an_argument(trace: Trace) -> Steps:
     @trace
-    def f(x, k, found):
-        found[k] = x * k
-        return found
+    def f(x, k, products):
+        products[k] = x * k
+        return products
 
     for k in TWO:
-        found: dict[int, Any] = {}
-        yield f(x, k, found)
-        yield found
+        products: dict[int, Any] = {}
+        yield f(x, k, products)
+        yield products
 
 
 @program(traces=2)

@@ -354,19 +354,19 @@ def iterating_over_rows(trace: Trace) -> Steps:
 def inner_functions_and_mutable_locals(trace: Trace) -> Steps:
     @trace
     def f(x, k):
-        found = []
+        values = []
 
         def add(y):
             nonlocal x
-            found.append(y)
+            values.append(y)
             x = x + y
 
         for i in range(3):
             add(x * i * k)
-        y = found[-1]
+        y = values[-1]
         y[0] = 7.0
-        found[0] += 1
-        return found, x
+        values[0] += 1
+        return values, x
 
     yield f(x, 2.0), x
     yield f(x, 3.0), x

@@ -100,9 +100,9 @@ def run(body: Body, trace: Trace) -> Run:
     def tracing(fn: Any = None, **options: Any) -> Any:
         if fn is None:
             return lambda fn: tracing(fn, **options)
-        found = trace(fn, **options)
-        made.append(found)
-        return found
+        traced = trace(fn, **options)
+        made.append(traced)
+        return traced
 
     ef.random.seed(0)
     steps: list[Any] = []
@@ -116,12 +116,12 @@ def run(body: Body, trace: Trace) -> Run:
             error = e
     # NumPy warns eagerly only: generated code ignores floating-point errors for the whole run
     caught = [w for w in caught if w.category is not RuntimeWarning]
-    found = [(issubclass(w.category, TraceWarning), str(w.message)) for w in caught]
+    messages = [(issubclass(w.category, TraceWarning), str(w.message)) for w in caught]
     return Run(
         steps,
         error,
-        [text for report, text in found if not report],
-        [text for report, text in found if report],
+        [text for report, text in messages if not report],
+        [text for report, text in messages if report],
         sum(len(getattr(f, "traces", ())) for f in made),
     )
 

@@ -419,8 +419,8 @@ def result_of_a_class(trace: Trace) -> Steps:
         return Config(w=x * 2, n=3), Rows([x]), collections.Counter("aa")
 
     for k in range(2):
-        found = f(x * k)
-        yield found, [type(part).__name__ for part in found], found[0].w
+        parts = f(x * k)
+        yield parts, [type(part).__name__ for part in parts], parts[0].w
 
 
 @program(traces=1, reports=(QUEUE, "cannot be watched", "a tensor is updated that no access path"))

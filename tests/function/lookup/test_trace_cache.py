@@ -250,19 +250,19 @@ def test_many_threads_trace_once() -> None:
     def f(x):
         return x * 2 + 1
 
-    found: list[float] = []
+    values: list[float] = []
     barrier = threading.Barrier(8)
 
     def call(value: float) -> None:
         barrier.wait()
-        found.append(f(ef.tensor(value)).item())
+        values.append(f(ef.tensor(value)).item())
 
     threads = [threading.Thread(target=call, args=(float(i),)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found) == [2.0 * i + 1 for i in range(8)]
+    assert sorted(values) == [2.0 * i + 1 for i in range(8)]
     assert len(f.traces) == 1
 
 
@@ -346,8 +346,8 @@ def test_variables_made_inside_are_made_anew(notebook) -> None:
     )
     for _ in range(2):
         notebook.run(cell)
-        notebook.run("found = [count(ef.tensor(1.0)).item() for _ in range(3)]")
-        assert notebook.names["found"] == [1.0, 2.0, 3.0]
+        notebook.run("counts = [count(ef.tensor(1.0)).item() for _ in range(3)]")
+        assert notebook.names["counts"] == [1.0, 2.0, 3.0]
 
 
 def test_code_that_asks_for_types_says_why_sizes_are_static() -> None:

@@ -104,7 +104,7 @@ def sets_an_attribute_under_a_condition(x):
      sets_an_attribute_under_a_condition],
 )  # fmt: skip
 def test_what_a_cache_holds_is_changed_as_eagerly(function, warm) -> None:
-    found = []
+    pictures = []
     for f in (function, ef.trace(function)):
         for cached in (log, box):
             cached.cache_clear()
@@ -114,8 +114,8 @@ def test_what_a_cache_holds_is_changed_as_eagerly(function, warm) -> None:
             box().parts["k"] = 1
         for value in (1.0, 3.0, 1.0):
             f(ef.tensor(value))
-        found.append(picture([log(), vars(box()), everywhere]))
-    assert found[1] == found[0]
+        pictures.append(picture([log(), vars(box()), everywhere]))
+    assert pictures[1] == pictures[0]
 
 
 def appends_under_a_condition(x):

@@ -86,10 +86,10 @@ def test_a_holder_near_is_found_without_a_search(kind: str, calls: Counter[str])
     objects = [Thing(1)]
     kept = _made(kind, objects[0])
     root = {"a": [[kept], Thing(None)]}
-    [found] = Holders([root]).of(objects)
+    [holders] = Holders([root]).of(objects)
     assert calls["get_referrers"] == 0
     want = [x for x in gc.get_referrers(*objects) if x is not objects]
-    assert list(map(id, found)) == list(map(id, want))
+    assert list(map(id, holders)) == list(map(id, want))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,9 +98,9 @@ def test_a_holder_elsewhere_is_found_by_a_search(kind: str, calls: Counter[str])
     near, far = [objects[0]], _made(kind, objects[0])
     assert Holders([near]).near(objects) is None
     assert calls["get_referrers"] == 0
-    [found] = Holders([near]).of(objects)
+    [holders] = Holders([near]).of(objects)
     assert calls["get_referrers"] == 1
-    assert {id(x) for x in found} - {id(near)} == {
+    assert {id(x) for x in holders} - {id(near)} == {
         id(x) for x in gc.get_referrers(*objects) if x is not objects and x is not near
     }
     del far
@@ -109,9 +109,9 @@ def test_a_holder_elsewhere_is_found_by_a_search(kind: str, calls: Counter[str])
 def test_one_search_finds_the_holders_of_all(calls: Counter[str]) -> None:
     objects = [Thing(i) for i in range(50)]
     pairs = [[x, y] for x, y in itertools.pairwise(objects)]
-    found = Holders([]).of(objects, [pairs])
+    holders = Holders([]).of(objects, [pairs])
     assert calls["get_referrers"] == 1
-    assert [[pairs.index(pair) for pair in those] for those in map(_sorted, found)] == [
+    assert [[pairs.index(pair) for pair in lists] for lists in map(_sorted, holders)] == [
         [0], *[[i, i + 1] for i in range(48)], [48]
     ]  # fmt: skip
 

@@ -337,8 +337,8 @@ def test_what_crosses_in_loops_says_so() -> None:
         return ef.while_loop(lambda i, a: ef.sum(a) > i, body, (0, x))[1]
 
     f.place({"body": "cpu:1"})(X, X * 0.5)
-    found = {(c.value.type.shape, c.when) for c in f.explain("placement").crossings}
-    assert found == {
+    crossings = {(c.value.type.shape, c.when) for c in f.explain("placement").crossings}
+    assert crossings == {
         ((4, 2), "in each iteration of &while_loop"), ((4, 2), "once for &while_loop"),
         ((), "in each iteration of &while_loop"), ((4, 2), ""),
     }  # fmt: skip
