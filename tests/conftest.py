@@ -47,15 +47,15 @@ def running_threads() -> set[threading.Thread]:
 
 
 def _sockets() -> set[tuple[str, int]]:
-    found = set()
+    sockets = set()
     for descriptor in os.listdir("/dev/fd"):
         try:
             status = os.fstat(int(descriptor))
         except OSError:  # the descriptor of the directory listing itself
             continue
         if stat.S_ISSOCK(status.st_mode):
-            found.add((descriptor, status.st_ino))
-    return found
+            sockets.add((descriptor, status.st_ino))
+    return sockets
 
 
 def leaked_threads(before: set[threading.Thread]) -> list[str]:

@@ -41,14 +41,14 @@ def interrupted(call: Callable[[], Any], after: int) -> Any:
 
 def places(call: Callable[[], Any]) -> int:
     """Returns the number of places of a call at which `interrupted` can raise Ctrl-C."""
-    found = 0
+    number = 0
 
     def count(frame: Any, event: str, argument: Any) -> None:
-        nonlocal found
-        found += _is_place(frame, event)
+        nonlocal number
+        number += _is_place(frame, event)
 
     _profiled(call, count)
-    return found
+    return number
 
 
 def _is_place(frame: Any, event: str) -> bool:

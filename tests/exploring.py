@@ -100,12 +100,12 @@ def with_example(source: str, test: str, line: str) -> str | None:
         The new source, not formatted; None if there is no such function.
     """
     tree = ast.parse(source)
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == test]
-    if not found:
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == test]
+    if not functions:
         return None
     lines = source.splitlines()
-    if line[1:] not in map(ast.unparse, found[0].decorator_list):
-        lines.insert(found[0].lineno - 1, " " * found[0].col_offset + line)
+    if line[1:] not in map(ast.unparse, functions[0].decorator_list):
+        lines.insert(functions[0].lineno - 1, " " * functions[0].col_offset + line)
     imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "hypothesis"]
     if imports and all(name.name != "example" for node in imports for name in node.names):
         first, last = imports[0].lineno - 1, imports[0].end_lineno
@@ -117,8 +117,8 @@ def with_example(source: str, test: str, line: str) -> str | None:
 def _calls(error: BaseException) -> Iterator[str]:
     """Yields the failing calls in Hypothesis' notes on an error, or on the errors of a group."""
     for note in getattr(error, "__notes__", ()):
-        if found := re.match(r"(Failing test case|Falsifying example): (.*)", note, re.DOTALL):
-            yield found[2]
+        if match := re.match(r"(Failing test case|Falsifying example): (.*)", note, re.DOTALL):
+            yield match[2]
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             yield from _calls(one)
@@ -139,8 +139,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Write the failing calls into the test modules, once no test runs any more."""
     reports = terminalreporter.stats.get("failed", [])
-    found = [value for r in reports for key, value in r.user_properties if key == _KEY]
-    for file, test, text, line in found:
+    examples = [value for r in reports for key, value in r.user_properties if key == _KEY]
+    for file, test, text, line in examples:
         path = Path(file)
         source = None if line is None else with_example(path.read_text(), test, line)
         if source is None:

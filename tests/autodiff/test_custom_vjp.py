@@ -149,10 +149,12 @@ def test_the_rule_belongs_to_the_level_that_differentiates() -> None:
             z = square(X) * y
         slope = inner.gradient(z, y)
     np.testing.assert_array_equal(outer.gradient(slope, X).numpy(), 20 * X.numpy())
-    found = ef.grad(lambda x: ef.jvp(lambda y: square(x) * y, (2.0,), (1.0,))[1].sum())(X)
-    np.testing.assert_array_equal(found.numpy(), 20 * X.numpy())
-    found = ef.jvp(lambda x: ef.grad(lambda y: (square(x) * y).sum())(2.0), (X,), (ef.ones(3),))
-    assert float(found[1]) == 20 * 1.5
+    gradient = ef.grad(lambda x: ef.jvp(lambda y: square(x) * y, (2.0,), (1.0,))[1].sum())(X)
+    np.testing.assert_array_equal(gradient.numpy(), 20 * X.numpy())
+    _, tangent = ef.jvp(
+        lambda x: ef.grad(lambda y: (square(x) * y).sum())(2.0), (X,), (ef.ones(3),)
+    )
+    assert float(tangent) == 20 * 1.5
 
 
 def test_what_is_closed_over_gets_no_derivative_and_that_is_said() -> None:

@@ -27,19 +27,19 @@ def test_columns() -> None:
 
     x = ef.tensor([0.5, 1.0], dtype=ef.float64)
     want = A.T * np.cos(x.numpy())
-    found = ef.jacobian(tall)(x)
+    jacobian = ef.jacobian(tall)(x)
     assert calls == [1]
-    np.testing.assert_allclose(found.numpy(), want, rtol=1e-12)
+    np.testing.assert_allclose(jacobian.numpy(), want, rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
 def test_shapes(shape: tuple[int, ...]) -> None:
     x = ef.ones(shape, dtype=ef.float64) * 2
     for f, out in ((lambda x: (x * x).sum(), ()), (lambda x: ef.stack([x, x * x]), (2, *shape))):
-        found = ef.jacobian(f)(x)
-        assert found.shape == out + shape
-        assert found.dtype is ef.float64
-    np.testing.assert_array_equal(np.asarray(found)[1].sum(), 4 * x.size)
+        jacobian = ef.jacobian(f)(x)
+        assert jacobian.shape == out + shape
+        assert jacobian.dtype is ef.float64
+    np.testing.assert_array_equal(np.asarray(jacobian)[1].sum(), 4 * x.size)
 
 
 def test_trees_of_results_and_arguments() -> None:
@@ -47,18 +47,18 @@ def test_trees_of_results_and_arguments() -> None:
         return {"a": p["x"] * y, "b": (p["x"].sum() * y.sum(),)}
 
     p, y = {"x": X, "z": ef.tensor(1.0)}, ef.tensor([1.0, 2.0, 3.0], dtype=ef.float64)
-    found = ef.jacobian(f, argnums=(0, 1))(p, y)
-    np.testing.assert_array_equal(found["a"][0]["x"].numpy(), np.diag(y.numpy()))
-    np.testing.assert_array_equal(found["a"][0]["z"].numpy(), [0, 0, 0])
-    np.testing.assert_array_equal(found["a"][1].numpy(), np.diag(X.numpy()))
-    np.testing.assert_array_equal(found["b"][0][0]["x"].numpy(), [6, 6, 6])
-    np.testing.assert_array_equal(found["b"][0][1].numpy(), [3.5, 3.5, 3.5])
+    jacobians = ef.jacobian(f, argnums=(0, 1))(p, y)
+    np.testing.assert_array_equal(jacobians["a"][0]["x"].numpy(), np.diag(y.numpy()))
+    np.testing.assert_array_equal(jacobians["a"][0]["z"].numpy(), [0, 0, 0])
+    np.testing.assert_array_equal(jacobians["a"][1].numpy(), np.diag(X.numpy()))
+    np.testing.assert_array_equal(jacobians["b"][0][0]["x"].numpy(), [6, 6, 6])
+    np.testing.assert_array_equal(jacobians["b"][0][1].numpy(), [3.5, 3.5, 3.5])
     assert isinstance(ef.jacobian(f)(p, y)["a"], dict)
 
 
 def test_keyword_arguments_pass() -> None:
-    found = ef.jacobian(lambda x, *, scale: x * scale)(X, scale=3.0)
-    np.testing.assert_array_equal(found.numpy(), 3 * np.eye(3))
+    jacobian = ef.jacobian(lambda x, *, scale: x * scale)(X, scale=3.0)
+    np.testing.assert_array_equal(jacobian.numpy(), 3 * np.eye(3))
 
 
 def test_no_elements() -> None:
@@ -77,8 +77,8 @@ def test_hessian() -> None:
 
     a, b, c = X.numpy()
     want = [[2 * b, 2 * a, np.exp(c)], [2 * a, 0, 0], [np.exp(c), 0, a * np.exp(c)]]
-    found = ef.hessian(f)(X)
-    np.testing.assert_allclose(found.numpy(), want, rtol=1e-12)
+    hessian = ef.hessian(f)(X)
+    np.testing.assert_allclose(hessian.numpy(), want, rtol=1e-12)
     np.testing.assert_allclose(ef.jacobian(ef.grad(f))(X).numpy(), want, rtol=1e-12)
 
 
@@ -86,11 +86,11 @@ def test_hessian_of_trees() -> None:
     def f(p, y):
         return (p["x"] * p["x"]).sum() * y
 
-    found = ef.hessian(f, argnums=(0, 1))({"x": X}, ef.tensor(2.0, dtype=ef.float64))
-    np.testing.assert_array_equal(found[0]["x"][0]["x"].numpy(), 4 * np.eye(3))
-    np.testing.assert_array_equal(found[0]["x"][1].numpy(), 2 * X.numpy())
-    np.testing.assert_array_equal(found[1][0]["x"].numpy(), 2 * X.numpy())
-    assert float(found[1][1]) == 0.0
+    hessians = ef.hessian(f, argnums=(0, 1))({"x": X}, ef.tensor(2.0, dtype=ef.float64))
+    np.testing.assert_array_equal(hessians[0]["x"][0]["x"].numpy(), 4 * np.eye(3))
+    np.testing.assert_array_equal(hessians[0]["x"][1].numpy(), 2 * X.numpy())
+    np.testing.assert_array_equal(hessians[1][0]["x"].numpy(), 2 * X.numpy())
+    assert float(hessians[1][1]) == 0.0
 
 
 def test_hessian_of_what_is_linear_in_pieces() -> None:
@@ -106,8 +106,8 @@ def test_a_jacobian_is_differentiable() -> None:
 
 def test_of_a_complex_argument_it_is_the_gradient() -> None:
     z = ef.tensor([1 + 2j, 3 - 1j])
-    found = ef.jacobian(lambda z: (z * ef.conj(z)).real)(z)
-    np.testing.assert_allclose(found.numpy(), np.diag(2 * z.numpy()), rtol=1e-6)
+    jacobian = ef.jacobian(lambda z: (z * ef.conj(z)).real)(z)
+    np.testing.assert_allclose(jacobian.numpy(), np.diag(2 * z.numpy()), rtol=1e-6)
     tall = ef.jacobian(lambda z: ef.stack([z.real, z.imag, z.real]))(z)
     np.testing.assert_array_equal(tall.numpy()[1], 1j * np.eye(2))
 

@@ -54,9 +54,9 @@ def test_under_forward_mode() -> None:
     np.testing.assert_allclose(ef.jvp(again, (X,), (t,))[1].numpy(), want.numpy(), rtol=1e-12)
     for outer in (again, block):
         slope = ef.grad(lambda x, f=outer: f(x).sum())
-        found = ef.jvp(slope, (X,), (t,))[1]
-        other = ef.grad(lambda x, f=outer: ef.jvp(f, (x,), (t,))[1].sum())(X)
-        np.testing.assert_allclose(found.numpy(), other.numpy(), rtol=1e-12)
+        forward_reverse = ef.jvp(slope, (X,), (t,))[1]
+        reverse_forward = ef.grad(lambda x, f=outer: ef.jvp(f, (x,), (t,))[1].sum())(X)
+        np.testing.assert_allclose(forward_reverse.numpy(), reverse_forward.numpy(), rtol=1e-12)
 
 
 def test_trees_and_keyword_arguments() -> None:

@@ -64,14 +64,14 @@ def _assigns_and_reads(x):
 
 def _all_same(functions) -> None:
     """The results, and what the variable holds after."""
-    found = []
+    results = []
     for f in functions:
         V.assign(0.3)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="a variable is read after it was assigned")
-            found.append((float(f(X)), float(V)))
-    for one in found[1:]:
-        np.testing.assert_allclose(one, found[0], rtol=1e-12)
+            results.append((float(f(X)), float(V)))
+    for one in results[1:]:
+        np.testing.assert_allclose(one, results[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("inner", [_assigns, _assigns_and_reads])

@@ -50,16 +50,16 @@ def test_threads_watch_one_tensor() -> None:
     x, v = ef.tensor([1.0, 2.0]), ef.Variable([3.0, 4.0])
 
     def work(i: int) -> list:
-        found = []
+        gradients = []
         for _ in range(50):
             with ef.GradientTape() as tape:
                 tape.watch(x)
                 y = (x * x * (i + 1.0) * v).sum()
-            found.append([g.numpy() for g in tape.gradient(y, (x, v))])
-        return found
+            gradients.append([g.numpy() for g in tape.gradient(y, (x, v))])
+        return gradients
 
-    for i, found in enumerate(together(work)):
-        for gx, gv in found:
+    for i, gradients in enumerate(together(work)):
+        for gx, gv in gradients:
             np.testing.assert_array_equal(gx, [6.0 * (i + 1), 16.0 * (i + 1)])
             np.testing.assert_array_equal(gv, [1.0 * (i + 1), 4.0 * (i + 1)])
 

@@ -166,8 +166,8 @@ def test_the_four_ways_to_a_second_derivative() -> None:
     reverse_forward = ef.grad(lambda x: along(lambda x: ef.sin(x) * x * x)(x).sum())(x)
     forward_reverse = along(slope)(x)
     forward_forward = along(along(lambda x: ef.sin(x) * x * x))(x)
-    for found in (reverse_reverse, reverse_forward, forward_reverse, forward_forward):
-        np.testing.assert_allclose(found.numpy(), want, rtol=1e-12)
+    for derivative in (reverse_reverse, reverse_forward, forward_reverse, forward_forward):
+        np.testing.assert_allclose(derivative.numpy(), want, rtol=1e-12)
 
 
 def test_a_closed_over_tangent_belongs_to_its_own_level() -> None:

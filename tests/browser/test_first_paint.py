@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 def test_each_view_is_drawn_and_the_layouts_are_sent_once(lab: Lab, browser: Browser) -> None:
     """Two of them have graphs; the bench measures their times."""
-    found, layouts = first_paints(lab, browser, 1)
-    assert {name: len(times) for name, times in found.items()} == dict.fromkeys(VIEWS, 1)
+    times_by_view, layouts = first_paints(lab, browser, 1)
+    assert {name: len(times) for name, times in times_by_view.items()} == dict.fromkeys(VIEWS, 1)
     assert layouts == 1
     assert sizes()["a view"] <= 200_000

@@ -173,10 +173,10 @@ def test_everything_has_a_name_and_fits_into_400_pixels(notebook: Notebook) -> N
     assert [view.evaluate(unnamed) for view in views] == [[], [], [], []]
     wide = (
         "e => { e.style.width = '400px'; const right = e.getBoundingClientRect().right + 1;"
-        " const found = [...e.querySelectorAll('*')].filter(x => x.offsetParent"
+        " const overflowing = [...e.querySelectorAll('*')].filter(x => x.offsetParent"
         " && !x.closest('svg') && !x.closest('.ef-nodes')"
         " && x.getBoundingClientRect().right > right).map(x => x.outerHTML.slice(0, 120));"
-        " e.style.width = ''; return found; }"
+        " e.style.width = ''; return overflowing; }"
     )
     for view in views:
         view.scroll_into_view_if_needed()

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.browser
 #: lightness, 0 to 255, of the darkest and the lightest opaque pixel of a canvas
 _LIGHT = """canvas => {
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  const found = [];
+  const values = [];
   for (let i = 0; i < data.length; i += 4) {
-    if (data[i + 3] > 200) found.push((data[i] + data[i + 1] + data[i + 2]) / 3);
+    if (data[i + 3] > 200) values.push((data[i] + data[i + 1] + data[i + 2]) / 3);
   }
-  return [Math.min(...found), Math.max(...found)];
+  return [Math.min(...values), Math.max(...values)];
 }"""
 
 

@@ -93,16 +93,16 @@ def test_methods_of_libraries_read_what_their_objects_hold() -> None:
 
 
 def test_what_libraries_hold_is_not_watched() -> None:
-    found = collect(lambda x: x if event.is_set() else -x)
-    assert not found.containers
-    assert [held.path.text for held in found.objects] == ["event"]
+    reads = collect(lambda x: x if event.is_set() else -x)
+    assert not reads.containers
+    assert [held.path.text for held in reads.objects] == ["event"]
 
 
 def test_more_than_can_be_compared_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(escapes, "MOST", 3)
     configs = [Config() for _ in range(5)]
-    found = collect(lambda x: x * len(str(configs)))
-    assert any("more than 3 objects" in str(finding) for finding in found.findings)
+    reads = collect(lambda x: x * len(str(configs)))
+    assert any("more than 3 objects" in str(finding) for finding in reads.findings)
 
 
 def test_objects_that_become_one_are_told() -> None:

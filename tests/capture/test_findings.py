@@ -72,10 +72,10 @@ produced = numbers()
     ],
 )
 def test_findings(f: Any, text: str) -> None:
-    found = collect(f).findings
-    assert [str(x) for x in found if text in str(x)], [str(x) for x in found]
-    assert len(found) == 1, "one cause is told once"
-    assert all(x.source is not None and x.source.file == __file__ for x in found)
+    findings = collect(f).findings
+    assert [str(x) for x in findings if text in str(x)], [str(x) for x in findings]
+    assert len(findings) == 1, "one cause is told once"
+    assert all(x.source is not None and x.source.file == __file__ for x in findings)
 
 
 def test_findings_in_helpers_and_imports() -> None:
@@ -86,9 +86,9 @@ def test_findings_in_helpers_and_imports() -> None:
 
         return clock.time(), randint(0, 1), datetime.now()
 
-    found = [str(x) for x in collect(lambda: inner()).findings]
-    assert [x.partition(" ")[0] for x in found] == ["clock.time", "randint", "datetime.now"]
-    assert "in test_findings_in_helpers_and_imports.<locals>.inner" in found[0]
+    texts = [str(x) for x in collect(lambda: inner()).findings]
+    assert [x.partition(" ")[0] for x in texts] == ["clock.time", "randint", "datetime.now"]
+    assert "in test_findings_in_helpers_and_imports.<locals>.inner" in texts[0]
 
 
 def test_no_finding_without_reason() -> None:

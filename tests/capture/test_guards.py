@@ -173,8 +173,8 @@ def test_changes_are_seen(name: str) -> None:
     guards = guards_of(namespace["f"])
     exec(change, namespace)
     assert not guards.check()
-    found = guards.explain()
-    assert any(text in line for line in found), found
+    changes = guards.explain()
+    assert any(text in line for line in changes), changes
 
 
 #: changes that guards ignore
@@ -227,10 +227,10 @@ def test_read_gives_what_is_there_now() -> None:
     assert guards.read() == (0.1, 0.1, namespace["net"].w)
     new = ef.tensor(5.0)
     namespace["lr"], namespace["net"].w = 0.2, new
-    found = guards.read()
-    assert found is not None
-    assert found[:2] == (0.2, 0.1)
-    assert found[2] is new
+    values = guards.read()
+    assert values is not None
+    assert values[:2] == (0.2, 0.1)
+    assert values[2] is new
     guards.capture(paths[:1])
     assert guards.read() == (0.2,)
     namespace["net"] = None
@@ -417,8 +417,8 @@ def test_any_config(config: dict[str, Any], data: st.DataObject) -> None:
 
     def slots(x: Any) -> list[tuple[Any, Any]]:
         pairs = list(x.items()) if isinstance(x, dict) else list(enumerate(x))
-        found = [(x, k) for k, v in pairs if not isinstance(v, (list, dict))]
-        return found + [s for _, v in pairs if isinstance(v, (list, dict)) for s in slots(v)]
+        leaves = [(x, k) for k, v in pairs if not isinstance(v, (list, dict))]
+        return leaves + [s for _, v in pairs if isinstance(v, (list, dict)) for s in slots(v)]
 
     original = config
 
@@ -428,9 +428,9 @@ def test_any_config(config: dict[str, Any], data: st.DataObject) -> None:
     guards = guards_of(f)
     config = copy(config)
     assert guards.check(), guards.explain()
-    found = slots(config)
-    if found:
-        owner, key = data.draw(st.sampled_from(found))
+    leaves = slots(config)
+    if leaves:
+        owner, key = data.draw(st.sampled_from(leaves))
         owner[key] = "something else"
         assert not guards.check()
         assert guards.explain()

@@ -63,10 +63,10 @@ def two_places_become_one_tensor(wrap):
         return x * o.v
 
     f = wrap(f)
-    found = [f(x).tolist()]
+    results = [f(x).tolist()]
     o.v = o.w
     o.w[0] = 3.0
-    return [*found, f(x).tolist(), o.w.tolist()]
+    return [*results, f(x).tolist(), o.w.tolist()]
 
 
 def gradient_after_an_update(wrap):

@@ -12,8 +12,8 @@ def _runs(make, *args):
     """The results of three calls from one seed, and the state of the generator afterwards."""
     ef.random.seed(5)
     f = make()
-    found = [[y.tolist() for y in f(*args)] for _ in range(3)]
-    return found, ef.random.default_generator().state
+    results = [[y.tolist() for y in f(*args)] for _ in range(3)]
+    return results, ef.random.default_generator().state
 
 
 def _seeded():

@@ -31,12 +31,12 @@ def kinds(reads: Reads) -> dict[str, str]:
     return {r.path.text: r.kind for r in reads.reads if r.kind != "lacking"}
 
 
-def found(function: Callable[..., Any], *roots: tuple[str, Any]) -> dict[str, str]:
+def kinds_of(function: Callable[..., Any], *roots: tuple[str, Any]) -> dict[str, str]:
     return kinds(collect(function, roots))
 
 
 def has(function: Callable[..., Any], *roots: tuple[str, Any], **expected: str) -> None:
-    got = found(function, *roots)
+    got = kinds_of(function, *roots)
     for name, kind in expected.items():
         assert got.get(name) == kind, got
 
@@ -92,7 +92,7 @@ def test_an_unbound_cell() -> None:
     def f(x):
         return later(x)
 
-    assert found(f) == {"__code__": "member", "later": "absent"}
+    assert kinds_of(f) == {"__code__": "member", "later": "absent"}
 
     def later(x):
         return x * lr
@@ -114,7 +114,7 @@ def test_modules() -> None:
     def f(x):
         return x * settings_module.rate + settings_module.shifted(x)
 
-    got = found(f)
+    got = kinds_of(f)
     assert got["settings_module"] == "identity"
     assert got["settings_module.rate"] == "number"
     assert got["settings_module.shifted"] == "function"
@@ -128,11 +128,11 @@ def test_imports_inside() -> None:
 
         return x * here.rate
 
-    assert found(f)["tests.capture.settings_module.rate"] == "number"
+    assert kinds_of(f)["tests.capture.settings_module.rate"] == "number"
 
 
 def test_library_modules_are_not_entered() -> None:
-    got = found(lambda x: math.sin(x) + functools.reduce(x, []) + ef.sin(x))
+    got = kinds_of(lambda x: math.sin(x) + functools.reduce(x, []) + ef.sin(x))
     names = ("__code__", "math", "math.sin", "functools", "functools.reduce", "ef", "ef.sin")
     assert got == dict.fromkeys(names, "member")
 
@@ -143,11 +143,11 @@ def test_library_modules_are_not_entered() -> None:
 def test_partial() -> None:
     has(functools.partial(helper, 2), lr="number")
     bound = functools.partial(lambda x, k, other: x * k * lr, k=0.5, other=weight)
-    got = found(lambda x: bound(x))
+    got = kinds_of(lambda x: bound(x))
     assert got["bound.keywords['k']"] == "number"
     assert got["bound.keywords['other']"] == "tensor"
     assert got["lr"] == "number"
-    assert found(functools.partial(helper, lr))["args[0]"] == "value"
+    assert kinds_of(functools.partial(helper, lr))["args[0]"] == "value"
 
 
 def test_decorated() -> None:
@@ -209,7 +209,7 @@ def test_defaults_of_helpers() -> None:
     def inner(x, k=2.0, *, w=weight):
         return x * k * w
 
-    got = found(lambda x: inner(x))
+    got = kinds_of(lambda x: inner(x))
     assert got["the defaults of inner[0]"] == "value"
     assert got["the defaults of inner['w']"] == "tensor"
 
@@ -299,7 +299,7 @@ class Dynamic:
 
 def test_objects_by_the_names_read() -> None:
     layer = Layer(weight)
-    got = found(lambda x: layer(x))
+    got = kinds_of(lambda x: layer(x))
     assert got["layer"] == "identity"
     assert got["layer.w"] == "tensor"
     assert got["Layer.__call__"] == got["Layer.act"] == "function"
@@ -324,12 +324,12 @@ def test_a_callable_object() -> None:
 
 def test_properties_static_and_class_methods() -> None:
     layer = Layer(1.0)
-    got = found(lambda x: layer.doubled * layer.static(x) + layer.cached)
+    got = kinds_of(lambda x: layer.doubled * layer.static(x) + layer.cached)
     assert got["Layer.doubled"] == "function"
     assert got["config['lr']"] == "number"
     assert got["weight"] == "tensor"
     assert got["layer.other"] == "number"
-    assert found(lambda: Layer.make())["variable"] == "identity"
+    assert kinds_of(lambda: Layer.make())["variable"] == "identity"
 
 
 def test_methods_of_bases() -> None:
@@ -346,22 +346,22 @@ def test_slots() -> None:
 
 def test_dataclasses_and_namespaces() -> None:
     settings = Settings()
-    got = found(lambda x: x * settings.rate * settings.inner.deep)
+    got = kinds_of(lambda x: x * settings.rate * settings.inner.deep)
     assert got["settings.rate"] == "number"
     assert got["settings.inner.deep"] == "number"
     assert "settings.name" not in got
 
 
 def test_making_instances() -> None:
-    got = found(lambda x: Layer(x))
+    got = kinds_of(lambda x: Layer(x))
     assert got["Layer.__init__"] == "function"
     instance = Layer(1.0)
-    assert "Layer.__init__" not in found(lambda x: instance(x))
+    assert "Layer.__init__" not in kinds_of(lambda x: instance(x))
 
 
 def test_enums_and_named_tuples() -> None:
     mode, point = Mode.A, Point(1.0, weight)
-    got = found(lambda x: x * point.x + point.y if mode is Mode.A else x)
+    got = kinds_of(lambda x: x * point.x + point.y if mode is Mode.A else x)
     assert got["mode"] == "value"
     assert got["point[0]"] == "value"
     assert got["point[1]"] == "tensor"
@@ -369,21 +369,21 @@ def test_enums_and_named_tuples() -> None:
 
 def test_getattr() -> None:
     settings = Settings()
-    got = found(lambda x: x * getattr(settings, "rate"))
+    got = kinds_of(lambda x: x * getattr(settings, "rate"))
     assert got["settings.rate"] == "number"
     assert "settings.inner" not in got
 
     def computed(x, name):
         return x * getattr(settings, f"{name}")
 
-    got = found(computed)
+    got = kinds_of(computed)
     assert got["settings.rate"] == "number"
     assert got["settings.name"] == "value"
 
 
 def test_user_getattr() -> None:
     dynamic = Dynamic()
-    got = found(lambda x: x * dynamic.w)
+    got = kinds_of(lambda x: x * dynamic.w)
     assert got["dynamic.parts['w']"] == "tensor"
     assert got["Dynamic.__getattr__"] == "function"
 
@@ -403,12 +403,12 @@ def test_cycles() -> None:
     parent, child = SimpleNamespace(rate=0.1), SimpleNamespace(rate=0.2)
     parent.child, child.parent = child, parent
     parent.me = parent
-    got = found(lambda x: x * parent.child.parent.me.rate)
+    got = kinds_of(lambda x: x * parent.child.parent.me.rate)
     assert got["parent.rate"] == got["parent.child.rate"] == "number"
     assert got["parent.child.parent"] == got["parent.me"] == "alias"
     ring: list[Any] = [0.5]
     ring.append(ring)
-    assert found(lambda: ring)["ring[1]"] == "alias"
+    assert kinds_of(lambda: ring)["ring[1]"] == "alias"
 
 
 # --- oddities --------------------------------------------------------------------------------
@@ -436,12 +436,12 @@ class Hostile:
 
 def test_hostile_objects() -> None:
     hostile = Hostile()
-    assert found(lambda: hostile.x)["hostile"] == "identity"
+    assert kinds_of(lambda: hostile.x)["hostile"] == "identity"
     collect(lambda: 1, [("x", hostile)])
 
 
 def test_builtin_callables() -> None:
-    assert found(len) == {}
+    assert kinds_of(len) == {}
 
 
 def test_roots_are_weak() -> None:

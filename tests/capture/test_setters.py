@@ -47,14 +47,14 @@ def test_attributes_are_changed_by_code_that_may_set_them(f: Any, seen: bool) ->
 def test_attributes_that_descriptors_of_libraries_set_are_changes() -> None:
     class Lazy:
         @functools.cached_property
-        def found(self) -> int:
+        def size(self) -> int:
             return 3
 
     lazy = Lazy()
-    with watching(collect(lambda: lazy.found)) as watch:
-        assert lazy.found == 3
+    with watching(collect(lambda: lazy.size)) as watch:
+        assert lazy.size == 3
         changes = list(watch.changes())
-    assert [c.path.text for c in changes] == ["lazy.found"]
+    assert [c.path.text for c in changes] == ["lazy.size"]
 
 
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.TraceWarning")

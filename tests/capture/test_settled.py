@@ -79,9 +79,9 @@ def test_what_users_change_is_seen(
     assert (before == f(X).numpy()).all()
     assert len(f.traces) == 1
     change(net, monkeypatch)
-    found, want = f(X).numpy(), net(X).numpy()
-    assert (found == want).all()
-    assert (found != before).any()
+    output, want = f(X).numpy(), net(X).numpy()
+    assert (output == want).all()
+    assert (output != before).any()
 
 
 def test_own_classes_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,9 +100,9 @@ def test_a_step_reads_little(monkeypatch: pytest.MonkeyPatch) -> None:
     write = writer.Writer.write
 
     def counted(self: Any, *args: Any) -> Any:
-        found = write(self, *args)
+        check = write(self, *args)
         counts.append(len(self.variables))
-        return found
+        return check
 
     monkeypatch.setattr(writer.Writer, "write", counted)
     net = ef.nn.Sequential(ef.nn.Linear(3, 3), ef.nn.functional.relu, ef.nn.Linear(3, 2))

@@ -25,9 +25,9 @@ def test_mypy() -> None:
     run = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"),
            "--cache-dir", str(ROOT / ".mypy_cache"), str(_RIGHT), str(_WRONG)]  # fmt: skip
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)
-    found = re.findall(r"^\S*tests\S(\w+).(\w+)\.py:(\d+): error", done.stdout, re.MULTILINE)
-    assert {int(line) for _, name, line in found if name == "wrong"} == _wrong_lines(), done.stdout
-    assert [line for _, name, line in found if name == "right"] == [], done.stdout
+    errors = re.findall(r"^\S*tests\S(\w+).(\w+)\.py:(\d+): error", done.stdout, re.MULTILINE)
+    assert {int(line) for _, name, line in errors if name == "wrong"} == _wrong_lines(), done.stdout
+    assert [line for _, name, line in errors if name == "right"] == [], done.stdout
 
 
 def test_pyright() -> None:
@@ -36,9 +36,9 @@ def test_pyright() -> None:
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)
     report = json.loads(done.stdout)
     assert report["summary"]["filesAnalyzed"] == 2
-    found = {
+    errors = {
         (Path(one["file"]).stem, one["range"]["start"]["line"] + 1): one["message"]
         for one in report["generalDiagnostics"]
         if one["severity"] == "error"
     }
-    assert found.keys() == {("wrong", line) for line in _wrong_lines()}, found
+    assert errors.keys() == {("wrong", line) for line in _wrong_lines()}, errors

@@ -86,12 +86,12 @@ class Run:
             order = ef.arange(len(features), dtype="float32")  # their order matters to the loss
             return ef.mean((model(features)[:, 0] - order) ** 2)
 
-        gradients = ef.value_and_grad(loss, wrt=model.trainable)
+        value_and_gradients = ef.value_and_grad(loss, wrt=model.trainable)
 
         @ef.trace
         def step(features: ef.Tensor) -> ef.Tensor:
-            value, found = gradients(features)
-            optimiser.update(found)
+            value, gradients = value_and_gradients(features)
+            optimiser.update(gradients)
             return value
 
         self.step = step
@@ -107,9 +107,9 @@ class Run:
 
     def restore(self, manager: ef.checkpoint.Manager) -> None:
         """Resume from the newest checkpoint, if there is one."""
-        found = manager.restore(like=self.tree)
-        if found is not None:
-            self.steps = found.tree["steps"]
+        restored = manager.restore(like=self.tree)
+        if restored is not None:
+            self.steps = restored.tree["steps"]
 
     def loss(self) -> tuple[Any, ...]:
         """The loss of the next step, to the last bit."""

@@ -24,11 +24,11 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, rows: list[list[b
     path = tmp_path_factory.mktemp("c") / "checkpoint"
     tree = {"words": ef.asarray(array), "one": ef.tensor(b"\0"), "x": ef.ones(3)}
     checkpoint.save(path, tree)
-    found = checkpoint.load(path)
-    assert found["words"].type == tree["words"].type
-    assert found["words"].tolist() == array.tolist()
-    assert found["one"].item() == b"\0"
-    assert found["x"].tolist() == [1, 1, 1]
+    loaded = checkpoint.load(path)
+    assert loaded["words"].type == tree["words"].type
+    assert loaded["words"].tolist() == array.tolist()
+    assert loaded["one"].item() == b"\0"
+    assert loaded["x"].tolist() == [1, 1, 1]
     checkpoint.save(path, tree)  # overwrites the first checkpoint
 
 

@@ -83,10 +83,10 @@ def test_any_call_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wron
         with suppress(OSError, KeyboardInterrupt):
             _save(path, NEW)
         monkeypatch.undo()
-        found = values(path)
-        outcomes.append(found == values_of(NEW))
-        assert found in (values_of(OLD), values_of(NEW))
-        if found == values_of(OLD):
+        stored = values(path)
+        outcomes.append(stored == values_of(NEW))
+        assert stored in (values_of(OLD), values_of(NEW))
+        if stored == values_of(OLD):
             assert sorted(os.listdir(path)) == before, disk.calls[number]
     published = outcomes.index(True)
     assert published > 10

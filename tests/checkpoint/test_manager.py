@@ -41,9 +41,9 @@ def test_every_so_many_steps(tmp_path: Path) -> None:
 def test_after_restoring_it_counts_from_there(tmp_path: Path) -> None:
     run(tmp_path, range(11), every=10, keep=None)
     again = Manager(tmp_path, every=10, keep=None)
-    found = again.restore()
-    assert found is not None
-    for step in range(found.step + 1, 35):
+    restored = again.restore()
+    assert restored is not None
+    for step in range(restored.step + 1, 35):
         again.save(step, {})
     assert again.steps() == [0, 10, 20, 30]
 
@@ -129,8 +129,8 @@ def test_the_best_is_kept(tmp_path: Path, best_by: Any, kept: list[int], best: i
         metrics = None if best_by is None else {"score": ef.tensor(score), "more": 1}
         made.save(step, {}, metrics)
     assert (made.steps(), made.best()) == (kept, best)
-    found = made.restore(step=best)
-    assert best is None or (found is not None and found.metrics["more"] == 1.0)
+    restored = made.restore(step=best)
+    assert best is None or (restored is not None and restored.metrics["more"] == 1.0)
 
 
 def test_a_metric_that_is_missing(tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_newest_is_what_was_saved_last(tmp_path: Path) -> None:
     made.restore(step=1)
     made.save(2, {"again": True})
     assert made.steps() == [1, 3, 2]
-    found = Manager(tmp_path).restore()
-    assert found is not None
-    assert found.tree == {"again": True}
+    restored = Manager(tmp_path).restore()
+    assert restored is not None
+    assert restored.tree == {"again": True}
 
 
 def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,10 +213,10 @@ def test_step_tree_metrics_and_random_state(tmp_path: Path) -> None:
     expected = ef.random.normal((3,))
     ef.random.seed(0)
     v = ef.Variable(0.0)
-    found = Manager(tmp_path).restore(like={"v": v})
-    assert found is not None
-    assert (found.step, found.metrics, float(v)) == (4, {"loss": 0.25}, 1.5)
-    assert found.tree["v"] is v
+    restored = Manager(tmp_path).restore(like={"v": v})
+    assert restored is not None
+    assert (restored.step, restored.metrics, float(v)) == (4, {"loss": 0.25}, 1.5)
+    assert restored.tree["v"] is v
     assert bool((ef.random.normal((3,)) == expected).all())
 
 
@@ -225,9 +225,9 @@ def test_a_damaged_one_is_passed_over(tmp_path: Path, name: str) -> None:
     made = run(tmp_path, range(3))
     file = spoil(made, 2, name)
     with pytest.warns(CheckpointWarning) as caught:
-        found = made.restore()
-    assert found is not None
-    assert found.tree["step"] == found.step == 1
+        restored = made.restore()
+    assert restored is not None
+    assert restored.tree["step"] == restored.step == 1
     text = str(caught[0].message)
     assert f"{made.path(1)} was restored" in text
     assert str(file) in text
@@ -254,9 +254,9 @@ def test_one_that_does_not_fit_is_not_passed_over(tmp_path: Path) -> None:
 
 def test_a_step_by_name(tmp_path: Path) -> None:
     made = run(tmp_path, range(3))
-    found = made.restore(step=1)
-    assert found is not None
-    assert found.step == 1
+    restored = made.restore(step=1)
+    assert restored is not None
+    assert restored.step == 1
     spoil(made, 0)
     spoil(made, 2)
     with pytest.raises(CheckpointError, match="checkpoint of step 0 is damaged") as caught:
@@ -274,9 +274,9 @@ def test_a_full_disk_while_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyP
     run(tmp_path, range(2))
     with monkeypatch.context() as patch:
         patch.setattr(files, "locked", _full)
-        found = Manager(tmp_path).restore()
-        assert found is not None
-        assert found.step == 1
+        restored = Manager(tmp_path).restore()
+        assert restored is not None
+        assert restored.step == 1
         with pytest.raises(OSError, match="No space"):
             Manager(tmp_path / "new")
 
@@ -296,9 +296,9 @@ def test_two_managers_at_once(tmp_path: Path) -> None:
             made = Manager(tmp_path, keep=2)
             for step in range(first, 40, 2):
                 made.save(step, {"step": step, "w": ef.tensor([float(step)] * 3)})
-                found = made.restore()
-                assert found is not None
-                assert found.tree["w"].numpy().tolist() == [found.step] * 3
+                restored = made.restore()
+                assert restored is not None
+                assert restored.tree["w"].numpy().tolist() == [restored.step] * 3
         except BaseException as error:
             failed.append(error)
 

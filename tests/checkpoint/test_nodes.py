@@ -44,10 +44,10 @@ def test_every_bit_pattern_of_every_dtype(dtype: str) -> None:
     values = raw & 1 if dtype == "bool" else raw
     array = values.view(kind.dtype)
     for shaped in (array, array.reshape(2, -1).T, array[::3], array[:1].reshape(()), array[:0]):
-        found = again(ef.asarray(shaped))
-        assert found.dtype is kind
-        assert found.shape == shaped.shape
-        assert found.numpy().tobytes() == shaped.tobytes()
+        copy = again(ef.asarray(shaped))
+        assert copy.dtype is kind
+        assert copy.shape == shaped.shape
+        assert copy.numpy().tobytes() == shaped.tobytes()
 
 
 @pytest.mark.parametrize("dtype", sorted(n for n, d in DTYPES.items() if d.is_inexact))
@@ -73,9 +73,9 @@ def test_a_payload_of_nan() -> None:
 
 
 def test_numpy_arrays_and_scalars_are_tensors() -> None:
-    found = again({"array": np.arange(3), "scalar": np.float64(0.5)})
+    copy = again({"array": np.arange(3), "scalar": np.float64(0.5)})
     array, scalar = ef.arange(3), ef.asarray(0.5, dtype=ef.float64)
-    assert content(found) == content({"array": array, "scalar": scalar})
+    assert content(copy) == content({"array": array, "scalar": scalar})
 
 
 def test_slices_come_back() -> None:
@@ -85,22 +85,22 @@ def test_slices_come_back() -> None:
 
 def test_classes_of_containers() -> None:
     tree = {"batch": Batch(ef.tensor([1.0]), Pair(1, (2,))), "empty": [{}, [], ()]}
-    found = again(tree)
-    assert content(found["batch"]) == content(
+    copy = again(tree)
+    assert content(copy["batch"]) == content(
         {"images": ef.tensor([1.0]), "labels": {"first": 1, "second": (2,)}}
     )
-    assert found["empty"] == [{}, [], ()]
+    assert copy["empty"] == [{}, [], ()]
 
 
 def test_with_like_classes_are_those_of_like(tmp_path: Path) -> None:
     tree = OrderedDict(batch=Batch(1, Pair(ef.tensor([1.0]), [2])))
     ef.checkpoint.save(tmp_path / "c", tree)
     like = OrderedDict(batch=Batch(0, Pair(ef.tensor([0.0]), [0])))
-    found = ef.checkpoint.load(tmp_path / "c", like=like)
-    assert type(found) is OrderedDict
-    assert type(found["batch"]) is Batch
-    assert type(found["batch"].labels) is Pair
-    assert content(found) == content(tree)
+    loaded = ef.checkpoint.load(tmp_path / "c", like=like)
+    assert type(loaded) is OrderedDict
+    assert type(loaded["batch"]) is Batch
+    assert type(loaded["batch"].labels) is Pair
+    assert content(loaded) == content(tree)
     assert like["batch"].images == 0, "containers of like are not changed"
 
 

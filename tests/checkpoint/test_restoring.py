@@ -29,8 +29,8 @@ def variables(*values: float) -> list[ef.Variable]:
     return [ef.Variable(float(v)) for v in values]
 
 
-def numbers(found: list[ef.Variable]) -> list[float]:
-    return [float(v) for v in found]
+def numbers(parameters: list[ef.Variable]) -> list[float]:
+    return [float(v) for v in parameters]
 
 
 @final
@@ -93,12 +93,12 @@ def test_variables_and_generators_in_place(path: Path) -> None:
     generator.normal((3,))
     ef.checkpoint.save(path, {"v": ef.Variable([1.0, 2.0]), "g": generator, "t": ef.tensor(3)})
     like = {"v": ef.Variable([0.0, 0.0]), "g": ef.random.Generator(1), "t": ef.tensor(0)}
-    found = ef.checkpoint.load(path, like=like)
-    assert found["v"] is like["v"]
-    assert found["g"] is like["g"]
+    loaded = ef.checkpoint.load(path, like=like)
+    assert loaded["v"] is like["v"]
+    assert loaded["g"] is like["g"]
     assert like["v"].numpy().tolist() == [1, 2]
     assert bool((like["g"].normal((3,)) == generator.normal((3,))).all())
-    assert (int(found["t"]), int(like["t"])) == (3, 0)
+    assert (int(loaded["t"]), int(like["t"])) == (3, 0)
 
 
 def test_the_process_s_own_generator(path: Path) -> None:
@@ -115,8 +115,8 @@ def test_without_like_generators_are_new_ones(path: Path) -> None:
     ef.random.seed(7)
     ef.checkpoint.save(path, ef.random.default_generator())
     ef.random.seed(3)
-    found = ef.checkpoint.load(path)
-    assert found.state == {"seed": 7, "ticket": 0}
+    generator = ef.checkpoint.load(path)
+    assert generator.state == {"seed": 7, "ticket": 0}
     assert ef.random.default_generator().state == {"seed": 3, "ticket": 0}
 
 
@@ -135,8 +135,8 @@ def test_devices_are_those_of_like(path: Path) -> None:
     ef.checkpoint.save(path, {"t": ef.tensor(3), "v": ef.Variable(4.0)})
     with ef.config(cpu_devices=2):
         like = {"t": ef.tensor(0, device="cpu:1"), "v": ef.Variable(0.0, device="cpu:1")}
-        found = ef.checkpoint.load(path, like=like)
-        assert str(found["t"].device) == "cpu:1"
+        loaded = ef.checkpoint.load(path, like=like)
+        assert str(loaded["t"].device) == "cpu:1"
         assert float(like["v"]) == 4.0
         with ef.device("cpu:1"):
             assert str(ef.checkpoint.load(path)["t"].device) == "cpu:1"
@@ -147,8 +147,8 @@ def test_objects_with_a_state(path: Path) -> None:
     ef.checkpoint.save(path, saved)
     like = {"model": Layer(0, 0), "position": Position(0), "counter": Counter(0)}
     before = like["model"].state["layers.1.w"]
-    found = ef.checkpoint.load(path, like=like)
-    assert found == like
+    loaded = ef.checkpoint.load(path, like=like)
+    assert loaded == like
     assert float(before) == 2
     assert (like["position"].epoch, int(like["position"].order[0])) == (3, 3)
     assert like["counter"].count == 4
@@ -166,8 +166,8 @@ def test_a_dataclass_with_a_field_called_state(path: Path) -> None:
     class_of_user = Batch({"state": {"a": 1}}, labels=ef.Variable(2.0))
     ef.checkpoint.save(path, class_of_user)
     like = Batch({"state": {"a": 0}}, labels=ef.Variable(0.0))
-    found = ef.checkpoint.load(path, like=like)
-    assert found.images == {"state": {"a": 1}}
+    batch = ef.checkpoint.load(path, like=like)
+    assert batch.images == {"state": {"a": 1}}
     assert float(like.labels) == 2
 
 
@@ -285,8 +285,8 @@ def test_only_what_is_taken_is_read(path: Path) -> None:
     ef.checkpoint.save(path, {"a": ef.tensor(1), "b": ef.tensor(2)}, shard_bytes=8)
     first, second = sorted(path.glob("shard-*"))
     second.unlink()
-    found = ef.checkpoint.load(path, like={"a": ef.tensor(0)}, partial=lambda p: True)
-    assert int(found["a"]) == 1
+    loaded = ef.checkpoint.load(path, like={"a": ef.tensor(0)}, partial=lambda p: True)
+    assert int(loaded["a"]) == 1
     assert first.exists()
 
 
@@ -303,9 +303,9 @@ def test_prefixes(path: Path) -> None:
     w, x = variables(0, 0)
     like = {"backbone": {"w": w, "y": x}, "encoders": ef.tensor(0)}
     renames = {"encoder": "backbone", "encoder.x.0": "backbone.y"}
-    found = ef.checkpoint.load(path, like=like, rename=renames)
+    loaded = ef.checkpoint.load(path, like=like, rename=renames)
     assert numbers([w, x]) == [1, 2]
-    assert int(found["encoders"]) == 3
+    assert int(loaded["encoders"]) == 3
 
 
 def test_prefixes_that_go_and_come(path: Path) -> None:

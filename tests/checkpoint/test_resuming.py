@@ -103,15 +103,15 @@ def test_a_run_that_is_killed_goes_on(workers: str, tmp_path: Path) -> None:
     kills = 0
     while told[-1][0] < STEPS:
         lines = choose.randint(5, 11)
-        found = _train(tmp_path, pipeline, workers, lines)
-        assert found, "no step was made"
-        assert dict(found).items() <= want.items()
-        first, last = found[0][0], told[-1][0]
+        losses = _train(tmp_path, pipeline, workers, lines)
+        assert losses, "no step was made"
+        assert dict(losses).items() <= want.items()
+        first, last = losses[0][0], told[-1][0]
         # steps since the last checkpoint are repeated
         assert last - EVERY <= first - 1 <= last + 1
-        kills += found[-1][0] < STEPS
-        told = found
+        kills += losses[-1][0] < STEPS
+        told = losses
     assert kills >= 2
-    found = ef.checkpoint.Manager(tmp_path).restore()
-    assert found is not None
-    assert found.tree["steps"] > STEPS - EVERY
+    restored = ef.checkpoint.Manager(tmp_path).restore()
+    assert restored is not None
+    assert restored.tree["steps"] > STEPS - EVERY

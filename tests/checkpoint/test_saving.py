@@ -76,11 +76,11 @@ def _check(folder: Path, run_before: int, latest_before: int) -> tuple[int, int]
     """
     begun = _done(folder, "begin")
     manager = ef.checkpoint.Manager(folder / "run")
-    found = manager.restore()
-    run = 0 if found is None else found.step
+    restored = manager.restore()
+    run = 0 if restored is None else restored.step
     assert run in (max(_done(folder, "run"), run_before), begun)
-    if found is not None:
-        assert content(found.tree) == content(plainly(tree(run)))
+    if restored is not None:
+        assert content(restored.tree) == content(plainly(tree(run)))
     known = max(_done(folder, "latest"), latest_before)
     if not known and not (folder / "latest" / files.MANIFEST).exists():
         return run, 0
@@ -94,11 +94,11 @@ def _check(folder: Path, run_before: int, latest_before: int) -> tuple[int, int]
 def test_kill(tmp_path: Path, server: subprocess.Popen[str], kills: int) -> None:
     """Killed at random moments: the newest complete checkpoint loads and is exact."""
     delays = random.Random(kills)
-    found = (0, 0)
+    numbers = (0, 0)
     for _ in range(kills):
         _kill_one(server, tmp_path, _done(tmp_path, "begin") + 1, delays.uniform(0.0, 0.25))
-        found = _check(tmp_path, *found)
-    assert min(found) > 0
+        numbers = _check(tmp_path, *numbers)
+    assert min(numbers) > 0
 
 
 def _save_and_die(path: Path, number: int) -> bool:
@@ -210,9 +210,9 @@ def test_variables_are_read_at_one_instant(tmp_path: Path) -> None:
         stop.set()
         thread.join()
         sys.setswitchinterval(before)
-    found = [ef.checkpoint.load(tmp_path / str(number)) for number in range(10)]
-    assert {int(x["last"]) - int(x["first"]) for x in found} <= {0, 1}
-    assert len({int(x["last"]) for x in found}) > 1
+    checkpoints = [ef.checkpoint.load(tmp_path / str(number)) for number in range(10)]
+    assert {int(x["last"]) - int(x["first"]) for x in checkpoints} <= {0, 1}
+    assert len({int(x["last"]) for x in checkpoints}) > 1
 
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -245,9 +245,9 @@ def test_beside_a_traced_step(tmp_path: Path) -> None:
         step(ef.tensor(1.0))
         manager.save(number, {"v": v})
     v.assign(-1.0)
-    found = manager.restore(like={"v": v})
-    assert found is not None
-    assert (found.step, float(step(ef.tensor(1.0)))) == (4, 6.0)
+    restored = manager.restore(like={"v": v})
+    assert restored is not None
+    assert (restored.step, float(step(ef.tensor(1.0)))) == (4, 6.0)
 
 
 def test_shards_of_no_size(tmp_path: Path) -> None:

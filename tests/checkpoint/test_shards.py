@@ -39,15 +39,15 @@ def test_others_read_the_numbers(tmp_path: Path) -> None:
     }
     ef.checkpoint.save(tmp_path / "c", tree)
     (file,) = shards(tmp_path / "c")
-    found = load_file(file)
-    assert found.keys() == {"layers.0.weight", "count", "mask", "z", "empty"}
-    assert found["layers.0.weight"].dtype == np.float32
-    assert found["layers.0.weight"].tolist() == [[1, 2], [3, 4]]
-    assert found["count"].tolist() == 7
-    assert found["count"].dtype == np.int64
-    assert found["mask"].tolist() == [True, False]
-    assert found["z"].tolist() == [[1, 2], [3, -4]]
-    assert found["empty"].shape == (2, 0)
+    arrays = load_file(file)
+    assert arrays.keys() == {"layers.0.weight", "count", "mask", "z", "empty"}
+    assert arrays["layers.0.weight"].dtype == np.float32
+    assert arrays["layers.0.weight"].tolist() == [[1, 2], [3, 4]]
+    assert arrays["count"].tolist() == 7
+    assert arrays["count"].dtype == np.int64
+    assert arrays["mask"].tolist() == [True, False]
+    assert arrays["z"].tolist() == [[1, 2], [3, -4]]
+    assert arrays["empty"].shape == (2, 0)
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
@@ -55,9 +55,9 @@ def test_others_know_the_dtype(tmp_path: Path, dtype: str) -> None:
     ef.checkpoint.save(tmp_path / "c", {"x": ef.ones((3, 2), dtype=dtype)})
     (file,) = shards(tmp_path / "c")
     with safe_open(file, "numpy") as opened:
-        found = opened.get_slice("x")
-        assert found.get_dtype() == _NAMES[dtype]
-        assert found.get_shape() == [3, 2] + [2] * DTYPES[dtype].is_complex
+        x = opened.get_slice("x")
+        assert x.get_dtype() == _NAMES[dtype]
+        assert x.get_shape() == [3, 2] + [2] * DTYPES[dtype].is_complex
 
 
 def test_bfloat16_by_hand(tmp_path: Path) -> None:
@@ -109,6 +109,6 @@ def test_checksums(size: int) -> None:
 def test_a_tensor_of_several_pieces(tmp_path: Path) -> None:
     array = np.random.default_rng(0).integers(0, 2**40, (3, 600_000))  # 14 MB
     ef.checkpoint.save(tmp_path / "c", {"rows": ef.asarray(array), "columns": ef.asarray(array.T)})
-    found = ef.checkpoint.load(tmp_path / "c")
-    assert np.array_equal(found["rows"].numpy(), array)
-    assert np.array_equal(found["columns"].numpy(), array.T)
+    loaded = ef.checkpoint.load(tmp_path / "c")
+    assert np.array_equal(loaded["rows"].numpy(), array)
+    assert np.array_equal(loaded["columns"].numpy(), array.T)

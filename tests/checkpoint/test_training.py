@@ -27,11 +27,11 @@ class Run:
         def loss(x: ef.Tensor) -> ef.Tensor:
             return ef.mean((model(x) - x.sum(axis=1, keepdims=True)) ** 2)
 
-        gradients = ef.value_and_grad(loss, wrt=model.trainable)
+        value_and_gradients = ef.value_and_grad(loss, wrt=model.trainable)
 
         def step(x: ef.Tensor) -> ef.Tensor:
-            value, found = gradients(x)
-            optimiser.update(found)
+            value, gradients = value_and_gradients(x)
+            optimiser.update(gradients)
             return value
 
         rows = ef.reshape(ef.arange(60, dtype=ef.float32), (20, 3)) / 60

@@ -132,14 +132,14 @@ def check(seed: int) -> int:
     # unused inputs are not in the graph
     by_name = {f"arguments_{i}": x for i, x in enumerate(inputs)}
     raw = [by_name[v.label]._data for v in graph.inputs]
-    found = []
+    results = []
     for code in (generate("f", instructions), generate("f", instructions, native=native)):
         begin()
-        found.append([*code.run(*raw), *[np.array(x.numpy()) for x in variables]])
+        results.append([*code.run(*raw), *[np.array(x.numpy()) for x in variables]])
     begin()
-    found.append([*[x.numpy() for x in function(*inputs)], *[x.numpy() for x in variables]])
-    for other in found[1:]:
-        for i, (x, y) in enumerate(zip(found[0], other, strict=True)):
+    results.append([*[x.numpy() for x in function(*inputs)], *[x.numpy() for x in variables]])
+    for other in results[1:]:
+        for i, (x, y) in enumerate(zip(results[0], other, strict=True)):
             assert same(x, y), (seed, i, graph)
             assert x.flags.c_contiguous == y.flags.c_contiguous or x.ndim < 2, (seed, i)
     return len(native.kernels)

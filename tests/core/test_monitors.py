@@ -296,5 +296,5 @@ def test_the_time_of_an_op_without_results() -> None:
     with ef.profile() as p:
         queue.enqueue(1)
         queue.close()
-    found = [(e.name, e.device) for e in p.events if e.kind == "op"]
-    assert found == [("queue_enqueue", "cpu:0"), ("queue_close", "")]
+    ops = [(e.name, e.device) for e in p.events if e.kind == "op"]
+    assert ops == [("queue_enqueue", "cpu:0"), ("queue_close", "")]

@@ -86,10 +86,10 @@ def test_arithmetic_is_that_of_the_integers(expression: Expression, sizes: tuple
 def test_text_reads_back(expression: Expression) -> None:
     dim = _dim(expression)
     if isinstance(dim, Dim):
-        found = parse_dim(str(dim))
-        assert isinstance(found, Dim)
-        assert str(found) == str(dim)
-        assert found.terms == dim.terms
+        parsed = parse_dim(str(dim))
+        assert isinstance(parsed, Dim)
+        assert str(parsed) == str(dim)
+        assert parsed.terms == dim.terms
         assert dim.symbols <= set(NAMES)
 
 
@@ -136,10 +136,10 @@ def test_substitution_then_value_is_value_of_value(
     value = _value(expression, (x, *sizes[1:]))
     if value is not None and x >= 0:  # a name stands for no negative size
         try:
-            found = substitute(dim, {"n": part})
+            composite = substitute(dim, {"n": part})
         except ZeroDivisionError:
             return
-        assert evaluate(found, dict(zip(NAMES, sizes, strict=True))) == value
+        assert evaluate(composite, dict(zip(NAMES, sizes, strict=True))) == value
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,8 @@ def test_numbers_take_their_places(asks: Asked) -> None:
     assert asked(plain, "f()") is plain
     assert asked(numbers, "f()") is numbers
     assert numbers == [1, {"k": 7, 7: (7, 7)}, Pair(7, [7])]
-    found: Any = asked((N, slice(N), frozenset({N})), "f()")
-    assert [type(x) for x in (*found[2], found[0], found[1].stop)] == [int] * 3
+    parts: Any = asked((N, slice(N), frozenset({N})), "f()")
+    assert [type(x) for x in (*parts[2], parts[0], parts[1].stop)] == [int] * 3
     assert set(asks.whats) <= {"f()", "hash(n)"}
 
 

@@ -30,12 +30,12 @@ def kinds(reads: Reads) -> dict[str, str]:
     return {r.path.text: r.kind for r in reads.reads if r.kind != "lacking"}
 
 
-def found(function: Callable[..., Any]) -> dict[str, str]:
+def kinds_of(function: Callable[..., Any]) -> dict[str, str]:
     return kinds(collect(function))
 
 
 def has(function: Callable[..., Any], **expected: str) -> None:
-    got = found(function)
+    got = kinds_of(function)
     for name, kind in expected.items():
         assert got.get(name) == kind, got
 
@@ -45,14 +45,14 @@ def helper(x):
 
 
 def test_constant_subscripts() -> None:
-    got = found(lambda x: x * config["opt"]["momentum"] * sizes[0])
+    got = kinds_of(lambda x: x * config["opt"]["momentum"] * sizes[0])
     assert got["config"] == got["config['opt']"] == "type"
     assert got["config['opt']['momentum']"] == "number"
     assert not {"config['lr']", "config['log']", "config['opt']['name']", "sizes[1]"} & got.keys()
 
 
 def test_used_as_a_whole() -> None:
-    got = found(lambda: [config, sizes])
+    got = kinds_of(lambda: [config, sizes])
     assert got["config"] == "keys"
     assert got["config['lr']"] == "number"
     assert got["sizes"] == "length"
@@ -64,17 +64,17 @@ def test_subscripts_elsewhere_and_whole_here() -> None:
         c = config["opt"]
         return x * config["lr"] + sum(c.values())
 
-    got = found(f)
+    got = kinds_of(f)
     assert got["config"] == "type"
     assert got["config['opt']"] == "keys"
     assert got["config['opt']['name']"] == "value"
 
 
 def test_only_appended() -> None:
-    got = found(lambda x: config["log"].append(x))
+    got = kinds_of(lambda x: config["log"].append(x))
     assert got["config"] == "type"
     losses: list[Any] = [1.0]
-    assert found(lambda x: losses.append(x))["losses"] == "type"
+    assert kinds_of(lambda x: losses.append(x))["losses"] == "type"
 
 
 def test_set_and_appended() -> None:
@@ -85,7 +85,7 @@ def test_set_and_appended() -> None:
         losses[0] = x
         losses.append(x)
 
-    got = found(f)
+    got = kinds_of(f)
     assert (got["losses"], got["losses[1]"]) == ("length", "number")
 
 
@@ -97,7 +97,7 @@ def test_list_of_layers() -> None:
             x = layer.w * x
         return x
 
-    got = found(f)
+    got = kinds_of(f)
     assert got["layers"] == "length"
     assert got["layers[0].w"] == got["layers[1].w"] == "tensor"
 
@@ -105,7 +105,7 @@ def test_list_of_layers() -> None:
 def test_other_containers() -> None:
     names, queue = {"a", "b"}, collections.deque([weight, 2])
     data = collections.UserDict(k=0.5)
-    got = found(lambda x: ("a" in names, queue[0], data["k"]))
+    got = kinds_of(lambda x: ("a" in names, queue[0], data["k"]))
     assert got["names"] == "items"
     assert got["queue[0]"] == "tensor"
     assert got["data.data['k']"] == "number"
@@ -118,11 +118,11 @@ def test_long_containers() -> None:
     assert "long: a list of 5,000 items is too long" in str(reads.findings[0])
     assert collect(lambda: long[7]).findings == []
     plain = list(range(500))
-    assert found(lambda: sum(plain))["plain"] == "items"
+    assert kinds_of(lambda: sum(plain))["plain"] == "items"
 
 
 def test_tuples_hold_what_is_fixed() -> None:
-    got = found(lambda: pair)
+    got = kinds_of(lambda: pair)
     assert got["pair[0]"] == got["pair[1]"] == "value"
 
 
@@ -170,12 +170,12 @@ def test_a_second_name_of_a_container() -> None:
     def f(x):
         return x * config["lr"] * other["opt"]["momentum"]
 
-    got = {name[name.index("[") :] for name in found(f) if "[" in name}
+    got = {name[name.index("[") :] for name in kinds_of(f) if "[" in name}
     assert got == {"['lr']", "['opt']", "['opt']['momentum']"}
     late = SimpleNamespace(c=config)
 
     def g(x):
         return config["opt"]["momentum"], late.c["opt"]["name"], late.c["lr"]
 
-    got = {name[name.index("[") :] for name in found(g) if "[" in name}
+    got = {name[name.index("[") :] for name in kinds_of(g) if "[" in name}
     assert got == {"['lr']", "['opt']", "['opt']['momentum']", "['opt']['name']"}

@@ -40,11 +40,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskServ
 
 
 def answers(socket: zmq.Socket[bytes]) -> list[list[bytes]]:
-    found = []
+    messages = []
     with suppress(zmq.Again):
         while True:
-            found.append(socket.recv_multipart(zmq.NOBLOCK))
-    return found
+            messages.append(socket.recv_multipart(zmq.NOBLOCK))
+    return messages
 
 
 def is_warning(message: object) -> bool:

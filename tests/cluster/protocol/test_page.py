@@ -13,20 +13,20 @@ PAGE = (ROOT / "docs" / "protocol.md").read_text()
 
 
 def records() -> dict[str, set[tuple[str, ...]]]:
-    found: dict[str, set[tuple[str, ...]]] = {}
+    fields_by_tag: dict[str, set[tuple[str, ...]]] = {}
     for value in (vars(message_heads) | vars(messages)).values():
         tag = getattr(getattr(value, "__struct_config__", None), "tag", None)
         if tag is not None:
-            found.setdefault(tag, set()).add(value.__struct_fields__)
-    return found
+            fields_by_tag.setdefault(tag, set()).add(value.__struct_fields__)
+    return fields_by_tag
 
 
 def rows() -> dict[str, set[tuple[str, ...]]]:
-    found: dict[str, set[tuple[str, ...]]] = {}
+    fields_by_tag: dict[str, set[tuple[str, ...]]] = {}
     for tag, fields in re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE):
         plain = re.sub(r"\([^)]*\)", "", fields)
-        found.setdefault(tag, set()).add(tuple(re.findall(r"`(\w+)`", plain)))
-    return found
+        fields_by_tag.setdefault(tag, set()).add(tuple(re.findall(r"`(\w+)`", plain)))
+    return fields_by_tag
 
 
 def test_it_says_every_record() -> None:
