@@ -51,20 +51,20 @@ function holds(outer: Placed, inner: Placed): boolean {
 
 /** Boxes that lie on others, boxes and frames outside of what they are in, and frames on others' boxes. */
 function faults(contents: Contents, layout: Layout): string[] {
-  const found: string[] = [];
+  const messages: string[] = [];
   const frames = contents.boxes.map((b) => [b, frameOf(layout.boxes.get(b.id)!)] as const);
   frames.forEach(([a, at], i) => {
-    for (const [b, other] of frames.slice(0, i)) if (meet(at, other)) found.push(`${a.id} on ${b.id}`);
+    for (const [b, other] of frames.slice(0, i)) if (meet(at, other)) messages.push(`${a.id} on ${b.id}`);
     const home = layout.clusters.get(a.home.id);
-    if (home && !holds(home, at)) found.push(`${a.id} outside`);
+    if (home && !holds(home, at)) messages.push(`${a.id} outside`);
   });
   for (const group of contents.clusters) {
     const frame = layout.clusters.get(group.id)!;
     const around = layout.clusters.get(group.parent!.id);
-    if (around && !holds(around, frame)) found.push(`${group.id} outside`);
-    for (const [box, at] of frames) if (!isIn(box.home, group) && meet(frame, at)) found.push(`${group.id} on ${box.id}`);
+    if (around && !holds(around, frame)) messages.push(`${group.id} outside`);
+    for (const [box, at] of frames) if (!isIn(box.home, group) && meet(frame, at)) messages.push(`${group.id} on ${box.id}`);
   }
-  return found;
+  return messages;
 }
 
 /** Edges that do not begin and end at their boxes. */
@@ -180,13 +180,13 @@ test("where Graphviz takes longer than readers wait there is another layout, and
     };
     const arrangement = new Arrangement({ ready: true, abandon: () => undefined, lay: late } as unknown as Layouts);
     const versions = async (of: AsyncIterable<Layout>): Promise<Layout[]> => {
-      const found: Layout[] = [];
-      const all = (async () => { for await (const version of of) found.push(version); })(); // prettier-ignore
+      const layouts: Layout[] = [];
+      const all = (async () => { for await (const version of of) layouts.push(version); })(); // prettier-ignore
       await vi.advanceTimersByTimeAsync(3000);
-      expect(found.map((l) => l.engine)).toHaveLength(1);
+      expect(layouts.map((l) => l.engine)).toHaveLength(1);
       await vi.advanceTimersByTimeAsync(20_000);
       await all;
-      return found;
+      return layouts;
     };
     const tree = new GroupTree(nested(3, ["a", "b"], 4), "scope");
     const contents = (...open: string[]): Contents => contentsOf(tree, new Set(["", "/scope:net", ...open]));

@@ -141,7 +141,7 @@ export function wideStep(count: number): Structure {
 
 /** What something gives last; null if it gives nothing. */
 export async function last<T>(given: AsyncIterable<T>): Promise<T | null> {
-  let found: T | null = null;
-  for await (const one of given) found = one;
-  return found;
+  let value: T | null = null;
+  for await (const one of given) value = one;
+  return value;
 }

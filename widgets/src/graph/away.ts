@@ -62,13 +62,13 @@ export class AwayMarks {
 
 /** Boxes with a node on a task that is away, with the health of the task. */
 function awayBoxes(contents: Contents, structure: Structure, away: Away): Map<Box, Absence["health"]> {
-  const found = new Map<Box, Absence["health"]>();
-  if (!away.size) return found;
+  const healthOf = new Map<Box, Absence["health"]>();
+  if (!away.size) return healthOf;
   contents.boxOf.forEach((box, node) => {
     const health = box && away.get(taskOf(structure.text("device", node)));
-    if (health) found.set(box, health);
+    if (health) healthOf.set(box, health);
   });
-  return found;
+  return healthOf;
 }
 
 function put(element: Element, health: Absence["health"] | undefined): void {

@@ -93,13 +93,13 @@ export class GroupTree {
   private scopeIn(home: Group, scope: number, outer: string): Group {
     let known = this.scopes.get(home);
     if (!known) this.scopes.set(home, (known = new Map<number, Group>()));
-    let found = known.get(scope);
-    if (!found) {
-      found = home;
-      for (const part of scopeParts(this.structure.decode(scope), outer)) found = this.child(found, "scope", part);
-      known.set(scope, found);
+    let group = known.get(scope);
+    if (!group) {
+      group = home;
+      for (const part of scopeParts(this.structure.decode(scope), outer)) group = this.child(group, "scope", part);
+      known.set(scope, group);
     }
-    return found;
+    return group;
   }
 
   private child(of: Group, kind: GroupKind, name: string): Group {
@@ -169,15 +169,15 @@ export function trainingPhases(s: Structure): string[] | null {
 }
 
 function edgesFrom(s: Structure, ends: (edge: number) => [number, number]): Map<number, number[]> {
-  const found = new Map<number, number[]>();
+  const successors = new Map<number, number[]>();
   for (let e = 0; e < s.edges; e++) {
     const [from, to] = ends(e);
     if (from < 0 || s.number("output", e) < 0) continue;
-    const known = found.get(from);
+    const known = successors.get(from);
     if (known) known.push(to);
-    else found.set(from, [to]);
+    else successors.set(from, [to]);
   }
-  return found;
+  return successors;
 }
 
 function spread(from: readonly number[], ways: ReadonlyMap<number, readonly number[]>): Set<number> {

@@ -10,7 +10,7 @@ const CLASSES: Readonly<Record<Doing, string>> = {
 export class Marks {
   private lit = new Map<string, Doing>();
   private badges = new Map<string, string>();
-  private found = new Set<string>();
+  private hits = new Set<string>();
   private faulty = new Set<string>();
   private chosen: string | null = null;
   /** indices of the edges at the chosen box */
@@ -20,14 +20,14 @@ export class Marks {
 
   /** Mark everything again, after boxes were drawn anew. */
   again(): void {
-    const { lit, badges, found, faulty, chosen } = this;
+    const { lit, badges, hits, faulty, chosen } = this;
     this.lit = new Map<string, Doing>();
     this.badges = new Map<string, string>();
-    this.found = new Set<string>();
+    this.hits = new Set<string>();
     this.faulty = new Set<string>();
     this.light(lit);
     this.number(badges);
-    this.find(found);
+    this.find(hits);
     this.blame(faulty);
     this.choose(chosen);
   }
@@ -49,9 +49,9 @@ export class Marks {
   }
 
   find(ids: ReadonlySet<string>): void {
-    for (const id of this.found) this.canvas.of(id)?.classList.remove("ef-found");
+    for (const id of this.hits) this.canvas.of(id)?.classList.remove("ef-found");
     for (const id of ids) this.canvas.of(id)?.classList.add("ef-found");
-    this.found = new Set(ids);
+    this.hits = new Set(ids);
   }
 
   /** Mark boxes with a node that a diagnosis of the kernel names. */

@@ -9,7 +9,7 @@ const COLUMNS = ["op", "name", "scope", "source", "resources"] as const;
 
 export interface SearchEvents {
   /** called when the nodes found have changed */
-  found(): void;
+  changed(): void;
   /** called to show a node found */
   reach(node: number): void;
   ended(): void;
@@ -21,7 +21,7 @@ export class Search {
   }); // prettier-ignore
   readonly hits = html("span", { class: "ef-hits", role: "status" });
   /** nodes found, the next one first */
-  found: number[] = [];
+  matches: number[] = [];
   private structure: Structure | null = null;
 
   constructor(private readonly events: SearchEvents) {
@@ -41,18 +41,18 @@ export class Search {
   private find(): void {
     const wanted = this.field.value.trim().toLowerCase();
     const s = this.structure;
-    this.found = [];
+    this.matches = [];
     for (let i = 0; s && wanted && i < s.count; i++) {
-      if (COLUMNS.some((name) => s.text(name, i).toLowerCase().includes(wanted))) this.found.push(i);
+      if (COLUMNS.some((name) => s.text(name, i).toLowerCase().includes(wanted))) this.matches.push(i);
     }
-    setText(this.hits, wanted ? `${count(this.found.length)} found` : "");
-    this.events.found();
+    setText(this.hits, wanted ? `${count(this.matches.length)} found` : "");
+    this.events.changed();
   }
 
   private next(): void {
-    const node = this.found.shift();
+    const node = this.matches.shift();
     if (node === undefined) return;
-    this.found.push(node);
+    this.matches.push(node);
     this.events.reach(node);
   }
 

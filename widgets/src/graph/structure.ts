@@ -23,7 +23,7 @@ interface Head {
 }
 
 export class Structure {
-  private found: readonly string[] | null = null;
+  private deviceNames: readonly string[] | null = null;
 
   constructor(
     private readonly head: Head,
@@ -81,12 +81,12 @@ export class Structure {
   }
 
   devices(): readonly string[] {
-    if (!this.found) {
+    if (!this.deviceNames) {
       const numbers = new Set(this.columns.get("device"));
       const names = new Set([...numbers].map((i) => this.head.strings[i] ?? ""));
-      this.found = [...names].filter((name) => name !== "");
+      this.deviceNames = [...names].filter((name) => name !== "");
     }
-    return this.found;
+    return this.deviceNames;
   }
 }
 

@@ -87,7 +87,7 @@ export class GraphView {
     this.marks = new Marks(this.canvas);
     this.away = new AwayMarks(this.canvas, this.legend, feed);
     this.search = new Search({
-      found: () => { this.mark(); },
+      changed: () => { this.mark(); },
       reach: (node) => { this.reach(node, true); },
       ended: () => { this.canvas.element.focus(); },
     }); // prettier-ignore
@@ -340,7 +340,7 @@ export class GraphView {
   }
 
   private mark(): void {
-    const hits = this.search.found.map((n) => this.contents?.boxOf[n]?.id).filter((id) => id !== undefined);
+    const hits = this.search.matches.map((n) => this.contents?.boxOf[n]?.id).filter((id) => id !== undefined);
     this.marks.find(new Set(hits));
     this.marks.choose(this.chosen?.id ?? null);
   }

@@ -42,13 +42,13 @@ function isWithin(home: Group, group: Group): boolean {
 
 /** Put boxes without a device, such as inputs and outputs, beside a neighbour with a device. */
 function placeOthers(contents: Contents, columns: Map<Box, string>, first: string): void {
-  for (let found = true; found; ) {
-    found = false;
+  for (let progress = true; progress; ) {
+    progress = false;
     for (const { from, to } of contents.edges) {
       const [a, b] = [columns.get(from), columns.get(to)];
       if ((a === undefined) === (b === undefined)) continue;
       columns.set(a === undefined ? from : to, (a ?? b)!);
-      found = true;
+      progress = true;
     }
   }
   for (const box of contents.boxes) if (!columns.has(box)) columns.set(box, first);

@@ -108,9 +108,9 @@ export function inset(
 } // prettier-ignore
 
 function ancestors(group: Group): string[] {
-  const found: string[] = [];
-  for (let g = group.parent; g; g = g.parent) found.push(g.id);
-  return found;
+  const ids: string[] = [];
+  for (let g = group.parent; g; g = g.parent) ids.push(g.id);
+  return ids;
 }
 
 // --- available room -------------------------------------------------------------------------------

@@ -113,13 +113,13 @@ export class NodesView implements View {
 
   /** Whole seconds of present long waits, by node. */
   private waits(): Map<number, number> {
-    const found = new Map<number, number>();
+    const seconds = new Map<number, number>();
     for (const row of this.feed.list("places")) {
       const passed = Math.floor(this.feed.now() - number(row, "since"));
       if (number(row, "executable") !== this.executable || this.feed.name(row, "doing") !== "waits") continue;
-      if (passed >= LONG) found.set(number(row, "node"), passed);
+      if (passed >= LONG) seconds.set(number(row, "node"), passed);
     }
-    return found;
+    return seconds;
   }
 
   /** The observed nodes, or else all nodes with a box, and waiting nodes. */

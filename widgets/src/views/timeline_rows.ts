@@ -131,17 +131,17 @@ export class TimelineRows {
 
   /** Busy times by lane, from sums of steps: of many steps, only the last are reported one by one. */
   private busy(begin: number, end: number): Map<string, Busy[]> {
-    const found = new Map<string, Busy[]>();
+    const lanes = new Map<string, Busy[]>();
     for (const row of this.feed.table("curve")) {
       const [executable, start, count] = [number(row, "executable"), number(row, "start"), number(row, "count")];
       const home = this.homes.get(executable);
       const stop = start + 1;
       if (!home || stop < begin || start > end) continue;
-      const known = found.get(home) ?? [];
+      const known = lanes.get(home) ?? [];
       known.push({ executable, start, stop, count, share: Math.min(count * number(row, "mean"), 1) });
-      found.set(home, known);
+      lanes.set(home, known);
     }
-    return found;
+    return lanes;
   }
 
   /** The traces between two times. */
