@@ -85,7 +85,7 @@ class Attributes:
         elif not is_library_class(cls):
             self._classes[id(cls)] = entry = _Class(path, cls, constructs)
             self._new.append(entry)
-            self._visitor.found.classes.append(Holder(path, cls))
+            self._visitor.reads.classes.append(Holder(path, cls))
             if not is_library_class(type(cls)):  # its metaclass may have properties
                 text = type(cls).__qualname__.rpartition(".")[2]
                 self.add_instance(AccessPath(path, "class", None, text, True), cls)
@@ -99,12 +99,12 @@ class Attributes:
 
     def add_instance(self, path: AccessPath, value: Any) -> None:
         """Note an object; ``path`` is the path of its class."""
-        self._visitor.found.add(path, "identity", type(value))
+        self._visitor.reads.add(path, "identity", type(value))
         self.add_class(path, type(value), constructs=False)
 
     def scan(self, *, whole: bool) -> None:
         """Visit the attributes read by name, of all objects and classes or of the new ones."""
-        objects = self._visitor.found.objects
+        objects = self._visitor.reads.objects
         first, self._scanned = 0 if whole else self._scanned, len(objects)
         for holder in objects[first:]:
             self._scan_object(holder)
@@ -150,16 +150,16 @@ class Attributes:
         how = "base" if through_base or not plain else "attribute"
         path = AccessPath(one.path, how, (i, name) if how == "base" else name, text, True)
         if isinstance(member, (staticmethod, classmethod)):
-            self._visitor.found.add(path, "type", member)
+            self._visitor.reads.add(path, "type", member)
             visit(AccessPath(path, "attribute", "__func__", text, True), member.__func__)
         elif isinstance(member, property):
-            self._visitor.found.add(path, "type", member)
+            self._visitor.reads.add(path, "type", member)
             for part in ("fget", "fset", "fdel"):
                 function = getattr(member, part)
                 if function is not None:
                     visit(AccessPath(path, "attribute", part, text, True), function)
         elif isinstance(member, functools.cached_property):
-            self._visitor.found.add(path, "type", member)
+            self._visitor.reads.add(path, "type", member)
             visit(AccessPath(path, "attribute", "func", text, True), member.func)
         else:
             visit(path, member)
@@ -168,7 +168,7 @@ class Attributes:
 
     def _doubt(self, member: Any, text: str) -> None:
         source = Source(member.__code__, 0) if isinstance(member, FunctionType) else None
-        self._visitor.found.findings.append(Finding(
+        self._visitor.reads.findings.append(Finding(
             "unwatched", text, "decides the values of attributes: changes by it are not seen",
             "use __getattr__ or a property", source,
         ))  # fmt: skip
@@ -207,7 +207,7 @@ class Attributes:
             # the value is only called later: its identity counts
             if key not in self._handed:
                 self._handed.add(key)
-                self._visitor.found.add(made, "identity", value)
+                self._visitor.reads.add(made, "identity", value)
             return
         self._known.add(key)
         if module:
@@ -221,7 +221,7 @@ class Attributes:
 
     def _finish_objects(self) -> None:
         """Add guards against new attributes of instances with names that code reads."""
-        for path, value in self._visitor.found.objects:
+        for path, value in self._visitor.reads.objects:
             every = self._takes_every(value) or self._visitor.escapes.take(value)
             self._finish_slots(path, value, every=every)
             own = instance_dict(value)
@@ -229,11 +229,11 @@ class Attributes:
                 continue
             entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
             if every:
-                self._visitor.found.add(entries, "keys", own)
+                self._visitor.reads.add(entries, "keys", own)
                 continue
             names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()
             if names:
-                self._visitor.found.add(entries, "lacking", names)
+                self._visitor.reads.add(entries, "lacking", names)
 
     def _finish_slots(self, path: AccessPath | Root, value: Any, *, every: bool) -> None:
         """Add guards that empty slots which code reads stay empty."""
@@ -241,15 +241,15 @@ class Attributes:
         empty = self._wanted(set(slots).difference(attributes_of(value)), every) if slots else ()
         for name in empty:
             slot = AccessPath(path, "attribute", name, joined(path.text, f".{name}"))
-            self._visitor.found.add(slot, "absent", None)
+            self._visitor.reads.add(slot, "absent", None)
 
     def _finish_namespaces(self) -> None:
         """Add guards against new names in classes and modules that code may ask for."""
-        modules = [h for h in self._visitor.found.objects if issubclass(type(h.value), ModuleType)]
+        modules = [h for h in self._visitor.reads.objects if issubclass(type(h.value), ModuleType)]
         for path, value in (*modules, *self._bases()):
             entries = AccessPath(path, "attribute", "__dict__", path.text, True)
             if self._visitor.every:
-                self._visitor.found.add(entries, "keys", value.__dict__)
+                self._visitor.reads.add(entries, "keys", value.__dict__)
                 continue
             names = frozenset(
                 n
@@ -257,12 +257,12 @@ class Attributes:
                 if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
             )
             if names:
-                self._visitor.found.add(entries, "lacking", names)
+                self._visitor.reads.add(entries, "lacking", names)
 
     def _bases(self) -> Iterator[Holder]:
         """The user's classes that were found, and their base classes of the user."""
         known: set[int] = set()
-        for path, cls in self._visitor.found.classes:
+        for path, cls in self._visitor.reads.classes:
             for i, base in enumerate(cls.__mro__):
                 if id(base) not in known and not is_library_class(base):
                     known.add(id(base))

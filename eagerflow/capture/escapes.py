@@ -146,7 +146,7 @@ class Escapes:
             return True
         if container or (is_library_class(cls) and callable(value)):
             return False
-        all_loads = self._visitor.found.loads
+        all_loads = self._visitor.reads.loads
         loads = [load for name in names for _, load in all_loads.get(name, ())]
         # the value may get to places where it has no name
         loose = any(not x.attributes for x in loads) or calls_methods(cls, self._visitor.names)
@@ -163,7 +163,7 @@ class Escapes:
 
     def finish(self) -> None:
         """Make numbers in escaping values static; library objects are not watched for changes."""
-        reads = self._visitor.found
+        reads = self._visitor.reads
         for i, read in enumerate(reads.reads):
             if read.kind == "number" and self._is_exact(read.path):
                 reads.reads[i] = read._replace(kind="value")

@@ -162,7 +162,7 @@ class CapturedContainers:
         for kind, name, steps in one.mentions:
             if self._visitor.every or name in self._visitor.asked:
                 one.whole = True
-            for _, load in self._visitor.found.loads.get((kind, name), ()):
+            for _, load in self._visitor.reads.loads.get((kind, name), ()):
                 keys, n = load.keys, len(steps)
                 if keys[:n] == steps and len(keys) > n:
                     named.append(keys[n])

@@ -83,7 +83,7 @@ class Collector:
     """The state of one collection.
 
     Attributes:
-        found: the result.
+        reads: the result.
         names: of attributes that reachable code reads.
         asked: names that may be arguments of `getattr` and `hasattr`.
         later: names of attributes whose values are passed to `ef.py_call`.
@@ -96,7 +96,7 @@ class Collector:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         named = isinstance(function, FunctionType)
-        self.found = Reads(Root(function, function.__name__ if named else ""))
+        self.reads = Reads(Root(function, function.__name__ if named else ""))
         self.names: set[str] = set()
         self.asked: set[str] = set()
         self.later: set[str] = set()
@@ -117,7 +117,7 @@ class Collector:
         self._owners: set[str] = set()  # names of values whose attributes are read or set
         self._doubtful = False  # whether code names more than eagerflow and its members
         self.is_given = not named
-        self.visit(self.found.root, function)
+        self.visit(self.reads.root, function)
 
     def add_class(self, cls: type) -> None:
         """Note the class of an argument; the key of the call holds its identity."""
@@ -142,24 +142,24 @@ class Collector:
         if self.attributes is not None:
             self.attributes.finish()
         if self.containers is not None:
-            self.containers.finish(self.found)
-        if self._escapes is not None or self.found.numbers:
+            self.containers.finish(self.reads)
+        if self._escapes is not None or self.reads.numbers:
             self.escapes.finish()
         if self._doubtful or self.is_given:
-            note_hidden_state(self.found)
+            note_hidden_state(self.reads)
         if self._doubtful or "config" in self.names:  # the only name of `ef` with a rule
-            find_calls(self.found)
-        self.found.asks_types = self._doubtful and asks_types(self.found)
+            find_calls(self.reads)
+        self.reads.asks_types = self._doubtful and asks_types(self.reads)
         # they refer to the collector: a cycle would keep the user's objects
         self.attributes = self.containers = self._escapes = None
-        return self.found
+        return self.reads
 
     def _drain(self) -> bool:
         """Visit all queued values; return False if there are too many."""
         while self._pending:
-            if len(self.found.reads) > MOST:
-                self.found.findings.append(Finding(
-                    "unwatched", self.found.root.text or "the function",
+            if len(self.reads.reads) > MOST:
+                self.reads.findings.append(Finding(
+                    "unwatched", self.reads.root.text or "the function",
                     f"reaches more than {MOST:,} values: changes in the others are not seen",
                     "pass the values that it needs as arguments", None,
                 ))  # fmt: skip
@@ -169,7 +169,7 @@ class Collector:
 
     def _size(self) -> int:
         """Number of known facts, which grows whenever there may be more to find."""
-        reads = self.found
+        reads = self.reads
         known = (self.names, self.stored, reads.sites, reads.reads, reads.objects, reads.classes)
         return (
             sum(map(len, known))
@@ -184,7 +184,7 @@ class Collector:
         """The escapes, created at first use."""
         if self._escapes is None:
             self._escapes = Escapes(self)
-            for site in self.found.sites:
+            for site in self.reads.sites:
                 self._note_escapes(site)
         return self._escapes
 
@@ -199,7 +199,7 @@ class Collector:
     def _scan(self, *, whole: bool) -> None:
         """Visit attributes, members and items: all of them, or those new since last time."""
         self._find_owners()
-        if self.found.objects or self.attributes is not None:
+        if self.reads.objects or self.attributes is not None:
             self._attributes().scan(whole=whole)
         if whole:
             self._scan_libraries()
@@ -216,7 +216,7 @@ class Collector:
             if not names & self._owners:
                 self._functions.append(one)
             else:
-                self.found.objects.append(one)
+                self.reads.objects.append(one)
 
     # --- values ---
 
@@ -224,9 +224,9 @@ class Collector:
         kind = type(value)
         if kind in _NUMBERS:
             fixed = not isinstance(path, AccessPath) or path.fixed
-            self.found.add(path, "value" if fixed else "number", value)
+            self.reads.add(path, "value" if fixed else "number", value)
         elif kind in _ATOMS or (issubclass(kind, enum.Enum) and is_plain_member(value)):
-            self.found.add(path, "value", value)
+            self.reads.add(path, "value", value)
         elif id(value) in self._seen:
             self._look_again(path, value)
         else:
@@ -244,7 +244,7 @@ class Collector:
         """Note another access path to a known object."""
         if issubclass(type(value), ModuleType):
             self._libraries.add(path, value)
-        self.found.add(path, "alias", self._seen[id(value)])
+        self.reads.add(path, "alias", self._seen[id(value)])
         self._note_path(path, value)
         if self.containers is not None:
             self.containers.widen(path, value)
@@ -254,20 +254,20 @@ class Collector:
     def _look_first(self, path: AccessPath | Root, value: Any) -> None:
         kind = type(value)
         if kind is Tensor:
-            self.found.add(path, "tensor", value)
+            self.reads.add(path, "tensor", value)
         elif issubclass(kind, (self._array, bytearray)):
-            self.found.add(path, "content", value)
+            self.reads.add(path, "content", value)
         elif kind is FunctionType:
             self._look_at_function(path, value)
         elif kind is MethodType or issubclass(kind, functools.partial):
             self._look_at_wrapper(path, value)
         elif issubclass(kind, type):
-            self.found.add(path, "identity", value)
+            self.reads.add(path, "identity", value)
             if not is_library_class(value):
                 self._attributes().add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
             library = self._libraries.add(path, value)
-            self.found.add(path, "member" if library else "identity", value)
+            self.reads.add(path, "member" if library else "identity", value)
             if not library:
                 self._add_object(path, value)
         elif issubclass(kind, CONTAINERS):
@@ -277,7 +277,7 @@ class Collector:
 
     def _look_at_wrapper(self, path: AccessPath | Root, value: Any) -> None:
         """Visit the parts of a bound method or a partial."""
-        self.found.add(path, "type", value)
+        self.reads.add(path, "type", value)
         parts = ("__func__", "__self__") if type(value) is MethodType else (
             "func", "args", "keywords")  # fmt: skip
         for name in parts:
@@ -288,8 +288,8 @@ class Collector:
             self._functions.append(Holder(path, value))
 
     def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
-        self.found.add(path, "type", value)
-        self.found.containers.append(Holder(path, value))
+        self.reads.add(path, "type", value)
+        self.reads.containers.append(Holder(path, value))
         if self.containers is None:
             self.containers = CapturedContainers(self)
         self.containers.add(path, value)
@@ -303,27 +303,27 @@ class Collector:
         cls = type(value)
         library = is_library_class(cls)
         if cls is CACHED:  # the cached function runs outside of the trace
-            self.found.add(path, "identity", value)
+            self.reads.add(path, "identity", value)
             return
-        finding = unwatched(path, value, self.found)
+        finding = unwatched(path, value, self.reads)
         if cls is MappingProxyType and len(value) <= LIMIT and all(map(is_plain, value.values())):
-            self.found.add(path, "items", value)
+            self.reads.add(path, "items", value)
         elif finding is not None:
-            self.found.add(path, "identity", value)
-            self.found.findings.append(finding)
+            self.reads.add(path, "identity", value)
+            self.reads.findings.append(finding)
             if not library and not isinstance(value, Iterator):
                 self._add_object(path, value)
         elif library and cls.__module__.partition(".")[0] == "eagerflow":
             hidden = self._look_at_hidden(path, value)
-            self.found.add(path, "type" if hidden else "identity", value)
+            self.reads.add(path, "type" if hidden else "identity", value)
         elif not library or self._has_attributes(value):
-            self.found.add(path, "identity", value)
+            self.reads.add(path, "identity", value)
             self._add_object(path, value)
             if library:
                 self._look_at_hidden(path, value)
         else:
             getter = isinstance(value, attrgetter)
-            self.found.add(path, "identity" if getter else "value", value)
+            self.reads.add(path, "identity" if getter else "value", value)
             if getter:  # it reads attributes as the code would
                 names = value.__reduce__()[1]
                 self.names.update(part for name in names for part in name.split("."))
@@ -356,7 +356,7 @@ class Collector:
         return self.attributes
 
     def _add_object(self, path: AccessPath | Root, value: Any) -> None:
-        self.found.objects.append(Holder(path, value))
+        self.reads.objects.append(Holder(path, value))
         cls = type(value)
         if not is_library_class(cls):
             text = cls.__qualname__.rpartition(".")[2]
@@ -365,7 +365,7 @@ class Collector:
     # --- functions ---
 
     def _look_at_function(self, path: AccessPath | Root, function: FunctionType) -> None:
-        self.found.add(path, "function", function)
+        self.reads.add(path, "function", function)
         library = is_library(function.__globals__)
         codes = nested(function.__code__)
         loaded = {x.name for c in codes for x in facts_of(c).loads if x.kind == "cell"}
@@ -377,21 +377,21 @@ class Collector:
             made = AccessPath(path, "cell", i, name, library)
             value = made.get()
             if value is GONE:  # not bound yet, or not any more
-                self.found.add(made, "absent", None)
+                self.reads.add(made, "absent", None)
             elif name in later - now:
-                self.found.add(made, "identity", value)
+                self.reads.add(made, "identity", value)
             else:
                 self.visit(made, value)
-        if path is not self.found.root:
+        if path is not self.reads.root:
             self._look_at_defaults(path, function)
         else:
             for name in ("__code__", "__defaults__", "__kwdefaults__"):
                 made = AccessPath(path, "attribute", name, name, True)
                 if getattr(function, name) is not None:
-                    self.found.add(made, "member", getattr(function, name))
+                    self.reads.add(made, "member", getattr(function, name))
         if library:
             return
-        owners = self.found.objects if function.__dict__ else self._functions
+        owners = self.reads.objects if function.__dict__ else self._functions
         owners.append(Holder(path, function))
         for code in codes:
             self._look_at_code(Site(code, function, path))
@@ -407,11 +407,11 @@ class Collector:
         key = (id(site.code), id(site.function.__globals__))
         known = key in self._codes
         self._codes.add(key)
-        self.found.sites.append(site)
+        self.reads.sites.append(site)
         facts = facts_of(site.code)
         if not known:
             for load in facts.loads:
-                self.found.loads.setdefault((load.kind, load.name), []).append((site.code, load))
+                self.reads.loads.setdefault((load.kind, load.name), []).append((site.code, load))
         self.names |= facts.attributes
         self.later |= {name for kind, name in facts.later if kind == "attribute"}
         self.names |= facts.strings
@@ -437,23 +437,23 @@ class Collector:
         value = namespace.get(name)
         if not isinstance(value, ModuleType) or value.__name__ != "eagerflow":
             self._doubtful = True
-        text, home = name, self.found.sites[0].function.__globals__
+        text, home = name, self.reads.sites[0].function.__globals__
         if namespace is not home:
             text = f"{str(namespace.get('__name__', '')).rpartition('.')[2]}.{name}".lstrip(".")
         path = AccessPath(site.path, "global", name, text)
         if ("global", name) in facts_of(site.code).later:
             if name in namespace:
-                self.found.add(path, "identity", namespace[name])
+                self.reads.add(path, "identity", namespace[name])
             return
         self.global_paths[key] = path
         if name in namespace:
             self.visit(path, namespace[name])
         elif hasattr(builtins, name) or not name.startswith("__"):
-            self.found.add(path, "absent", None)
+            self.reads.add(path, "absent", None)
             builtin = getattr(builtins, name, None)
             if not (builtin is None or _is_exception(builtin) or is_own_code(site.function)):
                 made = AccessPath(_BUILTINS, "attribute", name, f"builtins.{name}", True)
-                self.found.add(made, "member", builtin)
+                self.reads.add(made, "member", builtin)
 
     def _look_at_import(self, site: Site, module: str, level: int) -> None:
         try:
@@ -469,11 +469,11 @@ class Collector:
 
     def _scan_libraries(self) -> None:
         """Visit the values that the user's code reads by name from library modules."""
-        for path, value, kind in self._libraries.new(self.found, self.asked):
+        for path, value, kind in self._libraries.new(self.reads, self.asked):
             if kind is None:
                 self.visit(path, value)
             else:
-                self.found.add(path, kind, value)
+                self.reads.add(path, kind, value)
 
 
 def _is_exception(value: Any) -> bool:
