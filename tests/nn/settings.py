@@ -43,10 +43,10 @@ def numbers(name: str, shape: Shape) -> np.ndarray[Any, Any]:
 
 
 def inputs_of(setting: Setting) -> list[np.ndarray[Any, Any]]:
-    found = [numbers(f"{setting.name} {i}", shape) for i, shape in enumerate(setting.shapes)]
+    inputs = [numbers(f"{setting.name} {i}", shape) for i, shape in enumerate(setting.shapes)]
     if setting.indices is None:
-        return found
-    return [np.floor((x + 1) / 2.001 * setting.indices).astype(np.int64) for x in found]
+        return inputs
+    return [np.floor((x + 1) / 2.001 * setting.indices).astype(np.int64) for x in inputs]
 
 
 def state_of(setting: Setting, shapes: dict[str, Shape]) -> dict[str, np.ndarray[Any, Any]]:
@@ -86,14 +86,14 @@ def pack(arrays: dict[str, np.ndarray[Any, Any]], target: Path = TARGET) -> None
 
 def unpack(source: Path = TARGET) -> dict[str, np.ndarray[Any, Any]]:
     """The named arrays in a file that `pack` wrote."""
-    found, start = {}, 0
+    arrays, start = {}, 0
     with np.load(source) as file:
         index, values = json.loads(file["index"].tobytes()), file["values"]
     for name, shape in index.items():
         end = start + int(np.prod(shape))
-        found[name] = values[start:end].reshape(shape)
+        arrays[name] = values[start:end].reshape(shape)
         start = end
-    return found
+    return arrays
 
 
 def rows() -> list[Setting]:

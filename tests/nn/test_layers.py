@@ -287,8 +287,8 @@ def test_a_mask_and_causality_together(floating: bool) -> None:
     seen = ef.tensor([[True, True, False, True], [True, False, True, True]])[:, None, None, :]
     both = seen & (ef.arange(4)[:, None] >= ef.arange(4))
     mask = ef.where(seen, 0.0, -math.inf) if floating else seen
-    found, expected = layer(x, mask=mask, is_causal=True), layer(x, mask=both)
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-6)
+    output, expected = layer(x, mask=mask, is_causal=True), layer(x, mask=both)
+    np.testing.assert_allclose(output.numpy(), expected.numpy(), atol=1e-6)
 
 
 def test_attention_drops_weights_in_training_mode_alone() -> None:

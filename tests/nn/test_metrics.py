@@ -31,12 +31,12 @@ def test_of_classes(pairs: list[tuple[int, int]]) -> None:
     x, y = ef.tensor(predicted), ef.tensor(labels)
     expected = sklearn_metrics.accuracy_score(labels, predicted)
     assert float(metrics.accuracy(x, y)) == pytest.approx(expected, rel=1e-14)
-    found = metrics.confusion_matrix(x, y, 5).numpy()
-    assert (found == sklearn_metrics.confusion_matrix(labels, predicted, labels=range(5))).all()
+    matrix = metrics.confusion_matrix(x, y, 5).numpy()
+    assert (matrix == sklearn_metrics.confusion_matrix(labels, predicted, labels=range(5))).all()
     for average in ("macro", "micro", "weighted"):
         expected = sklearn_metrics.f1_score(labels, predicted, average=average, zero_division=0)
-        found = float(metrics.f1_score(x, y, average))
-        assert found == pytest.approx(expected, rel=1e-14)
+        score = float(metrics.f1_score(x, y, average))
+        assert score == pytest.approx(expected, rel=1e-14)
     expected = sklearn_metrics.f1_score(
         labels, predicted, average=None, labels=range(5), zero_division=0
     )
@@ -47,8 +47,8 @@ def test_of_classes(pairs: list[tuple[int, int]]) -> None:
 def test_f1_of_two_classes(pairs: list[tuple[bool, bool]]) -> None:
     predicted, labels = columns(pairs)
     expected = sklearn_metrics.f1_score(labels, predicted, zero_division=0)
-    found = metrics.f1_score(ef.tensor(predicted), ef.tensor(labels))
-    assert float(found) == pytest.approx(expected, rel=1e-14)
+    score = metrics.f1_score(ef.tensor(predicted), ef.tensor(labels))
+    assert float(score) == pytest.approx(expected, rel=1e-14)
 
 
 def test_scores_stand_for_the_best_class() -> None:
@@ -62,8 +62,8 @@ def test_top_k(seed: int, k: int) -> None:
     scores = generator.permuted(np.arange(12.0 * 6).reshape(12, 6), axis=1)
     labels = generator.integers(0, 6, 12)
     expected = sklearn_metrics.top_k_accuracy_score(labels, scores, k=k, labels=range(6))
-    found = metrics.top_k_accuracy(ef.tensor(scores), ef.tensor(labels), k)
-    assert float(found) == pytest.approx(expected, rel=1e-14)
+    accuracy = metrics.top_k_accuracy(ef.tensor(scores), ef.tensor(labels), k)
+    assert float(accuracy) == pytest.approx(expected, rel=1e-14)
 
 
 def test_top_k_of_equal_scores_takes_the_first() -> None:
@@ -77,12 +77,12 @@ def test_top_k_of_equal_scores_takes_the_first() -> None:
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=40))
 def test_roc_auc_with_ties(pairs: list[tuple[int, bool]]) -> None:
     scores, labels = columns(pairs)
-    found = float(metrics.roc_auc(ef.tensor(scores / 4), ef.tensor(labels)))
+    area = float(metrics.roc_auc(ef.tensor(scores / 4), ef.tensor(labels)))
     if labels.all() or not labels.any():
-        assert np.isnan(found)
+        assert np.isnan(area)
     else:
         expected = sklearn_metrics.roc_auc_score(labels, scores)
-        assert found == pytest.approx(expected, abs=1e-14)
+        assert area == pytest.approx(expected, abs=1e-14)
 
 
 def test_roc_auc_of_integers_and_of_what_is_no_number() -> None:
@@ -110,8 +110,8 @@ def test_perplexity(seed: int) -> None:
     flat = labels.reshape(-1)
     kept = flat != -100
     loss = sklearn_metrics.log_loss(flat[kept], shares.reshape(-1, 7)[kept], labels=range(7))
-    found = metrics.perplexity(ef.tensor(logits), ef.tensor(labels))
-    assert float(found) == pytest.approx(np.exp(loss), rel=1e-12)
+    perplexity = metrics.perplexity(ef.tensor(logits), ef.tensor(labels))
+    assert float(perplexity) == pytest.approx(np.exp(loss), rel=1e-12)
 
 
 def test_perplexity_of_huge_logits() -> None:

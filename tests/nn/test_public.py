@@ -21,11 +21,11 @@ LAYERS = {
 
 
 def public() -> dict[str, Any]:
-    found = {n: v for n, v in vars(ef.nn).items() if inspect.isclass(v) and n[0] != "_"}
+    members = {n: v for n, v in vars(ef.nn).items() if inspect.isclass(v) and n[0] != "_"}
     for space in ("init", "metrics"):
         module = getattr(ef.nn, space)
-        found |= {f"{space}.{name}": getattr(module, name) for name in module.__all__}
-    return found
+        members |= {f"{space}.{name}": getattr(module, name) for name in module.__all__}
+    return members
 
 
 def test_the_layers_are_there() -> None:
@@ -34,9 +34,9 @@ def test_the_layers_are_there() -> None:
 
 def _is_documented(name: str, value: Any) -> None:
     assert ">>> " in (value.__doc__ or ""), f"ef.nn.{name} has no example"
-    for method, found in inspect.getmembers(value) if inspect.isclass(value) else ():
-        if not method.startswith("_") and isinstance(found, (types.FunctionType, property)):
-            assert inspect.getdoc(found), f"ef.nn.{name}.{method} has no docstring"
+    for method, member in inspect.getmembers(value) if inspect.isclass(value) else ():
+        if not method.startswith("_") and isinstance(member, (types.FunctionType, property)):
+            assert inspect.getdoc(member), f"ef.nn.{name}.{method} has no docstring"
 
 
 def test_documented_with_an_example() -> None:

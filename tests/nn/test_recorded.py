@@ -77,24 +77,24 @@ def run(setting: Setting, dtype: Any, wrap: Callable[[Any], Any] = lambda f: f) 
             out = layer(*inputs, **options)
             loss = (out * weights).sum()
         sources = {f"input {i}": x for i, x in enumerate([] if whole else inputs)}
-        found = tape.gradient(loss, sources | layer.parameters)
-        return {"out": out} | {name: dense(x) for name, x in found.items()}
+        gradients = tape.gradient(loss, sources | layer.parameters)
+        return {"out": out} | {name: dense(x) for name, x in gradients.items()}
 
-    found = step(inputs, weights, options_of(setting, dtype))
-    found |= {f"after {path}": v for path, v in layer.buffers.items()}
-    return {name: x.numpy() for name, x in found.items()}
+    arrays = step(inputs, weights, options_of(setting, dtype))
+    arrays |= {f"after {path}": v for path, v in layer.buffers.items()}
+    return {name: x.numpy() for name, x in arrays.items()}
 
 
 def dense(gradient: Any) -> Any:
     return ef.asarray(gradient.to_dense() if hasattr(gradient, "to_dense") else gradient)
 
 
-def assert_close(found: Arrays, expected: Arrays, tolerance: float) -> None:
-    assert found.keys() == expected.keys()
+def assert_close(arrays: Arrays, expected: Arrays, tolerance: float) -> None:
+    assert arrays.keys() == expected.keys()
     for name, x in expected.items():
-        assert found[name].shape == x.shape, name
+        assert arrays[name].shape == x.shape, name
         scale = max(abs(x).max(initial=0.0), 1.0)
-        np.testing.assert_allclose(found[name], x, rtol=0, atol=tolerance * scale, err_msg=name)
+        np.testing.assert_allclose(arrays[name], x, rtol=0, atol=tolerance * scale, err_msg=name)
 
 
 GROUPS = in_groups(rows())

@@ -292,9 +292,9 @@ def test_gradients_by_what_is_trainable_within_a_step() -> None:
         lambda: net.layers.append(nn.Linear(1, 1)),
     ):  # fmt: skip
         change()
-        found, want = traced(x), step(x)
-        assert list(found) == list(want)
-        assert all((found[k].numpy() == want[k].numpy()).all() for k in want)
+        gradients, want = traced(x), step(x)
+        assert list(gradients) == list(want)
+        assert all((gradients[k].numpy() == want[k].numpy()).all() for k in want)
     assert len(traced.traces) == 4  # earlier structures have traces
 
 
@@ -305,9 +305,9 @@ def test_parts_that_are_frozen_within_a_step() -> None:
     @ef.trace
     def step(x: Any) -> Any:
         net.layers[0].freeze()
-        found = ",".join(net.trainable)
+        names = ",".join(net.trainable)
         net.layers[0].unfreeze()
-        return x, found
+        return x, names
 
     want = step.fn(ZERO)[1]
     for _ in range(4):

@@ -28,32 +28,32 @@ _PARTS = ("query", "key", "value")
 
 def _names(module: Any) -> dict[str, Any]:
     """PyTorch's parameters and buffers by eagerflow's paths; packed ones as slices."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     packed = ()
     for path, part in module.named_modules():
         start = f"{path}." if path else ""
         if isinstance(part, torch.nn.MultiheadAttention):
-            found |= {f"{start}{name}": entry for name, entry in _attention_names(part).items()}
+            entries |= {f"{start}{name}": entry for name, entry in _attention_names(part).items()}
             packed = (*packed, start)
         elif not any(path.startswith(other) for other in packed):
             own = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
-            found |= {f"{start}{name}": value for name, value in own}
-    return found
+            entries |= {f"{start}{name}": value for name, value in own}
+    return entries
 
 
 def _attention_names(module: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for i, part in enumerate(_PARTS):
         if module.in_proj_weight is not None:
-            found[f"{part}.weight"] = (module.in_proj_weight, i)
+            entries[f"{part}.weight"] = (module.in_proj_weight, i)
         else:
-            found[f"{part}.weight"] = getattr(module, f"{part[0]}_proj_weight")
+            entries[f"{part}.weight"] = getattr(module, f"{part[0]}_proj_weight")
         if module.in_proj_bias is not None:
-            found[f"{part}.bias"] = (module.in_proj_bias, i)
-    found["output.weight"] = module.out_proj.weight
+            entries[f"{part}.bias"] = (module.in_proj_bias, i)
+    entries["output.weight"] = module.out_proj.weight
     if module.out_proj.bias is not None:
-        found["output.bias"] = module.out_proj.bias
-    return found
+        entries["output.bias"] = module.out_proj.bias
+    return entries
 
 
 def _value(entry: Any, gradient: bool = False) -> Any:
@@ -105,13 +105,13 @@ def run(setting: Setting) -> Arrays:
     floating = [x.requires_grad_() for x in inputs if x.is_floating_point()]
     out = _call(setting, module, inputs)
     (out * torch.from_numpy(cotangent_of(setting, tuple(out.shape)))).sum().backward()
-    found: Arrays = {"out": out.detach().numpy()}
-    found |= {f"input {i}": x.grad.numpy() for i, x in enumerate(floating)}
+    arrays: Arrays = {"out": out.detach().numpy()}
+    arrays |= {f"input {i}": x.grad.numpy() for i, x in enumerate(floating)}
     parameters = {id(p) for p in module.parameters()}
     for path, entry in entries.items():
         tensor = entry[0] if isinstance(entry, tuple) else entry
         if id(tensor) not in parameters:
-            found[f"after {path}"] = tensor.numpy()
+            arrays[f"after {path}"] = tensor.numpy()
         elif _value(entry, gradient=True) is not None:
-            found[path] = _value(entry, gradient=True).numpy()
-    return found
+            arrays[path] = _value(entry, gradient=True).numpy()
+    return arrays

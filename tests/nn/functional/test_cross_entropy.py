@@ -141,8 +141,8 @@ def test_no_classes(shape: tuple[int, ...], traced: bool) -> None:
 
     function = ef.value_and_grad(loss)
     labels = ef.full(shape[:1][len(shape) == 1 :] + shape[2:], -100)
-    found, gradient = (ef.trace(function) if traced else function)(ef.zeros(shape), labels)
-    assert float(found) == 0
+    value, gradient = (ef.trace(function) if traced else function)(ef.zeros(shape), labels)
+    assert float(value) == 0
     assert gradient.shape == shape
     if labels.size:
         with pytest.raises(TensorIndexError, match="none, since there are no classes"):
@@ -160,8 +160,8 @@ def test_extreme_scores(scale: float, label: int) -> None:
 
 def test_divergence_of_what_has_no_probability() -> None:
     target = ef.tensor([0.0, 1.0])
-    found = F.kl_div(ef.log(ef.tensor([0.5, 0.5])), target, reduction="sum")
-    assert float(found) == pytest.approx(math.log(2))
+    divergence = F.kl_div(ef.log(ef.tensor([0.5, 0.5])), target, reduction="sum")
+    assert float(divergence) == pytest.approx(math.log(2))
 
 
 # --- sampled softmax --------------------------------------------------------------------------
@@ -224,9 +224,9 @@ def test_sampled_softmax_tends_to_the_full_one() -> None:
     x, weight = ef.tensor(rng.normal(size=(3, 4))), ef.tensor(rng.normal(size=(10, 4)))
     target = ef.tensor([1, 0, 7])
     full = F.cross_entropy(F.linear(x, weight), target)
-    found = F.sampled_softmax(x, weight, None, target, 200_000, generator=ef.random.Generator(1))
+    sampled = F.sampled_softmax(x, weight, None, target, 200_000, generator=ef.random.Generator(1))
     # right classes are left out of the draws and count once instead
-    assert float(found) == pytest.approx(float(full), rel=0.02)
+    assert float(sampled) == pytest.approx(float(full), rel=0.02)
 
 
 def test_sampled_softmax_checks_its_arguments() -> None:

@@ -76,7 +76,7 @@ def test_one_trace_is_for_many_probabilities(name: str, first: float) -> None:
     """The numbers drawn are those of eager mode, whatever the probabilities before."""
     x = ef.tensor(_x(FUNCTIONS[name]) - 9)
     schedule = [first, 0.1, 0.0, 0.5, 1.0, 0.9, 0.7]
-    found = []
+    outputs = []
     for wrap in (lambda f: f, ef.trace):
         generator = ef.random.Generator(SEED)
 
@@ -85,8 +85,8 @@ def test_one_trace_is_for_many_probabilities(name: str, first: float) -> None:
             return out, pull(x)[0]
 
         step = wrap(step)
-        found.append([[y.numpy() for y in step(x, p)] for p in schedule])
-    np.testing.assert_array_equal(*found)
+        outputs.append([[y.numpy() for y in step(x, p)] for p in schedule])
+    np.testing.assert_array_equal(*outputs)
     assert len(step.traces) == (1 if first == 0.3 else 2)
 
 

@@ -25,12 +25,12 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 def _unpack() -> Arrays:
     with np.load(TARGET) as archive:
         index, values = json.loads(str(archive["index"])), archive["values"]
-    found, start = {}, 0
+    arrays, start = {}, 0
     for key, shape in index.items():
         count = math.prod(shape)
-        found[key] = values[start : start + count].reshape(shape)
+        arrays[key] = values[start : start + count].reshape(shape)
         start += count
-    return found
+    return arrays
 
 
 RECORDED = _unpack()
@@ -74,14 +74,14 @@ def run(setting: Setting, dtype: Any, wrap: Callable[[Any], Any] = lambda f: f) 
         if not wrt:
             return {"out": function()}
         out, pull = ef.vjp(function, *inputs)
-        found = pull(weights)
-        rest = zip(wrt, found, inputs, strict=True)
+        gradients = pull(weights)
+        rest = zip(wrt, gradients, inputs, strict=True)
         return {"out": out} | {f"gradient {i}": dense(g, x) for i, g, x in rest}
 
     with np.errstate(all="ignore"):
-        found = step([args[i] for i in wrt], ef.tensor(weights, dtype=dtype))
-    found |= {f"after {i}": args[i] for i in setting.running}
-    return {name: x.numpy() for name, x in found.items()}
+        arrays = step([args[i] for i in wrt], ef.tensor(weights, dtype=dtype))
+    arrays |= {f"after {i}": args[i] for i in setting.running}
+    return {name: x.numpy() for name, x in arrays.items()}
 
 
 def dense(gradient: Any, like: Any) -> Any:
@@ -90,13 +90,13 @@ def dense(gradient: Any, like: Any) -> Any:
     return gradient.to_dense() if isinstance(gradient, ef.IndexedSlices) else gradient
 
 
-def assert_close(found: Arrays, expected: Arrays, tolerance: float) -> None:
-    assert found.keys() == expected.keys()
+def assert_close(arrays: Arrays, expected: Arrays, tolerance: float) -> None:
+    assert arrays.keys() == expected.keys()
     for name, x in expected.items():
-        assert found[name].shape == x.shape, name
+        assert arrays[name].shape == x.shape, name
         finite = x[np.isfinite(x)]
         scale = max(abs(finite).max(initial=0.0), 1.0)
-        np.testing.assert_allclose(found[name], x, rtol=0, atol=tolerance * scale, err_msg=name)
+        np.testing.assert_allclose(arrays[name], x, rtol=0, atol=tolerance * scale, err_msg=name)
 
 
 GROUPS = in_groups(rows())

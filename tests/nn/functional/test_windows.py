@@ -36,8 +36,8 @@ def ours(name: str, arrays: list[np.ndarray], settings: dict[str, Any], ways: li
 
     def slope(*xs: ef.Tensor) -> ef.Tensor:
         out, pull = ef.vjp(value, *xs)
-        found = pull(ef.cos(out))  # a cotangent that depends on the result
-        return sum((g * w).sum() for g, w in zip(_tuple(found), ways, strict=True))
+        gradients = pull(ef.cos(out))  # a cotangent that depends on the result
+        return sum((g * w).sum() for g, w in zip(_tuple(gradients), ways, strict=True))
 
     tensors = [ef.tensor(a) for a in arrays]
     first = ef.grad(lambda *xs: ef.sin(value(*xs)).sum(), argnums=tuple(range(len(tensors))))

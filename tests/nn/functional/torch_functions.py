@@ -26,10 +26,10 @@ def run(setting: Setting) -> Arrays:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = getattr(torch.nn.functional, setting.function)(*args, **options)
-    found = {"out": out.detach().numpy()}
+    arrays = {"out": out.detach().numpy()}
     if out.dtype.is_floating_point:
         (out * torch.tensor(cotangent_of(setting, tuple(out.shape)))).sum().backward()
     for i in setting.differentiable:
         gradient = torch.zeros_like(args[i]) if args[i].grad is None else args[i].grad
-        found[f"gradient {i}"] = gradient.numpy()
-    return found | {f"after {i}": args[i].numpy() for i in setting.running}
+        arrays[f"gradient {i}"] = gradient.numpy()
+    return arrays | {f"after {i}": args[i].numpy() for i in setting.running}

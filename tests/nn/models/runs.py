@@ -87,11 +87,11 @@ def dense(gradient: ef.Tensor | ef.IndexedSlices) -> ef.Tensor:
 
 def reached(gradients: Mapping[str, Any]) -> set[str]:
     """The paths whose gradient exists, is finite, and is not zero everywhere."""
-    found = set()
+    paths = set()
     for path, gradient in gradients.items():
         if gradient is None:
             continue
         whole = dense(gradient)
         if bool(ef.isfinite(whole).all()) and float(abs(whole).max()) > 1e-7:
-            found.add(path)
-    return found
+            paths.add(path)
+    return paths

@@ -198,8 +198,8 @@ def test_gradients_of_a_gradient_penalty() -> None:
         return (slopes**2).sum(axis=(1, 2, 3)).mean()
 
     gradients_of = ef.value_and_grad(penalty, wrt=critic.trainable)
-    (_, found), (_, traced) = gradients_of(), ef.trace(gradients_of)()
-    assert all(bool((found[path] == traced[path]).all()) for path in found)
+    (_, gradients), (_, traced) = gradients_of(), ef.trace(gradients_of)()
+    assert all(bool((gradients[path] == traced[path]).all()) for path in gradients)
 
     weight = critic[2].weight
     way, value, step = ef.random.Generator(0).normal(weight.shape), weight.value, 1e-2
@@ -207,7 +207,7 @@ def test_gradients_of_a_gradient_penalty() -> None:
     for sign in (1, -1):
         weight.assign(value + sign * step * way)
         slope += sign * penalty().item() / (2 * step)
-    expected = (found["layers.2.weight"] * way).sum().item()
+    expected = (gradients["layers.2.weight"] * way).sum().item()
     assert slope == pytest.approx(expected, rel=0.02)
 
 

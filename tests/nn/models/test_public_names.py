@@ -17,18 +17,18 @@ INSIDE = {"autodiff", "core", "function", "graph", "ops", "resources", "runtime"
 
 def private(text: str) -> list[str]:
     """Internal modules of eagerflow that a program imports, and private names that it reads."""
-    found = []
+    names = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("eagerflow"):
             if node.module != "eagerflow" or {a.name for a in node.names} - PUBLIC:
-                found.append(f"from {node.module}")
+                names.append(f"from {node.module}")
         elif isinstance(node, ast.Import):
-            found += [a.name for a in node.names if a.name.startswith("eagerflow.")]
+            names += [a.name for a in node.names if a.name.startswith("eagerflow.")]
         elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-            found.append(node.attr)
+            names.append(node.attr)
         elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ef":
-            found += [f"ef.{node.attr}"] if node.attr not in dir(ef) or node.attr in INSIDE else []
-    return found
+            names += [f"ef.{node.attr}"] if node.attr not in dir(ef) or node.attr in INSIDE else []
+    return names
 
 
 def test_public_names_only() -> None:

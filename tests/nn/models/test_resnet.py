@@ -167,8 +167,8 @@ def test_testing_between_epochs_is_one_more_trace() -> None:
     for _ in range(3):
         run.train(2)
         model.eval()
-        found = predict(images[:50])
-        assert bool((found == model(images[:50]).argmax(axis=1)).all())
+        classes = predict(images[:50])
+        assert bool((classes == model(images[:50]).argmax(axis=1)).all())
         model.train()
     assert run.traces == [1]
     assert len(predict.traces) == 1

@@ -55,10 +55,10 @@ class Setting:
             lead = (get("num_layers", 1) * (1 + get("bidirectional", False)),)
             batch = self.shape[0 if get("batch_first") else 1 : -1][:1]
             batch = batch if len(self.shape) == 3 else ()
-        found = [("h", (*lead, *batch, get("proj_size") or HIDDEN))]
+        named_shapes = [("h", (*lead, *batch, get("proj_size") or HIDDEN))]
         if self.layer.startswith("LSTM"):
-            found.append(("c", (*lead, *batch, HIDDEN)))
-        return found
+            named_shapes.append(("c", (*lead, *batch, HIDDEN)))
+        return named_shapes
 
 
 def input_of(setting: Setting) -> Array:
@@ -88,7 +88,7 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def rows() -> list[Setting]:
-    found = []
+    settings = []
     for (name, layer, options), layers, both, lengths in product(
         KINDS, (1, 2), (False, True), (None, LENGTHS)
     ):
@@ -96,12 +96,12 @@ def rows() -> list[Setting]:
         extra: dict[str, Any] = {"num_layers": layers} if layers > 1 else {}
         extra |= {"bidirectional": True} if both else {}
         starts = (layers > 1) is not both
-        found.append(Setting(text, layer, options | extra, lengths=lengths, starts=starts))
+        settings.append(Setting(text, layer, options | extra, lengths=lengths, starts=starts))
     for name, layer, options in KINDS:
-        found += _odd(name, layer, options)
+        settings += _odd(name, layer, options)
         if "proj_size" not in options:
-            found += _cells(name, f"{layer}Cell", options)
-    return found
+            settings += _cells(name, f"{layer}Cell", options)
+    return settings
 
 
 def _odd(name: str, layer: str, options: dict[str, Any]) -> list[Setting]:

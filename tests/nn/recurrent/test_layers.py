@@ -145,8 +145,8 @@ def test_two_hundred_lengths_train_with_two_traces() -> None:
         optimiser = ef.optim.Adam(model.trainable, lr=0.01)
 
         def loss_of(x: ef.Tensor) -> ef.Tensor:
-            found, (h, _) = lstm(x)
-            return ((out(found) - ef.cumsum(x, axis=0)[..., :1]) ** 2).mean() + (h**2).sum()
+            hidden, (h, _) = lstm(x)
+            return ((out(hidden) - ef.cumsum(x, axis=0)[..., :1]) ** 2).mean() + (h**2).sum()
 
         gradients_of = ef.value_and_grad(loss_of, wrt=model.trainable)
 
@@ -209,14 +209,14 @@ def test_second_derivatives_by_weights(name: str) -> None:
         return (g * direction).sum()
 
     for wrap in (lambda f: f, ef.trace):
-        (found,) = wrap(ef.value_and_grad(along, wrt=[v]))()[1]
+        (product,) = wrap(ef.value_and_grad(along, wrt=[v]))()[1]
         start, gradients = v.value, []
         for sign in (1, -1):
             v.assign(start + sign * 1e-5 * direction)
             gradients.append(ef.value_and_grad(loss, wrt=[v])()[1][0])
         v.assign(start)
         np.testing.assert_allclose(
-            found.numpy(), (gradients[0] - gradients[1]).numpy() / 2e-5, rtol=1e-6, atol=1e-8
+            product.numpy(), (gradients[0] - gradients[1]).numpy() / 2e-5, rtol=1e-6, atol=1e-8
         )
 
 
@@ -258,11 +258,11 @@ def test_dropout_between_layers() -> None:
 def test_dropout_traced_is_eager(name: str) -> None:
     layer = make(name, 2, 3, num_layers=3, dropout=0.5, bidirectional=True)
     x = ef.random.normal((4, 2, 2))
-    found = []
+    outputs = []
     for run in (layer, ef.trace(layer)):
         ef.random.seed(7)
-        found.append([run(x) for _ in range(3)])
-    same(*found)
+        outputs.append([run(x) for _ in range(3)])
+    same(*outputs)
 
 
 def test_one_layer_draws_nothing() -> None:
@@ -335,8 +335,8 @@ def test_a_loop_of_cells_is_the_layer() -> None:
         return h, c
 
     x = ef.random.normal((4, 2, 2))
-    for found, expected in zip(run(x), layer(x)[1], strict=True):
-        np.testing.assert_allclose(found.numpy(), expected[0].numpy(), atol=1e-6)
+    for state, expected in zip(run(x), layer(x)[1], strict=True):
+        np.testing.assert_allclose(state.numpy(), expected[0].numpy(), atol=1e-6)
     assert [n.op for n in run.graph(x).nodes].count("scan") == 1
 
 

@@ -69,8 +69,10 @@ def run(setting: Setting, dtype: Any, wrap: Callable[[Any], Any] = lambda f: f) 
             for y in (x, *starts):
                 tape.watch(y)
             hx = (tuple(starts) if len(starts) == 2 else starts[0]) if starts else None
-            found = layer(x, hx, **options)
-            out, state = ({}, found) if "Cell" in setting.layer else ({"out": found[0]}, found[1])
+            outputs = layer(x, hx, **options)
+            out, state = (
+                ({}, outputs) if "Cell" in setting.layer else ({"out": outputs[0]}, outputs[1])
+            )
             out |= zip(names, state if isinstance(state, tuple) else (state,), strict=True)
             loss = sum((y * weights[name]).sum() for name, y in out.items())
         sources = {"x": x, **layer.parameters, **{f"start {i}": s for i, s in enumerate(starts)}}

@@ -54,12 +54,12 @@ def run(setting: Setting) -> Arrays:
     x = torch.from_numpy(input_of(setting)).requires_grad_()
     starts = [torch.from_numpy(s).requires_grad_() for s in starts_of(setting)]
     starts = starts if setting.starts else []
-    found = _call(setting, module, x, starts)
+    outputs = _call(setting, module, x, starts)
     parts = [
         (y * torch.from_numpy(cotangent_of(setting, name, tuple(y.shape)))).sum()
-        for name, y in found.items()
+        for name, y in outputs.items()
     ]
     torch.stack(parts).sum().backward()
     named = {"x": x, **parameters, **{f"start {i}": s for i, s in enumerate(starts)}}
     gradients = {f"d {name}": p.grad.numpy() for name, p in named.items()}
-    return {name: y.detach().numpy() for name, y in found.items()} | gradients
+    return {name: y.detach().numpy() for name, y in outputs.items()} | gradients
