@@ -23,27 +23,27 @@ def run(torch: Any, problem: Problem) -> list[dict[str, Any]]:
 
     def closure() -> Any:
         optimiser.zero_grad()
-        found = loss(torch, problem.name, *variables)
-        found.backward()
-        return found
+        value = loss(torch, problem.name, *variables)
+        value.backward()
+        return value
 
-    found = []
+    steps = []
     for _ in range(STEPS):
         before = float(optimiser.step(closure).detach())
         state = optimiser.state[variables[0]]
-        found.append({
+        steps.append({
             "loss": before, "x": [v.tolist() for v in variables],
             "n_iter": state["n_iter"], "func_evals": state["func_evals"],
         })  # fmt: skip
-    return found
+    return steps
 
 
 def main() -> None:
     """Record all problems, in float64."""
     import torch
 
-    found = {str(p): run(torch, p) for p in PROBLEMS}
-    lines = [f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in found.items()]
+    records = {str(p): run(torch, p) for p in PROBLEMS}
+    lines = [f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in records.items()]
     text = json.dumps({"torch": torch.__version__.partition("+")[0]})[:-1]
     FILE.write_text(text + ",\n" + ",\n".join(lines) + "\n}\n")
 

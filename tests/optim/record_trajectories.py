@@ -30,7 +30,7 @@ def run(torch: Any, setting: Setting, dtype: Any) -> list[list[list[float]]]:
     phases = torch.tensor(phase(), dtype=dtype)
     name = "SparseAdam" if setting.sparse and setting.name == "Adam" else setting.name
     optimiser = getattr(torch.optim, name)([x], **setting.options)
-    found = []
+    trajectory = []
     for t in range(1, STEPS + 1):
         with torch.no_grad():
             if setting.sparse:
@@ -41,16 +41,18 @@ def run(torch: Any, setting: Setting, dtype: Any) -> list[list[list[float]]]:
                 x.grad = gradient(torch, x, phases, t) * setting.size(t)
         optimiser.step()
         if t in RECORDED:
-            found.append(x.detach().tolist())
-    return found
+            trajectory.append(x.detach().tolist())
+    return trajectory
 
 
 def main() -> None:
     """Record all settings, in float64."""
     import torch
 
-    found = {str(s): run(torch, s, torch.float64) for s in SETTINGS}
-    lines = [f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in found.items()]
+    trajectories = {str(s): run(torch, s, torch.float64) for s in SETTINGS}
+    lines = [
+        f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in trajectories.items()
+    ]
     FILE.write_text(
         json.dumps({"torch": torch.__version__.partition("+")[0]})[:-1]
         + ",\n"

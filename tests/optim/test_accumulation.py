@@ -35,8 +35,8 @@ def _run(parts: int, wrap: Any, updates: int = 3) -> tuple[np.ndarray[Any, Any],
 @pytest.mark.parametrize("parts", [2, 4])
 def test_parts_lead_where_the_whole_leads(parts: int, wrap: Any) -> None:
     whole, _ = _run(1, lambda f: f)
-    found, optimiser = _run(parts, wrap)
-    np.testing.assert_allclose(found, whole, rtol=1e-12)
+    weight, optimiser = _run(parts, wrap)
+    np.testing.assert_allclose(weight, whole, rtol=1e-12)
     assert not optimiser.state["sum.weight"].numpy().any()
     assert int(optimiser.state["calls"]) == 0
 

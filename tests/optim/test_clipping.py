@@ -42,8 +42,8 @@ NORM = np.sqrt(25 + 101 + 0.25)
 def test_by_value(dtype: Any) -> None:
     for run in both(lambda g: clip_by_value(g, 1.5)):
         clipped = run(tree(dtype=dtype))
-        for found, before in zip(dense(clipped), dense(tree(dtype=dtype)), strict=True):
-            np.testing.assert_array_equal(found, np.clip(before, -1.5, 1.5))
+        for after, before in zip(dense(clipped), dense(tree(dtype=dtype)), strict=True):
+            np.testing.assert_array_equal(after, np.clip(before, -1.5, 1.5))
         assert clipped["none"] is None
         assert isinstance(clipped["table"], ef.IndexedSlices)
         assert clipped["w"].dtype is clipped["table"].dtype is dtype
@@ -55,10 +55,10 @@ def test_by_norm(limit: float, dtype: Any) -> None:
     near = 4 * float(ef.finfo(dtype).eps)
     for run in both(lambda g: clip_by_norm(g, limit)):
         clipped = run(tree(dtype=dtype))
-        for found, before in zip(dense(clipped), dense(tree(dtype=dtype)), strict=True):
+        for after, before in zip(dense(clipped), dense(tree(dtype=dtype)), strict=True):
             wide = before.astype(np.float64)
             expected = wide * min(1, limit / np.linalg.norm(wide.ravel()))
-            np.testing.assert_allclose(found.astype(np.float64), expected, rtol=near)
+            np.testing.assert_allclose(after.astype(np.float64), expected, rtol=near)
         assert clipped["w"].dtype is clipped["table"].dtype is dtype
 
 
@@ -70,9 +70,9 @@ def test_by_global_norm(limit: float, dtype: Any) -> None:
         clipped, norm = run(tree(dtype=dtype))
         assert norm.dtype is (ef.float64 if dtype is ef.float64 else ef.float32)
         assert float(norm) == pytest.approx(NORM, rel=1e-6)
-        for found, before in zip(dense(clipped), dense(tree(dtype=dtype)), strict=True):
+        for after, before in zip(dense(clipped), dense(tree(dtype=dtype)), strict=True):
             expected = before.astype(np.float64) * min(1, limit / NORM)
-            np.testing.assert_allclose(found.astype(np.float64), expected, rtol=near)
+            np.testing.assert_allclose(after.astype(np.float64), expected, rtol=near)
         assert clipped["none"] is None
         assert clipped["w"].dtype is clipped["table"].dtype is dtype
 

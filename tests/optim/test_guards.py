@@ -32,11 +32,11 @@ def _step(
     ef.random.seed(0)
     net = Net(depth)
     optimiser = optim.Adam(net.trainable, lr=0.1)
-    gradients = ef.value_and_grad(lambda x: (net(x) ** 2).sum(), wrt=net.trainable)
+    gradients_of = ef.value_and_grad(lambda x: (net(x) ** 2).sum(), wrt=net.trainable)
 
     def step(x: ef.Tensor) -> ef.Tensor:
-        loss, found = gradients(x)
-        optimiser.update(found)
+        loss, gradients = gradients_of(x)
+        optimiser.update(gradients)
         return loss
 
     return wrap(step), net, optimiser
@@ -91,8 +91,8 @@ def test_changes_are_seen(change: Callable[..., None]) -> None:
     x = ef.tensor([[1.0, 2.0, 3.0]])
     for wrap in (lambda f: f, ef.trace):
         step, net, optimiser = _step(2, wrap)
-        found = [step(x) for _ in range(2)]
+        curve = [step(x) for _ in range(2)]
         change(net, optimiser)
-        found += [step(x) for _ in range(3)]
-        losses.append(np.array([loss.numpy() for loss in found]))
+        curve += [step(x) for _ in range(3)]
+        losses.append(np.array([loss.numpy() for loss in curve]))
     np.testing.assert_array_equal(*losses)

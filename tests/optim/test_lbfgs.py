@@ -37,18 +37,18 @@ def run(problem: Problem, traced: bool = False, dtype: Any = ef.float64) -> list
         return optimiser.step(lambda: loss(ef, problem.name, *(v.value for v in variables)))
 
     stepped = ef.trace(step) if traced else step
-    found = []
+    steps = []
     for _ in range(STEPS):
         before = float(stepped())
         counts = {name: int(optimiser.state[name]) for name in ("n_iter", "func_evals")}
-        found.append({"loss": before, "x": [v.numpy().tolist() for v in variables], **counts})
+        steps.append({"loss": before, "x": [v.numpy().tolist() for v in variables], **counts})
     if traced:
         assert len(stepped.traces) == 1
-    return found
+    return steps
 
 
-def assert_near(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
-    for a, b in zip(found, expected, strict=True):
+def assert_near(steps: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    for a, b in zip(steps, expected, strict=True):
         assert (a["n_iter"], a["func_evals"]) == (b["n_iter"], b["func_evals"])
         assert a["loss"] == pytest.approx(b["loss"], rel=TOLERANCE, abs=1e-12)
         for u, v in zip(a["x"], b["x"], strict=True):
@@ -247,9 +247,9 @@ def test_what_fails_before_and_after_undoes_nothing() -> None:
 
     @ef.trace
     def after() -> ef.Tensor:
-        found = optimiser.step(lambda: (v**4).sum())
+        value = optimiser.step(lambda: (v**4).sum())
         ef.py_call(stop, None)
-        return found
+        return value
 
     with pytest.raises(RuntimeError, check=says("stop")):
         after()

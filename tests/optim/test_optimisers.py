@@ -96,8 +96,8 @@ def test_bias_correction_is_computed_in_float64() -> None:
     for g in gradients:
         optimiser.update([ef.asarray(g)])
 
-    def error(found: np.ndarray) -> float:
-        return float(np.abs(found - exact).max())
+    def error(values: np.ndarray) -> float:
+        return float(np.abs(values - exact).max())
 
     ours = error(v.numpy())
     assert ours <= 1.5 * error(adam_by_hand(x, gradients, np.float64))

@@ -83,10 +83,10 @@ each = pytest.mark.parametrize("case", CASES)
 @each
 def test_numbers(case: str) -> None:
     schedule, expected, _ = CASES[case]
-    found = [schedule(n) for n in STEPS]
-    assert all(type(rate) is float for rate in found)
+    rates = [schedule(n) for n in STEPS]
+    assert all(type(rate) is float for rate in rates)
     if expected is not None:
-        np.testing.assert_allclose(found, [expected(n) for n in STEPS], rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(rates, [expected(n) for n in STEPS], rtol=1e-12, atol=1e-15)
 
 
 @each

@@ -49,26 +49,26 @@ def test_a_sparse_gradient_changes_only_its_rows(name: str, decay: float) -> Non
 
 @pytest.mark.parametrize("name", ["SGD", "Adagrad"])
 def test_sparse_equals_dense_where_rows_without_gradient_rest(name: str) -> None:
-    found = []
+    tables = []
     for sparse in (True, False):
         table, optimiser = embedding(name)
         for t in range(5):
             g = ef.IndexedSlices(ef.ones((3, 2)) * 0.3, ef.tensor([t, 1, t]), (6, 2))
             optimiser.update([g if sparse else g.to_dense()])
-        found.append(table.numpy())
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+        tables.append(table.numpy())
+    np.testing.assert_allclose(tables[0], tables[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["Adadelta", "RMSprop", "Momentum"])
 def test_others_take_a_sparse_gradient_as_the_dense_one(name: str) -> None:
-    found = []
+    contents = []
     for sparse in (True, False):
         table, optimiser = embedding(name)
         for t in range(3):
             g = ef.IndexedSlices(ef.ones((3, 2)), ef.tensor([t, 1, t]), (6, 2))
             optimiser.update([g if sparse else g.to_dense()])
-        found.append(content({"table": table}, optimiser))
-    assert found[0] == found[1]
+        contents.append(content({"table": table}, optimiser))
+    assert contents[0] == contents[1]
 
 
 @pytest.mark.parametrize("name", CLASSES)

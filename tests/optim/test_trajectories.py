@@ -51,19 +51,19 @@ def run(setting: Setting, dtype: Any, traced: bool, name: str | None = None) -> 
             optimiser.update([gradient(ef, x.value, phases, t) * size])
 
     stepped = ef.trace(step) if traced else step
-    found = []
+    trajectory = []
     for t in range(1, STEPS + 1):
         stepped(float(t), ef.tensor(rows(t)), setting.size(t))
         if t in RECORDED:
-            found.append(x.numpy())
+            trajectory.append(x.numpy())
     if traced:
         assert len(stepped.traces) == 1
-    return np.stack(found)
+    return np.stack(trajectory)
 
 
-def assert_near(found: np.ndarray, expected: Any, tolerance: float) -> None:
+def assert_near(trajectory: np.ndarray, expected: Any, tolerance: float) -> None:
     scale = np.abs(expected).max()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * scale)
+    np.testing.assert_allclose(trajectory, expected, rtol=0, atol=tolerance * scale)
 
 
 def test_there_are_values_of_all_settings(recorded: dict[str, Any]) -> None:
