@@ -12,8 +12,8 @@ _DATA = """
 import numpy as np
 rng = np.random.default_rng(0)
 x, y = (rng.uniform(0.1, 2, {shape}).astype("f4") for _ in range(2))
-def close(found, exact, tolerance=1e-3):
-    for a, b in zip(found, exact, strict=True):
+def close(values, exact, tolerance=1e-3):
+    for a, b in zip(values, exact, strict=True):
         a = np.asarray(a, dtype="f8")
         assert np.allclose(a, b, rtol=tolerance, atol=1e-4), np.abs(a - b).max()
 """
@@ -237,7 +237,7 @@ def contests(threads: int) -> list[Contest]:
 if __name__ == "__main__":
     name = "Traced functions with native kernels"
     options = arguments(name).parse_args()
-    found = contests(options.threads)
+    table = contests(options.threads)
     if options.smallest:
-        found = found[::12]
-    run(name, installed(found, options), options)
+        table = table[::12]
+    run(name, installed(table, options), options)

@@ -65,9 +65,9 @@ def report_times(lengths: tuple[int, ...]) -> None:
 def _memory() -> float:
     """Resident memory of the process, in MiB."""
     gc.collect()
-    found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    match = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 def report_memory(count: int) -> None:

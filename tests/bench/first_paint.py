@@ -85,7 +85,7 @@ def first_paints(lab: Lab, browser: Any, rounds: int) -> tuple[dict[str, list[fl
     """Milliseconds of each view, alternately, and the number of transfers of the layouts."""
     from tests.browser.shared_notebook import SETUP
 
-    found: dict[str, list[float]] = {name: [] for name in VIEWS}
+    times: dict[str, list[float]] = {name: [] for name in VIEWS}
     cells = [SETUP + _SETUP, *[source for source, _ in VIEWS.values()]]
     notebook = lab.open(browser, "paint", cells)
     notebook.page.evaluate(_LISTEN)
@@ -93,11 +93,11 @@ def first_paints(lab: Lab, browser: Any, rounds: int) -> tuple[dict[str, list[fl
     for _ in range(rounds):
         for cell, (name, (_, selector)) in enumerate(VIEWS.items(), 1):
             notebook.page.evaluate(_CHOOSE, cell)
-            found[name].append(float(notebook.page.evaluate(_PAINTED, [cell, selector])))
+            times[name].append(float(notebook.page.evaluate(_PAINTED, [cell, selector])))
             notebook.wait_for_end(cell)
     layouts = int(notebook.page.evaluate("() => window.paint.layouts"))
     notebook.shut_down()
-    return found, layouts
+    return times, layouts
 
 
 def _in_a_lab(rounds: int) -> tuple[dict[str, list[float]], int]:
@@ -125,17 +125,17 @@ def main() -> None:
     figures: dict[str, Any] = {"bytes": sizes()}
     print("| of a page | bytes |")
     print("|---|---|")
-    for what, size in sizes().items():
-        print(f"| {what} | {size:,} |")
+    for part, size in sizes().items():
+        print(f"| {part} | {size:,} |")
     if options.browser:
-        found, layouts = _in_a_lab(options.times)
+        times, layouts = _in_a_lab(options.times)
         print(f"\nthe layouts were sent {layouts} times\n")
         print("| view | first time of the page, ms | median of the others | longest of them |")
         print("|---|---|---|---|")
-        for name, (first, *others) in found.items():
+        for name, (first, *others) in times.items():
             middle, longest = statistics.median(others), max(others)
             print(f"| {name} | {first:.0f} | {middle:.0f} | {longest:.0f} |")
-        figures |= {"milliseconds": found, "layouts": layouts}
+        figures |= {"milliseconds": times, "layouts": layouts}
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
 

@@ -32,7 +32,7 @@ print(json.dumps([np.allclose(np.asarray(x), wanted, 1e-3, 1e-2) for x, wanted i
 
 def contests(smallest: bool) -> list[Contest]:
     """The table; eagerflow first."""
-    found = []
+    table = []
     for name, work in WORKS.items():
         size = work.sizes[-1] if smallest else work.sizes[0]
         contenders = []
@@ -41,8 +41,8 @@ def contests(smallest: bool) -> list[Contest]:
             setup = f"from tests.bench.formulas.with_{module} import step_of\n"
             contenders.append(Contender(who, setup + f"step = step_of({given})\n", "step()", needs))
         budget = {"jax.jit": 1.0, "numba": 1.0}
-        found.append(Contest(f"{name}, {size}", contenders, budget))
-    return found
+        table.append(Contest(f"{name}, {size}", contenders, budget))
+    return table
 
 
 def compare(contest: Contest) -> None:

@@ -61,7 +61,7 @@ LOOPS = {
 
 def contests(iterations: int = ITERATIONS) -> list[Contest]:
     """The table; eagerflow first."""
-    found = []
+    table = []
     for name, (text, ours, theirs) in LOOPS.items():
         function = text.format(
             while_loop="ef.while_loop", iterations=iterations, zero="ef.tensor(0)"
@@ -78,23 +78,23 @@ def contests(iterations: int = ITERATIONS) -> list[Contest]:
                 "tf.while_loop", THEIRS.format(function=peer, call=theirs), "step()", "tensorflow"
             ),
         ]  # fmt: skip
-        found.append(
+        table.append(
             Contest(f"{iterations:,} iterations, {name}", contenders, {"tf.while_loop": 1.0})
         )
-    return found
+    return table
 
 
 def compare(contest: Contest) -> None:
     """Refuse contenders whose results differ."""
-    found = []
+    results = []
     for contender in contest.contenders:
         code = f"{contender.setup}\nprint(step())"
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
-        found.append(float(done.stdout.splitlines()[-1]))
-    if any(abs(x - found[0]) > 1e-5 * abs(found[0]) for x in found):
-        raise RuntimeError(f"{contest.name}: {found}")
+        results.append(float(done.stdout.splitlines()[-1]))
+    if any(abs(x - results[0]) > 1e-5 * abs(results[0]) for x in results):
+        raise RuntimeError(f"{contest.name}: {results}")
 
 
 if __name__ == "__main__":

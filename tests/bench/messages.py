@@ -159,7 +159,7 @@ class Wire:
 
     def receive(self) -> list[tuple[bytes, list[bytes]]]:
         """Messages that have come, with their senders; waits for the first."""
-        row, found = self._row, []
+        row, messages = self._row, []
         if row.polling == "spin":
             end = perf_counter() + SPIN
             while not (ready := self._poller.poll(0)) and perf_counter() < end:
@@ -168,10 +168,10 @@ class Wire:
         else:
             ready = self._sleep()
         for socket, _ in ready:
-            found.append(self._take(socket))
+            messages.append(self._take(socket))
             while row.polling == "drain" and socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
-                found.append(self._take(socket))
-        return found
+                messages.append(self._take(socket))
+        return messages
 
     def _sleep(self) -> list[tuple[Any, int]]:
         """The sockets with messages; exits if the process that started this one has ended."""

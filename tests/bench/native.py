@@ -15,10 +15,10 @@ _DATA = """
 import numpy as np
 rng = np.random.default_rng(0)
 x, y = (rng.uniform(0.1, 2, {shape}).astype("f4") for _ in range(2))
-def check(found, xp=np):
+def check(values, xp=np):
     exact = np.asarray(reference(x.astype("f8"), y.astype("f8"), np, f8=True))
-    close = np.allclose(np.asarray(found), exact, rtol=1e-3, atol=1e-5)
-    assert close, np.abs(np.asarray(found) - exact).max()
+    close = np.allclose(np.asarray(values), exact, rtol=1e-3, atol=1e-5)
+    assert close, np.abs(np.asarray(values) - exact).max()
 """
 
 #: twenty multiplications and additions
@@ -212,16 +212,16 @@ def contests(threads: int, *, smallest: bool = False) -> list[Contest]:
     """All contests, for a number of threads."""
     sizes = [((16,), "16"), ((1000,), "1e3"), ((100_000,), "1e5"), ((1_000_000,), "1e6")]
     sizes = sizes[:1] if smallest else [*sizes, ((10_000_000,), "1e7")]
-    found = [
-        chain(f"20 {what}, {text} f32", shape, code, nodes, threads)
-        for what, code, nodes in (
+    chains = [
+        chain(f"20 {title}, {text} f32", shape, code, nodes, threads)
+        for title, code, nodes in (
             ("cheap ops", _CHEAP, _CHEAP_NODES), ("mixed ops", _MIXED, _MIXED_NODES)
         )
         for shape, text in sizes
     ]  # fmt: skip
     square = (10, 10) if smallest else (1000, 1000)
     return [
-        *found,
+        *chains,
         op("exp", square, "np.exp(x)", "torch.exp(a)", threads),
         op("log", square, "np.log(x)", "torch.log(a)", threads),
         op("tanh", square, "np.tanh(x)", "torch.tanh(a)", threads),

@@ -70,7 +70,7 @@ def contests(sizes: tuple[tuple[int, int], ...] = SIZES) -> list[Contest]:
         for batch, hidden in sizes
     ]
     rows.append(("CNN, digits of 8x8, batch 64", "cnn", ""))
-    found = []
+    table = []
     for title, work, texts in rows:
         contenders = [
             _contender(name, work, texts)
@@ -80,8 +80,8 @@ def contests(sizes: tuple[tuple[int, int], ...] = SIZES) -> list[Contest]:
         budget = {"eager": 1.0}
         if work == "mlp":
             budget |= {"numpy, formulas": 1.0, "numpy, in place": 1.0}
-        found.append(Contest(title, contenders, budget))
-    return found
+        table.append(Contest(title, contenders, budget))
+    return table
 
 
 def answer(text: str) -> object:

@@ -220,9 +220,9 @@ if __name__ == "__main__":
         (folder / "images").mkdir()
         make_images(folder / "images", sizes.images)
         make_table(folder / "table.parquet", sizes)
-        found = [
+        pipelines = [
             digits,
             pictures(folder / "images", sizes.images),
             tables(folder / "table.parquet", sizes),
         ]
-        run("Input pipelines: an epoch", installed(found, options), options)
+        run("Input pipelines: an epoch", installed(pipelines, options), options)

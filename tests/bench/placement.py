@@ -99,12 +99,12 @@ def main() -> None:
     sizes = (100, 200) if options.smallest else SIZES
     rows: list[dict[str, Any]] = []
     for name, make_rules in RULES.items():
-        found = [measure(n, min(DEVICES, n // 10), make_rules) for n in sizes]
-        for what in found[0]:
-            before, last = found[-2][what], found[-1][what]
+        figures = [measure(n, min(DEVICES, n // 10), make_rules) for n in sizes]
+        for work in figures[0]:
+            before, last = figures[-2][work], figures[-1][work]
             grown = math.log(max(last, 1e-9) / max(before, 1e-9)) / math.log(sizes[-1] / sizes[-2])
-            times = dict(zip(sizes, [one[what] for one in found], strict=True))
-            rows.append({"rules": name, "work": what, "exponent": grown, "seconds": times})
+            times = dict(zip(sizes, [seconds[work] for seconds in figures], strict=True))
+            rows.append({"rules": name, "work": work, "exponent": grown, "seconds": times})
     times = {n: reasons(n, min(DEVICES, n // 10)) for n in sizes}
     rows.append({"rules": "patterns", "work": "reasons", "exponent": 0.0, "seconds": times})
     show(rows, sizes)

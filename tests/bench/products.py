@@ -42,8 +42,8 @@ def main() -> None:
     print("|---|---|" + "---|" * len(SIZES))
     for dtype in ("float32", "float64"):
         for rows in ROWS[:1] if options.smallest else ROWS:
-            found = [f"{ratio(rows, k, n, dtype, rounds):.2f}" for k, n in SIZES]
-            print(f"| {rows} | {dtype} | {' | '.join(found)} |")
+            ratios = [f"{ratio(rows, k, n, dtype, rounds):.2f}" for k, n in SIZES]
+            print(f"| {rows} | {dtype} | {' | '.join(ratios)} |")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ LIBRARIES = {
 
 def contests(every: tuple[tuple[int, ...], ...] = SIZES) -> list[Contest]:
     """The table; eagerflow first."""
-    found = []
+    table = []
     for sizes in every:
         arguments = ", ".join(map(str, sizes))
         contenders = [
@@ -47,8 +47,8 @@ def contests(every: tuple[tuple[int, ...], ...] = SIZES) -> list[Contest]:
             for name, (module, options) in LIBRARIES.items()
         ]
         title = "LSTM {}, {} steps of {}x{}".format(sizes[3], *sizes[:3])
-        found.append(Contest(title, contenders, {UNROLLED: 1.05}))
-    return found
+        table.append(Contest(title, contenders, {UNROLLED: 1.05}))
+    return table
 
 
 def report_first_calls(lengths: tuple[int, ...] = (20, 50, 100), rounds: int = 1) -> None:

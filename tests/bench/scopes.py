@@ -126,7 +126,7 @@ def functions_of_the_table() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def print_worst(rounds: int, calls: int, only: str) -> None:
     """Print the functions with the largest extra time in a scope, per op that they bind."""
-    found = []
+    rows = []
     for name, work in functions_of_the_table():
         if only not in name:
             continue
@@ -135,14 +135,14 @@ def print_worst(rounds: int, calls: int, only: str) -> None:
             work()
         plain, more = differences(work, rounds, calls)
         ops = max(counter.ops, 1)
-        found.append((more["device"] / ops, name, plain, ops))
-    found.sort(reverse=True)
-    over = sum(each > LIMIT for each, *_ in found)
-    print(f"\n{len(found)} functions; {over} take over {LIMIT * 1e6:.1f} us more for each op\n")
+        rows.append((more["device"] / ops, name, plain, ops))
+    rows.sort(reverse=True)
+    over = sum(extra > LIMIT for extra, *_ in rows)
+    print(f"\n{len(rows)} functions; {over} take over {LIMIT * 1e6:.1f} us more for each op\n")
     print("| function | us | ops | more in a scope, for each |")
     print("|---|---|---|---|")
-    for each, name, plain, ops in found[:SHOWN]:
-        print(f"| `{name}` | {1e6 * plain:.2f} | {ops} | {1e6 * each:.2f} |")
+    for extra, name, plain, ops in rows[:SHOWN]:
+        print(f"| `{name}` | {1e6 * plain:.2f} | {ops} | {1e6 * extra:.2f} |")
 
 
 def main() -> None:

@@ -62,9 +62,9 @@ def peak(function: Callable[[], Any]) -> int:
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     function()
-    found = tracemalloc.get_traced_memory()[1] - before
+    nbytes = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
-    return found
+    return nbytes
 
 
 def memory(count: int = 1_000) -> None:

@@ -142,7 +142,7 @@ def block(step: Step, count: int) -> Block:
 
 def ratios(step: Step, count: int, pairs: int, watcher: Watcher | None) -> list[Block]:
     """For each pair the ratio of the watched block's times to the other's."""
-    found = []
+    quotients = []
     for first in range(pairs):
         times: dict[bool, Block] = {}
         for watched in ((False, True), (True, False))[first % 2]:
@@ -153,8 +153,8 @@ def ratios(step: Step, count: int, pairs: int, watcher: Watcher | None) -> list[
                     times[True] = block(step, count)
             else:
                 times[watched] = block(step, count)
-        found.append((times[True][0] / times[False][0], times[True][1] / times[False][1]))
-    return found
+        quotients.append((times[True][0] / times[False][0], times[True][1] / times[False][1]))
+    return quotients
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
@@ -285,19 +285,19 @@ def measure(name: str, step: Step, pairs: int, seconds: float) -> list[dict[str,
     connection = watcher.connect(view)
     with watcher:
         warm_up(step, count, watcher, 40.0 if seconds else 0.0)
-    for what, looking in (("A/A", None), ("watched", watcher)):
+    for title, looking in (("A/A", None), ("watched", watcher)):
         before, start = (view.count, view.nbytes), perf_counter()
-        found = ratios(step, count, pairs, looking)
+        quotients = ratios(step, count, pairs, looking)
         passed = (perf_counter() - start) / 2
-        work, wall = (interval([pair[i] for pair in found]) for i in (0, 1))
+        work, wall = (interval([pair[i] for pair in quotients]) for i in (0, 1))
         sent = (view.count - before[0]) / passed, (view.nbytes - before[1]) / passed / 1000
         show = "{:.3f} ({:.3f} to {:.3f})".format
         print(
-            f"| {name}, {what} | {once * 1e3:.3f} ms | {pairs} | {show(*work)} | {show(*wall)} | "
+            f"| {name}, {title} | {once * 1e3:.3f} ms | {pairs} | {show(*work)} | {show(*wall)} | "
             f"{sent[0]:.1f} | {sent[1]:.1f} |",
             flush=True,
         )
-        rows.append({"program": name, "what": what, "processor": work, "passing": wall,
+        rows.append({"program": name, "what": title, "processor": work, "passing": wall,
                      "seconds": once, "messages": sent[0], "kilobytes": sent[1]})  # fmt: skip
     watcher.disconnect(connection)
     observed = sum(o.count for o in watcher.observer.executables.values())

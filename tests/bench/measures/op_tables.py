@@ -96,7 +96,7 @@ def names_of(checkout: Checkout) -> Names:
 def op_tables(checkout: Checkout) -> dict[str, Any]:
     """Tables by kind, and comparisons with one name, in the form of JSON."""
     names = names_of(checkout)
-    found: dict[str, list[Table]] = {k: [] for k in ("ops", "numbers", "structure", "inside")}
+    by_kind: dict[str, list[Table]] = {k: [] for k in ("ops", "numbers", "structure", "inside")}
     single: list[str] = []
     for module in checkout.modules.values():
         if any(module.name == h or module.name.startswith(f"{h}.") for h in _HOMES):
@@ -106,9 +106,9 @@ def op_tables(checkout: Checkout) -> dict[str, Any]:
             if kind is not None and not _not_ops(name, keys):
                 unknown = [k for k in keys if k not in names.ops | names.structure | names.numbers]
                 row = Table(place, name, keys, unknown)
-                found["inside" if inside and kind == "ops" else kind].append(row)
+                by_kind["inside" if inside and kind == "ops" else kind].append(row)
         single += _single(module, names)
-    tables = {kind: [asdict(t) for t in rows] for kind, rows in found.items()}
+    tables = {kind: [asdict(t) for t in rows] for kind, rows in by_kind.items()}
     return {**tables, "single": single, "registered": len(names.ops)}
 
 
