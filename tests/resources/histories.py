@@ -39,8 +39,8 @@ class QueueModel:
         self.room = CAPACITY if bounded else 10**9
 
     def __call__(self, state: Any, move: str, value: Any) -> Iterator[Any]:
-        found: Iterator[Any] = getattr(self, move.replace(" ", "_"))(*state, value)
-        return found
+        states: Iterator[Any] = getattr(self, move.replace(" ", "_"))(*state, value)
+        return states
 
     def put(self, items: Any, closed: bool, value: Any) -> Iterator[Any]:
         if not closed and len(items) < self.room:

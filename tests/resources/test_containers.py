@@ -139,8 +139,8 @@ def test_a_named_container_joins_what_is_the_same() -> None:
     identity = id(made)
     del made
     gc.collect()
-    found = shared.find("w")
-    assert id(found) == identity
+    mutex = shared.find("w")
+    assert id(mutex) == identity
     shared.clear()
     assert shared.find("w") is None
     assert shared.add(MutexState(), "w").name == "w#1"

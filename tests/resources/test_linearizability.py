@@ -31,11 +31,11 @@ ACTIONS = st.tuples(
 )  # fmt: skip
 
 
-def is_right(found: Recorder) -> bool:
-    history = found.history()
-    if found.gave_back:
+def is_right(recorder: Recorder) -> bool:
+    history = recorder.history()
+    if recorder.gave_back:
         history = [op for op in history if op.kind != "size"]
-    model = model_of(found.kind, bounded=not found.gave_back)
+    model = model_of(recorder.kind, bounded=not recorder.gave_back)
     return is_linearizable(history, ((), False), model)
 
 
@@ -65,15 +65,15 @@ def test_the_checker_sees_what_is_wrong() -> None:
 @settings(max_examples=examples(120))
 def test_attempts_in_any_order(kind: str, actions: list[tuple[str, int, int]], seed: int) -> None:
     """Operations wait, are cancelled, and end, in all possible ways."""
-    found = Recorder(kind, seed)
+    recorder = Recorder(kind, seed)
     for action, count, priority in actions:
         if action != "cancel":
-            found.begin(action, count, priority)
-        elif found.begun:
-            op, attempt, _ = found.begun[count % len(found.begun)]
+            recorder.begin(action, count, priority)
+        elif recorder.begun:
+            op, attempt, _ = recorder.begun[count % len(recorder.begun)]
             if op.kind != "size":
                 attempt.cancel(lambda: CancelledError("as planned"))
-    assert is_right(found)
+    assert is_right(recorder)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,22 +81,22 @@ def test_attempts_in_any_order(kind: str, actions: list[tuple[str, int, int]], s
 @settings(max_examples=examples(120))
 def test_nothing_is_lost(kind: str, actions: list[tuple[str, int, int]], seed: int) -> None:
     """All elements put are either taken or still there: in the queue, or held by a waiting take."""
-    found = Recorder(kind, seed)
+    recorder = Recorder(kind, seed)
     for action, count, priority in actions:
-        if action == "cancel" and found.begun:
-            attempt = found.begun[count % len(found.begun)][1]
+        if action == "cancel" and recorder.begun:
+            attempt = recorder.begun[count % len(recorder.begun)][1]
             attempt.cancel(lambda: CancelledError("as planned"))
         elif action != "cancel":
-            found.begin(action, count, priority)
-    put = [x for op in found.history() for kind_, x in op.moves if kind_ == "put"]
+            recorder.begin(action, count, priority)
+    put = [x for op in recorder.history() for kind_, x in op.moves if kind_ == "put"]
     taken = [
         x
-        for op, attempt, _ in found.begun
+        for op, attempt, _ in recorder.begun
         if op.kind in ("dequeue_many", "up_to")
-        for x in found.taken(attempt)
+        for x in recorder.taken(attempt)
     ]
-    store = found.queue.store
-    left = [found.shown(store.element(e)) for e in store.items]
+    store = recorder.queue.store
+    left = [recorder.shown(store.element(e)) for e in store.items]
     assert sorted(taken + left) == sorted(put)
 
 
@@ -137,7 +137,7 @@ PROGRAMS = st.lists(st.lists(ACTIONS, min_size=1, max_size=3), min_size=2, max_s
 @settings(max_examples=examples(40))
 def test_queues_of_threads(kind: str, programs: list[list[tuple[str, int, int]]]) -> None:
     """Threads wait for real; at the end the queue is closed, so that none waits for ever."""
-    found = Recorder(kind)
+    recorder = Recorder(kind)
     lock = threading.Lock()
     running = len(programs)
 
@@ -146,13 +146,13 @@ def test_queues_of_threads(kind: str, programs: list[list[tuple[str, int, int]]]
         for action, count, priority in program:
             if action in ("size", "cancel"):
                 continue
-            attempt, brought = found.make(action, count, priority)
-            op = Operation(action, next(found.time))
+            attempt, brought = recorder.make(action, count, priority)
+            op = Operation(action, next(recorder.time))
             with lock:
-                found.begun.append((op, attempt, brought))
+                recorder.begun.append((op, attempt, brought))
             with suppress(EagerflowError):
                 attempt.wait()
-            op.end = next(found.time)
+            op.end = next(recorder.time)
         with lock:
             running -= 1
 
@@ -160,22 +160,22 @@ def test_queues_of_threads(kind: str, programs: list[list[tuple[str, int, int]]]
         while True:
             with lock:
                 left = running
-            waits = found.queue.waiting(0) + found.queue.waiting(1)
+            waits = recorder.queue.waiting(0) + recorder.queue.waiting(1)
             if waits >= left:
                 break
-        found.queue.cancel_and_close()
+        recorder.queue.cancel_and_close()
 
-    op = Operation("close", next(found.time))
-    found.begun.append((op, found.queue.close(), None))
+    op = Operation("close", next(recorder.time))
+    recorder.begun.append((op, recorder.queue.close(), None))
     at_once(close, *[lambda program=program: work(program) for program in programs])
-    history = found.history()
-    closes = [op, *[one for one in history if one.moves == [("close", None)]]]
-    model = model_of(kind, bounded=not found.gave_back)
+    history = recorder.history()
+    closes = [op, *[operation for operation in history if operation.moves == [("close", None)]]]
+    model = model_of(kind, bounded=not recorder.gave_back)
 
     def is_right_if_closed_by(closer: Operation) -> bool:
         """Other closes came later: they are then silent, and end the waits."""
-        for one in closes:
-            one.moves = [("close", None)] if one is closer else []
+        for operation in closes:
+            operation.moves = [("close", None)] if operation is closer else []
         return is_linearizable(history, ((), False), model)
 
     assert any(map(is_right_if_closed_by, closes))
@@ -202,10 +202,12 @@ def test_padding_queues_of_threads(
     time, values, history = itertools.count(), itertools.count(1), list[Operation]()
 
     def rows(batch: Any) -> list[tuple[int, ...]]:
-        found = [tuple(x for x in row if x) for row in batch.tolist()]
-        assert batch.shape[1] == max(map(len, found))
-        assert all(row[: len(f)] == list(f) for row, f in zip(batch.tolist(), found, strict=True))
-        return found
+        elements = [tuple(x for x in row if x) for row in batch.tolist()]
+        assert batch.shape[1] == max(map(len, elements))
+        assert all(
+            row[: len(f)] == list(f) for row, f in zip(batch.tolist(), elements, strict=True)
+        )
+        return elements
 
     def call(name: str, count: int, size: int, op: Operation) -> None:
         if name.startswith("enqueue"):
@@ -263,13 +265,13 @@ def test_numbered_elements_leave_in_order(
         elif action != "cancel":
             begun.append(queue.dequeue_many(2 if action == "two" else 1))
             begun[-1].begin()
-    found = [x for attempt in begun for x in attempt.value]
+    elements = [x for attempt in begun for x in attempt.value]
     rest = []
-    while one := queue.take_at_once():
-        rest += one
+    while taken := queue.take_at_once():
+        rest += taken
     if not any(attempt.value and not attempt.done for attempt in begun):
-        assert found + rest == [f"no. {i}" for i in range(len(numbers))]
-    assert sorted(found + rest) == sorted(f"no. {i}" for i in numbers)
+        assert elements + rest == [f"no. {i}" for i in range(len(numbers))]
+    assert sorted(elements + rest) == sorted(f"no. {i}" for i in numbers)
 
 
 def register(state: Any, move: str, value: Any) -> Iterator[Any]:
@@ -306,11 +308,11 @@ def test_variables_of_threads(programs: list[list[tuple[str, int]]]) -> None:
             elif kind == "assign":
                 op.moves = [("assign", v.assign([amount, amount]).numpy().tolist()[0])]
             elif kind == "scatter":
-                found = v.scatter_add([0, 1], [amount, amount])
-                op.moves = [("add", (amount, found.numpy().tolist()[0]))]
+                value = v.scatter_add([0, 1], [amount, amount])
+                op.moves = [("add", (amount, value.numpy().tolist()[0]))]
             else:
-                found = add(ef.tensor(amount)) if kind == "traced" else v.assign_add(amount)
-                op.moves = [("add", (amount, found.numpy().tolist()[0]))]
+                value = add(ef.tensor(amount)) if kind == "traced" else v.assign_add(amount)
+                op.moves = [("add", (amount, value.numpy().tolist()[0]))]
             op.end = next(time)
             with lock:
                 history.append(op)

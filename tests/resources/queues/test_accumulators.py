@@ -27,9 +27,9 @@ def test_the_mean(call: Call) -> None:
     for i in range(3):
         assert call(lambda i=i: sums.add({"w": [i, 2.0 * i], "b": 1}, 0))
     assert numbers(call(sums.size)) == 3
-    found = call(lambda: sums.take(3))
-    assert numbers(found["w"]) == [1.0, 2.0]
-    assert numbers(found["b"]) == 1.0
+    means = call(lambda: sums.take(3))
+    assert numbers(means["w"]) == [1.0, 2.0]
+    assert numbers(means["b"]) == 1.0
     assert numbers(sums.size()) == 0
     assert repr(sums) == "Accumulator(f32[]@cpu:0, f32[2]@cpu:0, 0 at step 1)"
 
@@ -108,9 +108,9 @@ def test_small_floats_are_added_in_float32(call: Call, dtype: str) -> None:
     sums = ef.Accumulator(ef.zeros(1, dtype=dtype))
     for value in (2048.0, 1.0, 1.0, 1.0):  # in float16 2048 + 1 is 2048
         call(lambda value=value: sums.add([value], 0))
-    found = call(lambda: sums.take(4))
-    assert str(found.dtype) == dtype
-    assert numbers(found.astype("float32")) == numbers(
+    mean = call(lambda: sums.take(4))
+    assert str(mean.dtype) == dtype
+    assert numbers(mean.astype("float32")) == numbers(
         ef.tensor([2051 / 4]).astype(dtype).astype("float32")
     )
 
@@ -120,12 +120,12 @@ def test_rows_are_averaged_one_by_one(call: Call) -> None:
     sums = ef.Accumulator(ef.zeros((4, 2)), sparse=True)
     call(lambda: sums.add(rows_of([[1, 1], [2, 2]], [3, 0]), 0))
     call(lambda: sums.add(rows_of([[5, 7], [1, 1]], [3, 3]), 0))
-    found = call(lambda: sums.take(2))
-    assert type(found) is ef.IndexedSlices
-    assert numbers(found.indices) == [0, 3]
+    mean = call(lambda: sums.take(2))
+    assert type(mean) is ef.IndexedSlices
+    assert numbers(mean.indices) == [0, 3]
     # row 0 is in one value, row 3 in two: (1 + (5 + 1)) / 2
-    assert numbers(found.values) == [[2.0, 2.0], [3.5, 4.5]]
-    assert found.shape == (4, 2)
+    assert numbers(mean.values) == [[2.0, 2.0], [3.5, 4.5]]
+    assert mean.shape == (4, 2)
 
 
 @row("sparse-wrong")
@@ -173,6 +173,6 @@ def test_sparse_sums_against_a_loop(values: list[list[tuple[int, int]]]) -> None
             total[place] += amount
         for place in {place for place, _ in value}:
             count[place] += 1
-    found = sums.take(len(values))
-    assert numbers(found.indices) == np.flatnonzero(count).tolist()
-    assert numbers(found.values) == (total[count > 0] / count[count > 0]).tolist()
+    mean = sums.take(len(values))
+    assert numbers(mean.indices) == np.flatnonzero(count).tolist()
+    assert numbers(mean.values) == (total[count > 0] / count[count > 0]).tolist()

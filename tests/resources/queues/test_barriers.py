@@ -238,15 +238,15 @@ def test_sections_are_atomic(call: Call) -> None:
     def work() -> None:
         for _ in range(20):
             call(move)
-            found.append(numbers(call(look)))
+            sums.append(numbers(call(look)))
 
-    found: list[int] = []
+    sums: list[int] = []
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [0] * 60
+    assert sums == [0] * 60
     assert numbers(a.value) == 60
 
 
@@ -292,7 +292,7 @@ def test_nobody_waits_for_itself(call: Call) -> None:
 @row("mutex-again")
 def test_a_thread_that_died_is_no_other_one(call: Call) -> None:
     """A later thread waits, even if it reuses the identifier of the dead one."""
-    mutex, found = ef.Mutex(), list[Any]()
+    mutex, identities = ef.Mutex(), list[Any]()
     holder = threading.Thread(target=mutex.acquire)
     holder.start()
     holder.join()
@@ -300,13 +300,13 @@ def test_a_thread_that_died_is_no_other_one(call: Call) -> None:
     def late() -> None:
         with pytest.raises(errors.WaitTimeoutError):
             call(lambda: mutex.acquire(timeout=0))
-        found.append(this_thread())
+        identities.append(this_thread())
 
     for _ in range(10):
         other = threading.Thread(target=late)
         other.start()
         other.join()
-    assert len(set(found)) == 10
+    assert len(set(identities)) == 10
 
 
 @row("mutex-timeout")

@@ -37,8 +37,8 @@ def errors_of(work: Callable[[], Any]) -> Callable[[], None]:
     return quiet
 
 
-def ended(found: Recorder, wait: Any) -> bool:
-    return any(e is wait for e in found.events)
+def ended(log: Recorder, wait: Any) -> bool:
+    return any(e is wait for e in log.events)
 
 
 # --- while it blocks --------------------------------------------------------------------------
@@ -46,11 +46,11 @@ def ended(found: Recorder, wait: Any) -> bool:
 
 def test_a_blocked_dequeue_is_seen_while_it_blocks(call: Call) -> None:
     queue = ef.Queue(1, ef.tensor(0), name="letters")
-    with recorded(WaitEvent, QueueEvent) as found:
+    with recorded(WaitEvent, QueueEvent) as log:
         thread = in_thread(lambda: call(lambda: queue.dequeue()))  # this line
-        wait = found.blocked("letters")
+        wait = log.blocked("letters")
         assert wait.stop is None
-        assert not ended(found, wait)
+        assert not ended(log, wait)
         assert (wait.resource, wait.operation, wait.device) == ("fifo", "dequeue", "cpu:0")
         assert thread.ident in (wait.thread, wait.caller)
         assert "# this line" in wait.source.text
@@ -58,24 +58,24 @@ def test_a_blocked_dequeue_is_seen_while_it_blocks(call: Call) -> None:
         assert wait.seconds >= before > 0
         queue.enqueue(7)
         thread.join()
-    assert ended(found, wait)
+    assert ended(log, wait)
     assert wait.error == ""
-    operations = [e.operation for e in found.of("queue", "letters")]
+    operations = [e.operation for e in log.of("queue", "letters")]
     assert sorted(operations) == ["dequeue", "enqueue"]
-    dequeue = next(e for e in found.begun if e.kind == "queue")
+    dequeue = next(e for e in log.begun if e.kind == "queue")
     assert dequeue.start <= wait.start <= wait.stop <= dequeue.stop
 
 
 def test_a_blocked_enqueue(call: Call) -> None:
     queue = ef.Queue(1, ef.tensor(0), name="full")
     queue.enqueue(1)
-    with recorded(WaitEvent) as found:
+    with recorded(WaitEvent) as log:
         thread = in_thread(lambda: call(lambda: queue.enqueue(2)))
-        wait = found.blocked("full")
+        wait = log.blocked("full")
         assert (wait.operation, wait.stop) == ("enqueue", None)
         assert numbers(queue.dequeue()) == 1
         thread.join()
-    assert ended(found, wait)
+    assert ended(log, wait)
 
 
 def test_accumulators_barriers_and_mutexes(call: Call) -> None:
@@ -87,23 +87,23 @@ def test_accumulators_barriers_and_mutexes(call: Call) -> None:
         with mutex:
             pass
 
-    with recorded(WaitEvent, QueueEvent) as found:
+    with recorded(WaitEvent, QueueEvent) as log:
         threads = [in_thread(lambda: call(lambda: sums.take(1)))]
         threads += [in_thread(lambda: call(lambda: pairs.take_many(1)))]
         with mutex:
             threads += [in_thread(hold)]
-            waits = [found.blocked(name) for name in ("sums", "pairs", "one")]
-            assert not any(ended(found, wait) for wait in waits)
+            waits = [log.blocked(name) for name in ("sums", "pairs", "one")]
+            assert not any(ended(log, wait) for wait in waits)
         sums.add(1.0, step=0)
         pairs.insert_many(0, [5], [1.0])
         pairs.insert_many(1, [5], [7])
         for thread in threads:
             thread.join()
-    assert all(ended(found, wait) for wait in waits)
+    assert all(ended(log, wait) for wait in waits)
     assert [(w.resource, w.operation) for w in waits] == [
         ("accumulator", "take"), ("barrier", "take_many"), ("mutex", "acquire"),
     ]  # fmt: skip
-    told = {(e.name, e.operation) for e in found.of("queue")}
+    told = {(e.name, e.operation) for e in log.of("queue")}
     assert told >= {("sums", "add"), ("pairs", "insert_many"), ("one", "release")}
 
 
@@ -111,44 +111,44 @@ def test_accumulators_barriers_and_mutexes(call: Call) -> None:
 def test_a_runner_that_waits(traced: bool) -> None:
     queue = ef.Queue(1, ef.tensor(0), name="numbers")
     work = ef.trace(queue.dequeue) if traced else lambda: queue.dequeue()
-    with recorded(WaitEvent, RunEvent) as found, ef.spawn(work, name="taker"):
-        wait = found.blocked("numbers")
+    with recorded(WaitEvent, RunEvent) as log, ef.spawn(work, name="taker"):
+        wait = log.blocked("numbers")
         assert (wait.runner, wait.stop, wait.caller) == ("taker", None, 0)
         assert (wait.thread == 0) == traced
-        (run,) = found.begun[:1]
+        (run,) = log.begun[:1]
         assert (run.kind, run.name, run.stop) == ("run", "taker", None)
         queue.enqueue(1)
-        later = found.blocked("numbers", 2)
-        assert ended(found, wait)
-        assert ended(found, run)
+        later = log.blocked("numbers", 2)
+        assert ended(log, wait)
+        assert ended(log, run)
         assert later.stop is None
     assert "Cancelled" in later.error
     assert wait.error == run.error == ""
-    assert all(e.stop is not None for e in found.begun)
+    assert all(e.stop is not None for e in log.begun)
 
 
 def test_joining_a_runner_is_a_wait() -> None:
     queue = ef.Queue(1, ef.tensor(0), name="numbers")
-    with recorded(WaitEvent) as found:
+    with recorded(WaitEvent) as log:
         runner = ef.spawn(ef.trace(queue.dequeue), name="taker")
         thread = in_thread(runner.join)
-        wait = found.blocked("taker")
+        wait = log.blocked("taker")
         assert (wait.resource, wait.operation, wait.stop) == ("runner", "join", None)
         queue.close()
         thread.join()
-    assert ended(found, wait)
+    assert ended(log, wait)
 
 
 def test_a_prefetching_thread_that_waits_for_room() -> None:
-    with recorded(WaitEvent) as found:
+    with recorded(WaitEvent) as log:
         iterator = iter(ef.data.Dataset.from_tensors(ef.zeros(9)).prefetch(2))
         next(iterator)
-        waits = (found.blocked("prefetch", n) for n in count(1))
+        waits = (log.blocked("prefetch", n) for n in count(1))
         # earlier waits were for the other thread, which waited until this one took an element
         wait = next(w for w in waits if w.operation == "enqueue" and w.stop is None)
         assert wait.thread != threading.get_ident()
         iterator.close()
-    assert ended(found, wait)
+    assert ended(log, wait)
 
 
 # --- where ------------------------------------------------------------------------------------
@@ -172,10 +172,10 @@ def test_a_wait_in_a_loop_of_a_graph(call: Call) -> None:
         count = ef.tensor(3)
         totals.append(call(lambda: _sum_of(count, queue)))
 
-    with recorded(WaitEvent) as found:
+    with recorded(WaitEvent) as log:
         thread = in_thread(total)
         for number in range(3):
-            wait = found.blocked("looped", number + 1)
+            wait = log.blocked("looped", number + 1)
             assert (wait.frame, wait.iteration) == ("while_loop", number)
             assert wait.node
             assert wait.executable > 0
@@ -183,15 +183,15 @@ def test_a_wait_in_a_loop_of_a_graph(call: Call) -> None:
             queue.enqueue(float(number))
         thread.join()
     assert numbers(totals[0]) == 3.0
-    assert len({wait.node for wait in found.begun}) == 1
+    assert len({wait.node for wait in log.begun}) == 1
 
 
 def test_a_wait_has_its_step(call: Call) -> None:
     queue = ef.Queue(1, ef.tensor(0), name="stepped")
-    with recorded(WaitEvent, StepEvent) as found:
+    with recorded(WaitEvent, StepEvent) as log:
         thread = in_thread(lambda: call(lambda: queue.dequeue()))
-        wait = found.blocked("stepped")
-        steps = [e.step for e in found.begun if e.kind == "step" and e.stop is None]
+        wait = log.blocked("stepped")
+        steps = [e.step for e in log.begun if e.kind == "step" and e.stop is None]
         assert [wait.step] == (steps or [0])
         queue.enqueue(1)
         thread.join()
@@ -207,9 +207,9 @@ def test_eager_code_that_a_graph_calls_waits_at_its_own_line() -> None:
     def outer() -> Any:
         return ef.py_call(take, ef.tensor(0).type)
 
-    with recorded(WaitEvent) as found:
+    with recorded(WaitEvent) as log:
         thread = in_thread(outer)
-        wait = found.blocked("within")
+        wait = log.blocked("within")
         assert "# the line of the user" in wait.source.text
         assert (wait.node, wait.executable) == ("", 0)
         queue.enqueue(1)
@@ -221,31 +221,31 @@ def test_eager_code_that_a_graph_calls_waits_at_its_own_line() -> None:
 
 def test_an_end_by_a_timeout(call: Call) -> None:
     queue = ef.Queue(1, ef.tensor(0), name="slow")
-    with recorded(WaitEvent, QueueEvent) as found, pytest.raises(ef.errors.WaitTimeoutError):
+    with recorded(WaitEvent, QueueEvent) as log, pytest.raises(ef.errors.WaitTimeoutError):
         call(lambda: queue.dequeue(timeout=0))
-    assert [e.error.partition(":")[0] for e in found.events] == ["WaitTimeoutError"] * 2
-    assert sorted(e.kind for e in found.events) == ["queue", "wait"]
+    assert [e.error.partition(":")[0] for e in log.events] == ["WaitTimeoutError"] * 2
+    assert sorted(e.kind for e in log.events) == ["queue", "wait"]
 
 
 def test_an_end_by_a_deadline(call: Call) -> None:
     queue = ef.Queue(1, ef.tensor(0), name="slow")
     late = pytest.raises(ef.errors.DeadlineError)
-    with recorded(WaitEvent, QueueEvent) as found, late, ef.deadline(0.01):
+    with recorded(WaitEvent, QueueEvent) as log, late, ef.deadline(0.01):
         call(lambda: queue.dequeue())
-    assert {e.kind for e in found.begun} <= {"queue", "wait"}
-    assert {id(e) for e in found.begun} == {id(e) for e in found.events}
-    assert all(e.error for e in found.events)
+    assert {e.kind for e in log.begun} <= {"queue", "wait"}
+    assert {id(e) for e in log.begun} == {id(e) for e in log.events}
+    assert all(e.error for e in log.events)
 
 
 def test_an_end_by_closing(call: Call) -> None:
     queue = ef.Queue(1, ef.tensor(0), name="closed")
-    with recorded(WaitEvent, QueueEvent) as found:
+    with recorded(WaitEvent, QueueEvent) as log:
         thread = in_thread(errors_of(lambda: call(lambda: queue.dequeue())))
-        wait = found.blocked("closed")
+        wait = log.blocked("closed")
         queue.close()
         thread.join()
     assert wait.error.startswith("QueueClosedError: ")
-    assert {id(e) for e in found.begun} == {id(e) for e in found.events}
+    assert {id(e) for e in log.begun} == {id(e) for e in log.events}
 
 
 def test_an_operation_that_is_refused(call: Call) -> None:
@@ -253,13 +253,13 @@ def test_an_operation_that_is_refused(call: Call) -> None:
     queue.close()
     barrier = ef.Barrier(("f32[]",), name="shut")
     barrier.close()
-    with recorded(QueueEvent, WaitEvent) as found:
+    with recorded(QueueEvent, WaitEvent) as log:
         errors_of(lambda: call(lambda: queue.dequeue()))()
         errors_of(lambda: call(lambda: barrier.insert_many(0, [1], [1.0])))()
-    assert [(e.operation, e.error.partition(":")[0]) for e in found.events] == [
+    assert [(e.operation, e.error.partition(":")[0]) for e in log.events] == [
         ("dequeue", "QueueClosedError"), ("insert_many", "QueueClosedError"),
     ]  # fmt: skip
-    assert found.begun == found.events
+    assert log.begun == log.events
 
 
 # --- no cost for other listeners --------------------------------------------------------------
@@ -267,10 +267,10 @@ def test_an_operation_that_is_refused(call: Call) -> None:
 
 def test_an_operation_that_need_not_wait_is_no_wait(call: Call) -> None:
     queue = ef.Queue(2, ef.tensor(0), name="quick")
-    with recorded(WaitEvent, QueueEvent) as found:
+    with recorded(WaitEvent, QueueEvent) as log:
         call(lambda: queue.enqueue(1))
         call(lambda: queue.dequeue())
-    assert [(e.kind, e.operation) for e in found.events] == [
+    assert [(e.kind, e.operation) for e in log.events] == [
         ("queue", "enqueue"), ("queue", "dequeue"),
     ]  # fmt: skip
 
@@ -282,9 +282,9 @@ def test_who_wants_another_kind_costs_waits_nothing(
     queue = ef.Queue(1, ef.tensor(0), name="unwatched")
     unwatched = {QueueEvent, WaitEvent, LevelEvent, NodeEvent, OpEvent} - {other}
     refuse_events(monkeypatch, *unwatched)
-    with recorded(other) as found, pytest.raises(ef.errors.WaitTimeoutError):
+    with recorded(other) as log, pytest.raises(ef.errors.WaitTimeoutError):
         call(lambda: queue.dequeue(timeout=0))
-    assert {e.kind for e in found.events} <= {other.kind}
+    assert {e.kind for e in log.events} <= {other.kind}
 
 
 def test_an_instrument_may_use_the_queue_whose_wait_begins() -> None:

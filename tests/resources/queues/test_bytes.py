@@ -23,10 +23,10 @@ def test_in_and_out(call: Call, kind: Any) -> None:
     assert "bytes[]" in repr(queue)
     first = call(queue.dequeue)
     rest = call(lambda: queue.dequeue_many(2))
-    found = [(numbers(first["word"]), numbers(first["pair"]))]
-    found += list(zip(numbers(rest["word"]), numbers(rest["pair"]), strict=True))
+    elements = [(numbers(first["word"]), numbers(first["pair"]))]
+    elements += list(zip(numbers(rest["word"]), numbers(rest["pair"]), strict=True))
     expected = [(b"one", [b"a", b"b"]), (b"", [b"c", b"d"]), (b"t\0o\0", [b"e\0", b""])]
-    assert found == expected if kind != "shuffle" else sorted(found) == sorted(expected)
+    assert elements == expected if kind != "shuffle" else sorted(elements) == sorted(expected)
 
 
 def test_padding_fills_with_empty_bytes(call: Call) -> None:
@@ -65,5 +65,5 @@ def test_numbers_only(call: Call) -> None:
 
 def test_snapshots(call: Call) -> None:
     words, count = ef.Variable(WORDS), ef.Variable(1)
-    found = call(lambda: ef.snapshot({"words": words, "count": count}))
-    assert numbers(found["words"]) == WORDS
+    snapshot = call(lambda: ef.snapshot({"words": words, "count": count}))
+    assert numbers(snapshot["words"]) == WORDS

@@ -71,8 +71,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Taker]:
     return makers[request.param]
 
 
-def values(found: Any) -> Any:
-    return [numbers(x) for x in tree.flatten(found)[0]]
+def values(structure: Any) -> Any:
+    return [numbers(x) for x in tree.flatten(structure)[0]]
 
 
 @pytest.mark.usefixtures("tier")

@@ -91,9 +91,9 @@ def test_every_dtype(call: Call, dtype: str) -> None:
     queue = ef.Queue(5, ef.zeros(2, dtype=dtype))
     x = ef.ones((3, 2), dtype=dtype)
     call(lambda: queue.enqueue_many(x))
-    found = call(lambda: queue.dequeue_many(3))
-    assert found.dtype is x.dtype
-    assert ef.all(found == x)
+    elements = call(lambda: queue.dequeue_many(3))
+    assert elements.dtype is x.dtype
+    assert ef.all(elements == x)
 
 
 @row("dtype")
@@ -152,10 +152,10 @@ def test_a_size_that_is_known_when_it_runs(executor: bool) -> None:
     put(ef.zeros(3))
     with pytest.raises(errors.ShapeError):
         put(ef.zeros(2))
-    found = put.graph(ef.zeros(2))
+    graph = put.graph(ef.zeros(2))
     with pytest.raises(errors.ShapeError, match="another shape"):
         put(ef.zeros(4))
-    assert "n" in str(found.inputs[0].type)
+    assert "n" in str(graph.inputs[0].type)
     assert numbers(queue.size()) == 1 + executor
 
 
@@ -375,8 +375,8 @@ def test_a_queue_is_shown_and_not_copied() -> None:
 def shuffled(seed: int | None, count: int = 20) -> list[int]:
     queue = ef.Queue(None, ef.tensor(0), kind="shuffle", seed=seed)
     queue.enqueue_many(ef.arange(count))
-    found: list[int] = numbers(queue.dequeue_many(count))
-    return found
+    elements: list[int] = numbers(queue.dequeue_many(count))
+    return elements
 
 
 @row("shuffle-seed")
@@ -394,12 +394,12 @@ def test_some_stay_to_choose_from(call: Call) -> None:
     waiting = Waiting(lambda: call(queue.dequeue), queue)
     assert waiting.waits
     queue.enqueue(3)
-    found = [numbers(waiting.result())]
+    elements = [numbers(waiting.result())]
     many = Waiting(lambda: call(lambda: queue.dequeue_many(2)), queue)
     assert numbers(queue.size()) == 3
     queue.close()
-    found += numbers(many.result()) + numbers(queue.dequeue_up_to(9))
-    assert sorted(found) == [0, 1, 2, 3]
+    elements += numbers(many.result()) + numbers(queue.dequeue_up_to(9))
+    assert sorted(elements) == [0, 1, 2, 3]
 
 
 # --- priority ---------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ KINDS = ("fifo", "shuffle", "padding", "priority")
 def test_each_change_of_a_queue_is_an_event(call: Call, kind: Any) -> None:
     queue = ef.Queue(2, ef.tensor(0), kind=kind, name="numbers")
     how: Any = {"priority": 0} if kind == "priority" else {}
-    with recorded() as found:
+    with recorded() as log:
         call(lambda: queue.enqueue(1, **how))
         call(lambda: queue.enqueue(2, **how))
         producer = Waiting(lambda: queue.enqueue(3, **how), queue, 0)
@@ -37,10 +37,10 @@ def test_each_change_of_a_queue_is_an_event(call: Call, kind: Any) -> None:
         call(queue.close)
         with pytest.raises(ef.errors.QueueClosedError):
             consumer.result()
-    assert found.levels("numbers") == [
+    assert log.levels("numbers") == [
         (1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 0, 0), (0, 0, 0), (0, 0, 1), (0, 0, 0),
     ]  # fmt: skip
-    events = found.of("level", "numbers")
+    events = log.of("level", "numbers")
     assert {e.capacity for e in events} == {2}
     assert {e.device for e in events} == {"cpu:0"}
     assert {e.resource for e in events} == {kind}
@@ -50,7 +50,7 @@ def test_each_change_of_a_queue_is_an_event(call: Call, kind: Any) -> None:
 
 def test_a_timeout_and_a_cancelled_enqueue_are_changes() -> None:
     queue = ef.Queue(1, ef.tensor(0), name="small")
-    with recorded() as found:
+    with recorded() as log:
         with pytest.raises(ef.errors.WaitTimeoutError):
             queue.dequeue(timeout=0)
         queue.enqueue(1)
@@ -58,7 +58,7 @@ def test_a_timeout_and_a_cancelled_enqueue_are_changes() -> None:
         queue.close(cancel_pending=True)
         with pytest.raises(ef.errors.EnqueueCancelledError):
             producer.result()
-    levels = found.levels("small")
+    levels = log.levels("small")
     assert levels[0] == (0, 0, 1)
     assert (0, 0, 0) in levels[1:]  # the wait was given up
     assert (1, 1, 0) in levels
@@ -69,7 +69,7 @@ def test_accumulators_barriers_and_mutexes() -> None:
     sums = ef.Accumulator(ef.tensor(0.0), name="sums")
     pairs = ef.Barrier(("f32[]", "i64[]"), name="pairs")
     mutex = ef.Mutex(name="one")
-    with recorded() as found:
+    with recorded() as log:
         sums.add(1.0, step=0)
         taker = Waiting(lambda: sums.take(2), sums, 0)
         sums.add(3.0, step=0)
@@ -79,19 +79,19 @@ def test_accumulators_barriers_and_mutexes() -> None:
         pairs.take_many(1)
         with mutex:
             pass
-    assert found.levels("sums") == [(1, 0, 0), (1, 0, 1), (0, 0, 0)]
-    assert found.levels("pairs") == [(0, 0, 0), (1, 0, 0), (0, 0, 0)]
-    assert found.levels("one") == [(1, 0, 0), (0, 0, 0)]
-    kinds = {e.name: (e.resource, e.capacity) for e in found.of("level")}
+    assert log.levels("sums") == [(1, 0, 0), (1, 0, 1), (0, 0, 0)]
+    assert log.levels("pairs") == [(0, 0, 0), (1, 0, 0), (0, 0, 0)]
+    assert log.levels("one") == [(1, 0, 0), (0, 0, 0)]
+    kinds = {e.name: (e.resource, e.capacity) for e in log.of("level")}
     assert kinds == {"sums": ("accumulator", 0), "pairs": ("barrier", 0), "one": ("mutex", 1)}
 
 
 def test_queues_without_a_name_have_one_each() -> None:
     one, other = ef.Queue(1, ef.tensor(0)), ef.Queue(1, ef.tensor(0))
-    with recorded() as found:
+    with recorded() as log:
         one.enqueue(1)
         other.enqueue(1)
-    names = [e.name for e in found.of("level")]
+    names = [e.name for e in log.of("level")]
     assert len(set(names)) == 2
     assert all(name.startswith("fifo-") for name in names)
 
@@ -177,7 +177,7 @@ def test_levels_in_brief_are_those_of_the_events() -> None:
 def test_waits_of_ops_are_told(call: Call) -> None:
     """The event of an op includes its wait, whether a thread slept for it or not."""
     queue = ef.Queue(1, ef.tensor(0), name="late")
-    with recorded() as found, ef.profile() as profile:
+    with recorded() as log, ef.profile() as profile:
         waits = threading.Event()
 
         def put() -> None:
@@ -191,7 +191,7 @@ def test_waits_of_ops_are_told(call: Call) -> None:
         thread.join()
         queue.enqueue(8)
         call(queue.dequeue)
-    ops = [e for e in found.events if e.name == "queue_dequeue" and e.kind in ("op", "node")]
+    ops = [e for e in log.events if e.name == "queue_dequeue" and e.kind in ("op", "node")]
     slow, quick = ops
     assert 0.009 < slow.waited <= slow.seconds
     assert quick.waited == 0.0
@@ -210,7 +210,7 @@ def test_a_wait_without_a_thread_has_its_line_and_graph(monkeypatch: pytest.Monk
     first.enqueue(1)
     second.enqueue(2)
     both()
-    with recorded() as found:
+    with recorded() as log:
         reader = threading.Thread(target=both)
         reader.start()
         until(lambda: first.resource.waiting(1) == 1 and second.resource.waiting(1) == 1)
@@ -218,7 +218,7 @@ def test_a_wait_without_a_thread_has_its_line_and_graph(monkeypatch: pytest.Monk
         first.enqueue(1)
         reader.join()
         ident = reader.ident
-    nodes = [e for e in found.events if e.kind == "node"]
+    nodes = [e for e in log.events if e.kind == "node"]
     assert {(e.name, e.scope, e.graph, e.thread, e.caller, e.runner) for e in nodes} == {
         ("queue_dequeue", "input", "both", 0, ident, "")
     }
@@ -237,19 +237,19 @@ def test_runners_are_named_in_the_events_of_what_they_run(traced: bool) -> None:
         squares.enqueue(x * x)
 
     work = square if traced else lambda: square()
-    with recorded() as found, ef.spawn(work, name="worker") as runner:
+    with recorded() as log, ef.spawn(work, name="worker") as runner:
         until(lambda: numbers_.resource.waiting(1) == 1)
         numbers_.enqueue_many([1, 2, 3])
         assert numbers(squares.dequeue_many(3)) == [1, 4, 9]
         until(lambda: runner.steps == 3)
-    nodes = [e for e in found.events if e.kind == "node"]
+    nodes = [e for e in log.events if e.kind == "node"]
     assert {e.name for e in nodes} == {"queue_dequeue", "multiply", "queue_enqueue"}
     assert {e.runner for e in nodes} == {"worker"}
     assert {e.caller for e in nodes} == {0}
     assert nodes[0].name == "queue_dequeue"
     assert nodes[0].waited > 0
     assert (nodes[0].thread == 0) == traced
-    runs = found.of("run")
+    runs = log.of("run")
     assert [e.name for e in runs] == ["worker"] * 4
     assert [bool(e.error) for e in runs] == [False, False, False, True]
 
@@ -259,10 +259,10 @@ def test_steps_of_this_thread_belong_to_no_runner() -> None:
     take = ef.trace(queue.dequeue)
     queue.enqueue_many([1, 2])
     ef.spawn(take, name="other").cancel()
-    with recorded() as found:
+    with recorded() as log:
         queue.enqueue(3)
         take()
-    assert "" in {e.runner for e in found.of("node")}
+    assert "" in {e.runner for e in log.of("node")}
 
 
 # --- pictures ---------------------------------------------------------------------------------
@@ -271,11 +271,11 @@ def test_steps_of_this_thread_belong_to_no_runner() -> None:
 def test_traces_for_perfetto_have_counters_and_waits_apart() -> None:
     queue = ef.Queue(2, ef.tensor(0), name="numbers")
     take = ef.trace(queue.dequeue)
-    with recorded() as found, ef.spawn(take, name="taker") as runner:
+    with recorded() as log, ef.spawn(take, name="taker") as runner:
         until(lambda: queue.resource.waiting(1) == 1)
         queue.enqueue(1)
         until(lambda: runner.steps == 1 and queue.resource.waiting(1) == 1)
-    rows = to_chrome(found.events)["traceEvents"]
+    rows = to_chrome(log.events)["traceEvents"]
     counters = [r["args"] for r in rows if r["ph"] == "C"]
     assert {"depth": 0, "producers": 0, "consumers": 1} in counters
     assert "numbers" in {r["name"] for r in rows if r["ph"] == "C"}

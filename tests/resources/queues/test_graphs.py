@@ -207,8 +207,8 @@ def test_the_text_of_a_graph_names_its_queues() -> None:
     assert "resource=@images" in text
     again = ef.Graph.parse(text, resources={"images": queue.resource})
     assert str(again) == text
-    (found,) = again.run([again.outputs[0]], {again.inputs[0]: ef.tensor([1.0, 2.0])})
-    assert numbers(found) == [[1.0, 2.0]]
+    (output,) = again.run([again.outputs[0]], {again.inputs[0]: ef.tensor([1.0, 2.0])})
+    assert numbers(output) == [[1.0, 2.0]]
 
 
 def test_only_what_is_needed_runs() -> None:
@@ -222,8 +222,8 @@ def test_only_what_is_needed_runs() -> None:
         return a * 2, b * 3
 
     graph = f.graph()
-    (found,) = graph.run([graph.outputs[1]], {})
-    assert numbers(found) == 3
+    (output,) = graph.run([graph.outputs[1]], {})
+    assert numbers(output) == 3
     assert list(drained(queue)) == [2, 3]
     named = {v.name: v for v in graph.values()}
     assert numbers(graph.run([graph.outputs[0]], {named["queue_dequeue"]: ef.tensor(50)})[0]) == 100
@@ -239,8 +239,8 @@ def test_what_is_fed_is_not_taken() -> None:
         return ef.reshape(taken, (taken.shape[0], 1)) * v
 
     graph = f.graph()
-    (found,) = graph.run([graph.outputs[0]], {f.value("taken"): ef.tensor([1, 2])})
-    assert numbers(found) == [[10], [20]]
+    (output,) = graph.run([graph.outputs[0]], {f.value("taken"): ef.tensor([1, 2])})
+    assert numbers(output) == [[10], [20]]
 
 
 def test_what_is_fed_in_part_runs_for_the_order_of_effects() -> None:
@@ -253,8 +253,8 @@ def test_what_is_fed_in_part_runs_for_the_order_of_effects() -> None:
         return a * v, b
 
     graph = f.graph()
-    (found,) = graph.run([graph.outputs[0]], {f.value("a"): ef.tensor(5)})
-    assert numbers(found) == 50
+    (output,) = graph.run([graph.outputs[0]], {f.value("a"): ef.tensor(5)})
+    assert numbers(output) == 50
     assert numbers(queue.size()) == 0
 
 
@@ -372,28 +372,28 @@ PROGRAMS = st.lists(
 
 def program(steps: list[tuple[str, int]], queue: ef.Queue, x: Any) -> list[Any]:
     """Operations in sequence, with their results; the queue always has enough elements."""
-    found = []
+    results = []
     for kind, n in steps:
         if kind == "put":
             queue.enqueue(x * n)
         elif kind == "put_many":
             queue.enqueue_many(ef.stack([x + i for i in range(n)]))
         elif kind == "take":
-            found.append(queue.dequeue())
+            results.append(queue.dequeue())
         elif kind == "take_many":
-            found.append(queue.dequeue_many(n) + x)
+            results.append(queue.dequeue_many(n) + x)
         elif kind == "size":
-            found.append(queue.size())
+            results.append(queue.size())
         elif kind == "branch":
-            found.append(ef.cond(x > n, queue.dequeue, lambda: queue.dequeue() * 10))
+            results.append(ef.cond(x > n, queue.dequeue, lambda: queue.dequeue() * 10))
         else:
 
             def body(i: Any, total: Any) -> Any:
                 queue.enqueue(total)
                 return i + 1, total + queue.dequeue()
 
-            found += ef.while_loop(lambda i, total, n=n: i < n, body, (ef.tensor(0), x))
-    return found
+            results += ef.while_loop(lambda i, total, n=n: i < n, body, (ef.tensor(0), x))
+    return results
 
 
 @given(PROGRAMS, st.integers(0, 4))
@@ -404,15 +404,17 @@ def test_eager_and_traced_alike(steps: list[tuple[str, int]], x: int) -> None:
         given = ef.tensor(x)
         traced = ef.trace(lambda x, queue=queue: program(steps, queue, x))
         if mode == "eager":
-            found = [numbers(y) for y in program(steps, queue, given)]
+            outputs = [numbers(y) for y in program(steps, queue, given)]
         elif mode == "traced":
-            found = [numbers(y) for y in traced(given)]
+            outputs = [numbers(y) for y in traced(given)]
         elif mode == "replay":
             tape = ef.GradientTape()
             with tape:
-                found = [numbers(y) for y in traced(given)]
+                outputs = [numbers(y) for y in traced(given)]
         else:
             graph = traced.graph(given)
-            found = [y.tolist() for y in by_scheduler(graph)(*[given.numpy()] * len(graph.inputs))]
-        results.append((found, list(drained(queue))))
+            outputs = [
+                y.tolist() for y in by_scheduler(graph)(*[given.numpy()] * len(graph.inputs))
+            ]
+        results.append((outputs, list(drained(queue))))
     assert all(r == results[0] for r in results)

@@ -156,8 +156,8 @@ def test_ctrl_c_anywhere_of_an_enqueue() -> None:
             interrupted(lambda q=queue: q.enqueue_many([1, 2, 3]), after)
             ended += 1
         queue.enqueue_many([11, 12])
-        found = [*numbers(consumer.result()), *drained(queue)]
-        assert found in ([1, 2, 3, 11, 12], [11, 12]), after
+        elements = [*numbers(consumer.result()), *drained(queue)]
+        assert elements in ([1, 2, 3, 11, 12], [11, 12]), after
         if ended > 3:
             return
     pytest.fail("it never came to the end")
@@ -225,17 +225,19 @@ def test_many_producers_and_consumers() -> None:
     def consume(number: int) -> None:
         choose = random.Random(number)
         while True:
-            found: list[int] = []
+            elements: list[int] = []
             try:
                 take = choose.choice([queue.dequeue_many, queue.dequeue_up_to])
-                found = numbers(take(choose.randint(1, 4), timeout=choose.choice([0.0001, 0.001])))
+                elements = numbers(
+                    take(choose.randint(1, 4), timeout=choose.choice([0.0001, 0.001]))
+                )
             except TimeoutError:
                 continue
             except ef.errors.QueueClosedError:
                 if not numbers(queue.size()):
                     return
             with lock:
-                seen.extend(found)
+                seen.extend(elements)
 
     producers = [threading.Thread(target=produce, args=(i,)) for i in range(4)]
     consumers = [threading.Thread(target=consume, args=(i,)) for i in range(3)]

@@ -104,7 +104,7 @@ def test_their_time_is_over(clock: StillClock, capsys: pytest.CaptureFixture[str
 
 def test_in_a_call(clock: StillClock) -> None:
     """The step's own thread waits."""
-    queue, found = ef.Queue(7, ef.tensor(0)), list[Any]()
+    queue, timeouts = ef.Queue(7, ef.tensor(0)), list[Any]()
 
     @ef.trace
     def many() -> Any:
@@ -114,12 +114,12 @@ def test_in_a_call(clock: StillClock) -> None:
     def call() -> None:
         with pytest.raises(errors.WaitTimeoutError):
             many()
-        found.append(True)
+        timeouts.append(True)
 
     thread = threading.Thread(target=call)
     thread.start()
     until(lambda: queue.resource.waiting(1) == MANY)
     clock.time += 2 * LONG
     thread.join()
-    assert found
+    assert timeouts
     assert queue.resource.waiting(1) == 0

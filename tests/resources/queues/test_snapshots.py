@@ -29,9 +29,9 @@ def test_in_the_order_of_effects() -> None:
     @ef.trace
     def f() -> Any:
         v.assign_add(1)
-        found = ef.snapshot((v, w))
+        snapshot = ef.snapshot((v, w))
         w.assign_add(1)
-        return found, ef.snapshot((v, w))
+        return snapshot, ef.snapshot((v, w))
 
     assert [[numbers(x) for x in pair] for pair in f()] == [[1, 0], [1, 1]]
 
@@ -52,13 +52,13 @@ def test_one_instant(call: Call) -> None:
     sys.setswitchinterval(1e-6)
     thread.start()
     try:
-        found = [[numbers(x) for x in look()] for _ in range(300)]
-        found += [[numbers(x) for x in call(lambda: ef.snapshot((b, a)))] for _ in range(5)]
+        pairs = [[numbers(x) for x in look()] for _ in range(300)]
+        pairs += [[numbers(x) for x in call(lambda: ef.snapshot((b, a)))] for _ in range(5)]
     finally:
         stop.set()
         thread.join()
         sys.setswitchinterval(before)
-    assert {y - x for x, y in found} <= {0, 1}
+    assert {y - x for x, y in pairs} <= {0, 1}
 
 
 def test_two_that_take_the_same_in_another_order() -> None:
@@ -84,9 +84,13 @@ def test_several_devices() -> None:
     """One instant for all devices; in a graph one node, each output of which has its own device."""
     with ef.config(cpu_devices=2):
         v, w = ef.Variable(1.0), ef.Variable(2.0, device="cpu:1")
-        found = ef.snapshot({"v": v, "w": [w, v]})
-        assert [numbers(x) for x in (found["v"], *found["w"])] == [1.0, 2.0, 1.0]
-        assert [str(x.device) for x in (found["v"], *found["w"])] == ["cpu:0", "cpu:1", "cpu:0"]
+        snapshot = ef.snapshot({"v": v, "w": [w, v]})
+        assert [numbers(x) for x in (snapshot["v"], *snapshot["w"])] == [1.0, 2.0, 1.0]
+        assert [str(x.device) for x in (snapshot["v"], *snapshot["w"])] == [
+            "cpu:0",
+            "cpu:1",
+            "cpu:0",
+        ]
         traced = ef.trace(lambda: ef.snapshot([v, w]))
         assert [numbers(x) for x in traced()] == [1.0, 2.0]
         assert [str(x.device) for x in traced()] == ["cpu:0", "cpu:1"]

@@ -58,8 +58,8 @@ class Waits:
         @ef.trace(compile="off")  # threads are counted, so no compiler thread may run
         def hundred() -> None:
             with ef.unordered():
-                found = [queue.dequeue(timeout=timeout) for _ in range(EACH)]
-                total = sum(found, start=ef.tensor(0))
+                elements = [queue.dequeue(timeout=timeout) for _ in range(EACH)]
+                total = sum(elements, start=ef.tensor(0))
             seen.assign_add(total)
 
         hundred.graph()

@@ -28,14 +28,14 @@ class Session:
 
     def later(self, op: Any, seconds: float = 20.0) -> Any:
         """Run an operation in a thread; gives a function that waits for it and has its result."""
-        found: list[Any] = []
-        thread = threading.Thread(target=lambda: found.append(self.run(op, seconds)))
+        results: list[Any] = []
+        thread = threading.Thread(target=lambda: results.append(self.run(op, seconds)))
         thread.start()
         thread.join(0.3)  # nothing reports that the thread waits
 
         def end() -> Any:
             thread.join()
-            return found[0]
+            return results[0]
 
         return end
 
@@ -121,8 +121,8 @@ def test_accumulators(session: Session) -> None:
 
     add([1.0, 2.0], [0, 3], 0)
     add([5.0], [3], 0)
-    found = session.run(rows.take_indexed_slices_grad(2))
-    assert (found.values.tolist(), found.indices.tolist()) == ([1.0, 3.5], [0, 3])
+    mean = session.run(rows.take_indexed_slices_grad(2))
+    assert (mean.values.tolist(), mean.indices.tolist()) == ([1.0, 3.5], [0, 3])
     add([5.0, 1.0], [3, 3], 1)
     assert session.run(rows.take_indexed_slices_grad(1)).indices.tolist() == [3, 3]
 

@@ -162,9 +162,9 @@ def test_none_are_there_at_once(call: Call) -> None:
     queue = ef.Queue(3, {"x": ef.zeros((2, 1)), "n": ef.tensor(0)})
     blocked = Waiting(queue.dequeue, queue)
     for _ in range(2):
-        found = call(lambda: (queue.dequeue_many(0), queue.dequeue_up_to(0)))
-        assert [f["x"].shape for f in found] == [(0, 2, 1)] * 2
-        assert [f["n"].shape for f in found] == [(0,)] * 2
+        batches = call(lambda: (queue.dequeue_many(0), queue.dequeue_up_to(0)))
+        assert [batch["x"].shape for batch in batches] == [(0, 2, 1)] * 2
+        assert [batch["n"].shape for batch in batches] == [(0,)] * 2
         queue.close(cancel_pending=True)
     with pytest.raises(errors.QueueClosedError):
         blocked.result()
